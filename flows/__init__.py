@@ -1,0 +1,1 @@
+"""The orchestration of a release: stages, cluster, Prefect flow, and the command line."""

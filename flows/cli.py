@@ -1,0 +1,203 @@
+"""The command line: thin commands over the stages and the core, and one place where errors become exit codes.
+
+Exit codes: 0 done, 1 a bug of ours, 2 usage or spec, 3 data, 4 privacy gate, 5 storage, 6 cluster, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from microagg_core.errors import EXIT_INTERRUPTED, MicroaggError, sanitized
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Microaggregation at cluster scale: k-anonymous releases of microdata, planned, checked and published.",
+    epilog="Exit codes: 0 done, 1 a bug of ours, 2 usage or spec, 3 data, 4 privacy gate, 5 storage, 6 cluster, "
+    "130 interrupted.",
+)
+
+SpecArgument = Annotated[str, typer.Argument(help="The release spec: a path or any fsspec URL.", metavar="release.yaml")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+
+_QUIET_SETTINGS = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+    "DASK_LOGGING__DISTRIBUTED": "critical",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+@app.command()
+def run(
+    spec: SpecArgument,
+    direct: Annotated[bool, typer.Option("--direct", help="The same stages without Prefect.")] = False,
+    release_id: Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a release: survey, plan, stage, anonymize, validate, measure, publish, report."""
+    document = make_release(spec, direct, release_id, replace, quiet)
+    show_release(document, as_json)
+
+
+@app.command()
+def plan(spec: SpecArgument, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Survey the input and show the plan, for the operator alone; nothing is released."""
+    from flows.direct import plan_directly
+    from flows.progress import terminal_progress
+
+    report, refusal = plan_directly(spec, terminal_progress(quiet))
+    if as_json:
+        typer.echo(json.dumps({**report.to_json(), "refused": refusal.message if refusal else None}, indent=1))
+    else:
+        from flows.terminal import show_plan
+
+        show_plan(report)
+    if refusal is not None:
+        raise refusal
+
+
+@app.command()
+def verify(
+    release: Annotated[str, typer.Argument(help="URL of a release, of an id's folder, of the output or a manifest.")],
+    endpoint: Annotated[str | None, typer.Option(help="Endpoint of an S3 store other than AWS.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a release again from its files alone: checksums, counts, columns, k."""
+    from flows.terminal import show_verification
+    from microagg_core.storage.verify import verify as verify_release
+
+    options: dict[str, Any] = {"client_kwargs": {"endpoint_url": endpoint}} if endpoint else {}
+    found = verify_release(release, options)
+    show_verification(found, as_json)
+    if not found.passed:
+        raise typer.Exit(found.exit_code)
+
+
+@app.command()
+def init(
+    data: Annotated[str, typer.Argument(help="A Parquet or CSV file (path, URL or glob).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the spec.")] = Path("release.yaml"),
+) -> None:
+    """Write a commented starter spec from a file's columns."""
+    from microagg_core.errors import SpecError
+    from microagg_core.spec import Input
+    from microagg_core.starter import starter_spec
+    from microagg_core.tables.reading import read_schema
+
+    if output.exists():
+        raise SpecError(f"{output} exists already; remove it or choose another name with --output")
+    text = starter_spec(data, read_schema(Input(url=data)))
+    output.write_text(text, encoding="utf-8")
+    typer.echo(f"wrote {output}: give every column a role, then run: microagg plan {output}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of release.yaml."""
+    from microagg_core.loading import spec_schema
+
+    typer.echo(json.dumps(spec_schema(), indent=1))
+
+
+@app.command()
+def algorithms(as_json: JsonOption = False) -> None:
+    """List the algorithms: what each is for, what it guarantees, what it costs."""
+    from flows.terminal import show_algorithms
+
+    show_algorithms(as_json)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where the demo's files go.")] = Path("microagg-demo"),
+    people: Annotated[int, typer.Option(min=1000, help="How many people.")] = 200_000,
+    direct: Annotated[bool, typer.Option("--direct", help="Without Prefect.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a census-like file, anonymize it, and show the release."""
+    from microagg_core.demo import write_demo
+
+    spec = write_demo(folder, people)
+    typer.echo(f"wrote {people:,} people and a spec to {folder}", err=True)
+    document = make_release(str(spec), direct, None, True, quiet)
+    show_release(document, as_json=False)
+    typer.echo(f"\nthe spec:    {spec}\nverify it:   microagg verify {folder / 'release'}")
+
+
+@app.command()
+def clean(spec: SpecArgument, everything: Annotated[bool, typer.Option("--all", help="Also what is not due yet.")] = False) -> None:
+    """Remove the staged rows of failed runs whose time is up; the audit stays."""
+    from microagg_core.loading import load_spec
+    from microagg_core.steps.cleaning import clean_work
+
+    removed, kept = clean_work(load_spec(spec), everything)
+    typer.echo(f"removed {removed} failed runs, kept {kept} that are not due yet")
+
+
+def make_release(spec: str, direct: bool, release_id: str | None, replace: bool, quiet: bool) -> dict[str, Any]:
+    """Run a release as the command line does; returns its document."""
+    from flows.progress import terminal_progress
+    from microagg_core.loading import load_spec
+
+    load_spec(spec)  # errors of the spec come before anything is started
+    progress = terminal_progress(quiet)
+    if direct:
+        from flows.direct import release_directly
+
+        return release_directly(spec, release_id, replace, progress)
+    from flows.prefect_run import release_through_prefect
+
+    return release_through_prefect(spec, release_id, replace, progress)
+
+
+def show_release(document: dict[str, Any], as_json: bool) -> None:
+    """The end of a run: one table, or one JSON document."""
+    from flows.terminal import show_document
+
+    if as_json:
+        typer.echo(json.dumps(document, indent=1))
+    else:
+        show_document(document)
+
+
+def _interrupted(_signal: int, _frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Entry point: every error is a sentence and an exit code, never a traceback."""
+    for name, value in _QUIET_SETTINGS.items():
+        os.environ.setdefault(name, value)
+    signal.signal(signal.SIGTERM, _interrupted)
+    try:
+        app()
+    except MicroaggError as error:
+        _stop(error)
+    except KeyboardInterrupt:
+        typer.echo("microagg: interrupted; nothing was published, and the same command goes on from here", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except Exception as error:
+        _stop(sanitized(error, f"microagg {' '.join(sys.argv[1:2])}"))
+
+
+def _stop(error: MicroaggError) -> None:
+    for line in error.message.splitlines():
+        typer.echo(f"microagg: {line}", err=True)
+    sys.exit(error.exit_code)

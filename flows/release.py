@@ -1,0 +1,128 @@
+"""The Prefect flow: survey -> plan -> stage -> anonymize -> validate -> measure -> publish -> report.
+
+One Prefect task a stage; the rows are Dask's. The flow's parameters are a spec's place, an id and a wish; never data,
+never a credential. A failure of the data or of the gate is final; a store or a cluster that was away for a moment is
+tried again, and finished work is found by its receipts.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict
+from typing import Any
+
+from prefect import flow, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.states import Failed
+
+from flows.artifacts import keep_artifacts
+from flows.cluster import connect
+from flows.progress import PrefectProgress, Progress
+from flows.stages import STAGES, Release, Stage, StageOutcome, new_release, run_stage
+from microagg_core.errors import MicroaggError, sanitized
+from microagg_core.loading import load_spec
+from microagg_core.reporting.release_report import release_document
+
+_RETRY_AFTER_SECONDS = [5, 60]
+
+
+#: Where a caller in this process looks; a worker's flow run has its log instead.
+_beside: ContextVar[Progress | None] = ContextVar("progress", default=None)
+
+
+@contextmanager
+def showing_progress(progress: Progress) -> Iterator[None]:
+    """Flow runs called in this block show their progress there."""
+    token = _beside.set(progress)
+    try:
+        yield
+    finally:
+        _beside.reset(token)
+
+
+class _FlowLog:
+    """Lines of progress in the flow run's log."""
+
+    def start(self, what: str, total: int) -> None:
+        """The artifact shows it."""
+
+    def advance(self) -> None:
+        """The artifact shows it."""
+
+    def finish(self) -> None:
+        """The artifact shows it."""
+
+    def say(self, text: str) -> None:
+        """Log the line."""
+        get_run_logger().info(text)
+
+
+def _is_transient(_task: Any, _run: Any, state: State[Any]) -> bool:
+    """Whether a stage that failed may be tried again."""
+    error = state.result(raise_on_failure=False)
+    return isinstance(error, MicroaggError) and error.transient
+
+
+def _stage_task(stage: Stage, release: Release) -> Callable[[], StageOutcome | None]:
+    """One Prefect task for a stage; it takes no parameters, so nothing of the release is stored or hashed."""
+
+    @task(
+        name=stage.name,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+        retries=len(_RETRY_AFTER_SECONDS),
+        retry_delay_seconds=_RETRY_AFTER_SECONDS,
+        retry_condition_fn=_is_transient,
+    )
+    def run() -> StageOutcome | None:
+        return run_stage(stage, release)
+
+    return run
+
+
+@flow(name="microagg-release", persist_result=False, log_prints=False)
+def release_flow(spec: str, id: str | None = None, replace: bool = False) -> Any:
+    """Make and publish one release.
+
+    Args:
+        spec: path or URL of the release spec.
+        id: the release's id, instead of the spec's.
+        replace: publish a new revision where the id is taken by another release.
+    """
+    return _run(spec, id, replace, _beside.get() or _FlowLog())
+
+
+def _run(spec_path: str, identity: str | None, replace: bool, beside: Progress) -> Any:
+    try:
+        document = _release(spec_path, identity, replace, PrefectProgress(beside))
+    except MicroaggError as error:
+        return Failed(message=f"exit {error.exit_code} ({error.kind}): {error.message}")
+    except Exception as error:
+        safe = sanitized(error, "the release flow")
+        return Failed(message=f"exit {safe.exit_code} ({safe.kind}): {safe.message}")
+    keep_artifacts(document)
+    return document
+
+
+def _release(spec_path: str, identity: str | None, replace: bool, progress: Progress) -> dict[str, Any]:
+    spec = load_spec(spec_path)
+    with connect(spec.cluster, progress) as workers:
+        release = new_release(spec, workers, identity, replace, _scheduled_time())
+        for stage in STAGES:
+            _stage_task(stage, release)()
+        if release.published is None:
+            raise RuntimeError("the last stage ended without a release")
+        return release_document(release.published, [asdict(o) for o in release.outcomes])
+
+
+def _scheduled_time() -> datetime.datetime:
+    """When this run was meant to start: a nightly release that starts late keeps its day."""
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    start = run.expected_start_time if run else None
+    return (start or datetime.datetime.now(datetime.UTC)).astimezone(datetime.UTC)

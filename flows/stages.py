@@ -1,0 +1,339 @@
+"""The stages of a release, in their one order; the Prefect flow and ``--direct`` both run this list.
+
+A stage is thin: it makes tasks, has workers do them, and combines what comes back. Whatever a later stage needs lies
+in the work area, so a release that was interrupted goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from flows.cluster import WORKER_BASE_BYTES, Workers
+from flows.progress import Progress
+from microagg_core.errors import ClusterError, StorageError, sanitized
+from microagg_core.loading import canonical
+from microagg_core.reporting.plan_report import PlanReport, report_plan
+from microagg_core.runner import run_task, run_upload
+from microagg_core.schema import quasi_types, resolve_schema
+from microagg_core.spec import ReleaseSpec
+from microagg_core.steps.audit import find_release, write_audit
+from microagg_core.steps.gate import Check, refuse_failed, run_checks
+from microagg_core.steps.measuring import combine_blocks, published_losses, released_moments, risk_figures
+from microagg_core.steps.planned import Planned, load_survey, save_plan, save_survey
+from microagg_core.steps.planning import make_plan, refuse_unwise
+from microagg_core.steps.publishing import release_facts, release_id, software_version, staged_parts
+from microagg_core.steps.staging import combine_released_moments, gather_tasks, save_measure_scale
+from microagg_core.steps.survey import combine_survey, content_digest, refuse_repeated_units, unit_tasks
+from microagg_core.steps.work import Digest, Receipt, Task, load_context, rough_moments, save_context
+from microagg_core.storage.layout import RunLayout
+from microagg_core.storage.objects import Store
+from microagg_core.storage.publish import Published, Upload, publish
+from microagg_core.tables.reading import list_input
+from microagg_core.tables.slices import read_slice, to_bytes
+
+
+@dataclass
+class StageOutcome:
+    """How a stage went: what it says, and what it took."""
+
+    name: str
+    says: str
+    seconds: float = 0.0
+    kernel_seconds: float = 0.0
+    peak_bytes: int = 0
+
+
+@dataclass
+class Release:
+    """One release on its way; made by :func:`new_release`, handed from stage to stage."""
+
+    spec: ReleaseSpec
+    workers: Workers
+    now: datetime.datetime
+    identity: str
+    replace: bool
+    work: Store
+    output: Store
+    key: str = ""
+    outcomes: list[StageOutcome] = field(default_factory=list)
+    plan_report: PlanReport | None = None
+    checks: list[Check] = field(default_factory=list)
+    losses: dict[str, Any] = field(default_factory=dict)
+    risk: dict[str, Any] = field(default_factory=dict)
+    blocks: pa.Table | None = None
+    digest: str = ""
+    ignore_published: bool = False
+    published: Published | None = None
+    _planned: Planned | None = None
+    _receipts: dict[str, list[Receipt]] = field(default_factory=dict)
+
+    @property
+    def layout(self) -> RunLayout:
+        """Names of the run's objects."""
+        return RunLayout(self.key)
+
+    @property
+    def progress(self) -> Progress:
+        """Where the user looks."""
+        return self.workers.progress
+
+    @property
+    def planned(self) -> Planned:
+        """Context, survey and plan; there once the plan stage is done."""
+        if self._planned is None:
+            raise RuntimeError("the plan stage has not run")
+        return self._planned
+
+    def run(self, tasks: Sequence[Task]) -> list[Receipt]:
+        """Have the workers do tasks of one stage, the receipts in the tasks' order."""
+        if not tasks:
+            return []
+        receipts = self.workers.map(run_task, tasks, tasks[0].stage)
+        self._receipts.setdefault(tasks[0].stage, []).extend(receipts)
+        return receipts
+
+    def tasks(self, stage: str, n: int) -> list[Task]:
+        """Tasks 0 to n-1 of a stage."""
+        return [Task(stage, i, self.work, self.key) for i in range(n)]
+
+    def take_receipts(self) -> list[Receipt]:
+        """All receipts since the last call, for the stage's account."""
+        receipts = [r for rs in self._receipts.values() for r in rs]
+        self._receipts = {}
+        return receipts
+
+
+def new_release(
+    spec: ReleaseSpec, workers: Workers, identity: str | None, replace_published: bool, now: datetime.datetime
+) -> Release:
+    """A release that has not started."""
+    work = Store(spec.work.url, dict(spec.work.storage_options))
+    output = Store(spec.output.url, dict(spec.output.storage_options))
+    return Release(spec, workers, now, release_id(spec, now, identity), replace_published, work, output)
+
+
+# --- The stages ----------------------------------------------------------------------------------------------
+
+
+def survey(release: Release) -> str:
+    """Count what is in the input, and refuse what cannot be released."""
+    spec = release.spec
+    listing = list_input(spec.input)
+    schema = resolve_schema(spec, listing.schema)
+    release.key = Digest().add(canonical(spec), listing.state, software_version()).hex()[:20]
+    layout, work = release.layout, release.work
+    work.put_json(layout.started(), {"started": release.now.isoformat()})
+    if not work.exists(layout.context()):
+        rough = rough_moments(spec, listing, quasi_types(spec, schema), schema)
+        save_context(work, layout, spec, listing.schema, listing.parts, rough)
+    salt = _salt(release)
+    n_parts = len(listing.parts)
+    tasks = [replace(t, arguments=((salt,),)) for t in release.tasks("survey", n_parts)]
+    receipts = release.run(tasks)
+    checks = unit_tasks(receipts, work, release.key)
+    refuse_repeated_units(spec, checks, release.run(checks))
+    context = load_context(Task("flow", 0, work, release.key))
+    found, keys = combine_survey(spec, layout, work, context, n_parts)
+    save_survey(work, layout, found)
+    work.put(layout.plan_table("survey-keys"), to_bytes(keys))
+    release.digest = content_digest(found, canonical(spec), software_version())
+    if not release.ignore_published:
+        release.published = find_release(work, release.output, release.identity, release.digest, release.replace)
+    if release.published is not None:
+        return f"{found.rows} records; this release is published already"
+    return f"{found.rows} records in {n_parts} parts, {keys.num_rows} blocking keys"
+
+
+def _salt(release: Release) -> int:
+    """A secret number for the digests of identifiers, kept with them: drawn once a run, never sent to a log."""
+    name = release.layout.plan_table("salt")
+    release.work.create(name, str(secrets.randbits(62)).encode())
+    return int(release.work.read(name))
+
+
+def plan(release: Release) -> str:
+    """Decide blocks, partitions and files; refuse what is unwise or does not fit."""
+    spec, work, layout = release.spec, release.work, release.layout
+    context = load_context(Task("flow", 0, work, release.key))
+    found = load_survey(work, layout)
+    keys = read_slice(work.read(layout.plan_table("survey-keys")))
+    made = make_plan(spec, context, found, keys, work, release.key, release.run)
+    save_plan(work, layout, made)
+    release._planned = Planned.of(context, found, made)
+    release.plan_report = report_plan(release.planned)
+    refuse_unwise(spec, found)
+    _refuse_too_little_memory(release)
+    return release.plan_report.sentence()
+
+
+def _refuse_too_little_memory(release: Release) -> None:
+    there, needed = release.workers.memory_per_task(), needed_memory(release.planned)
+    if there is not None and there < needed:
+        raise ClusterError(
+            f"a task needs about {needed // 2**20} MiB and each worker thread has {there // 2**20} MiB; give workers "
+            "more memory or fewer threads, or lower blocks.max_records"
+        )
+
+
+def needed_memory(planned: Planned) -> int:
+    """Bytes that the largest partition needs on a worker."""
+    return WORKER_BASE_BYTES + report_plan(planned).task_bytes
+
+
+def stage(release: Release) -> str:
+    """Bring the rows into planned partitions, in two passes through storage."""
+    work, layout = release.work, release.layout
+    n_parts = len(release.planned.context.parts)
+    scattered = release.run(release.tasks("scatter", n_parts))
+    n = release.planned.plan.n_partitions
+    release.run(gather_tasks("gather", scattered, n, work, release.key))
+    moments = combine_released_moments(len(release.planned.context.types), work, layout, n_parts)
+    save_measure_scale(work, layout, moments)
+    return f"{sum(r.rows for r in scattered)} records in {n} partitions"
+
+
+def anonymize(release: Release) -> str:
+    """Run the algorithm on every block, and assemble the files that would be published."""
+    made = release.planned.plan
+    costs = _partition_costs(release)
+    tasks = sorted(release.tasks("anonymize", made.n_partitions), key=lambda t: -costs[t.number])
+    done = release.run(tasks)
+    release.run(gather_tasks("assemble", done, made.n_files, release.work, release.key))
+    return f"{made.n_blocks} blocks anonymized, {made.n_files} files assembled"
+
+
+def _partition_costs(release: Release) -> list[float]:
+    made = release.planned.plan
+    costs = [0.0] * made.n_partitions
+    for partition, seconds in zip(made.block_partition.tolist(), made.block_seconds.tolist(), strict=True):
+        costs[partition] += seconds
+    return costs
+
+
+def validate(release: Release) -> str:
+    """The gate: re-read what would be published, and the input, and compare."""
+    made = release.planned.plan
+    release.run(release.tasks("check-files", made.n_files))
+    release.run(release.tasks("check-input", len(release.planned.context.parts)))
+    release.checks = run_checks(release.work, release.key, release.planned, made.n_files)
+    refuse_failed(release.checks)
+    return f"{len(release.checks)} checks passed"
+
+
+def measure(release: Release) -> str:
+    """Combine losses and risks from the blocks."""
+    planned, work, layout = release.planned, release.work, release.layout
+    statistics, release.blocks = combine_blocks(work, layout, planned.plan.n_partitions)
+    types = planned.context.types
+    moments = released_moments(work, layout, planned.plan.n_files, len(types))
+    release.risk = risk_figures(planned.context, release.blocks)
+    release.losses = published_losses(statistics, release.risk["groups"], types, moments)
+    loss = release.losses.get("l_sse")
+    return f"information loss {loss} %" if loss is not None else "losses withheld: the release is small"
+
+
+def publish_release(release: Release) -> str:
+    """Copy the checked files to the output, the manifest last; keep the audit."""
+    planned = release.planned
+    facts = release_facts(planned, release.identity, release.now, release.losses, release.checks)
+    parts = staged_parts(release.spec, release.work, release.layout, planned.plan.n_files)
+    release.published = publish(
+        release.output, facts, parts, replace=release.replace, upload_all=lambda *what: _upload(release, *what)
+    )
+    write_audit(
+        release.work,
+        release.published.manifest,
+        digest=release.digest,
+        plan=release.plan_report.to_json() if release.plan_report else {},
+        risk=release.risk,
+        checks=release.checks,
+        blocks=release.blocks,
+    )
+    word = "published already" if release.published.already else "published"
+    return f"{word} as {release.published.manifest.layout.folder}"
+
+
+def _upload(release: Release, output: Store, uploads: Sequence[Upload]) -> None:
+    release.workers.map(run_upload, [(output, upload) for upload in uploads], "upload")
+
+
+def report(release: Release) -> str:
+    """The end: staged rows go, the audit stays, and the manifest says the rest."""
+    if release.published is None:
+        raise RuntimeError("the publish stage has not run")
+    release.work.delete_all(release.layout.folder)
+    return f"manifest at {release.published.manifest_url}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage: its name, what it does, and whether it is needed where the release is published already."""
+
+    name: str
+    work: Callable[[Release], str]
+    always: bool = False
+
+
+#: The one definition of the order.
+STAGES = (
+    Stage("survey", survey, always=True),
+    Stage("plan", plan),
+    Stage("stage", stage),
+    Stage("anonymize", anonymize),
+    Stage("validate", validate),
+    Stage("measure", measure),
+    Stage("publish", publish_release),
+    Stage("report", report, always=True),
+)
+
+
+def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
+    """Run one stage and account for it; None where the release is published already and nothing is to be done.
+
+    Raises:
+        MicroaggError: always one of ours.
+    """
+    if release.published is not None and not wanted.always:
+        return None
+    start = time.perf_counter()
+    try:
+        says = wanted.work(release)
+    except StorageError:
+        if release.digest and _rival_published(release):
+            return None
+        raise
+    except Exception as error:
+        raise sanitized(error, f"the stage {wanted.name}") from None
+    receipts = release.take_receipts()
+    outcome = StageOutcome(
+        wanted.name,
+        says,
+        time.perf_counter() - start,
+        sum(r.kernel_seconds for r in receipts),
+        max((r.peak_bytes for r in receipts), default=0),
+    )
+    release.outcomes.append(outcome)
+    release.progress.say(f"{wanted.name:<10} {outcome.seconds:7.1f} s  {says}")
+    return outcome
+
+
+def _rival_published(release: Release) -> bool:
+    """Whether an identical run was faster: it publishes the same release and removes the work that both shared."""
+    release.published = find_release(release.work, release.output, release.identity, release.digest, True)
+    return release.published is not None
+
+
+def run_until(last: str, release: Release) -> None:
+    """Run the stages up to and including ``last``, without Prefect."""
+    for wanted in STAGES:
+        run_stage(wanted, release)
+        if wanted.name == last:
+            return
+

@@ -1,0 +1,171 @@
+"""What bootstrap.py does, once it knows that this Python is new enough."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CONSTRAINTS = ROOT / "infra" / "constraints.txt"
+USAGE = """\
+python3 infra/bootstrap.py demo [ARGS]    set everything up, then run `microagg demo ARGS`
+python3 infra/bootstrap.py test [ARGS]    set everything up, then ruff, mypy and `pytest ARGS`"""
+STAMP = "microagg-installed.txt"
+EXTRAS = {"demo": "", "test": "[test]"}
+PIP_ADVICE = (
+    f"{sys.executable} needs its venv module with ensurepip, or pip 22.3 or newer; install "
+    f"python{sys.version_info[0]}.{sys.version_info[1]}-venv or python3-pip from your distribution"
+)
+
+
+class SetupError(Exception):
+    """What keeps the project from being set up, as one sentence for the person at the terminal."""
+
+
+def main(arguments: list[str]) -> int:
+    """Set up, run the command, and return its exit code; 2 for a wrong call, 1 where setting up fails."""
+    if not arguments or arguments[0] not in EXTRAS:
+        print(USAGE, file=sys.stderr)
+        return 2
+    command, rest = arguments[0], arguments[1:]
+    try:
+        venv = Path(os.environ.get("MICROAGG_VENV") or ROOT / ".venv").absolute()
+        set_up(venv, EXTRAS[command])
+    except SetupError as error:
+        print(f"bootstrap: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return run_demo(venv, rest) if command == "demo" else run_checks(venv, rest)
+
+
+def set_up(venv: Path, extra: str) -> None:
+    """Make the environment and install into it, unless that is done already."""
+    python = program(venv, "python")
+    if is_installed(venv, extra):
+        return
+    print(f"bootstrap: setting up {venv}; this takes a few minutes, once", flush=True)
+    ours = venv == ROOT / ".venv" or (venv / STAMP).exists()
+    # Without a stamp the last set-up did not get to its end.
+    if not works(python) or (ours and not (venv / STAMP).exists()):
+        make_venv(venv, ours)
+    pip = pip_for(python)
+    # setuptools first and at its own pinned version: an isolated build would fetch the newest.
+    install(pip, ["setuptools"])
+    install(pip, ["--no-build-isolation", "--editable", f"{ROOT}{extra}"])
+    (venv / STAMP).write_text(f"{fingerprint()}{extra}\n", encoding="utf-8")
+
+
+def is_installed(venv: Path, extra: str) -> bool:
+    """Whether the environment holds what this clone asks for; the test packages include the demo's."""
+    try:
+        stamp = (venv / STAMP).read_text(encoding="utf-8").strip()
+    except OSError:
+        return False
+    return stamp in (fingerprint() + extra, fingerprint() + "[test]") and works(program(venv, "python"))
+
+
+def fingerprint() -> str:
+    """What an installation depends on: where the clone is, what it asks for, and the Python that has it."""
+    digest = hashlib.sha256(f"{ROOT} {sys.version_info[:2]}".encode())
+    for path in (ROOT / "pyproject.toml", CONSTRAINTS):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def program(venv: Path, name: str) -> Path:
+    """A program of the environment."""
+    return venv / "Scripts" / f"{name}.exe" if os.name == "nt" else venv / "bin" / name
+
+
+def works(python: Path) -> bool:
+    """Whether there is an environment, of this Python's version, that starts: an upgrade may have broken it."""
+    if not python.exists():
+        return False
+    code = f"import sys; sys.exit(sys.version_info[:2] != {tuple(sys.version_info[:2])})"
+    return subprocess.run([python, "-c", code], env=clean(), capture_output=True).returncode == 0
+
+
+def make_venv(venv: Path, ours: bool) -> None:
+    """A new virtual environment; without a pip of its own where this Python cannot give it one."""
+    if venv.exists() and not ours and any(venv.iterdir()):
+        raise SetupError(
+            f"{venv} is there and is no environment of this Python; move it, or name another in MICROAGG_VENV"
+        )
+    for way in (["--clear"], ["--clear", "--without-pip"]):
+        if quietly([sys.executable, "-m", "venv", *way, str(venv)]) == 0:
+            return
+    raise SetupError(f"no virtual environment can be made in {venv}; check that it can be written, and {PIP_ADVICE}")
+
+
+def pip_for(python: Path) -> list[str]:
+    """The pip that installs into the environment: its own, or this Python's where it has none."""
+    if quietly([str(python), "-m", "pip", "--version"]) == 0:
+        return [str(python), "-m", "pip"]
+    outside = [sys.executable, "-m", "pip", "--python", str(python)]
+    if quietly([*outside, "--version"]) == 0:
+        return outside
+    raise SetupError(f"there is no pip to install with: {PIP_ADVICE}")
+
+
+def install(pip: list[str], what: list[str]) -> None:
+    """Install at the pinned versions; pip's own messages explain a failure better than we could."""
+    command = [*pip, "install", "--quiet", "--constraint", str(CONSTRAINTS), *what]
+    if subprocess.run(command, env=clean()).returncode != 0:
+        raise SetupError("installing failed, as pip says above; check the network or the package index, and run again")
+
+
+def quietly(command: list[str]) -> int:
+    """Run a command for its exit code alone."""
+    return subprocess.run(command, env=clean(), capture_output=True).returncode
+
+
+def clean() -> dict[str, str]:
+    """The surroundings without what would lead Python or pip out of the environment."""
+    astray = {"PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "VIRTUAL_ENV"}
+    kept = {name: value for name, value in os.environ.items() if name not in astray}
+    # A user's pip configuration may ask for --user, which a virtual environment refuses.
+    return {**kept, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+
+
+def run_demo(venv: Path, arguments: list[str]) -> int:
+    """`microagg demo`, in the folder where the user is."""
+    return follow([str(program(venv, "microagg")), "demo", *arguments], Path.cwd())
+
+
+def run_checks(venv: Path, arguments: list[str]) -> int:
+    """Every check, the tests last; the exit code is that of the first one that failed."""
+    python = str(program(venv, "python"))
+    checks = {
+        "ruff check": [python, "-m", "ruff", "check", "."],
+        "ruff format": [python, "-m", "ruff", "format", "--check", "."],
+        "mypy": [python, "-m", "mypy"],
+        "pytest": [python, "-m", "pytest", *arguments],
+    }
+    failed: dict[str, int] = {}
+    for name, command in checks.items():
+        if name == "pytest" and failed:
+            print(f"bootstrap: failed before the tests: {', '.join(failed)}", flush=True)
+        print(f"bootstrap: {name}", flush=True)
+        code = follow(command, ROOT)
+        if code == 130:
+            return code
+        if code != 0:
+            failed[name] = code
+    return next(iter(failed.values()), 0)
+
+
+def follow(command: list[str], folder: Path) -> int:
+    """Run a command in sight of the user; 130 when it was interrupted, as a shell has it."""
+    with subprocess.Popen(command, cwd=folder, env=clean()) as process:
+        while True:
+            try:
+                code = process.wait()
+                break
+            except KeyboardInterrupt:
+                # The command got the same signal and is putting things away.
+                continue
+    return 128 - code if code < 0 else code

@@ -1,0 +1,31 @@
+"""Microaggregation: k-anonymous microdata by replacing small groups of similar records with their means.
+
+The names below are the library's public face; importing them costs nothing until they are called. Importing
+this package loads neither a cluster, nor an orchestrator, nor a compiler.
+
+>>> import microagg_core
+>>> list(microagg_core.algorithms())[0]
+'mdav'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+# The function takes the place of the subpackage of the same name as an attribute of this package:
+# ``microagg_core.algorithms()`` and ``from microagg_core.algorithms import ...`` both work.
+from microagg_core.algorithms import algorithms
+
+if TYPE_CHECKING:
+    from microagg_core.api import Microaggregated, microaggregate, partition
+
+__all__ = ["Microaggregated", "algorithms", "microaggregate", "partition"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load numpy, and what stands on it, only when a name that needs it is asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from microagg_core import api
+
+    return getattr(api, name)

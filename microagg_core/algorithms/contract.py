@@ -1,0 +1,150 @@
+"""What every algorithm says of itself, and the one way in which it is run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+#: What an algorithm's file implements: ``groups(X, k, *, seed, **parameters) -> labels``. X is an (n, p) array
+#: of finite float64 with n >= k. It is the algorithm's own to change, is stored column by column (``X.T`` is
+#: C-contiguous), and was scaled by a power of two so that squared distances neither overflow nor vanish.
+#: The labels are one group number a record, from 0, in any order.
+GroupsFunction: TypeAlias = "Callable[..., NDArray[np.int64]]"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number that an algorithm takes besides k."""
+
+    name: str
+    type: str
+    default: float
+    minimum: float
+    description: str
+
+    def problem(self, value: Any) -> str | None:
+        """Say what is wrong with a value, or None.
+
+        >>> Parameter("gamma", "number", 0.2, 0.0, "").problem(-1)
+        'gamma: must be a number of at least 0 (got -1)'
+        """
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and math.isfinite(value) and value >= self.minimum:
+            return None
+        return f"{self.name}: must be a {self.type} of at least {self.minimum:g} (got {value!r})"
+
+
+@dataclass(frozen=True)
+class AlgorithmInfo:
+    """An algorithm of the registry.
+
+    ``sizes(k)`` gives the least and the most records of a group (None: no ceiling). ``cost_seconds(n, p, k)``
+    is the time of one core for n records, p attributes and parameters at their defaults, compilation not
+    counted; ``memory_bytes(n, p, k)`` is what a run allocates besides the array it is given.
+    """
+
+    name: str
+    summary: str
+    description: str
+    groups: GroupsFunction
+    sizes: Callable[[int], tuple[int, int | None]]
+    sizes_text: str
+    cost_seconds: Callable[[int, int, int], float]
+    memory_bytes: Callable[[int, int, int], int]
+    parameters: tuple[Parameter, ...] = ()
+    min_k: int = 2
+    max_k: int | None = None
+    max_attributes: int | None = None
+
+    def check_parameters(self, params: Mapping[str, Any]) -> None:
+        """Raise ValueError, with a sentence, for a parameter that is unknown or out of its range.
+
+        >>> from microagg_core.algorithms import algorithms
+        >>> algorithms()["mdav"].check_parameters({"gamma": 1})
+        Traceback (most recent call last):
+        ValueError: mdav takes no parameter 'gamma'
+        """
+        known = {parameter.name: parameter for parameter in self.parameters}
+        problems = []
+        for name, value in params.items():
+            if name not in known:
+                problems.append(f"{self.name} takes no parameter {name!r}")
+            elif problem := known[name].problem(value):
+                problems.append(problem)
+        if problems:
+            raise ValueError("; ".join(problems))
+
+    def with_defaults(self, params: Mapping[str, Any]) -> dict[str, float]:
+        """Check the parameters and give all of them, the missing ones at their defaults.
+
+        >>> from microagg_core.algorithms import algorithms
+        >>> algorithms()["v_mdav"].with_defaults({})
+        {'gamma': 0.2}
+        """
+        self.check_parameters(params)
+        return {parameter.name: float(params.get(parameter.name, parameter.default)) for parameter in self.parameters}
+
+    def refuses(self, k: int, p: int) -> str | None:
+        """Say, in a sentence, why this k or this number of attributes cannot be done, or None.
+
+        >>> from microagg_core.algorithms import algorithms
+        >>> algorithms()["mdav"].refuses(1, 4)
+        'mdav needs a k of at least 2 (got 1)'
+        """
+        if k < self.min_k:
+            return f"{self.name} needs a k of at least {self.min_k} (got {k})"
+        if self.max_k is not None and k > self.max_k:
+            return f"{self.name} needs a k of at most {self.max_k} (got {k})"
+        if p < 1:
+            return f"{self.name} needs at least one attribute"
+        if self.max_attributes is not None and p > self.max_attributes:
+            return f"{self.name} takes at most {self.max_attributes} attribute(s) (got {p})"
+        return None
+
+    def run(self, X: NDArray[np.float64], k: int, *, seed: int = 0, **params: Any) -> NDArray[np.int64]:
+        """Group the n records of X, an (n, p) array of finite numbers, n >= k, which is left as it is.
+
+        Labels are 0..g-1 in the order of each group's first record. ValueError for a wrong parameter; a
+        group outside the sizes that the registry promises is a bug of ours and raises InternalError.
+
+        >>> import numpy as np
+        >>> from microagg_core.algorithms import algorithms
+        >>> algorithms()["mdav"].run(np.array([[9.0], [1.0], [2.0], [8.0]]), 2).tolist()
+        [0, 1, 1, 0]
+        """
+        from microagg_core.algorithms.running import checked_labels, private_copy
+
+        parameters = self.with_defaults(params)
+        labels = self.groups(private_copy(X), k, seed=seed, **parameters)
+        return checked_labels(labels, self.sizes(k), self.name)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything a program may want to show, as plain values.
+
+        >>> from microagg_core.algorithms import algorithms
+        >>> algorithms()["v_mdav"].as_json()["parameters"][0]["default"]
+        0.2
+        """
+        example = {"records": 100_000, "attributes": 4, "k": 5}
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "description": self.description,
+            "parameters": [vars(parameter) for parameter in self.parameters],
+            "min_k": self.min_k,
+            "max_k": self.max_k,
+            "max_attributes": self.max_attributes,
+            "sizes": self.sizes_text,
+            "cost": {
+                **example,
+                "seconds": self.cost_seconds(*example.values()),
+                "memory_bytes": self.memory_bytes(*example.values()),
+            },
+        }

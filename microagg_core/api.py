@@ -1,0 +1,134 @@
+"""The public Python functions: a partition of an array, and a masked copy of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from microagg_core.algorithms import AlgorithmInfo, algorithms
+from microagg_core.errors import DataError, SpecError
+from microagg_core.metrics.losses import Losses, losses
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Microaggregated:
+    """A masked table, the group of each of its records, and what the masking cost."""
+
+    data: pd.DataFrame
+    groups: Ints
+    losses: Losses
+
+
+def _whole_number(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
+        raise SpecError(f"{name}: must be a whole number of at least {least} (got {value!r})")
+    return int(value)
+
+
+def _algorithm(name: str, k: int, p: int, params: dict[str, Any]) -> AlgorithmInfo:
+    """Look an algorithm up, and refuse what it cannot do."""
+    registry = algorithms()
+    if name not in registry:
+        raise SpecError(f"algorithm: must be one of {', '.join(registry)} (got {name!r})")
+    info = registry[name]
+    try:
+        info.check_parameters(params)
+    except ValueError as error:
+        raise SpecError(str(error)) from None
+    if problem := info.refuses(k, p):
+        raise SpecError(problem)
+    return info
+
+
+def _matrix(X: ArrayLike) -> Floats:
+    """X as an (n, p) array of finite float64."""
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise SpecError("X: must be a matrix, with as many numbers in each row") from None
+    if array.ndim != 2:
+        raise SpecError(f"X: must have two dimensions, records and attributes (got {array.ndim})")
+    if array.dtype.kind not in "iuf":
+        raise SpecError(f"X: must hold numbers (got an array of type {array.dtype})")
+    matrix = array.astype(np.float64, copy=False)
+    for j in np.flatnonzero(~np.isfinite(matrix).all(axis=0)):
+        raise DataError(f"column {j} of X holds missing or infinite values; remove or replace them first")
+    return matrix
+
+
+def _check_enough(n: int, k: int) -> None:
+    if n < k:
+        raise DataError(f"the data have {n} records, fewer than k = {k}; choose a smaller k or add records")
+
+
+def partition(X: ArrayLike, k: int, algorithm: str = "mdav", *, seed: int = 0, **params: Any) -> Ints:
+    """Group the records of X so that no group has fewer than k.
+
+    X is an (n, p) array of finite numbers, one record a row, used as it is given: standardize it first where
+    its attributes have different units. ``params`` are the algorithm's own, as ``algorithms()`` lists them.
+
+    Returns one int64 label a record, 0 to g-1 in the order of each group's first record; the same arguments
+    give the same labels on every machine.
+
+    Raises:
+        SpecError: a wrong argument: an unknown algorithm or parameter, a k that it cannot do, X not a matrix.
+        DataError: fewer than k records, or values that are missing or infinite.
+
+    >>> partition([[1.0], [9.0], [1.5], [8.0]], k=2).tolist()
+    [0, 1, 0, 1]
+    """
+    matrix = _matrix(X)
+    n, p = matrix.shape
+    k, seed = _whole_number("k", k, 1), _whole_number("seed", seed, 0)
+    info = _algorithm(algorithm, k, p, params)
+    _check_enough(n, k)
+    return info.run(matrix, k, seed=seed, **params)
+
+
+def microaggregate(
+    df: pd.DataFrame,
+    quasi_identifiers: Sequence[str],
+    k: int,
+    algorithm: str = "mdav",
+    *,
+    standardize: bool = True,
+    seed: int = 0,
+    **params: Any,
+) -> Microaggregated:
+    """Replace the quasi-identifiers of each record by the means of its group of at least k records.
+
+    Quasi-identifiers are numbers (released as float64), booleans (as the share of true ones), dates or
+    timestamps (released as such, rounded to their unit). They are standardized to mean 0 and variance 1 before
+    records are compared; with ``standardize=False`` they are compared as they are, dates and timestamps in
+    days or in their unit. All other columns, the index and the order of columns stay. The losses are always
+    those of the standardized quasi-identifiers.
+
+    Raises:
+        SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.
+        DataError: fewer than k records; a column without a mean (text); missing or infinite values.
+
+    >>> import pandas as pd
+    >>> firms = pd.DataFrame({"staff": [10, 12, 90, 94], "town": list("abcd")})
+    >>> masked = microaggregate(firms, ["staff"], k=2)
+    >>> masked.data["staff"].tolist(), round(masked.losses.l_sse, 3)
+    ([11.0, 11.0, 92.0, 92.0], 0.074)
+    """
+    from microagg_core.tables.frames import QuasiIdentifiers
+
+    k, seed = _whole_number("k", k, 1), _whole_number("seed", seed, 0)
+    table = QuasiIdentifiers.of(df, quasi_identifiers)
+    info = _algorithm(algorithm, k, len(quasi_identifiers), params)
+    _check_enough(len(df), k)
+    Z = table.standardized()
+    labels = info.run(Z if standardize else table.as_given(), k, seed=seed, **params)
+    return Microaggregated(table.masked(df, labels), labels, losses(Z, labels))

@@ -1,0 +1,78 @@
+"""Blocks into Dask partitions of similar cost, and released records into files.
+
+Everything here depends on the data and the spec alone, never on the cluster: the same blocks, partitions and files
+come out for one worker or a hundred.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+#: Bytes of staged rows in one partition. A worker holds about six copies while it stages or anonymizes one.
+PARTITION_BYTES = 48 * 2**20
+#: Rows of a released file aim at this many bytes in memory.
+FILE_BYTES = 48 * 2**20
+#: Partitions are cut so that the work comes in about this many pieces, but not below a fifth of a second or 4 MiB.
+_PIECES = 48
+_LEAST_SECONDS, _MOST_SECONDS = 0.2, 30.0
+_LEAST_BYTES = 4 * 2**20
+_TEXT_WIDTH = 24  # assumed bytes of a text value; a released file's size must not depend on what was withheld
+
+
+def pack_blocks(seconds: NDArray[np.float64], n_bytes: Ints) -> Ints:
+    """The partition of each block: neighbours together until the cost or the bytes of a partition are reached.
+
+    >>> pack_blocks(np.array([0.1, 0.1, 40.0, 0.1]), np.array([10, 10, 10, 10]))
+    array([0, 0, 1, 2])
+    """
+    target = float(np.clip(seconds.sum() / _PIECES, _LEAST_SECONDS, _MOST_SECONDS))
+    limit = int(np.clip(n_bytes.sum() // _PIECES, _LEAST_BYTES, PARTITION_BYTES))
+    partition = np.empty(len(seconds), dtype=np.int64)
+    number, cost, size = 0, 0.0, 0
+    for block in range(len(seconds)):
+        full = cost + seconds[block] > target or size + n_bytes[block] > limit
+        if full and size:
+            number, cost, size = number + 1, 0.0, 0
+        partition[block] = number
+        cost, size = cost + seconds[block], size + n_bytes[block]
+    return partition
+
+
+def rows_per_file(schema: pa.Schema) -> int:
+    """Records of a released file, from the released types alone."""
+    width = sum(_width(field.type) for field in schema)
+    return max(1, FILE_BYTES // max(width, 1))
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return _TEXT_WIDTH
+
+
+def assign_files(rows_of_labels: Ints, limit: int) -> tuple[Ints, Ints]:
+    """The first file of each label and how many files it fills.
+
+    Labels follow each other into a file until it holds ``limit`` records; a label above the limit gets files of its
+    own, over which its combinations are spread by their hash. A function of the released content alone.
+
+    >>> assign_files(np.array([4, 4, 25, 3]), limit=10)
+    (array([0, 0, 1, 4]), array([1, 1, 3, 1]))
+    """
+    first = np.zeros(len(rows_of_labels), dtype=np.int64)
+    count = np.ones(len(rows_of_labels), dtype=np.int64)
+    number, held = 0, 0
+    for label, rows in enumerate(rows_of_labels):
+        if held and held + rows > limit:
+            number, held = number + 1, 0
+        first[label] = number
+        held += int(rows)
+        if rows > limit:
+            count[label] = -(-int(rows) // limit)
+            number, held = number + int(count[label]), 0
+    return first, count

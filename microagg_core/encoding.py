@@ -1,0 +1,219 @@
+"""Quasi-identifiers: Arrow columns to numbers and back.
+
+A column becomes *ticks*: whole numbers, booleans, dates, timestamps and decimals of up to 18 digits as exact
+64-bit integers, everything else as float64. Ticks are standardized with the moments of the whole file; group
+means are taken of the ticks' offsets from the file's origin, and rounded back to the released type.
+"""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from microagg_core.errors import DataError, SpecError
+from microagg_core.metrics.moments import Moments, Origin, offsets_from
+from microagg_core.tables.hashing import one_array
+
+Floats = NDArray[np.float64]
+_MAX_EXACT_DECIMAL = 18  # digits that always fit 64 bits
+
+
+@dataclass(frozen=True)
+class QuasiType:
+    """How one quasi-identifier is read and released.
+
+    ``step`` is the rounding step in ticks (0: not rounded); ``scale`` the power of ten of a decimal's tick.
+    """
+
+    name: str
+    source_type: pa.DataType
+    released_type: pa.DataType
+    kind: Literal["int", "float"]
+    step: float
+    scale: int = 0
+
+    def ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The column's ticks, and which of them are missing (null or NaN); ticks under a missing value are 0."""
+        array = one_array(column)
+        missing = np.asarray(pc.is_null(array, nan_is_null=True))
+        kind = array.type
+        if pa.types.is_boolean(kind):
+            values = np.asarray(pc.fill_null(array, False)).astype(np.int64)
+        elif pa.types.is_floating(kind):
+            values = np.asarray(pc.fill_null(array, 0.0)).astype(np.float64)
+        elif pa.types.is_decimal(kind):
+            values = self._decimal_ticks(array)
+        elif pa.types.is_unsigned_integer(kind):
+            values = np.asarray(pc.fill_null(array, 0)).astype(np.uint64)
+        else:
+            width = pa.int32() if kind.bit_width == 32 else pa.int64()
+            whole = array if pa.types.is_integer(kind) else array.view(width)
+            values = np.asarray(pc.fill_null(whole, 0)).astype(np.int64)
+        if missing.any():
+            values = np.where(missing, values.dtype.type(0), values)
+        return values, missing
+
+    def _decimal_ticks(self, array: pa.Array) -> NDArray[Any]:
+        if self.kind == "float":
+            return np.asarray(pc.fill_null(pc.cast(array, pa.float64()), 0.0))
+        words = np.frombuffer(array.buffers()[1], dtype=np.int64).reshape(-1, 2)
+        low = words[array.offset : array.offset + len(array), 0]
+        return np.where(np.asarray(pc.is_null(array)), 0, low)
+
+    def rounded(self, offsets: Floats, origin: Origin) -> NDArray[Any]:
+        """Released ticks for means given as offsets from ``origin``: int64/uint64, or float64 where so released."""
+        if self.kind == "int" and self.step:
+            return self._rounded_whole(offsets, int(origin))
+        values = offsets + float(origin)
+        if self.kind == "int":
+            values = offsets / 10.0**self.scale + float(origin) / 10.0**self.scale
+        elif self.step:
+            values = np.rint(values / self.step) * self.step
+        if self.released_type == pa.float32():
+            values = values.astype(np.float32).astype(np.float64)
+        return values + 0.0  # -0.0 and 0.0 are one value to a reader, so they are one combination
+
+    def _rounded_whole(self, offsets: Floats, origin: int) -> NDArray[Any]:
+        step = int(self.step)
+        rest = origin % step
+        # Only the small offset is rounded in floating point; the origin is added in integers.
+        steps = np.rint((offsets + rest) / step).astype(np.int64)
+        low, high = _range_of(self.source_type)
+        least = -((origin - rest - low) // step)
+        greatest = (high - (origin - rest)) // step
+        steps = np.clip(steps, max(least, -(2**63)), min(greatest, 2**63 - 1))
+        base = np.uint64((origin - rest) % 2**64)
+        ticks = base + (steps * step).view(np.uint64)
+        return ticks if pa.types.is_unsigned_integer(self.source_type) else ticks.view(np.int64)
+
+    def released_offsets(self, ticks: NDArray[Any], origin: Origin) -> Floats:
+        """What :meth:`rounded` released, as offsets from the origin again."""
+        if self.kind == "int" and not self.step:
+            return ticks * 10.0**self.scale - float(origin)
+        return offsets_from(ticks, origin)
+
+    def to_arrow(self, ticks: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
+        """Released ticks as a column of the released type."""
+        mask = None if missing is None or not missing.any() else missing
+        target = self.released_type
+        if pa.types.is_decimal(target):
+            return self._decimals(ticks, mask)
+        if np.issubdtype(ticks.dtype, np.floating):
+            return pa.array(ticks, type=pa.float64(), mask=mask, from_pandas=False).cast(target)
+        whole = pa.array(ticks, mask=mask)
+        if pa.types.is_boolean(target) or pa.types.is_integer(target):
+            return whole.cast(target)
+        return whole.cast(pa.int32() if target.bit_width == 32 else pa.int64()).view(target)
+
+    def _decimals(self, ticks: NDArray[Any], mask: NDArray[np.bool_] | None) -> pa.Array:
+        target = self.released_type
+        if self.kind == "int":
+            words = np.empty((len(ticks), 2), dtype=np.int64)
+            words[:, 0], words[:, 1] = ticks, ticks >> 63
+            validity = None if mask is None else pa.array(~mask).buffers()[1]
+            return pa.Array.from_buffers(target, len(ticks), [validity, pa.py_buffer(words)])
+        quantum = decimal.Decimal(1).scaleb(-target.scale)
+        context = decimal.Context(prec=76)
+        values = [decimal.Decimal(repr(float(t))).quantize(quantum, context=context) for t in ticks]
+        return pa.array(values, type=target, mask=mask)
+
+
+def _range_of(kind: pa.DataType) -> tuple[int, int]:
+    """Least and greatest tick of a type."""
+    if pa.types.is_boolean(kind):
+        return 0, 1
+    if pa.types.is_decimal(kind):
+        return -(10**kind.precision) + 1, 10**kind.precision - 1
+    bits = int(kind.bit_width)
+    if pa.types.is_unsigned_integer(kind):
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def quasi_type(name: str, kind: pa.DataType, rounding: str | float) -> QuasiType:
+    """How the column ``name`` of type ``kind`` is encoded and released.
+
+    Raises:
+        DataError: a type that has no mean (text, bytes, times of day, durations are refused too).
+        SpecError: a rounding that does not fit the type.
+
+    >>> quasi_type("age", pa.int16(), 5.0).step
+    5.0
+    """
+    temporal = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    if not (
+        temporal
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    ):
+        raise DataError(
+            f"quasi-identifier {name!r} has the type {kind}, which has no mean; it must be numeric, a date or a "
+            "timestamp (for CSV declare its type under input.csv.types, else make it blocking or confidential)"
+        )
+    is_float = pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.precision > _MAX_EXACT_DECIMAL)
+    scale = int(kind.scale) if pa.types.is_decimal(kind) else 0
+    if rounding == "none":
+        if temporal or pa.types.is_boolean(kind):
+            raise SpecError(
+                f"rounding.{name}: a column of type {kind} is always released in its own type; leave it at 'type'"
+            )
+        return QuasiType(name, kind, pa.float64(), "float" if is_float else "int", 0.0, scale)
+    if is_float:
+        step = 0.0 if rounding == "type" else float(rounding)
+        return QuasiType(name, kind, kind, "float", step, scale)
+    step = 1.0 if rounding == "type" else float(rounding) * 10.0**scale
+    if step != int(step):
+        unit = "days" if pa.types.is_date32(kind) else f"steps of {kind}"
+        raise SpecError(f"rounding.{name}: must be a whole number of {unit} for a column of type {kind}, or 'none'")
+    return QuasiType(name, kind, kind, "int", step, scale)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The whole file's standardization: per quasi-identifier its type, origin, mean and deviation."""
+
+    types: tuple[QuasiType, ...]
+    origins: tuple[Origin, ...]
+    means: tuple[float, ...]
+    deviations: tuple[float, ...]
+
+    @classmethod
+    def from_moments(cls, types: tuple[QuasiType, ...], moments: tuple[Moments, ...]) -> Encoding:
+        """Standardize with these moments: mean 0, population variance 1; a constant attribute becomes 0."""
+        return cls(
+            types,
+            tuple(m.origin for m in moments),
+            tuple(m.mean for m in moments),
+            tuple(m.deviation for m in moments),
+        )
+
+    def offsets(self, columns: list[pa.ChunkedArray | pa.Array]) -> tuple[Floats, NDArray[np.bool_]]:
+        """Offsets from the origins (n x p) and which values are missing."""
+        n = len(columns[0])
+        offsets = np.empty((n, len(self.types)))
+        missing = np.zeros((n, len(self.types)), dtype=np.bool_)
+        for j, (kind, origin) in enumerate(zip(self.types, self.origins, strict=True)):
+            ticks, missing[:, j] = kind.ticks(columns[j])
+            offsets[:, j] = offsets_from(ticks, origin)
+        return offsets, missing
+
+    def standardize(self, offsets: Floats, missing: NDArray[np.bool_] | None = None) -> Floats:
+        """Offsets to standardized values; missing values become 0 and take no part in anything."""
+        means, deviations = np.array(self.means), np.array(self.deviations)
+        scale = np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0)
+        with np.errstate(over="ignore"):
+            scaled_directly = np.isfinite(scale)
+            z = (offsets - means) * np.where(scaled_directly, scale, 0.0)
+        for j in np.flatnonzero(~scaled_directly):  # a deviation below 1e-308 has no reciprocal
+            z[:, j] = (offsets[:, j] - means[j]) / deviations[j]
+        if missing is not None and missing.any():
+            z[missing] = 0.0
+        return z

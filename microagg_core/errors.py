@@ -1,0 +1,103 @@
+"""One exception per kind of trouble, each with its exit code.
+
+A message is one sentence for the person who runs the release: what is wrong, where, and what to do. It
+never holds a value of a record or a blocking label; an exception raised by a library may hold either, so it
+is turned into an :class:`InternalError` that keeps only the place in the code (see :func:`sanitized`).
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+EXIT_DONE = 0
+EXIT_INTERRUPTED = 130
+
+
+class MicroaggError(Exception):
+    """Base of every error that a user may meet; ``exit_code`` is what the command line returns."""
+
+    exit_code = 1
+    kind = "internal"
+    #: Whether the same call may succeed a little later (a store or cluster that was busy or restarting).
+    transient = False
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __reduce__(self) -> tuple[type[MicroaggError], tuple[str]]:
+        # Exceptions travel from workers to the flow; they must come back as what they were.
+        return type(self), (self.message,)
+
+
+class InternalError(MicroaggError):
+    """A bug of ours."""
+
+    exit_code = 1
+    kind = "internal"
+
+
+class SpecError(MicroaggError):
+    """The release spec, or the way a command was called, is wrong."""
+
+    exit_code = 2
+    kind = "spec"
+
+
+class DataError(MicroaggError):
+    """The input cannot be released as it is."""
+
+    exit_code = 3
+    kind = "data"
+
+
+class GateError(MicroaggError):
+    """The privacy gate refused what would have been published."""
+
+    exit_code = 4
+    kind = "gate"
+
+
+class StorageError(MicroaggError):
+    """A file, bucket or object could not be read, written or trusted."""
+
+    exit_code = 5
+    kind = "storage"
+
+
+class TransientStorageError(StorageError):
+    """The store did not answer; the same request may succeed later."""
+
+    transient = True
+
+
+class ClusterError(MicroaggError):
+    """The Dask cluster cannot do the work, or stopped doing it."""
+
+    exit_code = 6
+    kind = "cluster"
+
+
+class TransientClusterError(ClusterError):
+    """The cluster went away while it worked; finished work is kept and a new run goes on from there."""
+
+    transient = True
+
+
+def sanitized(error: BaseException, doing: str) -> MicroaggError:
+    """Turn any exception into one that is safe to show, log and store.
+
+    Errors of ours pass unchanged. Of everything else only the type and the place in the code are kept: the
+    message of a library may quote the record it stumbled over.
+
+    >>> sanitized(ValueError("could not convert 'Ms Canary'"), "staging part 3").message
+    'a bug: staging part 3 ended with ValueError; please report it with this place: no frames'
+    """
+    if isinstance(error, MicroaggError):
+        return error
+    if isinstance(error, MemoryError):
+        return ClusterError(f"{doing} ran out of memory; give each worker more memory or fewer threads")
+    frames = traceback.extract_tb(error.__traceback__)[-4:]
+    place = " < ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in reversed(frames)) or "no frames"
+    return InternalError(f"a bug: {doing} ended with {type(error).__name__}; please report it with this place: {place}")

@@ -1,0 +1,34 @@
+"""The one place that owns numba's options.
+
+``nogil`` because Dask runs tasks in threads; ``parallel`` off because Dask owns the cores; ``fastmath`` off
+because the order of additions decides ties, and the same input must give the same groups on every machine.
+Machine code is kept between processes by :mod:`microagg_core.kernels.code_cache`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+from microagg_core.kernels.code_cache import keep_compiled_code
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "parallel": False, "fastmath": False, "error_model": "numpy"}
+
+
+def jit(function: Function) -> Function:
+    """Compile a function at its first call, with the project's options; a call looks as it did.
+
+    >>> @jit
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(4)
+    8
+    """
+    compiled: Any = numba.njit(**_OPTIONS)(function)
+    keep_compiled_code(compiled)
+    typed: Function = compiled
+    return typed

@@ -1,0 +1,124 @@
+"""Mean and variance that can be merged, and stay right at a mean 1e9 times the deviation.
+
+Values are kept as offsets from an *origin* near their middle: for whole numbers, dates and timestamps the origin
+is an exact integer, so that nothing is lost before the subtraction. The sum of squared deviations is scaled by a
+power of four, so that neither 1e300 nor 1e-300 leaves the range of a float. Two sets merge by Chan's formula.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Origin = int | float
+
+
+def offsets_from(values: NDArray[Any], origin: Origin) -> NDArray[np.float64]:
+    """``values - origin`` as floats; exact before rounding for 64-bit integers, signed or not.
+
+    >>> offsets_from(np.array([2**62 + 1, 2**62 + 3]), 2**62 + 2)
+    array([-1.,  1.])
+    """
+    if np.issubdtype(values.dtype, np.floating):
+        return np.asarray(values, dtype=np.float64) - float(origin)
+    # Subtraction modulo 2^64 is exact whenever the true difference fits 64 bits, and the origin is near the middle.
+    base = np.uint64(int(origin) % 2**64)
+    difference = (
+        values.astype(np.int64, copy=False).view(np.uint64) - base if values.dtype != np.uint64 else values - base
+    )
+    return difference.view(np.int64).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, mean and squared deviations of some values, with their range.
+
+    The mean is ``origin + mean``; the sum of squared deviations is ``m2 * 4**exponent``.
+    """
+
+    n: int
+    origin: Origin
+    mean: float
+    m2: float
+    exponent: int
+    least: Origin
+    greatest: Origin
+
+    @property
+    def deviation(self) -> float:
+        """Population standard deviation (divides by n)."""
+        return math.ldexp(math.sqrt(self.m2 / self.n), self.exponent) if self.n and self.m2 > 0 else 0.0
+
+    def mean_from(self, origin: Origin) -> float:
+        """The mean as an offset from another origin."""
+        return float(self.origin - origin) + self.mean
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values; integers of any size stay exact in JSON."""
+        return asdict(self)
+
+
+EMPTY = Moments(0, 0, 0.0, 0.0, 0, 0, 0)
+
+
+def moments_of(values: NDArray[Any]) -> Moments:
+    """The moments of finite values, integers or floats.
+
+    >>> m = moments_of(np.array([1e9, 1e9 + 1, 1e9 + 2]))
+    >>> m.origin + m.mean, round(m.deviation, 6)
+    (1000000001.0, 0.816497)
+    """
+    if len(values) == 0:
+        return EMPTY
+    if np.issubdtype(values.dtype, np.floating):
+        low, high = float(values.min()), float(values.max())
+        origin: Origin = low / 2 + high / 2
+        least: Origin = low
+        greatest: Origin = high
+    else:
+        least, greatest = int(values.min()), int(values.max())
+        origin = (least + greatest) // 2
+    offsets = offsets_from(values, origin)
+    exponent = _exponent(float(np.abs(offsets).max()))
+    mean = float(np.ldexp(np.ldexp(offsets, -exponent).mean(), exponent))
+    scaled = np.ldexp(offsets - mean, -exponent)
+    return Moments(len(values), origin, mean, float(np.dot(scaled, scaled)), exponent, least, greatest)
+
+
+def merge(a: Moments, b: Moments) -> Moments:
+    """The moments of both sets of values together."""
+    if a.n == 0 or b.n == 0:
+        return b if a.n == 0 else a
+    n = a.n + b.n
+    delta = float(b.origin - a.origin) + b.mean - a.mean
+    exponent = max(a.exponent, b.exponent, _exponent(abs(delta)))
+    scaled = math.ldexp(delta, -exponent)
+    m2 = (
+        math.ldexp(a.m2, 2 * (a.exponent - exponent))
+        + math.ldexp(b.m2, 2 * (b.exponent - exponent))
+        + scaled * scaled * (a.n / n) * b.n
+    )
+    mean = a.mean + delta * (b.n / n)
+    return Moments(n, a.origin, mean, m2, exponent, min(a.least, b.least), max(a.greatest, b.greatest))
+
+
+def merge_all(parts: Iterable[Moments]) -> Moments:
+    """Merge pairwise, in order: neighbours first, so that rounding grows with the logarithm of the parts.
+
+    >>> round(merge_all([moments_of(np.array([1, 2])), moments_of(np.array([6]))]).deviation, 6)
+    2.160247
+    """
+    level = list(parts)
+    while len(level) > 2:
+        level = [merge(level[i], level[i + 1]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)]
+    return reduce(merge, level, EMPTY)
+
+
+def _exponent(magnitude: float) -> int:
+    return math.frexp(magnitude)[1] if magnitude > 0 else 0

@@ -1,0 +1,138 @@
+"""A plan as its operator sees it: blocks by number, with reasons, sizes, time and memory; never a label."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from microagg_core.algorithms import algorithms
+from microagg_core.blocking.cuts import count_leaves
+from microagg_core.steps.planned import Planned
+
+#: A worker holds about this many copies of a partition's rows while it works on one.
+_COPIES = 6
+_LARGEST = 5
+
+
+@dataclass(frozen=True)
+class BlockLine:
+    """A block that is not just one blocking key, or is among the largest."""
+
+    block: int
+    records: int
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """What a plan comes to."""
+
+    records: int
+    withheld: int
+    keys: int
+    undersized_keys: int
+    blocks: int
+    merged_blocks: int
+    split_blocks: int
+    partitions: int
+    files: int
+    max_records: int
+    seconds: float
+    task_bytes: int
+    largest: tuple[BlockLine, ...]
+    changed: tuple[BlockLine, ...]
+    unwise: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    def sentence(self) -> str:
+        """The plan in one line."""
+        parts = [f"{self.keys} blocking keys make {self.blocks} blocks in {self.partitions} partitions"]
+        if self.undersized_keys:
+            parts.append(f"{self.undersized_keys} keys below k")
+        if self.merged_blocks:
+            parts.append(f"{self.merged_blocks} blocks merged")
+        if self.split_blocks:
+            parts.append(f"{self.split_blocks} blocks from splits")
+        if self.withheld:
+            parts.append(f"{self.withheld} records withheld")
+        return ", ".join(parts)
+
+
+def report_plan(planned: Planned) -> PlanReport:
+    """Describe a plan."""
+    plan, strata, spec = planned.plan, planned.plan.strata, planned.context.spec
+    info, p = algorithms()[spec.algorithm.name], len(planned.context.types)
+    rows = plan.rows_of_partitions()
+    block_memory = max(info.memory_bytes(int(n), p, spec.k) for n in plan.block_rows)
+    reasons = [_reason(planned, block) for block in range(plan.n_blocks)]
+    lines = [
+        BlockLine(b, int(plan.block_rows[b]), round(float(plan.block_seconds[b]), 3), reasons[b])
+        for b in range(plan.n_blocks)
+    ]
+    largest = sorted(lines, key=lambda line: (-line.records, line.block))[:_LARGEST]
+    return PlanReport(
+        records=planned.survey.rows,
+        withheld=strata.suppressed_rows,
+        keys=len(strata.key_hashes),
+        undersized_keys=strata.undersized_keys,
+        blocks=plan.n_blocks,
+        merged_blocks=int(np.sum(strata.n_keys > 1)),
+        split_blocks=sum(count_leaves(tree) for tree in plan.trees.values()),
+        partitions=plan.n_partitions,
+        files=plan.n_files,
+        max_records=plan.max_records,
+        seconds=round(float(plan.block_seconds.sum()), 1),
+        task_bytes=int(_COPIES * rows.max() * planned.survey.row_bytes + block_memory),
+        largest=tuple(largest),
+        changed=tuple(line for line in lines if line.reason != "one blocking key"),
+        unwise=unwise(planned),
+    )
+
+
+def _reason(planned: Planned, block: int) -> str:
+    plan, strata = planned.plan, planned.plan.strata
+    stratum = int(plan.block_stratum[block])
+    words = []
+    if strata.n_keys[stratum] > 1:
+        words.append(
+            f"merged from {int(strata.n_keys[stratum])} keys, the first {int(strata.depth[stratum])} blocking "
+            f"columns kept, because a key had fewer than k={planned.context.spec.k} records"
+        )
+    if stratum in plan.trees:
+        words.append(
+            f"one of {count_leaves(plan.trees[stratum])} pieces of {int(strata.rows[stratum])} records, "
+            f"which are above max_records={plan.max_records}"
+        )
+    if strata.pattern[stratum]:
+        words.append(f"records with {int(strata.pattern[stratum]).bit_count()} quasi-identifiers missing")
+    return "; ".join(words) or "one blocking key"
+
+
+def unwise(planned: Planned) -> tuple[str, ...]:
+    """What a careful operator would look at before running."""
+    survey, spec = planned.survey, planned.context.spec
+    words = [f"confidential column {name!r} is nearly unique" for name in survey.nearly_unique]
+    words += [f"confidential column {name!r} fixes quasi-identifier {quasi!r}" for name, quasi in survey.fixes]
+    words += [
+        f"quasi-identifier {kind.name!r} is constant and could be dropped"
+        for kind, m in zip(planned.context.types, survey.moments, strict=True)
+        if m.n and m.deviation == 0
+    ]
+    strata = planned.plan.strata
+    if strata.suppressed_rows > 0.05 * survey.rows:
+        words.append(
+            f"{strata.suppressed_rows} records are withheld, more than 5 % of the input; coarsen blocking columns"
+        )
+    merged = int(strata.rows[strata.n_keys > 1].sum())
+    if merged > 0.1 * survey.rows:
+        words.append(f"{merged} records lose a blocking value to merging, more than 10 %; use coarser blocking columns")
+    small = int(np.sum(planned.plan.block_rows < 2 * spec.k))
+    if small > 0.5 * planned.plan.n_blocks and planned.plan.n_blocks > 1:
+        words.append(f"{small} blocks are too small for two groups, so they become one group each")
+    return tuple(words)

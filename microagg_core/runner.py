@@ -1,0 +1,74 @@
+"""What is sent to workers: one function for every task, safe to repeat, safe to fail.
+
+A task whose receipt is there is not done again. Whatever goes wrong comes back as one of our errors, without the
+message of the library that raised it, because that may quote a record.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from microagg_core.errors import sanitized
+from microagg_core.steps.anonymizing import anonymize_partition
+from microagg_core.steps.assembling import assemble_file
+from microagg_core.steps.gate import check_file, check_input
+from microagg_core.steps.planning import count_part, sample_part
+from microagg_core.steps.staging import gather_partition, scatter_part
+from microagg_core.steps.survey import check_units, survey_part
+from microagg_core.steps.work import Receipt, Task, load_receipt
+from microagg_core.storage.objects import Store
+from microagg_core.storage.publish import Upload, upload_part
+
+_STEPS: dict[str, Callable[[Task], Receipt]] = {
+    "survey": survey_part,
+    "units": check_units,
+    "sample": sample_part,
+    "count": count_part,
+    "scatter": scatter_part,
+    "gather": gather_partition,
+    "anonymize": anonymize_partition,
+    "assemble": assemble_file,
+    "check-files": check_file,
+    "check-input": check_input,
+}
+#: The gate looks again at every run: it never trusts what it found before.
+_ALWAYS = ("check-files", "check-input")
+
+
+def run_task(task: Task) -> Receipt:
+    """Do a task, or find its receipt.
+
+    Raises:
+        MicroaggError: always one of ours; see :func:`microagg_core.errors.sanitized`.
+    """
+    try:
+        if task.stage not in _ALWAYS:
+            done = load_receipt(task.work, task.layout, task.stage, task.number)
+            if done is not None:
+                return done
+        start = time.perf_counter()
+        receipt = _STEPS[task.stage](task)
+        receipt = replace(receipt, seconds=time.perf_counter() - start, peak_bytes=peak_memory())
+        task.work.put_json(task.layout.receipt(task.stage, task.number), receipt.to_json())
+        return receipt
+    except Exception as error:
+        raise sanitized(error, f"stage {task.stage}, number {task.number}") from None
+
+
+def run_upload(upload: tuple[Store, Upload]) -> None:
+    """Copy one checked file to the output."""
+    output, what = upload
+    try:
+        upload_part(output, what)
+    except Exception as error:
+        raise sanitized(error, f"uploading {what.target.rsplit('/', 1)[-1]}") from None
+
+
+def peak_memory() -> int:
+    """The greatest resident memory of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,196 @@
+"""Anonymize: the algorithm on every block of a partition, group means rounded to the released type, and its figures.
+
+The released rows leave as slices for the files they belong to; block by block, sizes and losses go to the audit.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from microagg_core.algorithms import algorithms
+from microagg_core.encoding import Encoding
+from microagg_core.errors import StorageError
+from microagg_core.metrics.statistics import LossStatistics, loss_statistics
+from microagg_core.spec import ReleaseSpec
+from microagg_core.steps.planned import Planned, load_planned
+from microagg_core.steps.staging import load_measure_scale
+from microagg_core.steps.work import Receipt, Task, put_piece
+from microagg_core.tables.hashing import hash_rows
+from microagg_core.tables.slices import read_slice, to_bytes, write_slices
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BlockOutcome:
+    """What the algorithm made of one block: a group for each record, and the groups' released ticks."""
+
+    labels: Ints
+    released: list[NDArray[Any]]
+    seconds: float
+
+
+def run_block(
+    spec: ReleaseSpec, encoding: Encoding, offsets: Floats, missing: NDArray[np.bool_], block: int
+) -> BlockOutcome:
+    """Partition one block and average its groups.
+
+    Args:
+        spec: gives k, the algorithm with its parameters, and the seed.
+        encoding: the whole file's standardization.
+        offsets: quasi-identifiers as offsets from the encoding's origins, records in input order.
+        missing: which of them are missing; the same for all records of a block.
+        block: the block's number, which with the spec's seed makes the block's own seed.
+    """
+    there = ~missing[0]
+    Z = encoding.standardize(offsets, missing)[:, there]
+    start = time.perf_counter()
+    if Z.shape[1]:
+        seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+        run = algorithms()[spec.algorithm.name].run
+        labels = run(np.ascontiguousarray(Z), spec.k, seed=seed, **spec.algorithm.parameters)
+    else:  # nothing to average: the pattern in which every quasi-identifier is missing
+        labels = np.zeros(len(offsets), dtype=np.int64)
+    seconds = time.perf_counter() - start
+    sizes = np.bincount(labels)
+    released = []
+    for j, (kind, origin) in enumerate(zip(encoding.types, encoding.origins, strict=True)):
+        means = np.bincount(labels, weights=offsets[:, j]) / sizes
+        released.append(kind.rounded(means, origin)[labels])
+    return BlockOutcome(labels, released, seconds)
+
+
+@dataclass
+class _Partition:
+    """The rows of a partition, as read back."""
+
+    table: pa.Table
+    records: Ints
+    block: Ints
+    offsets: Floats
+    missing: NDArray[np.bool_]
+
+
+def _read_staged(task: Task, planned: Planned) -> _Partition:
+    name = task.layout.staged(task.number)
+    table = read_slice(task.work.read(name))
+    block = np.asarray(table["block"])
+    if table.num_rows != planned.plan.rows_of_partitions()[task.number]:
+        raise StorageError(f"{name} in the work area is incomplete; run microagg clean and start the release again")
+    offsets, missing = planned.encoding.offsets([table[f"q{j}"] for j in range(len(planned.encoding.types))])
+    return _Partition(table, np.asarray(table["record"]), block, offsets, missing)
+
+
+def anonymize_partition(task: Task) -> Receipt:
+    """Anonymize the blocks of one partition."""
+    planned = load_planned(task)
+    scale = load_measure_scale(task, planned.encoding)
+    rows = _read_staged(task, planned)
+    confidential = [
+        hash_rows([rows.table[f"c{j}"]], len(rows.records), seed=0)
+        for j in range(len(planned.context.schema.confidential))
+    ]
+    p, spec = len(planned.encoding.types), planned.context.spec
+    released: list[list[NDArray[Any]]] = [[] for _ in range(p)]
+    statistics, blocks, kernel = [], [], 0.0
+    numbers, first = np.unique(rows.block, return_index=True)
+    for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
+        offsets, missing = rows.offsets[start:end], rows.missing[start:end]
+        outcome = run_block(spec, planned.encoding, offsets, missing, number)
+        kernel += outcome.seconds
+        for j in range(p):
+            released[j].append(outcome.released[j])
+        figures = _measure(planned.encoding, scale, offsets, outcome, missing)
+        statistics.append(figures)
+        constant = _constant_groups(outcome.labels, [h[start:end] for h in confidential])
+        blocks.append(_block_row(number, outcome, figures, constant))
+    columns = [np.concatenate(values) for values in released]
+    data, slices = _released_rows(planned, rows, columns)
+    return _write(task, data, slices, statistics, blocks, len(rows.records), kernel)
+
+
+def _write(
+    task: Task,
+    data: bytes,
+    slices: list[tuple[int, ...]],
+    statistics: list[LossStatistics],
+    blocks: list[dict[str, Any]],
+    n_rows: int,
+    kernel: float,
+) -> Receipt:
+    layout, number = task.layout, task.number
+    total = json.dumps(reduce(add, statistics).to_json()).encode()
+    pieces = (
+        put_piece(task, layout.anonymized(number), data),
+        put_piece(task, layout.loss_statistics(number), total),
+        put_piece(task, layout.block_results(number), to_bytes(pa.Table.from_pylist(blocks))),
+    )
+    return Receipt(task.stage, number, n_rows, pieces, tuple(slices), kernel_seconds=kernel)  # type: ignore[arg-type]
+
+
+def _measure(
+    encoding: Encoding, scale: Encoding, offsets: Floats, outcome: BlockOutcome, missing: NDArray[np.bool_]
+) -> LossStatistics:
+    """Loss figures of what is released, after rounding, on the released records' scale."""
+    after = np.column_stack(
+        [
+            kind.released_offsets(ticks, origin)
+            for kind, ticks, origin in zip(encoding.types, outcome.released, encoding.origins, strict=True)
+        ]
+    )
+    return loss_statistics(scale.standardize(offsets, missing), scale.standardize(after, missing), missing)
+
+
+def _constant_groups(labels: Ints, confidential: list[NDArray[np.uint64]]) -> list[int]:
+    """For each confidential column, in how many groups it has a single value: those disclose it."""
+    order = np.argsort(labels, kind="stable")
+    first = np.searchsorted(labels[order], np.arange(labels.max() + 1))
+    return [
+        int(np.sum(np.minimum.reduceat(h[order], first) == np.maximum.reduceat(h[order], first))) for h in confidential
+    ]
+
+
+def _block_row(number: int, outcome: BlockOutcome, figures: LossStatistics, constant: list[int]) -> dict[str, Any]:
+    sizes = np.bincount(outcome.labels)
+    return {
+        "block": number,
+        "records": len(outcome.labels),
+        "groups": len(sizes),
+        "least": int(sizes.min()),
+        "most": int(sizes.max()),
+        "sse": float(figures.sse.sum()),
+        "seconds": outcome.seconds,
+        **{f"constant_{j}": count for j, count in enumerate(constant)},
+    }
+
+
+def _released_rows(
+    planned: Planned, rows: _Partition, ticks: list[NDArray[Any]]
+) -> tuple[bytes, list[tuple[int, ...]]]:
+    """The partition's rows as released (plus the private record number), cut by the file they go to."""
+    plan, schema = planned.plan, planned.context.schema
+    label = plan.strata.label[plan.block_stratum[rows.block]]
+    labels = plan.strata.labels.take(pa.array(label))
+    source: dict[str, Any] = {c.name: labels[f"b{j}"] for j, c in enumerate(schema.blocking)}
+    for j, column in enumerate(schema.quasi_identifiers):
+        source[column.name] = planned.encoding.types[j].to_arrow(ticks[j], rows.missing[:, j])
+    for j, column in enumerate(schema.confidential):
+        source[column.name] = rows.table[f"c{j}"]
+    columns = [pa.array(rows.records), *(source[c.name] for c in schema.released)]
+    names = ["record", *(f"x{j}" for j in range(len(schema.released)))]
+    table = pa.Table.from_arrays(columns, names=names)
+    # Equal combinations go to the same file: the hash is of what a reader sees.
+    combination = [source[c.name] for c in (*schema.blocking, *schema.quasi_identifiers)]
+    spread = hash_rows(combination, table.num_rows, seed=0) % plan.file_count[label].astype(np.uint64)
+    data, slices = write_slices(table, plan.file_first[label] + spread.astype(np.int64))
+    return data, [(0, s.destination, s.start, s.end, s.rows, s.crc) for s in slices]

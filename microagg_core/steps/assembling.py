@@ -1,0 +1,57 @@
+"""Assemble: released rows gathered into the files that would be published, in an order of their content alone.
+
+Beside every file lies a private list of record numbers in the same order, which the gate needs to compare what comes
+out with what went in. The file itself is what is published, byte for byte, if the gate lets it pass.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.errors import InternalError
+from microagg_core.spec import ReleaseSpec
+from microagg_core.steps.planned import load_planned
+from microagg_core.steps.staging import read_gathered
+from microagg_core.steps.work import Receipt, Task, put_piece
+from microagg_core.tables.files import EXTENSIONS, content_order, escape_formulas, to_file_bytes
+from microagg_core.tables.slices import to_bytes
+
+
+def released_form(spec: ReleaseSpec, table: pa.Table) -> pa.Table:
+    """The table as the release writes it: for CSV, text that a spreadsheet would run is escaped if the spec says so."""
+    if spec.output.format == "csv" and spec.output.csv.formulas == "escape":
+        return escape_formulas(table, table.column_names)
+    return table
+
+
+def assemble_file(task: Task) -> Receipt:
+    """Write one file of the release, with its private record numbers."""
+    planned = load_planned(task)
+    spec, schema = planned.context.spec, planned.context.schema
+    layout = task.layout
+    gathered = read_gathered(
+        task, [(layout.anonymized(partition), start, end) for partition, _, start, end, _, _ in task.arguments]
+    )
+    if gathered is None:  # combinations are spread by their hash: a file may receive none
+        gathered = _no_rows(schema.released_schema)
+    table = pa.Table.from_arrays(gathered.columns[1:], names=schema.released_schema.names)
+    if [f.type for f in table.schema] != [f.type for f in schema.released_schema]:
+        raise InternalError("a bug: anonymized columns do not have the released types; please report it")
+    table = released_form(spec, table.cast(schema.released_schema))
+    blocking = [c.name for c in schema.blocking]
+    order = content_order(table, blocking, [c.name for c in schema.quasi_identifiers])
+    table = table.take(pa.array(order)).combine_chunks()
+    numbers = np.asarray(gathered["record"])[order]
+    data = to_file_bytes(table, spec.output.format, blocking, spec.output.csv.delimiter)
+    extension = EXTENSIONS[spec.output.format]
+    pieces = (
+        put_piece(task, layout.candidate(task.number, extension), data),
+        put_piece(task, layout.numbers(task.number), to_bytes(pa.table({"record": numbers}))),
+    )
+    return Receipt(task.stage, task.number, table.num_rows, pieces)
+
+
+def _no_rows(schema: pa.Schema) -> pa.Table:
+    columns = [pa.array([], pa.int64()), *(pa.array([], f.type) for f in schema)]
+    return pa.Table.from_arrays(columns, names=["record", *(f"x{j}" for j in range(len(schema)))])

@@ -1,0 +1,114 @@
+"""Measure: what the release lost, and what it might give away, combined from the blocks.
+
+Losses are published: over the whole release, to six significant digits, and only where they cannot be solved for
+single records. Risk figures are for the operator alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.encoding import QuasiType
+from microagg_core.metrics.moments import Moments, merge_all
+from microagg_core.metrics.statistics import LossStatistics, attribute_losses, correlations, losses_of
+from microagg_core.steps.work import Context
+from microagg_core.storage.layout import RunLayout
+from microagg_core.storage.objects import Store
+from microagg_core.tables.slices import read_slice
+
+#: A record's distance from its group's mean is unknown to a reader; there are as many free unknowns for each attribute
+#: as records less groups. Figures are equations in them, so they are published only where unknowns abound.
+_FREE_FOR_TOTALS = 5
+_FREE_FOR_ATTRIBUTES = 50
+
+
+def significant(value: float, digits: int = 6) -> float:
+    """A number to so many significant digits.
+
+    >>> significant(12.3456789), significant(0.0)
+    (12.3457, 0.0)
+    """
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else value
+
+
+def combine_blocks(work: Store, layout: RunLayout, n_partitions: int) -> tuple[LossStatistics, pa.Table]:
+    """The loss statistics of the whole release, and the table of block results."""
+    parts = [LossStatistics.from_json(json.loads(work.read(layout.loss_statistics(i)))) for i in range(n_partitions)]
+    blocks = pa.concat_tables([read_slice(work.read(layout.block_results(i))) for i in range(n_partitions)])
+    return reduce(add, parts), blocks
+
+
+def released_moments(work: Store, layout: RunLayout, n_files: int, n_attributes: int) -> tuple[Moments, ...]:
+    """Moments of the released quasi-identifiers, as the gate read them from the files."""
+    files = [json.loads(work.read(layout.checks(i))) for i in range(n_files)]
+    return tuple(merge_all(Moments(**f["moments"][j]) for f in files) for j in range(n_attributes))
+
+
+def published_losses(
+    statistics: LossStatistics, n_groups: int, types: Sequence[QuasiType], moments: Sequence[Moments]
+) -> dict[str, Any]:
+    """The figures that may be published."""
+    free = statistics.records - n_groups
+    figures: dict[str, Any] = {"records": statistics.records}
+    if free < _FREE_FOR_TOTALS:
+        return {**figures, "withheld": "the release is too small for figures that do not tell of single records"}
+    figures |= {name: significant(value) for name, value in losses_of(statistics).items()}
+    if free < _FREE_FOR_ATTRIBUTES:
+        return {**figures, "withheld": "figures by attribute: the release is too small for them"}
+    attributes = zip(types, attribute_losses(statistics), moments, strict=True)
+    figures["attributes"] = {kind.name: _attribute(kind, losses, after) for kind, losses, after in attributes}
+    before, after = correlations(statistics)
+    change = np.abs(after - before)[np.triu_indices(len(types), 1)]
+    if len(change):
+        figures["correlation_change"] = {
+            "mean": significant(float(change.mean())),
+            "largest": significant(float(change.max())),
+        }
+    return figures
+
+
+def _attribute(kind: QuasiType, losses: dict[str, float], after: Moments) -> dict[str, Any]:
+    mean, deviation = float(after.origin) + after.mean, after.deviation
+    scale = 10.0**kind.scale if kind.kind == "int" and kind.step else 1.0
+    shown: Any = significant(mean / scale)
+    if pa.types.is_date(kind.source_type) or pa.types.is_timestamp(kind.source_type):
+        shown = _as_day(mean, kind.source_type)
+    return {
+        "l_sse": significant(losses["l_sse"]),
+        "il1s": significant(losses["il1s"]),
+        "mean": shown,
+        "variance": significant((deviation / scale) ** 2),
+        "variance_kept": significant(losses["variance_kept"]),
+    }
+
+
+def _as_day(ticks: float, kind: pa.DataType) -> str:
+    per_day = 1 if pa.types.is_date32(kind) else 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[_unit(kind)]
+    return (datetime.date(1970, 1, 1) + datetime.timedelta(days=round(ticks / per_day))).isoformat()
+
+
+def _unit(kind: pa.DataType) -> str:
+    return "ms" if pa.types.is_date64(kind) else str(kind.unit)
+
+
+def risk_figures(context: Context, blocks: pa.Table) -> dict[str, Any]:
+    """For the operator: group sizes, and the groups that disclose a confidential value because all share it."""
+    n_groups = int(np.asarray(blocks["groups"]).sum())
+    return {
+        "groups": n_groups,
+        "smallest_group": int(np.asarray(blocks["least"]).min()),
+        "largest_group": int(np.asarray(blocks["most"]).max()),
+        "groups_with_one_confidential_value": {
+            column.name: int(np.asarray(blocks[f"constant_{j}"]).sum())
+            for j, column in enumerate(context.schema.confidential)
+        },
+    }

@@ -1,0 +1,266 @@
+"""Plan: strata from keys, cuts for blocks that are too large, partitions; and what looks unwise.
+
+Where a stratum is above ``max_records``, a sample of it is drawn in one more pass over the input and cut at medians; if
+the sample was not the whole, another pass counts every leaf exactly, and leaves below k go back to their siblings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from microagg_core.algorithms import algorithms
+from microagg_core.blocking.cuts import (
+    Tree,
+    count_leaves,
+    from_json,
+    give_back_small,
+    grow,
+    route,
+    to_json,
+    with_record_numbers,
+)
+from microagg_core.blocking.plan import BlockPlan, default_max_records, plan_blocks
+from microagg_core.blocking.strata import Strata, plan_strata
+from microagg_core.encoding import Encoding
+from microagg_core.errors import DataError
+from microagg_core.kernels.hashing import mix_words
+from microagg_core.spec import ReleaseSpec
+from microagg_core.steps.planned import route_batch
+from microagg_core.steps.survey import Survey
+from microagg_core.steps.work import Context, Receipt, Task, load_context, put_piece
+from microagg_core.storage.layout import RunLayout
+from microagg_core.storage.objects import Store
+from microagg_core.tables.reading import read_part
+from microagg_core.tables.slices import read_slice, to_bytes
+
+Ints = NDArray[np.int64]
+
+#: Records of one stratum that its cuts are grown on, and of all strata together.
+_SAMPLE_ROWS, _ALL_SAMPLES = 200_000, 4_000_000
+#: A sampled leaf aims below the limit, so that the exact count rarely exceeds it.
+_SAMPLE_MARGIN = 0.9
+
+RunTasks = Callable[[Sequence[Task]], Sequence[Receipt]]
+
+
+@dataclass(frozen=True)
+class Oversize:
+    """The strata to be cut, as every worker of the sampling and counting passes needs them."""
+
+    strata: Strata
+    survey: Survey
+    rates: dict[int, float]
+    trees: dict[int, Tree]
+
+
+def refuse_unwise(spec: ReleaseSpec, survey: Survey) -> None:
+    """Stop for what looks unwise until the spec acknowledges it by name.
+
+    Raises:
+        DataError: a confidential column that is nearly unique or fixes a quasi-identifier.
+    """
+    problems = [
+        f"confidential column {name!r} is nearly unique ({survey.distinct[name]} values in {survey.rows} records), "
+        "so who knows a value finds the record; give it another role, coarsen it, or list it under "
+        "acknowledge.nearly_unique"
+        for name in survey.nearly_unique
+        if name not in spec.acknowledge.nearly_unique
+    ]
+    problems += [
+        f"confidential column {name!r} fixes the quasi-identifier {quasi!r}, so its exact value would be released "
+        "after all; give it another role, or list it under acknowledge.fixes_quasi_identifier"
+        for name, quasi in survey.fixes
+        if name not in spec.acknowledge.fixes_quasi_identifier
+    ]
+    if problems:
+        raise DataError("\n".join(problems))
+
+
+def make_plan(
+    spec: ReleaseSpec,
+    context: Context,
+    survey: Survey,
+    keys: pa.Table,
+    work: Store,
+    key: str,
+    run_tasks: RunTasks,
+) -> BlockPlan:
+    """The block plan; ``run_tasks`` does the extra passes over the input where blocks have to be cut."""
+    schema = context.schema
+    released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
+    strata = plan_strata(keys, spec.k, spec.blocks.undersized, [released[c.name] for c in schema.blocking])
+    info, p = algorithms()[spec.algorithm.name], len(context.types)
+    limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
+    oversize = np.flatnonzero(strata.rows > limit)
+    trees: dict[int, Tree] = {}
+    leaf_rows: dict[int, Ints] = {}
+    if len(oversize):
+        trees, leaf_rows = _cut(spec, strata, survey, oversize, limit, len(context.parts), work, key, run_tasks)
+    return plan_blocks(
+        strata, trees, leaf_rows, info, p, spec.k, survey.row_bytes, limit, context.schema.released_schema
+    )
+
+
+def _cut(
+    spec: ReleaseSpec,
+    strata: Strata,
+    survey: Survey,
+    oversize: Ints,
+    limit: int,
+    n_parts: int,
+    work: Store,
+    key: str,
+    run_tasks: RunTasks,
+) -> tuple[dict[int, Tree], dict[int, Ints]]:
+    layout = RunLayout(key)
+    budget = min(_SAMPLE_ROWS, max(1000, _ALL_SAMPLES // len(oversize)))
+    rates = {int(s): min(1.0, budget / int(strata.rows[s])) for s in oversize}
+    save_oversize(work, layout, Oversize(strata, survey, rates, {}), 0)
+    run_tasks([Task("sample", i, work, key, ((0,),)) for i in range(n_parts)])
+    samples = _read_samples(work, layout, n_parts, rates)
+    trees: dict[int, Tree] = {}
+    leaf_rows: dict[int, Ints] = {}
+    for number, Z in samples.items():
+        rate = len(Z) / int(strata.rows[number])
+        margin = 1.0 if rates[number] == 1.0 else _SAMPLE_MARGIN
+        trees[number] = grow(Z, limit * rate * margin, max(1, int(np.ceil(spec.k * rate))))
+        if rates[number] == 1.0:
+            leaf_rows[number] = np.bincount(route(trees[number], Z), minlength=count_leaves(trees[number]))
+    return _exact_leaves(spec.k, Oversize(strata, survey, rates, trees), leaf_rows, n_parts, work, key, run_tasks)
+
+
+def _exact_leaves(
+    k: int,
+    oversize: Oversize,
+    leaf_rows: dict[int, Ints],
+    n_parts: int,
+    work: Store,
+    key: str,
+    run_tasks: RunTasks,
+) -> tuple[dict[int, Tree], dict[int, Ints]]:
+    """Count the leaves of sampled trees over all records, until none is below k."""
+    trees, round_number = dict(oversize.trees), 0
+    while any(s not in leaf_rows for s in trees):
+        round_number += 1
+        uncounted = {s: tree for s, tree in trees.items() if s not in leaf_rows}
+        counting = Oversize(oversize.strata, oversize.survey, {}, uncounted)
+        save_oversize(work, RunLayout(key), counting, round_number)
+        first = round_number * n_parts
+        run_tasks([Task("count", first + i, work, key, ((round_number, i),)) for i in range(n_parts)])
+        counts = _read_counts(work, RunLayout(key), range(first, first + n_parts), uncounted)
+        for number, rows in counts.items():
+            if rows.min() >= k or count_leaves(trees[number]) == 1:
+                leaf_rows[number] = rows
+            else:
+                trees[number] = give_back_small(trees[number], rows, k)
+    return trees, leaf_rows
+
+
+def save_oversize(work: Store, layout: RunLayout, oversize: Oversize, round_number: int) -> None:
+    """Write what the workers of a sampling or counting pass need."""
+    strata = oversize.strata
+    arrays = pa.table({"hash": strata.key_hashes, "stratum": strata.stratum_of_hash})
+    work.put(layout.plan_table(f"keys-{round_number}"), to_bytes(arrays))
+    value = {
+        "hash_seed": strata.hash_seed,
+        "survey": oversize.survey.to_json(),
+        "rates": {str(s): rate for s, rate in oversize.rates.items()},
+        "trees": {str(s): to_json(tree) for s, tree in oversize.trees.items()},
+    }
+    work.put(layout.plan_table(f"oversize-{round_number}"), json.dumps(value).encode())
+
+
+def _load_oversize(task: Task, round_number: int) -> Oversize:
+    value = json.loads(task.work.read(task.layout.plan_table(f"oversize-{round_number}")))
+    keys = read_slice(task.work.read(task.layout.plan_table(f"keys-{round_number}")))
+    empty = np.zeros(0, dtype=np.int64)
+    strata = Strata(
+        key_hashes=np.asarray(keys["hash"]),
+        stratum_of_hash=np.asarray(keys["stratum"]),
+        hash_seed=value["hash_seed"],
+        rows=empty,
+        pattern=empty.astype(np.uint64),
+        label=empty,
+        depth=empty,
+        n_keys=empty,
+        labels=pa.table({}),
+        suppressed_keys=0,
+        suppressed_rows=0,
+        undersized_keys=0,
+    )
+    trees = {int(s): from_json(tree) for s, tree in value["trees"].items()}
+    rates = {int(s): float(rate) for s, rate in value["rates"].items()}
+    return Oversize(strata, Survey.from_json(value["survey"]), rates, trees)
+
+
+def sample_part(task: Task) -> Receipt:
+    """Draw the sample of the strata to be cut from one input part; the draw is a hash of the record number."""
+    context = load_context(task)
+    oversize = _load_oversize(task, task.arguments[0][0])
+    encoding = Encoding.from_moments(context.types, oversize.survey.moments)
+    most = max(oversize.rates, default=0) + 2
+    rates = np.zeros(most)
+    rates[list(oversize.rates)] = list(oversize.rates.values())
+    record, strata, values = oversize.survey.first_record(task.number), [], []
+    for table in read_part(context.parts[task.number], context.spec.input, context.schema.travelling):
+        routed = route_batch(context, encoding, oversize.strata, table, record)
+        record += table.num_rows
+        rate = rates[np.where((routed.stratum >= 0) & (routed.stratum < most), routed.stratum, most - 1)]
+        drawn = _uniform(routed.records, context.spec.seed) < rate
+        strata.append(routed.stratum[drawn])
+        values.append(with_record_numbers(routed.Z[drawn], routed.records[drawn]))
+    Z = np.concatenate(values) if values else np.empty((0, len(context.types) + 1))
+    columns = {"stratum": np.concatenate(strata) if strata else np.empty(0, dtype=np.int64)}
+    columns |= {f"z{j}": Z[:, j] for j in range(Z.shape[1])}
+    piece = put_piece(task, task.layout.plan_table(f"sample-{task.number:05d}"), to_bytes(pa.table(columns)))
+    return Receipt(task.stage, task.number, len(Z), (piece,))
+
+
+def _uniform(records: Ints, seed: int) -> NDArray[np.float64]:
+    """A number in [0, 1) for each record, fixed by the record number and the seed."""
+    salted = records.astype(np.uint64) ^ np.uint64((seed * 0x9E3779B97F4A7C15 + 1) % 2**63)
+    return (mix_words(salted) >> np.uint64(11)).astype(np.float64) / 2.0**53
+
+
+def _read_samples(
+    work: Store, layout: RunLayout, n_parts: int, rates: dict[int, float]
+) -> dict[int, NDArray[np.float64]]:
+    tables = [read_slice(work.read(layout.plan_table(f"sample-{i:05d}"))) for i in range(n_parts)]
+    table = pa.concat_tables(tables)
+    stratum = np.asarray(table["stratum"])
+    Z = np.column_stack([np.asarray(c) for c in table.columns[1:]])
+    order = np.argsort(stratum, kind="stable")
+    bounds = np.searchsorted(stratum[order], [[s, s + 1] for s in rates])
+    return {s: Z[order[a:b]] for s, (a, b) in zip(rates, bounds.tolist(), strict=True)}
+
+
+def count_part(task: Task) -> Receipt:
+    """Count the records of every leaf of the trees in one input part."""
+    ((round_number, part),) = task.arguments
+    context = load_context(task)
+    oversize = _load_oversize(task, round_number)
+    encoding = Encoding.from_moments(context.types, oversize.survey.moments)
+    counts = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
+    record, rows = oversize.survey.first_record(part), 0
+    for table in read_part(context.parts[part], context.spec.input, context.schema.travelling):
+        routed = route_batch(context, encoding, oversize.strata, table, record)
+        record, rows = record + table.num_rows, rows + table.num_rows
+        for number, tree in oversize.trees.items():
+            mine = routed.stratum == number
+            if mine.any():
+                leaf = route(tree, with_record_numbers(routed.Z[mine], routed.records[mine]))
+                counts[number] += np.bincount(leaf, minlength=len(counts[number]))
+    value = {str(s): c.tolist() for s, c in counts.items()}
+    piece = put_piece(task, task.layout.plan_table(f"count-{task.number:05d}"), json.dumps(value).encode())
+    return Receipt(task.stage, task.number, rows, (piece,))
+
+
+def _read_counts(work: Store, layout: RunLayout, numbers: range, trees: dict[int, Tree]) -> dict[int, Ints]:
+    parts = [json.loads(work.read(layout.plan_table(f"count-{i:05d}"))) for i in numbers]
+    return {s: np.sum([np.array(p[str(s)]) for p in parts], axis=0) for s in trees}

@@ -1,0 +1,194 @@
+"""Stage: rows travel from the input's parts into the plan's partitions, in two passes through storage.
+
+First every part is read once and written as objects that hold its rows cut by partition (*scatter*); then every
+partition gathers its ranges of those objects, sorted by block and record (*gather*). Against a shuffle between the
+workers' memories this costs one more write and read, and gains what a release needs: a killed worker loses one task
+and nothing of what others finished, memory stays at a few batches however large the file, and each step can be
+counted, checksummed and repeated.
+
+Staged rows carry their record number, block, quasi-identifiers and confidential values; identifiers, dropped columns
+and blocking values stay behind (a block's label is known from the plan).
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from microagg_core.encoding import Encoding
+from microagg_core.errors import DataError, StorageError
+from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all, moments_of
+from microagg_core.steps.planned import Planned, Routed, load_planned, route_batch
+from microagg_core.steps.survey import Fingerprint
+from microagg_core.steps.work import Piece, Receipt, Task, put_piece
+from microagg_core.storage.layout import RunLayout
+from microagg_core.storage.objects import Store
+from microagg_core.storage.urls import shown
+from microagg_core.tables.hashing import one_array
+from microagg_core.tables.reading import read_part
+from microagg_core.tables.slices import read_slice, to_bytes, write_slices
+
+Ints = NDArray[np.int64]
+
+#: Rows are written when they reach this many bytes; a worker holds about four copies meanwhile.
+_RUN_BYTES = 32 * 2**20
+
+
+@dataclass
+class _Scatter:
+    """The objects that one task writes for many destinations."""
+
+    task: Task
+    tables: list[pa.Table] = field(default_factory=list)
+    destinations: list[Ints] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    slices: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
+    held: int = 0
+    rows: int = 0
+
+    def add(self, table: pa.Table, destination: Ints) -> None:
+        """Hold rows until there are enough of them for an object."""
+        if table.num_rows == 0:
+            return
+        self.tables.append(table)
+        self.destinations.append(destination)
+        self.held += table.nbytes
+        self.rows += table.num_rows
+        if self.held >= _RUN_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held as one object."""
+        if not self.tables:
+            return
+        data, slices = write_slices(pa.concat_tables(self.tables), np.concatenate(self.destinations))
+        run = len(self.pieces)
+        self.pieces.append(put_piece(self.task, self.task.layout.scatter(self.task.number, run), data))
+        self.slices += [(run, s.destination, s.start, s.end, s.rows, s.crc) for s in slices]
+        self.tables, self.destinations, self.held = [], [], 0
+
+
+def scatter_part(task: Task) -> Receipt:
+    """Cut one input part by partition; stops if the part is not what was surveyed."""
+    planned = load_planned(task)
+    context, number = planned.context, task.number
+    fingerprint, scatter = Fingerprint(), _Scatter(task)
+    moments = [EMPTY] * len(context.types)
+    record = planned.survey.first_record(number)
+    for table in read_part(context.parts[number], context.spec.input, context.schema.travelling):
+        fingerprint.add(table, context.schema.travelling)
+        routed = route_batch(context, planned.encoding, planned.plan.strata, table, record)
+        record += table.num_rows
+        moments = _released_moments(planned, routed, moments)
+        rows, partition = _staged_rows(planned, routed)
+        scatter.add(rows, partition)
+    refuse_changed(planned, number, fingerprint)
+    scatter.flush()
+    statistics = json.dumps([m.to_dict() for m in moments]).encode()
+    pieces = (*scatter.pieces, put_piece(task, task.layout.released_moments(number), statistics))
+    return Receipt(task.stage, number, scatter.rows, pieces, tuple(scatter.slices))
+
+
+def refuse_changed(planned: Planned, part: int, fingerprint: Fingerprint) -> None:
+    """Stop if a part is not, row for row, what was surveyed.
+
+    Raises:
+        DataError: the input changed.
+    """
+    if fingerprint.text() != planned.survey.fingerprints[part]:
+        url = planned.context.parts[part].url
+        raise DataError(f"{shown(url)} changed while the release was made; run again when nobody writes to the input")
+
+
+def _released_moments(planned: Planned, routed: Routed, moments: list[Moments]) -> list[Moments]:
+    kept, merged = routed.kept, []
+    for j, kind in enumerate(planned.context.types):
+        ticks, missing = kind.ticks(routed.table[kind.name])
+        merged.append(merge(moments[j], moments_of(ticks[kept & ~missing])))
+    return merged
+
+
+def _staged_rows(planned: Planned, routed: Routed) -> tuple[pa.Table, Ints]:
+    """The batch's released records as staged rows, with the partition of each."""
+    kept = routed.kept
+    schema, plan = planned.context.schema, planned.plan
+    block = plan.blocks_of(routed.stratum[kept], routed.Z[kept], routed.records[kept])
+    columns = [pa.array(routed.records[kept]), pa.array(block)]
+    everything = bool(kept.all())
+    for column in (*schema.quasi_identifiers, *schema.confidential):
+        values = one_array(routed.table[column.name])
+        columns.append(values if everything else values.filter(pa.array(kept)))
+    names = ["record", "block", *(f"q{j}" for j in range(len(schema.quasi_identifiers)))]
+    names += [f"c{j}" for j in range(len(schema.confidential))]
+    return pa.Table.from_arrays(columns, names=names), plan.block_partition[block]
+
+
+def gather_tasks(stage: str, receipts: Sequence[Receipt], n: int, work: Store, key: str) -> list[Task]:
+    """One task a destination, with the ranges that hold its rows, in order of part and run."""
+    ranges: list[list[tuple[int, ...]]] = [[] for _ in range(n)]
+    for receipt in sorted(receipts, key=lambda r: r.number):
+        for run, destination, start, end, rows, crc in receipt.slices:
+            ranges[destination].append((receipt.number, run, start, end, rows, crc))
+    return [Task(stage, i, work, key, tuple(ranges[i])) for i in range(n)]
+
+
+def read_gathered(task: Task, names: Sequence[tuple[str, int, int]]) -> pa.Table | None:
+    """The rows of a task's ranges, each checked against its checksum; None where there are none.
+
+    Raises:
+        StorageError: an object in the work area is not what was written.
+    """
+    tables = []
+    for data, (_, _, _, _, rows, crc) in zip(task.work.read_ranges(names), task.arguments, strict=True):
+        if zlib.crc32(data) != crc:
+            raise StorageError(
+                "rows staged in the work area are not what was written; run microagg clean and start again"
+            )
+        table = read_slice(data)
+        if table.num_rows != rows:
+            raise StorageError("rows staged in the work area are incomplete; run microagg clean and start again")
+        tables.append(table)
+    return pa.concat_tables(tables) if tables else None
+
+
+def gather_partition(task: Task) -> Receipt:
+    """Bring the rows of one partition together, by block and record number, and count them against the plan."""
+    planned = load_planned(task)
+    layout = task.layout
+    table = read_gathered(
+        task, [(layout.scatter(part, run), start, end) for part, run, start, end, _, _ in task.arguments]
+    )
+    expected = int(planned.plan.rows_of_partitions()[task.number])
+    if table is None or table.num_rows != expected:
+        raise DataError(
+            f"partition {task.number} received {table.num_rows if table else 0} of {expected} planned records: the "
+            "input changed while the release was made; run again"
+        )
+    order = np.lexsort((np.asarray(table["record"]), np.asarray(table["block"])))
+    data = to_bytes(table.take(pa.array(order)).combine_chunks())
+    piece = put_piece(task, layout.staged(task.number), data)
+    return Receipt(task.stage, task.number, expected, (piece,))
+
+
+def combine_released_moments(planned_types: int, work: Store, layout: RunLayout, n_parts: int) -> tuple[Moments, ...]:
+    """Moments of the quasi-identifiers over the records that are released, merged in part order."""
+    parts = [json.loads(work.read(layout.released_moments(i))) for i in range(n_parts)]
+    return tuple(merge_all(Moments(**p[j]) for p in parts) for j in range(planned_types))
+
+
+def save_measure_scale(work: Store, layout: RunLayout, moments: Sequence[Moments]) -> None:
+    """Write the released records' moments, on whose scale losses are measured."""
+    work.put_json(layout.measure_scale(), [m.to_dict() for m in moments])
+
+
+def load_measure_scale(task: Task, encoding: Encoding) -> Encoding:
+    """The standardization of losses: that of the released records, so that no figure tells of a withheld one."""
+    moments = [Moments(**m) for m in task.work.read_json(task.layout.measure_scale())]
+    means = tuple(m.mean_from(o) if m.n else 0.0 for m, o in zip(moments, encoding.origins, strict=True))
+    return Encoding(encoding.types, encoding.origins, means, tuple(m.deviation for m in moments))

@@ -1,0 +1,378 @@
+"""Survey: what is in the input, counted part by part, before anything is decided.
+
+Of each part: rows, missing and non-finite values, moments of the quasi-identifiers, records of each blocking key, a
+sample of each confidential column's values, digests of what names a unit, and a fingerprint by which a later read is
+known to be of the same rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from microagg_core.errors import DataError
+from microagg_core.metrics.moments import EMPTY, Moments, merge_all, moments_of
+from microagg_core.spec import ReleaseSpec
+from microagg_core.steps.work import Context, Digest, Piece, Receipt, Task, load_context, put_piece
+from microagg_core.storage.layout import RunLayout
+from microagg_core.storage.objects import Store
+from microagg_core.storage.urls import basename
+from microagg_core.tables.hashing import hash_rows, one_array, sum_of
+from microagg_core.tables.reading import read_part
+from microagg_core.tables.sketches import Sketch, merge_sketches, sketch_of
+from microagg_core.tables.slices import read_slice, to_bytes
+
+_FINGERPRINT_SEEDS = (0x5EED, 0xF00D)
+_BUCKETS = 256
+#: Units that one checking task compares at a time (16 bytes each).
+_UNITS_PER_TASK = 4_000_000
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the survey found; everything private to the work area."""
+
+    rows_of_parts: tuple[int, ...]
+    fingerprints: tuple[str, ...]
+    row_bytes: float
+    missing: tuple[int, ...]
+    moments: tuple[Moments, ...]
+    distinct: dict[str, int]
+    nearly_unique: tuple[str, ...]
+    fixes: tuple[tuple[str, str], ...]
+
+    @property
+    def rows(self) -> int:
+        """Records in the input."""
+        return sum(self.rows_of_parts)
+
+    def first_record(self, part: int) -> int:
+        """The record number of a part's first row."""
+        return sum(self.rows_of_parts[:part])
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**self.__dict__, "moments": [m.to_dict() for m in self.moments]}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Survey:
+        """Inverse of :meth:`to_json`."""
+        moments = tuple(Moments(**m) for m in value["moments"])
+        pairs = tuple((a, b) for a, b in value["fixes"])
+        lists = {name: tuple(value[name]) for name in ("rows_of_parts", "fingerprints", "missing", "nearly_unique")}
+        return cls(**{**value, **lists, "moments": moments, "fixes": pairs})
+
+
+def unit_checks(spec: ReleaseSpec) -> list[tuple[str, ...]]:
+    """The column sets whose values may not repeat: each identifier, or the columns that name a unit."""
+    if spec.unit == "row":
+        return [(name,) for name in spec.roles.identifiers]
+    return [tuple(spec.unit)]
+
+
+def blocking_columns(table: pa.Table, context: Context) -> list[pa.Array]:
+    """Blocking values as keys: NaN is a missing value, and -0.0 is 0.0."""
+    columns = []
+    for column in context.schema.blocking:
+        array = one_array(table[column.name])
+        if pa.types.is_floating(array.type):
+            nan = pc.fill_null(pc.is_nan(array), True)
+            array = pc.if_else(nan, pa.scalar(None, array.type), pc.add(array, pa.scalar(0.0, array.type)))
+        columns.append(array)
+    return columns
+
+
+def missing_pattern(missing: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """A bit for each missing quasi-identifier."""
+    bits = np.uint64(1) << np.arange(missing.shape[1], dtype=np.uint64)
+    return (missing * bits).sum(axis=1, dtype=np.uint64)
+
+
+class Fingerprint:
+    """A sum over the rows of a part that tells whether it is read as it was surveyed."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._sums = [0, 0]
+
+    def add(self, table: pa.Table, names: Sequence[str]) -> None:
+        """Account for the part's next rows."""
+        columns = [pa.array(np.arange(self._rows, self._rows + table.num_rows)), *(table[n] for n in names)]
+        for i, seed in enumerate(_FINGERPRINT_SEEDS):
+            self._sums[i] = (self._sums[i] + sum_of(hash_rows(columns, table.num_rows, seed))) % 2**64
+        self._rows += table.num_rows
+
+    def text(self) -> str:
+        """The fingerprint of all rows so far."""
+        return f"{self._rows}-{self._sums[0]:016x}-{self._sums[1]:016x}"
+
+
+class _PartSurvey:
+    """What accumulates over the batches of one part."""
+
+    def __init__(self, context: Context, salt: int) -> None:
+        self.context = context
+        self.salt = salt
+        self.rows = 0
+        self.bytes = 0
+        p = len(context.types)
+        self.missing = np.zeros(p, dtype=np.int64)
+        self.not_finite = np.zeros(p, dtype=np.int64)
+        self.moments: list[list[Moments]] = [[] for _ in range(p)]
+        self.keys: list[pa.Table] = []
+        self.sketches: dict[str, list[Sketch]] = {c.name: [] for c in context.schema.confidential}
+        self.units: list[list[NDArray[np.uint64]]] = [[] for _ in unit_checks(context.spec)]
+        self.fingerprint = Fingerprint()
+
+    def add(self, table: pa.Table) -> None:
+        """Account for the next batch."""
+        travelling = table.select(list(dict.fromkeys(self.context.schema.travelling)))
+        self.rows += table.num_rows
+        self.bytes += travelling.nbytes
+        self.fingerprint.add(travelling, self.context.schema.travelling)
+        missing = self._add_quasi_identifiers(table)
+        self._add_keys(table, missing)
+        self._add_confidential(table, missing)
+        for seen, columns in zip(self.units, unit_checks(self.context.spec), strict=True):
+            arrays = [table[name] for name in columns]
+            pair = [hash_rows(arrays, table.num_rows, self.salt ^ seed) for seed in _FINGERPRINT_SEEDS]
+            seen.append(np.column_stack(pair))
+
+    def _add_quasi_identifiers(self, table: pa.Table) -> NDArray[np.bool_]:
+        missing = np.zeros((table.num_rows, len(self.context.types)), dtype=np.bool_)
+        for j, kind in enumerate(self.context.types):
+            ticks, missing[:, j] = kind.ticks(table[kind.name])
+            finite = np.isfinite(ticks) if kind.kind == "float" else np.ones(len(ticks), dtype=np.bool_)
+            self.not_finite[j] += int(np.sum(~finite))
+            self.moments[j].append(moments_of(ticks[finite & ~missing[:, j]]))
+        self.missing += missing.sum(axis=0)
+        return missing
+
+    def _add_keys(self, table: pa.Table, missing: NDArray[np.bool_]) -> None:
+        columns = blocking_columns(table, self.context)
+        names = ["pattern", *(f"b{i}" for i in range(len(columns)))]
+        keys = pa.Table.from_arrays([pa.array(missing_pattern(missing)), *columns], names=names)
+        counted = keys.group_by(names, use_threads=False).aggregate([([], "count_all")])
+        self.keys.append(counted.rename_columns([*names, "rows"]))
+        if len(self.keys) > 32:
+            self.keys = [merge_keys(self.keys)]
+
+    def _add_confidential(self, table: pa.Table, missing: NDArray[np.bool_]) -> None:
+        columns = [table[t.name] for t in self.context.types]
+        offsets, _ = self.context.rough.offsets(columns)
+        Z = self.context.rough.standardize(offsets, missing)
+        usable = missing | ~np.isfinite(Z)
+        for column in self.context.schema.confidential:
+            hashes = hash_rows([table[column.name]], table.num_rows, seed=0)
+            valid = np.asarray(pc.is_valid(one_array(table[column.name])))
+            batches = self.sketches[column.name]
+            batches.append(sketch_of(hashes, valid, np.where(usable, 0.0, Z), usable))
+            if len(batches) > 16:
+                self.sketches[column.name] = [merge_sketches(batches)]
+
+
+def merge_keys(tables: Sequence[pa.Table]) -> pa.Table:
+    """Counts of the same keys added up."""
+    table = pa.concat_tables(tables)
+    names = table.column_names[:-1]
+    merged = table.group_by(names, use_threads=False).aggregate([("rows", "sum")])
+    return merged.rename_columns([*names, "rows"])
+
+
+def survey_part(task: Task) -> Receipt:
+    """Survey one input part; writes its statistics, keys, sketches and unit digests."""
+    context = load_context(task)
+    part = context.parts[task.number]
+    names = dict.fromkeys(context.schema.travelling)
+    for columns in unit_checks(context.spec):
+        names |= dict.fromkeys(columns)
+    found = _PartSurvey(context, int(task.arguments[0][0]))
+    for table in read_part(part, context.spec.input, tuple(names)):
+        found.add(table)
+    return _write(task, found)
+
+
+def _write(task: Task, found: _PartSurvey) -> Receipt:
+    layout, number = task.layout, task.number
+    statistics = {
+        "rows": found.rows,
+        "bytes": found.bytes,
+        "missing": found.missing.tolist(),
+        "not_finite": found.not_finite.tolist(),
+        "fingerprint": found.fingerprint.text(),
+        "moments": [merge_all(batches).to_dict() for batches in found.moments],
+    }
+    pieces = [put_piece(task, layout.survey(number, "json"), json.dumps(statistics).encode())]
+    if found.keys:
+        pieces.append(put_piece(task, layout.survey(number, "keys.arrow"), to_bytes(merge_keys(found.keys))))
+    for i, batches in enumerate(found.sketches.values()):
+        if batches:
+            data = _sketch_bytes(merge_sketches(batches))
+            pieces.append(put_piece(task, layout.survey(number, f"sketch-{i}.arrow"), data))
+    slices: list[tuple[int, ...]] = []
+    for check, digests in enumerate(found.units):
+        piece, bounds = _write_units(task, check, digests)
+        pieces.append(piece)
+        slices += [(check, *bound) for bound in bounds]
+    return Receipt(task.stage, number, found.rows, tuple(pieces), tuple(slices))  # type: ignore[arg-type]
+
+
+def _sketch_bytes(sketch: Sketch) -> bytes:
+    table = pa.Table.from_pandas(sketch.table.reset_index(), preserve_index=False)
+    return to_bytes(table.replace_schema_metadata({"complete": str(int(sketch.complete)), "rows": str(sketch.rows)}))
+
+
+def _read_sketch(data: bytes) -> Sketch:
+    table = read_slice(data)
+    frame: pd.DataFrame = table.to_pandas()
+    meta = table.schema.metadata
+    return Sketch(frame.set_index("h"), meta[b"complete"] == b"1", int(meta[b"rows"]))
+
+
+def _write_units(task: Task, check: int, digests: list[NDArray[np.uint64]]) -> tuple[Piece, list[tuple[int, ...]]]:
+    """Digests in ascending order, so that a range of them is a range of bytes; one bound a bucket."""
+    pairs = np.concatenate(digests) if digests else np.empty((0, 2), dtype=np.uint64)
+    pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    edges = np.searchsorted(pairs[:, 0] >> np.uint64(56), np.arange(_BUCKETS + 1, dtype=np.uint64))
+    piece = put_piece(
+        task, task.layout.survey(task.number, f"units-{check}.bin"), np.ascontiguousarray(pairs).tobytes()
+    )
+    bounds = [
+        (bucket, int(edges[bucket]) * 16, int(edges[bucket + 1]) * 16, int(edges[bucket + 1] - edges[bucket]), 0)
+        for bucket in range(_BUCKETS)
+        if edges[bucket + 1] > edges[bucket]
+    ]
+    return piece, bounds
+
+
+def unit_tasks(receipts: Sequence[Receipt], work: Store, key: str) -> list[Task]:
+    """Tasks that look for repeated units, each over a range of digests from all parts."""
+    tasks: list[Task] = []
+    n_checks = max((s[0] for r in receipts for s in r.slices), default=-1) + 1
+    for check in range(n_checks):
+        rows = np.zeros(_BUCKETS, dtype=np.int64)
+        for receipt in receipts:
+            for s in receipt.slices:
+                if s[0] == check:
+                    rows[s[1]] += s[4]
+        group = (np.cumsum(rows) - rows) // _UNITS_PER_TASK
+        for number in np.unique(group):
+            buckets = set(np.flatnonzero(group == number).tolist())
+            ranges = [_range(r, check, buckets) for r in receipts]
+            tasks.append(Task("units", len(tasks), work, key, ((check,), *(r for r in ranges if r))))
+    return tasks
+
+
+def _range(receipt: Receipt, check: int, buckets: set[int]) -> tuple[int, ...]:
+    mine = [s for s in receipt.slices if s[0] == check and s[1] in buckets]
+    return (receipt.number, min(s[2] for s in mine), max(s[3] for s in mine)) if mine else ()
+
+
+def check_units(task: Task) -> Receipt:
+    """Count repeated units in a range of digests; the receipt's rows are the repetitions."""
+    (check,), *ranges = task.arguments
+    names = [(task.layout.survey(part, f"units-{check}.bin"), start, end) for part, start, end in ranges]
+    data = b"".join(task.work.read_ranges(names))
+    pairs = np.frombuffer(data, dtype=np.uint64).reshape(-1, 2)
+    ordered = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    repeated = int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
+    return Receipt(task.stage, task.number, repeated, ())
+
+
+def refuse_repeated_units(spec: ReleaseSpec, tasks: Sequence[Task], receipts: Sequence[Receipt]) -> None:
+    """Stop where a unit has more than one record.
+
+    Raises:
+        DataError: naming the column(s) and how many records repeat.
+    """
+    repeated: dict[int, int] = {}
+    for task, receipt in zip(tasks, receipts, strict=True):
+        check = task.arguments[0][0]
+        repeated[check] = repeated.get(check, 0) + receipt.rows
+    for check, count in repeated.items():
+        if not count:
+            continue
+        columns = ", ".join(repr(name) for name in unit_checks(spec)[check])
+        if spec.unit == "row":
+            raise DataError(
+                f"identifier {columns} repeats in {count} records, so a row is not a person or firm of its own: "
+                "name the unit's columns under unit, or give the column the role drop if it does not identify"
+            )
+        raise DataError(
+            f"unit {columns} repeats in {count} records: this version releases one record a unit and counts no unit "
+            "twice; aggregate the input to one record a unit first"
+        )
+
+
+def combine_survey(
+    spec: ReleaseSpec, layout: RunLayout, work: Store, context: Context, n_parts: int
+) -> tuple[Survey, pa.Table]:
+    """Merge the parts' surveys, in part order, and refuse what cannot be released.
+
+    Returns:
+        The survey and the table of counted keys.
+
+    Raises:
+        DataError: no rows, fewer than k, missing values that the spec does not allow, or infinite values.
+    """
+    parts = [json.loads(work.read(layout.survey(i, "json"))) for i in range(n_parts)]
+    rows = [p["rows"] for p in parts]
+    if sum(rows) == 0:
+        raise DataError("the input has no records")
+    if sum(rows) < spec.k:
+        raise DataError(f"the input has {sum(rows)} records, fewer than k={spec.k}")
+    _refuse_values(spec, context, parts)
+    filled = [i for i in range(n_parts) if rows[i]]
+    keys = merge_keys([read_slice(work.read(layout.survey(i, "keys.arrow"))) for i in filled])
+    sketches = {
+        column.name: merge_sketches([_read_sketch(work.read(layout.survey(i, f"sketch-{c}.arrow"))) for i in filled])
+        for c, column in enumerate(context.schema.confidential)
+    }
+    moments = tuple(
+        merge_all(Moments(**p["moments"][j]) for p in parts if p["rows"]) if parts else EMPTY
+        for j in range(len(context.types))
+    )
+    survey = Survey(
+        rows_of_parts=tuple(rows),
+        fingerprints=tuple(p["fingerprint"] for p in parts),
+        row_bytes=sum(p["bytes"] for p in parts) / sum(rows),
+        missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
+        moments=moments,
+        distinct={name: s.distinct() for name, s in sketches.items()},
+        nearly_unique=tuple(name for name, s in sketches.items() if s.nearly_unique()),
+        fixes=tuple(
+            (name, kind.name) for name, s in sketches.items() for j, kind in enumerate(context.types) if s.fixes(j)
+        ),
+    )
+    return survey, keys
+
+
+def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, Any]]) -> None:
+    problems = []
+    for j, kind in enumerate(context.types):
+        for what, count_in in (("infinite", "not_finite"), ("missing", "missing")):
+            counts = [p[count_in][j] for p in parts]
+            if sum(counts) == 0 or (what == "missing" and spec.missing == "separate"):
+                continue
+            part = context.parts[next(i for i, c in enumerate(counts) if c)]
+            cure = "; correct them" if what == "infinite" else "; fill them in, or set missing: separate"
+            place = f"the first in {basename(part.url)}, part {part.number}"
+            problems.append(f"quasi-identifier {kind.name!r} has {sum(counts)} {what} values ({place}){cure}")
+    if problems:
+        raise DataError("\n".join(problems))
+
+
+def content_digest(survey: Survey, canonical_spec: str, version: str) -> str:
+    """What makes two runs the same: spec without cluster and id, the rows that came in, and the software.
+
+    The release's bytes are a function of this digest.
+    """
+    return Digest().add(canonical_spec, survey.fingerprints, version).hex()

@@ -1,0 +1,44 @@
+"""The input's files: found by URL or glob, with what identifies their present state."""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+
+from microagg_core.errors import StorageError
+from microagg_core.storage.objects import Store
+from microagg_core.storage.troubles import explaining
+from microagg_core.storage.urls import basename, shown
+
+
+def input_files(url: str, options: dict[str, Any]) -> list[tuple[str, str]]:
+    """Every file that a URL or glob names, sorted, with a text that changes when the file does.
+
+    Raises:
+        StorageError: no such file, or the store cannot be read.
+    """
+    from fsspec.core import url_to_fs
+
+    with explaining(url, "reading"):
+        fs, path = url_to_fs(url, use_listings_cache=False, **options)
+        if any(c in path for c in "*?["):
+            found = fs.glob(path, detail=True)
+            infos = [found[name] for name in sorted(found) if found[name]["type"] == "file"]
+        else:
+            infos = [fs.info(path)]
+    if not infos:
+        raise StorageError(f"{shown(url)}: no file matches; check input.url")
+    if infos[0]["type"] != "file":
+        raise StorageError(f"{shown(url)} is a folder; name its files, for example {shown(url).rstrip('/')}/*.parquet")
+    return [(fs.unstrip_protocol(info["name"]), _state(info)) for info in infos]
+
+
+def open_input(url: str, options: dict[str, Any], *, sequential: bool = False) -> BinaryIO:
+    """Open one input file for reading; ``sequential`` reads ahead."""
+    folder = url[: -len(basename(url))]
+    return Store(folder, options).open(basename(url), sequential=sequential)
+
+
+def _state(info: dict[str, Any]) -> str:
+    """Size and version of a file: the entity tag of an object store, the modification time of a disk."""
+    version = info.get("ETag") or info.get("etag") or info.get("mtime") or info.get("LastModified")
+    return f"{info.get('size')}/{version}"

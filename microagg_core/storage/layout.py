@@ -1,0 +1,272 @@
+"""Every object's name, in one place.
+
+A name is made of keys, ids and numbers only, never of anything that was read from the data: a block is its
+number. Numbers have five digits so that names sort as numbers do, and a larger number just has more.
+
+    work area   runs/<key>/  audit/<id>/<revision>/
+    output      <id>/<revision>/data/part-NNNNN-<sha256 prefix>.<extension>
+                <id>/<revision>/manifest.json     latest.json
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from microagg_core.errors import SpecError
+
+LATEST = "latest.json"
+MANIFEST = "manifest.json"
+RUNS, AUDIT = "runs", "audit"
+#: How many digits of a part's checksum its name carries.
+SHA256_DIGITS = 16
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_REVISION = re.compile(r"r(\d{4,})")
+_DIGITS = re.compile(r"(\d+)")
+
+OrderKey = tuple[tuple[tuple[int, int, str], ...], str, int]
+
+
+def _number(number: int) -> str:
+    if number < 0:
+        raise ValueError("numbers of objects start at 0")
+    return f"{number:05d}"
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("keys and names of objects are made of letters, digits, dots, dashes and underscores")
+    return name
+
+
+def revision_name(number: int) -> str:
+    """The name of a revision.
+
+    >>> revision_name(1)
+    'r0001'
+    """
+    return f"r{number:04d}"
+
+
+def revision_number(name: str) -> int | None:
+    """The number of a revision, or None where the name is not one.
+
+    >>> revision_number("r0012"), revision_number("data")
+    (12, None)
+    """
+    match = _REVISION.fullmatch(name)
+    return int(match[1]) if match and revision_name(int(match[1])) == name else None
+
+
+def is_release_id(name: str) -> bool:
+    """Whether a folder of the output may be a release.
+
+    >>> is_release_id("2026-11-18"), is_release_id(".probe"), is_release_id("latest.json")
+    (True, False, False)
+    """
+    return _RELEASE_ID.fullmatch(name) is not None and name != LATEST
+
+
+def release_order(release_id: str, revision: str) -> OrderKey:
+    """A key that sorts releases from old to new: ids with their digits read as numbers, then revisions.
+
+    >>> sorted(["v10", "v9", "v9a"], key=lambda i: release_order(i, "r0001"))
+    ['v9', 'v9a', 'v10']
+    """
+    pieces = (piece for piece in _DIGITS.split(release_id) if piece)
+    natural = tuple((0, int(piece), "") if piece.isdigit() else (1, 0, piece) for piece in pieces)
+    return natural, release_id, revision_number(revision) or 0
+
+
+@dataclass(frozen=True)
+class ReleaseLayout:
+    """Names at the output, relative to its root; the manifest names parts relative to :attr:`folder`."""
+
+    id: str
+    revision: str
+
+    def __post_init__(self) -> None:
+        if not is_release_id(self.id):
+            raise SpecError(f"id: {self.id!r} cannot be a release id; use letters, digits, dots and dashes")
+        if revision_number(self.revision) is None:
+            raise ValueError("a revision is named r0001, r0002, ...")
+
+    @property
+    def folder(self) -> str:
+        """The folder of this revision."""
+        return f"{self.id}/{self.revision}"
+
+    def manifest(self) -> str:
+        """The object whose existence makes the release."""
+        return f"{self.folder}/{MANIFEST}"
+
+    def data(self) -> str:
+        """The folder of the parts."""
+        return f"{self.folder}/data"
+
+    def part(self, number: int, sha256: str, extension: str) -> str:
+        """A part; the same content has the same name.
+
+        >>> ReleaseLayout("2026", "r0001").part(3, "ab" * 32, "csv")
+        '2026/r0001/data/part-00003-abababababababab.csv'
+        """
+        return f"{self.data()}/part-{_number(number)}-{sha256[:SHA256_DIGITS]}.{_checked(extension)}"
+
+    def relative(self, name: str) -> str:
+        """A part's name as the manifest has it."""
+        return name.removeprefix(f"{self.folder}/")
+
+    def absolute(self, name: str) -> str:
+        """A part's name from the root of the output."""
+        return f"{self.folder}/{name}"
+
+
+@dataclass(frozen=True)
+class RunLayout:
+    """Names of one run in the work area.
+
+    >>> RunLayout("3f9a").scatter(part=2, run=0)
+    'runs/3f9a/scatter/part-00002-run-00000.arrow'
+    """
+
+    key: str
+
+    @property
+    def folder(self) -> str:
+        """The folder of this run."""
+        return f"{RUNS}/{_checked(self.key)}"
+
+    def started(self) -> str:
+        """When the run was last started; its age decides when a failed run's rows go."""
+        return f"{self.folder}/started.json"
+
+    def context(self) -> str:
+        """What every worker of the run needs to know."""
+        return f"{self.folder}/plan/context.json"
+
+    def input_schema(self) -> str:
+        """The schema of the input, as Arrow's schema message."""
+        return f"{self.folder}/plan/input-schema.arrow"
+
+    def survey(self, part: int, what: str) -> str:
+        """Something that was counted in one input part."""
+        return f"{self.folder}/survey/part-{_number(part)}.{_checked(what)}"
+
+    def survey_result(self) -> str:
+        """The survey of the whole input."""
+        return f"{self.folder}/survey/survey.json"
+
+    def released_moments(self, part: int) -> str:
+        """Moments of the records of one input part that are released."""
+        return f"{self.folder}/scatter/part-{_number(part)}-moments.json"
+
+    def measure_scale(self) -> str:
+        """Moments of all records that are released, on whose scale losses are measured."""
+        return f"{self.folder}/plan/measure-scale.json"
+
+    def loss_statistics(self, partition: int) -> str:
+        """Loss statistics of one partition."""
+        return f"{self.folder}/anonymized/partition-{_number(partition)}-losses.json"
+
+    def block_results(self, partition: int) -> str:
+        """Sizes and losses of the blocks of one partition."""
+        return f"{self.folder}/anonymized/partition-{_number(partition)}-blocks.arrow"
+
+    def input_checks(self, part: int) -> str:
+        """What the gate expects of one input part."""
+        return f"{self.folder}/checks/input-{_number(part)}.json"
+
+    def plan(self) -> str:
+        """The plan: blocks, cuts, partitions, costs."""
+        return f"{self.folder}/plan/plan.json"
+
+    def plan_table(self, name: str) -> str:
+        """A large part of the plan, as a table of its own ('blocks', 'keys', ...)."""
+        return f"{self.folder}/plan/{_checked(name)}.arrow"
+
+    def scatter(self, part: int, run: int) -> str:
+        """Rows of an input part, cut by destination; a part larger than memory is written in several runs."""
+        return f"{self.folder}/scatter/part-{_number(part)}-run-{_number(run)}.arrow"
+
+    def staged(self, partition: int) -> str:
+        """The rows of one partition, as they came."""
+        return f"{self.folder}/staged/partition-{_number(partition)}.arrow"
+
+    def anonymized(self, partition: int) -> str:
+        """The rows of one partition, anonymized."""
+        return f"{self.folder}/anonymized/partition-{_number(partition)}.arrow"
+
+    def candidate(self, part: int, extension: str) -> str:
+        """A part as it would be published."""
+        return f"{self.folder}/candidate/part-{_number(part)}.{_checked(extension)}"
+
+    def numbers(self, part: int) -> str:
+        """The private record numbers of a candidate part, row by row."""
+        return f"{self.folder}/candidate/numbers-{_number(part)}.arrow"
+
+    def checks(self, part: int) -> str:
+        """What the gate found in one candidate part."""
+        return f"{self.folder}/checks/part-{_number(part)}.json"
+
+    def check_table(self, name: str, number: int) -> str:
+        """Rows that a check carries from part to part (private: they hold values)."""
+        return f"{self.folder}/checks/{_checked(name)}-{_number(number)}.arrow"
+
+    def check_result(self) -> str:
+        """What the gate decided."""
+        return f"{self.folder}/checks/result.json"
+
+    def receipt(self, stage: str, number: int) -> str:
+        """The receipt of one task of a stage."""
+        return f"{self.folder}/receipts/{_checked(stage)}/{_number(number)}.json"
+
+    def receipts(self, stage: str) -> str:
+        """The folder of a stage's receipts."""
+        return f"{self.folder}/receipts/{_checked(stage)}"
+
+    def stage_folder(self, stage: str) -> str:
+        """The folder of what a stage wrote, to be removed when it is not needed any more."""
+        return f"{self.folder}/{_checked(stage)}"
+
+
+@dataclass(frozen=True)
+class AuditLayout:
+    """Names of what stays in the work area about a release; for the operator alone."""
+
+    id: str
+    revision: str
+
+    @property
+    def folder(self) -> str:
+        """The folder of this revision's audit."""
+        return f"{AUDIT}/{_checked(self.id)}/{_checked(self.revision)}"
+
+    def file(self, name: str) -> str:
+        """One file of the audit.
+
+        >>> AuditLayout("2026", "r0001").file("plan.json")
+        'audit/2026/r0001/plan.json'
+        """
+        return f"{self.folder}/{_checked(name)}"
+
+    def plan(self) -> str:
+        """The plan that was carried out."""
+        return self.file("plan.json")
+
+    def risk(self) -> str:
+        """Disclosure-risk figures."""
+        return self.file("risk.json")
+
+    def blocks(self) -> str:
+        """Sizes and losses, block by block."""
+        return self.file("blocks.json")
+
+    def digests(self) -> str:
+        """Digests of spec, input and software."""
+        return self.file("digests.json")
+
+    def checks(self) -> str:
+        """What the gate checked, in full."""
+        return self.file("checks.json")

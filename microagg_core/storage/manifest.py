@@ -1,0 +1,188 @@
+"""The manifest of a release: what was published, how it was made, and the checksums of its parts.
+
+It is written last and once; a release exists when its manifest does, and consists of the parts it names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from microagg_core.errors import StorageError
+from microagg_core.storage.layout import SHA256_DIGITS, ReleaseLayout, is_release_id, revision_number
+from microagg_core.storage.objects import canonical_json
+
+FORMAT_VERSION = 1
+
+_PART_NAME = re.compile(rf"data/part-\d{{5,}}-([0-9a-f]{{{SHA256_DIGITS}}})\.(parquet|csv)")
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ColumnEntry(_Model):
+    """A released column: its name, its Arrow type as text, and its role."""
+
+    name: str = Field(min_length=1)
+    type: str = Field(min_length=1)
+    role: Literal["quasi_identifier", "blocking", "confidential"]
+
+
+class CsvDialect(_Model):
+    """How released CSV is to be read: text is quoted, a missing value is the null word without quotes."""
+
+    delimiter: str = Field(default=",", min_length=1, max_length=1)
+    null_word: str = ""
+    formulas: Literal["keep", "escape"] = "keep"
+
+
+class AlgorithmEntry(_Model):
+    """The algorithm with all its parameters."""
+
+    name: str
+    parameters: dict[str, Any] = {}
+
+
+class CheckEntry(_Model):
+    """A check, its outcome, and counts that explain it; never a value."""
+
+    name: str
+    passed: bool
+    detail: str = ""
+
+
+class PartEntry(_Model):
+    """A part: its name relative to the manifest's folder, and what it must hold."""
+
+    name: str
+    rows: int = Field(ge=0)
+    bytes: int = Field(ge=0)
+    sha256: Sha256
+
+    @model_validator(mode="after")
+    def _named_after_content(self) -> PartEntry:
+        # The name is also a path that readers and clean-ups follow: nothing else may stand in it.
+        match = _PART_NAME.fullmatch(self.name)
+        if match is None or match[1] != self.sha256[:SHA256_DIGITS]:
+            raise ValueError("a part is named data/part-<number>-<checksum>.<format>")
+        return self
+
+
+class ReleaseFacts(_Model):
+    """Everything a manifest says but for the revision and the parts, which publishing settles."""
+
+    name: str
+    id: str
+    created: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)$")
+    k: int = Field(ge=2)
+    unit: Literal["row", "units"]
+    rows: int = Field(ge=0)
+    suppressed: int = Field(ge=0)
+    columns: tuple[ColumnEntry, ...] = Field(min_length=1)
+    format: Literal["parquet", "csv"]
+    csv: CsvDialect | None = None
+    algorithm: AlgorithmEntry
+    seed: int
+    undersized: str
+    missing: str
+    rounding: dict[str, Any] = {}
+    losses: dict[str, Any] = {}
+    checks: tuple[CheckEntry, ...] = ()
+    software: dict[str, str]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ReleaseFacts:
+        names = [column.name for column in self.columns]
+        if len(set(names)) != len(names):
+            raise ValueError("a column stands in it twice")
+        if (self.csv is not None) != (self.format == "csv"):
+            raise ValueError("a CSV release has a dialect, and no other has one")
+        return self
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns whose combinations k-anonymity is about, in the release's order."""
+        return tuple(column.name for column in self.columns if column.role != "confidential")
+
+
+class Manifest(ReleaseFacts):
+    """The manifest of one revision of a release."""
+
+    format_version: Literal[1] = 1
+    revision: str
+    parts: tuple[PartEntry, ...]
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Manifest:
+        if len({part.name for part in self.parts}) != len(self.parts):
+            raise ValueError("a part stands in it twice")
+        if sum(part.rows for part in self.parts) != self.rows:
+            raise ValueError("the rows of the parts do not add up")
+        if not is_release_id(self.id) or revision_number(self.revision) is None:
+            raise ValueError("the id or the revision is not one")
+        return self
+
+    @classmethod
+    def of(cls, facts: ReleaseFacts, revision: str, parts: tuple[PartEntry, ...]) -> Manifest:
+        """The facts, completed."""
+        return cls(
+            **{name: getattr(facts, name) for name in ReleaseFacts.model_fields},
+            revision=revision,
+            parts=parts,
+        )
+
+    @property
+    def layout(self) -> ReleaseLayout:
+        """Names of the release's objects."""
+        return ReleaseLayout(self.id, self.revision)
+
+    def part_names(self) -> set[str]:
+        """The parts' names from the root of the output."""
+        return {self.layout.absolute(part.name) for part in self.parts}
+
+    def to_bytes(self) -> bytes:
+        """The manifest as it is written."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str) -> Manifest:
+        """Read a manifest; ``where`` is its URL, for the message.
+
+        Raises:
+            StorageError: it is damaged, or written by a later version.
+        """
+        try:
+            value = json.loads(data)
+            version = value.get("format_version") if isinstance(value, dict) else None
+            if isinstance(version, int) and version > FORMAT_VERSION:
+                raise StorageError(
+                    f"{where} has format version {version}, and this software reads up to {FORMAT_VERSION}; "
+                    "use a newer microagg"
+                )
+            return cls.model_validate(value)
+        except ValidationError as error:
+            field = ".".join(
+                str(place) for place in error.errors()[0]["loc"] if not isinstance(place, str) or place.isidentifier()
+            )
+            raise _damaged(where, f" (field {field})" if field else "") from None
+        except (ValueError, RecursionError):
+            raise _damaged(where, "") from None
+
+
+def _damaged(where: str, detail: str) -> StorageError:
+    return StorageError(f"{where} is not a valid release manifest{detail}; restore it, or publish the release again")
+
+
+def same_release(one: Manifest, other: Manifest) -> bool:
+    """Whether two manifests publish the same: the same bytes, and the same promises about them."""
+
+    def promised(m: Manifest) -> tuple[object, ...]:
+        checksums = [part.sha256 for part in m.parts]
+        return m.id, checksums, m.k, m.unit, m.rows, m.suppressed, m.columns, m.format, m.csv
+
+    return promised(one) == promised(other)

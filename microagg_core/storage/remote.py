@@ -1,0 +1,300 @@
+"""Objects in a remote store, through fsspec.
+
+The file system is asked for at every use: fsspec keeps one instance for each process and set of options, and
+forgets it after a fork, so a store can be pickled and sent anywhere. Listings are never taken from a cache,
+because another process may have written since.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from microagg_core.errors import SpecError
+from microagg_core.storage.local import LocalDisk
+from microagg_core.storage.troubles import explaining, service_code
+from microagg_core.storage.urls import shown
+
+T = TypeVar("T")
+
+_CHUNK = 8 * 2**20
+#: A transfer in parts holds this much of each in memory, and this many of them.
+_TRANSFER = {"chunksize": 16 * 2**20, "max_concurrency": 4}
+#: An answer that means "not now": neither won nor lost, ask again.
+_CONFLICT = {"ConditionalRequestConflict", "OperationAborted", "409"}
+_PRECONDITION = {"PreconditionFailed", "412"}
+_ATTEMPTS = 8
+_DELETES_AT_ONCE = 8
+
+
+def settled(call: Callable[[], T]) -> T:
+    """Make a request and stay until it is over, even when the user presses Ctrl-C.
+
+    A file system with an event loop of its own goes on with a request whose caller was interrupted: an object
+    could appear after the clean-up that was meant to remove it. So the main thread, the only one that is ever
+    interrupted, waits for the request in another thread before the interrupt goes on.
+
+    >>> settled(lambda: 7)
+    7
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result()
+
+
+@dataclass(frozen=True)
+class RemoteStore:
+    """The objects below one URL. Raises what fsspec and its file systems raise."""
+
+    url: str
+    options: dict[str, Any]
+
+    def _connect(self) -> tuple[Any, str]:
+        """The file system and the path of the root in it."""
+        from fsspec.core import url_to_fs
+
+        plain = {} if "::" in self.url else {"use_listings_cache": False}
+        try:
+            fs, root = url_to_fs(self.url, **plain, **self.options)
+        except ValueError:
+            raise SpecError(
+                f"{shown(self.url)}: no file system is known for this kind of URL, or it is not written "
+                "as that one wants it; correct the URL"
+            ) from None
+        except TypeError:
+            raise SpecError(
+                f"{shown(self.url)}: the file system does not know one of its storage options; correct them"
+            ) from None
+        return fs, str(root).rstrip("/")
+
+    def _at(self, name: str) -> tuple[Any, str]:
+        fs, root = self._connect()
+        return fs, f"{root}/{name}" if name else root
+
+    @staticmethod
+    def _is_s3(fs: Any) -> bool:
+        return "s3" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
+
+    def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """Bytes ``start`` to ``end`` (exclusive; None: to the end)."""
+        fs, path = self._at(name)
+        if start == 0 and end is None:
+            return self._read_whole(fs, path)
+        return bytes(fs.cat_file(path, start=start, end=end))
+
+    def _read_whole(self, fs: Any, path: str) -> bytes:
+        # One request: s3fs would ask for the size first, and fetch ranges that may be of different versions.
+        return bytes(fs.cat_file(path, **({"max_concurrency": 1} if self._is_s3(fs) else {})))
+
+    def read_ranges(self, ranges: list[tuple[str, int, int]]) -> list[bytes]:
+        """Several ranges at once, in the order asked for."""
+        fs, root = self._connect()
+        wanted = [r for r in ranges if r[2] > r[1]]
+        paths = [f"{root}/{name}" for name, _, _ in wanted]
+        answers = fs.cat_ranges(paths, [r[1] for r in wanted], [r[2] for r in wanted], on_error="raise")
+        found = iter(answers)
+        return [bytes(next(found)) if end > start else b"" for _, start, end in ranges]
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The whole object, a few megabytes at a time."""
+        fs, path = self._at(name)
+        length = int(fs.info(path)["size"])
+        for start in range(0, length, _CHUNK):
+            yield bytes(fs.cat_file(path, start=start, end=min(start + _CHUNK, length)))
+
+    def open(self, name: str, sequential: bool = False) -> BinaryIO:
+        """A seekable file; ``sequential`` reads ahead, otherwise exactly what is asked for is fetched."""
+        fs, path = self._at(name)
+        cache: dict[str, Any] = (
+            {"cache_type": "readahead", "block_size": _CHUNK} if sequential else {"cache_type": "none"}
+        )
+        return _Explained(fs.open(path, "rb", **cache), self.url)  # type: ignore[return-value]
+
+    def put(self, name: str, data: bytes, durable: bool = False) -> None:
+        """Write or replace an object with one request."""
+        fs, path = self._at(name)
+        settled(lambda: fs.pipe_file(path, data, **(_TRANSFER if self._is_s3(fs) else {})))
+
+    def put_file(self, name: str, local_path: Path, durable: bool = False) -> None:
+        """The same for the content of a file; in parts where it is large, and then it appears at the end."""
+        fs, path = self._at(name)
+        settled(lambda: fs.put_file(str(local_path), path, **(_TRANSFER if self._is_s3(fs) else {})))
+
+    def put_checked(self, name: str, chunks: Iterable[bytes], sha256: str, n_bytes: int) -> bool:
+        """Write a stream if it has the checksum and length; False, and nothing written, if it has not."""
+        with tempfile.TemporaryDirectory(prefix="microagg-") as folder:
+            disk = LocalDisk(Path(folder))
+            if not disk.put_checked("object", chunks, sha256, n_bytes):
+                return False
+            self.put_file(name, disk.path("object"))
+        return True
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Make an object that must not be there yet, conditionally; one of many callers gets True."""
+        fs, path = self._at(name)
+        return self._conditional(lambda: fs.pipe_file(path, data, mode="create"))
+
+    def _conditional(self, request: Callable[[], object]) -> bool:
+        """Whether a conditional request was granted.
+
+        A store that is busy with a rival's request may answer 409, which decides nothing: ask again.
+        """
+        for attempt in range(_ATTEMPTS):
+            try:
+                settled(request)
+                return True
+            except FileExistsError:
+                return False
+            except OSError as error:
+                code = service_code(error)
+                if code in _PRECONDITION:
+                    return False
+                if code not in _CONFLICT or attempt == _ATTEMPTS - 1:
+                    raise
+                time.sleep(0.05 * 2**attempt)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def size(self, name: str) -> int | None:
+        """Bytes, or None where there is no such object."""
+        fs, path = self._at(name)
+        try:
+            info = fs.info(path)
+        except FileNotFoundError as error:
+            if service_code(error) == "NoSuchBucket":
+                raise
+            return None
+        return int(info["size"]) if info["type"] == "file" else None
+
+    def delete(self, name: str) -> None:
+        """Remove an object; a missing one is fine."""
+        fs, path = self._at(name)
+        with contextlib.suppress(FileNotFoundError):
+            settled(lambda: fs.rm_file(path))
+
+    def delete_all(self, prefix: str) -> None:
+        """Remove everything below a folder."""
+        with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
+            for _ in pool.map(self.delete, self.names(prefix)):
+                pass
+
+    def names(self, prefix: str, unfinished: bool = False) -> list[str]:
+        """The names of all objects below a folder, asked afresh; what is unfinished never has a name here."""
+        fs, root = self._connect()
+        path = f"{root}/{prefix}" if prefix else root
+        fs.invalidate_cache(path)
+        try:
+            found = fs.find(path, detail=True)
+        except FileNotFoundError as error:
+            if service_code(error) == "NoSuchBucket":
+                raise
+            return []
+        names = [str(name) for name, info in found.items() if info["type"] == "file"]
+        below = f"{path}/"
+        return [name[len(root) + 1 :] for name in names if name.startswith(below)]
+
+    def folders(self, prefix: str) -> list[str]:
+        """The names of the folders one level below a folder."""
+        fs, path = self._at(prefix)
+        fs.invalidate_cache(path)
+        try:
+            found = fs.ls(path, detail=True)
+        except FileNotFoundError as error:
+            if service_code(error) == "NoSuchBucket":
+                raise
+            return []
+        return [str(i["name"]).rstrip("/").rpartition("/")[2] for i in found if i["type"] == "directory"]
+
+    def versioned(self, name: str) -> tuple[bytes | None, str]:
+        """Content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since.
+
+        The version is asked for first: should a rival write between the two requests, :meth:`put_if` refuses.
+        """
+        fs, path = self._at(name)
+        try:
+            version = str(fs.info(path).get("ETag") or "") if self._is_s3(fs) else ""
+            data = self._read_whole(fs, path)
+        except FileNotFoundError as error:
+            if service_code(error) == "NoSuchBucket":
+                raise
+            return None, ""
+        return data, version or hashlib.sha256(data).hexdigest()
+
+    def put_if(self, name: str, data: bytes, version: str) -> bool:
+        """Replace an object if it still is what :meth:`versioned` saw; False if somebody was faster."""
+        if not version:
+            return self.create(name, data)
+        fs, path = self._at(name)
+        if self._is_s3(fs):
+            try:
+                return self._conditional(lambda: fs.pipe_file(path, data, IfMatch=version))
+            except FileNotFoundError as error:
+                if service_code(error) == "NoSuchBucket":
+                    raise
+                return False
+        # No conditional replacement in this file system's interface: look once more, then write. A rival in
+        # between is noticed by the caller, who looks again afterwards.
+        if self.versioned(name)[1] != version:
+            return False
+        self.put(name, data)
+        return True
+
+    @contextmanager
+    def local_copy(self, name: str) -> Iterator[Path]:
+        """A temporary local file with the object's content."""
+        with tempfile.TemporaryDirectory(prefix="microagg-") as folder:
+            disk = LocalDisk(Path(folder))
+            with disk.path("object").open("wb") as file:
+                for chunk in self.chunks(name):
+                    file.write(chunk)
+            yield disk.path("object")
+
+
+class _Explained:
+    """A remote file whose troubles in the middle of reading come out as one sentence too."""
+
+    def __init__(self, file: Any, url: str) -> None:
+        self._file = file
+        self._url = url
+
+    def read(self, n: int = -1) -> bytes:
+        with explaining(self._url, "reading"):
+            return bytes(self._file.read(n))
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._file.closed)
+
+    @staticmethod
+    def readable() -> bool:
+        return True
+
+    seekable = readable
+
+    @staticmethod
+    def writable() -> bool:
+        return False
+
+    def __enter__(self) -> _Explained:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,187 @@
+"""Questions about URLs that need no connection: do they hold credentials, does one lie inside another.
+
+A URL here is whatever fsspec opens: a plain path, ``file://``, ``s3://bucket/prefix``, or a chain such as
+``simplecache::s3://bucket/file``. Nothing in this module touches the network, and only :func:`is_inside`
+looks at the local disk (for symbolic links).
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://|file:|local:")
+_LOCAL = re.compile(r"(?:file|local):(?://)?")
+#: Different spellings of one store; what is not listed stands for itself.
+_SAME_STORE = {
+    "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs", "adl": "abfs", "wasb": "abfs",
+    "wasbs": "abfs", "https": "http",
+}  # fmt: skip
+#: Azure writes container@account where others write user@host.
+_CONTAINER_AT_ACCOUNT = {"abfs", "abfss", "az", "wasb", "wasbs"}
+_TOKEN_NAME = re.compile(
+    r"(?i)^(sig|signature|token|key|apikey|api[-_]key|accesskey|awsaccesskeyid|googleaccessid|passw.*|pwd)$"
+    r"|(?i:signature|credential|secret|token|access[-_]?key)"
+)
+_HIDDEN = "***"
+
+
+def _links(url: str) -> list[str]:
+    return url.split("::")
+
+
+def _split(link: str) -> tuple[str, str, str]:
+    """Scheme in lower case ('' for a plain path), the part before the first slash, and the rest."""
+    scheme, separator, rest = link.partition("://")
+    if not separator or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.\-]*", scheme):
+        return "", "", link
+    authority, _, tail = rest.partition("/")
+    return scheme.lower(), authority, tail
+
+
+def _authority_is_secret(scheme: str, authority: str) -> bool:
+    user, at, host = authority.rpartition("@")
+    if at:
+        return ":" in user or scheme not in _CONTAINER_AT_ACCOUNT
+    # A secret may hold a slash, which cuts "key:sec/ret@bucket" short: what follows the colon is no port.
+    _, colon, port = re.sub(r"^\[.*\]", "", host).partition(":")
+    return bool(colon) and not re.fullmatch(r"\d*", port)
+
+
+def _query_is_secret(link: str) -> bool:
+    query = re.split(r"[?#]", link, maxsplit=1)[1:]
+    pairs = re.split(r"[&;?#]", query[0]) if query else []
+    return any("=" in pair and _TOKEN_NAME.search(unquote(pair.partition("=")[0])) for pair in pairs)
+
+
+def holds_credentials(url: str) -> bool:
+    """Whether a URL holds a user, a password or a signed token, in any link of a chain.
+
+    >>> holds_credentials("s3://bucket/2026/file.parquet")
+    False
+    >>> holds_credentials("https://user:pw@example.org/x"), holds_credentials("https://a.b/x?X-Amz-Signature=f0")
+    (True, True)
+    """
+    for link in _links(url):
+        scheme, authority, _ = _split(link)
+        authority = re.split(r"[?#]", authority, maxsplit=1)[0]
+        if scheme and (_authority_is_secret(scheme, unquote(authority)) or _query_is_secret(link)):
+            return True
+    return False
+
+
+def shown(url: str) -> str:
+    """The URL as it may stand in a message: users, passwords and queries are taken out.
+
+    >>> shown("https://user:pw@example.org/x?sig=1")
+    'https://***@example.org/x'
+    """
+    if not holds_credentials(url):
+        return url
+    links = []
+    for link in _links(url):
+        scheme, _, _ = _split(link)
+        bare = re.split(r"[?#]", link, maxsplit=1)[0] if scheme else link
+        links.append(re.sub(r"(?<=://).*@", f"{_HIDDEN}@", bare) if "@" in bare else _cut_port(bare))
+    return "::".join(links)
+
+
+def _cut_port(link: str) -> str:
+    """Hide everything after an authority that ends in something which is no port."""
+    scheme, authority, _ = _split(link)
+    return f"{scheme}://{_HIDDEN}" if scheme and _authority_is_secret(scheme, unquote(authority)) else link
+
+
+def is_local(url: str) -> bool:
+    """Whether the URL names a place on this machine's file system.
+
+    >>> is_local("/data/x"), is_local("file:///data/x"), is_local("s3://bucket/x")
+    (True, True, False)
+    """
+    last = _links(url)[-1]
+    return bool(_LOCAL.match(last)) or not _SCHEME.match(last)
+
+
+def local_path(url: str) -> str:
+    """The path that a local URL names, absolute, as the file system layer reads it.
+
+    >>> local_path("file:///data/./x")
+    '/data/x'
+    """
+    path = _LOCAL.sub("", _links(url)[-1], count=1) if _LOCAL.match(_links(url)[-1]) else _links(url)[-1]
+    return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - pathlib keeps '..'
+
+
+def _places(url: str) -> tuple[str, set[tuple[str, ...]]]:
+    """The store, and every path in it that the URL may mean.
+
+    Keys of an object store are literal, '..' included, but some servers resolve them: both readings count.
+    """
+    last = _links(url)[-1]
+    if is_local(last):
+        real = os.path.realpath(local_path(last))
+        return "file", {tuple(part for part in real.split("/") if part)}
+    scheme, authority, tail = _split(last)
+    if _SAME_STORE.get(scheme, scheme) == "abfs":
+        authority = authority.partition("@")[0]
+    elif scheme in ("http", "https"):
+        authority = authority.lower()
+    literal = tuple(part for part in f"{authority}/{tail}".split("/") if part)
+    resolved = posixpath.normpath("/" + "/".join(literal)).split("/")
+    return _SAME_STORE.get(scheme, scheme), {literal, tuple(part for part in resolved if part)}
+
+
+def is_inside(inner_url: str, outer_url: str) -> bool:
+    """Whether one place lies inside another; the same place counts as inside.
+
+    Local paths are compared after symbolic links and '..' are resolved; of a chain the last link counts,
+    since that is where the bytes are. Where a store may read a URL in two ways, either one is enough.
+
+    >>> is_inside("s3a://bucket/out/work/", "s3://bucket/out"), is_inside("s3://bucket/outer", "s3://bucket/out")
+    (True, False)
+    >>> is_inside("/data/out/../work", "file:///data/out")
+    False
+    """
+    inner_store, inner = _places(inner_url)
+    outer_store, outer = _places(outer_url)
+    return inner_store == outer_store and any(i[: len(o)] == o for i in inner for o in outer)
+
+
+def join(url: str, *names: str) -> str:
+    """The URL of something below ``url``.
+
+    >>> join("s3://bucket/out/", "2026-11-18", "manifest.json")
+    's3://bucket/out/2026-11-18/manifest.json'
+    """
+    tail = "/".join(name.strip("/") for name in names if name.strip("/"))
+    if not tail:
+        return url
+    return url + tail if url.endswith("/") else f"{url}/{tail}"
+
+
+def resolve(url: str, folder: str | Path) -> str:
+    """A relative local path made absolute against ``folder``; anything with a scheme is returned as it is.
+
+    >>> resolve("out", "/data/specs"), resolve("../in/*.csv", "/data/specs"), resolve("s3://b/x", "/data")
+    ('/data/specs/out', '/data/in/*.csv', 's3://b/x')
+    """
+    if "::" in url or _SCHEME.match(url):
+        return url
+    if _SCHEME.match(str(folder)):
+        return join(str(folder), url)
+    return os.path.abspath(os.path.join(folder, os.path.expanduser(url)))  # noqa: PTH100, PTH111, PTH118
+
+
+def basename(url: str) -> str:
+    """The last name of a URL, without the query.
+
+    >>> basename("s3://bucket/in/people.parquet"), basename("zip://people.csv::s3://bucket/all.zip")
+    ('people.parquet', 'people.csv')
+    """
+    named = [link for link in _links(url) if "/" in link] or [url]
+    scheme, _, _ = _split(named[0])
+    path = re.split(r"[?#]", named[0], maxsplit=1)[0] if scheme in ("http", "https") else named[0]
+    return path.rstrip("/").rpartition("/")[2]

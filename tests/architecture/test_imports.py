@@ -1,0 +1,59 @@
+"""The science knows no cluster: microagg_core neither imports nor loads what only flows may use."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FORBIDDEN = {"dask", "distributed", "prefect", "s3fs"}
+CORE = sorted((ROOT / "microagg_core").rglob("*.py"))
+
+IMPORT_EVERYTHING = """
+import importlib, pkgutil, sys
+import microagg_core
+names = [m.name for m in pkgutil.walk_packages(microagg_core.__path__, "microagg_core.")]
+for name in names:
+    importlib.import_module(name)
+print(len(names))
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+LIGHT = "import sys, microagg_core, microagg_core.spec; print(*sorted({n.partition('.')[0] for n in sys.modules}))"
+
+
+def in_a_fresh_process(code: str) -> list[str]:
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()
+
+
+def test_a_fresh_process_that_imports_every_module_has_no_cluster_in_it() -> None:
+    count, loaded = in_a_fresh_process(IMPORT_EVERYTHING)
+    assert int(count) >= len([path for path in CORE if path.name != "__init__.py"])
+    assert FORBIDDEN & set(loaded.split()) == set()
+
+
+def test_reading_a_spec_needs_neither_compiler_nor_arrays() -> None:
+    (loaded,) = in_a_fresh_process(LIGHT)
+    assert {"numba", "llvmlite", "numpy", "pandas", "pyarrow"} & set(loaded.split()) == set()
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """The packages that a file imports, inside functions too."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.add((node.module or "").partition(".")[0])
+    return names
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_import_leads_out_of_the_core(path: Path) -> None:
+    names = imported(ast.parse(path.read_text(encoding="utf-8")))
+    assert names & (FORBIDDEN | {"flows", "deploy", "infra", "tests"}) == set()

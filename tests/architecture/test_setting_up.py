@@ -1,0 +1,129 @@
+"""The first command of a fresh clone: what it decides before it installs anything."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BOOTSTRAP = ROOT / "infra" / "bootstrap.py"
+
+
+@pytest.fixture
+def setup() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("setting_up", ROOT / "infra" / "setting_up.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def venv(setup: ModuleType, tmp_path: Path) -> Path:
+    """A real environment without packages, stamped as installed."""
+    folder = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (folder / setup.STAMP).write_text(setup.fingerprint() + "\n")
+    return folder
+
+
+def bootstrap(*arguments: str, **surroundings: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(BOOTSTRAP), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **surroundings})
+
+
+@pytest.mark.parametrize("arguments", [[], ["demos"], ["--help"]])
+def test_a_wrong_call_shows_the_two_commands(arguments: list[str]) -> None:
+    run = bootstrap(*arguments)
+    assert run.returncode == 2
+    assert "bootstrap.py demo" in run.stderr and "bootstrap.py test" in run.stderr
+
+
+def test_a_folder_that_is_no_environment_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    run = bootstrap("demo", MICROAGG_VENV=str(tmp_path))
+    assert run.returncode == 1
+    assert "is no environment of this Python" in run.stderr and "Traceback" not in run.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_where_no_environment_can_be_made_it_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    run = bootstrap("demo", MICROAGG_VENV=str(tmp_path / "file" / "venv"))
+    assert run.returncode == 1
+    assert "no virtual environment can be made" in run.stderr and "Traceback" not in run.stderr
+
+
+def test_what_is_installed_is_not_installed_again(setup: ModuleType, venv: Path) -> None:
+    assert setup.is_installed(venv, "")
+    assert not setup.is_installed(venv, "[test]")
+    (venv / setup.STAMP).write_text(setup.fingerprint() + "[test]\n")
+    assert setup.is_installed(venv, "") and setup.is_installed(venv, "[test]")
+
+
+@pytest.mark.parametrize("changed", ["pyproject.toml", "infra/constraints.txt"])
+def test_other_requirements_are_installed(
+    setup: ModuleType, venv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    clone = tmp_path / "clone"
+    for name in ("pyproject.toml", "infra/constraints.txt"):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).write_bytes((ROOT / name).read_bytes())
+    monkeypatch.setattr(setup, "ROOT", clone)
+    monkeypatch.setattr(setup, "CONSTRAINTS", clone / "infra" / "constraints.txt")
+    (venv / setup.STAMP).write_text(setup.fingerprint() + "\n")
+    assert setup.is_installed(venv, "")
+    with (clone / changed).open("a") as file:
+        file.write("# changed\n")
+    assert not setup.is_installed(venv, "")
+
+
+def test_an_environment_whose_python_is_gone_is_not_used(setup: ModuleType, venv: Path) -> None:
+    python = setup.program(venv, "python")
+    assert setup.works(python)
+    python.unlink()
+    python.symlink_to("/nowhere/python3")
+    assert not setup.works(python) and not setup.is_installed(venv, "")
+
+
+def test_an_environment_without_pip_is_filled_by_the_one_outside(setup: ModuleType, venv: Path) -> None:
+    if importlib.util.find_spec("pip") is None:
+        pytest.skip("this Python has no pip itself, so there is none to lend")
+    pip = setup.pip_for(setup.program(venv, "python"))
+    assert pip[0] == sys.executable and "--python" in pip
+
+
+def test_what_leads_out_of_the_environment_is_taken_from_the_surroundings(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PYTHONPATH", "PIP_TARGET", "PIP_USER"):
+        monkeypatch.setenv(name, "1")
+    assert {"PYTHONPATH", "PIP_TARGET"} & setup.clean().keys() == set()
+    assert setup.clean()["PIP_USER"] == "0"
+
+
+def test_every_check_runs_and_the_first_failure_is_the_exit_code(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[list[str]] = []
+
+    def follow(command: list[str], folder: Path) -> int:
+        ran.append(command[2:])
+        return {"mypy": 2, "ruff": 0}.get(command[2], 5)
+
+    monkeypatch.setattr(setup, "follow", follow)
+    assert setup.run_checks(Path("venv"), ["-k", "x"]) == 2
+    assert [command[0] for command in ran] == ["ruff", "ruff", "mypy", "pytest"]
+    assert ran[-1] == ["pytest", "-k", "x"]
+    assert "failed before the tests: mypy" in capfd.readouterr().out
+
+
+def test_a_command_that_a_signal_ended_has_the_shells_exit_code(setup: ModuleType, tmp_path: Path) -> None:
+    assert setup.follow([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], tmp_path) == 137
+    assert setup.follow([sys.executable, "-c", "raise SystemExit(4)"], tmp_path) == 4

@@ -1,0 +1,160 @@
+"""The shape of the code: sizes, names, docstrings, and nothing in it that only one machine knows."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_LINES_OF_A_MODULE = 420
+MOST_LINES_OF_A_FUNCTION = 60
+CODE = sorted(path for folder in ("microagg_core", "flows", "infra") for path in (ROOT / folder).rglob("*.py"))
+CORE = [path for path in CODE if path.is_relative_to(ROOT / "microagg_core")]
+
+MACHINE_PATHS = re.compile(r"(?<![\w.<>{}/~$*)])/(?:work|root|home|Users|private|mnt)/|/opt/(?:wheels|pypi)|/tmp/bash[_]")
+REGISTRIES = re.compile(
+    r"pypi\.org|pythonhosted\.org|npmjs\.(?:com|org)|docker\.io|ghcr\.io|gcr\.io|quay\.io|mcr\.microsoft\.com"
+    r"|registry\.[a-z]|(?:extra-)?index[-_]url|find[-_]links|trusted[-_]host"
+)
+OTHER_CLUTTER = re.compile(r"\bTO" r"DO\b|\bFIX" r"ME\b|\bXX" r"X\b|pragma: no" r" cover|<<<<" r"<<<")
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tracked_files() -> list[Path]:
+    """Files that are, or would be, committed."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout: which files belong to the project cannot be told")
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def text_of(path: Path) -> str:
+    """The text of a file, or nothing where it is no text."""
+    data = path.read_bytes()
+    return "" if b"\0" in data else data.decode("utf-8", errors="replace")
+
+
+def functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+@pytest.mark.parametrize("path", CODE, ids=named)
+def test_modules_and_functions_are_short(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MOST_LINES_OF_A_MODULE
+    long = {
+        node.name: lines_of(node) for node in functions(ast.parse(text)) if lines_of(node) > MOST_LINES_OF_A_FUNCTION
+    }
+    assert long == {}
+
+
+def test_functions_are_mostly_very_short() -> None:
+    lengths = sorted(lines_of(node) for path in CODE for node in functions(ast.parse(path.read_text(encoding="utf-8"))))
+    assert lengths[len(lengths) // 2] <= 15
+
+
+def test_no_room_for_odds_and_ends() -> None:
+    odd = {"utils.py", "helpers.py", "util.py", "helper.py", "misc.py", "common.py"}
+    assert [named(path) for path in tracked_files() if path.name in odd] == []
+
+
+def undocumented(tree: ast.Module) -> list[str]:
+    """Public functions, classes and methods without a docstring, and the module itself."""
+    missing = [] if ast.get_docstring(tree) else ["the module"]
+    scopes: list[tuple[str, ast.Module | ast.ClassDef]] = [("", tree)]
+    while scopes:
+        prefix, scope = scopes.pop()
+        for node in scope.body:
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
+                continue
+            if not ast.get_docstring(node):
+                missing.append(prefix + node.name)
+            if isinstance(node, ast.ClassDef):
+                scopes.append((f"{prefix}{node.name}.", node))
+    return missing
+
+
+@pytest.mark.parametrize("path", CORE, ids=named)
+def test_everything_public_says_what_it_is(path: Path) -> None:
+    assert undocumented(ast.parse(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("what", [MACHINE_PATHS, REGISTRIES, OTHER_CLUTTER], ids=["paths", "registries", "clutter"])
+def test_no_file_holds_what_does_not_belong_there(what: re.Pattern[str]) -> None:
+    found = [
+        f"{named(path)}:{number}"
+        for path in tracked_files()
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if what.search(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern"),
+    [
+        ("cd " + "/wo" + "rk/main", MACHINE_PATHS),
+        ("'/ho" + "me/me/x'", MACHINE_PATHS),
+        ("https://py" + "pi.org/simple", REGISTRIES),
+        ("pip --index" + "-url x", REGISTRIES),
+        ("FROM gh" + "cr.io/a/b", REGISTRIES),
+        ("# TO" + "DO later", OTHER_CLUTTER),
+    ],
+)
+def test_the_search_finds_what_it_is_for(line: str, pattern: re.Pattern[str]) -> None:
+    assert pattern.search(line)
+
+
+@pytest.mark.parametrize("line", ["s3://bucket/work/x", "./work/audit/", "<work>/audit", "url: work", "{base}/work/x"])
+def test_the_search_leaves_places_of_a_release_alone(line: str) -> None:
+    assert not MACHINE_PATHS.search(line)
+
+
+def dependency_lines() -> list[tuple[str, str]]:
+    """Every requirement of pyproject.toml, with the line above it."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)["project"]
+    requirements = [
+        *project["dependencies"],
+        *(r for extra in project["optional-dependencies"].values() for r in extra),
+    ]
+    lines = [line.strip() for line in text.splitlines()]
+    return [(r, lines[lines.index(f'"{r}",') - 1]) for r in requirements]
+
+
+def test_pins_that_hold_a_version_back_are_explained() -> None:
+    """The next major version may be shut out without a word; anything narrower has its reason above it."""
+    unexplained = []
+    for requirement, above in dependency_lines():
+        upper = re.findall(r"(?:<=?|==|!=|~=)\s*([0-9.]+)", requirement)
+        lower = re.search(r">=\s*([0-9]+)", requirement)
+        next_major = lower is not None and upper == [str(int(lower[1]) + 1)]
+        if upper and not next_major and not above.startswith("#"):
+            unexplained.append(requirement)
+    assert unexplained == []
+
+
+def test_every_requirement_has_its_version_in_the_constraints() -> None:
+    lines = (ROOT / "infra" / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    known = {re.sub(r"[-_.]+", "-", name).lower() for name in pinned}
+    required = {re.split(r"[\[<>=!~ ]", requirement)[0] for requirement, _ in dependency_lines()}
+    assert {re.sub(r"[-_.]+", "-", name).lower() for name in required} - known == set()
+    assert all(re.fullmatch(r"[0-9][0-9a-z.]*", version) for version in pinned.values())

@@ -1,0 +1,293 @@
+"""What every store promises: on a disk and on a real S3 server; and what moto's server is made to do wrong."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from s3_server import Answer, Environ, FaultyServer, Place, s3_error
+
+from microagg_core.errors import StorageError, TransientStorageError
+from microagg_core.storage.objects import Store, sha256_hex
+
+
+@pytest.fixture
+def store(storage_place: Place) -> Store:
+    return Store(storage_place.url + "/below", storage_place.storage_options)
+
+
+def test_reading_what_was_written(store: Store) -> None:
+    store.put("a/one", b"0123456789")
+    store.put("a/one", b"abcdefghij")
+    assert store.read("a/one") == b"abcdefghij"
+    assert store.read_range("a/one", 2, 5) == b"cde"
+    assert store.read_ranges([("a/one", 8, 20), ("a/one", 0, 2), ("a/one", 3, 3)]) == [b"ij", b"ab", b""]
+    assert b"".join(store.chunks("a/one")) == b"abcdefghij"
+    assert store.size("a/one") == 10 and store.exists("a/one")
+    assert store.size("a") is None and not store.exists("a/on")
+    with store.local_copy("a/one") as path:
+        assert path.read_bytes() == b"abcdefghij"
+    store.put_json("a/two.json", {"x": 1})
+    assert store.read_json("a/two.json") == {"x": 1}
+    with pytest.raises(StorageError, match="does not exist"):
+        store.read("a/three")
+    with pytest.raises(StorageError, match="does not exist"):
+        store.open("a/three")
+
+
+def test_listing_and_deleting(store: Store) -> None:
+    assert store.list() == [] and store.folders() == []
+    for name in ("a/b/1", "a/b/2", "a/3", "ab/4", "5"):
+        store.put(name, b"x")
+    assert store.list() == ["5", "a/3", "a/b/1", "a/b/2", "ab/4"]
+    assert store.list("a") == ["a/3", "a/b/1", "a/b/2"] == store.list("a/")
+    assert store.folders() == ["a", "ab"] and store.folders("a") == ["b"]
+    store.delete("5")
+    store.delete("5")
+    store.delete_all("a")
+    store.delete_all("a")
+    assert store.list() == ["ab/4"]
+
+
+def test_listings_see_what_another_client_wrote(store: Store) -> None:
+    assert store.list("a") == []
+    process = multiprocessing.get_context("spawn").Process(target=_put, args=(store, "a/new"))
+    process.start()
+    process.join()
+    assert store.list("a") == ["a/new"] and store.size("a/new") == 3
+
+
+def _put(store: Store, name: str) -> None:
+    store.put(name, b"new")
+
+
+def test_files_for_arrow(store: Store) -> None:
+    table, sink = pa.table({"x": list(range(50_000))}), io.BytesIO()
+    pa.parquet.write_table(table, sink, row_group_size=10_000)
+    store.put("t.parquet", sink.getvalue())
+    with store.open("t.parquet") as file:
+        assert pa.parquet.ParquetFile(file).read_row_group(3).column("x")[0].as_py() == 30_000
+    with store.open("t.parquet", sequential=True) as file:
+        assert file.read() == sink.getvalue()
+
+
+def test_files_and_copies(store: Store, tmp_path: Path) -> None:
+    big = os.urandom(1 << 16) * 600  # 37 MiB: more than one part of a transfer
+    (tmp_path / "big").write_bytes(big)
+    store.put_file("big", tmp_path / "big", durable=True)
+    assert store.size("big") == len(big)
+    other = Store(str(tmp_path / "other"))
+    other.copy_from(store, "big", "copy")
+    assert sha256_hex(other.read("copy")) == sha256_hex(big)
+    store.copy_from(other, "copy", "again")
+    assert sha256_hex(store.read("again")) == sha256_hex(big)
+
+
+def test_a_checked_write_is_all_or_nothing(store: Store) -> None:
+    checksum = sha256_hex(b"abcd")
+    assert not store.put_checked("a", iter([b"ab", b"ce"]), checksum, 4)
+    assert not store.put_checked("a", iter([b"abcd"]), checksum, 5)
+    assert store.list(unfinished=True) == []
+    assert store.put_checked("a", iter([b"ab", b"cd"]), checksum, 4)
+    assert store.read("a") == b"abcd"
+
+
+def _race(store: Store, name: str, start: Any, answers: Any) -> None:
+    """Four threads of one process, all at once."""
+    store.exists("warm-up")
+    start.wait()
+    with ThreadPoolExecutor(4) as pool:
+        mine = [f"{os.getpid()}-{i}".encode() * 200 for i in range(4)]
+        answers.put(list(zip(mine, pool.map(lambda data: store.create(name, data), mine), strict=True)))
+
+
+def test_creation_has_one_winner_among_processes_and_threads(store: Store) -> None:
+    context = multiprocessing.get_context("spawn")
+    start, answers = context.Barrier(4), context.Queue()
+    racers = [context.Process(target=_race, args=(store, "only/one", start, answers)) for _ in range(4)]
+    for racer in racers:
+        racer.start()
+    outcomes = [outcome for _ in racers for outcome in answers.get(timeout=120)]
+    for racer in racers:
+        racer.join()
+    winners = [data for data, won in outcomes if won]
+    assert len(outcomes) == 16 and len(winners) == 1
+    assert store.read("only/one") == winners[0]
+    assert store.list(unfinished=True) == ["only/one"]
+
+
+def test_a_conditional_replacement_has_one_winner(store: Store) -> None:
+    assert store.versioned("x") == (None, "")
+    store.put("x", b"0")
+    for _ in range(3):
+        before, version = store.versioned("x")
+        with ThreadPoolExecutor(8) as pool:
+            outcomes = list(pool.map(lambda i, v=version: store.put_if("x", f"{i}".encode() + b"!", v), range(8)))
+        assert outcomes.count(True) == 1
+        assert store.read("x") == f"{outcomes.index(True)}".encode() + b"!" != before
+        store.put("x", b"0")
+    assert not store.put_if("x", b"1", "") and store.read("x") == b"0"
+    assert not store.put_if("never-there", b"1", version)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(StorageError, match="access was denied; check the rights of this user"):
+        Store(str(tmp_path)).put("x", b"")
+
+
+# --- what S3 refuses -----------------------------------------------------------------------------------------
+
+OPERATIONS: dict[str, Callable[[Store], object]] = {
+    "read": lambda s: s.read("x"),
+    "size": lambda s: s.size("x"),
+    "list": lambda s: s.list(),
+    "folders": lambda s: s.folders("x"),
+    "put": lambda s: s.put("x", b""),
+    "create": lambda s: s.create("x", b""),
+    "open": lambda s: s.open("x"),
+    "delete_all": lambda s: s.delete_all("x"),
+}
+
+
+def _message(operation: str, store: Store) -> str:
+    with pytest.raises(StorageError) as caught:
+        OPERATIONS[operation](store)
+    message = caught.value.message
+    assert store.url in message and "127.0.0.1" not in message and "\n" not in message
+    assert "key" not in message.lower().replace("invalidaccesskeyid", "") and caught.value.__cause__ is None
+    return message
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("variable", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+def test_wrong_credentials(s3_bucket: Place, monkeypatch: pytest.MonkeyPatch, operation: str, variable: str) -> None:
+    monkeypatch.setenv(variable, "wrong")
+    # An option of its own, because a file system that is connected already keeps its credentials.
+    options = {**s3_bucket.storage_options, "default_block_size": 5_000_000 + len(variable)}
+    message = _message(operation, Store(s3_bucket.url, options))
+    assert "refused the credentials" in message or "access was denied; check the credentials" in message
+    assert "wrong" not in message
+
+
+@pytest.mark.server
+def test_no_credentials(s3_bucket: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(variable)
+    for variable in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(variable, str(tmp_path / "none"))
+    store = Store(s3_bucket.url, {**s3_bucket.storage_options, "default_block_size": 5_000_001})
+    assert "no usable credentials were found" in _message("read", store)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_missing_bucket(moto_server: FaultyServer, operation: str) -> None:
+    store = Store("s3://no-such-bucket/x", moto_server.server.storage_options)
+    assert "there is no such bucket; create it or correct the URL" in _message(operation, store)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("operation", ["read", "folders", "size"])  # to write makes a bucket there
+def test_a_missing_bucket_on_a_real_server(s3_bucket: Place, operation: str) -> None:
+    store = Store("s3://no-such-bucket-either/x", s3_bucket.storage_options)
+    assert "there is no such bucket" in _message(operation, store)
+
+
+@pytest.mark.server
+def test_an_endpoint_where_nobody_answers(s3_environment: None) -> None:
+    store = Store("s3://bucket/x", {"client_kwargs": {"endpoint_url": "http://127.0.0.1:9"}})
+    with pytest.raises(TransientStorageError, match="did not answer properly; check its endpoint"):
+        store.create("x", b"")
+
+
+# --- what a server does wrong --------------------------------------------------------------------------------
+
+
+def _is_put(environ: Environ) -> bool:
+    return environ["REQUEST_METHOD"] == "PUT"
+
+
+@pytest.mark.server
+def test_a_conflict_decides_nothing(moto_server: FaultyServer) -> None:
+    place = moto_server.new_bucket()
+    store, conflicts = Store(place.url, place.storage_options), [2]
+
+    def busy(environ: Environ, forward: Callable[[], Answer]) -> Answer:
+        if _is_put(environ) and conflicts[0]:
+            conflicts[0] -= 1
+            return s3_error("409 Conflict", "ConditionalRequestConflict")
+        return forward()
+
+    moto_server.fault = busy
+    assert store.create("x", b"mine") is True
+    conflicts[0] = 2
+    assert store.create("x", b"other") is False
+    assert store.read("x") == b"mine"
+
+
+@pytest.mark.server
+def test_a_refusal_without_a_known_name_is_read_from_its_status(moto_server: FaultyServer) -> None:
+    place = moto_server.new_bucket()
+    moto_server.fault = lambda environ, forward: (
+        s3_error("412 Precondition Failed", "PreconditionFailed") if _is_put(environ) else forward()
+    )
+    assert Store(place.url, place.storage_options).create("x", b"") is False
+
+
+@pytest.mark.server
+def test_a_store_that_stays_busy_is_a_transient_trouble(moto_server: FaultyServer) -> None:
+    place = moto_server.new_bucket()
+    moto_server.fault = lambda environ, forward: (
+        s3_error("409 Conflict", "OperationAborted") if _is_put(environ) else forward()
+    )
+    with pytest.raises(TransientStorageError, match=r"did not answer properly \(OperationAborted\)"):
+        Store(place.url, place.storage_options).create("x", b"")
+
+
+@pytest.mark.server
+def test_a_truncated_answer_is_not_content(moto_server: FaultyServer) -> None:
+    place = moto_server.new_bucket()
+    store = Store(place.url, place.storage_options)
+    store.put("x", b"0123456789" * 1000)
+
+    def cut(environ: Environ, forward: Callable[[], Answer]) -> Answer:
+        answer = forward()
+        return Answer(answer.status, answer.headers, answer.body[: len(answer.body) // 2])
+
+    moto_server.fault = cut
+    with pytest.raises(StorageError):
+        store.read("x")
+
+
+@pytest.mark.server
+def test_an_interrupted_write_is_over_when_the_interrupt_arrives(moto_server: FaultyServer) -> None:
+    """Else an object could appear after the clean-up that was to remove it."""
+    place = moto_server.new_bucket()
+    store = Store(place.url, place.storage_options)
+
+    def slow(environ: Environ, forward: Callable[[], Answer]) -> Answer:
+        if _is_put(environ):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.7)
+        return forward()
+
+    store.exists("warm-up")
+    moto_server.fault = slow
+    assert threading.current_thread() is threading.main_thread()
+    with pytest.raises(KeyboardInterrupt):
+        store.put("x", b"late")
+    assert store.read("x") == b"late"

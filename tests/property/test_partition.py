@@ -1,0 +1,112 @@
+"""What holds for every algorithm of the registry, on any data."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from microagg_core import algorithms, partition
+from microagg_core.algorithms import AlgorithmInfo
+from microagg_core.metrics.losses import losses, standardize
+from tests.strategies import Case, runs
+
+EVERY_ALGORITHM = [pytest.param(info, id=name) for name, info in algorithms().items()]
+
+
+def run(case: Case, X: np.ndarray | None = None) -> np.ndarray:
+    return partition(case.X if X is None else X, case.k, case.algorithm, seed=7, **case.params)
+
+
+def assert_valid(labels: np.ndarray, n: int, k: int, info: AlgorithmInfo) -> None:
+    assert labels.dtype == np.int64 and labels.shape == (n,)
+    groups, first, sizes = np.unique(labels, return_index=True, return_counts=True)
+    assert groups.tolist() == list(range(len(groups)))
+    assert (np.diff(first) > 0).all(), "groups are numbered by their first record"
+    least, most = info.sizes(k)
+    assert least >= k and sizes.min() >= least
+    assert most is None or sizes.max() <= most
+
+
+@given(runs())
+@settings(max_examples=400, deadline=None)
+def test_every_record_is_in_one_group_of_a_promised_size(case: Case) -> None:
+    before = case.X.copy()
+    assert_valid(run(case), len(case.X), case.k, algorithms()[case.algorithm])
+    assert np.array_equal(case.X, before), "the caller's array is left as it is"
+
+
+@given(runs())
+@settings(max_examples=100, deadline=None)
+def test_the_same_input_gives_the_same_groups(case: Case) -> None:
+    expected = run(case).tolist()
+    with ThreadPoolExecutor(4) as threads:
+        assert all(labels.tolist() == expected for labels in threads.map(run, [case] * 8))
+
+
+@given(runs(ordinary=True))
+@settings(max_examples=50, deadline=None)
+def test_memory_layout_and_number_type_do_not_matter(case: Case) -> None:
+    wide = np.repeat(case.X, 2, axis=0)
+    expected = run(case).tolist()
+    assert run(case, np.asfortranarray(case.X)).tolist() == expected
+    assert run(case, wide[::2]).tolist() == expected
+    assert run(case, case.X.astype(np.float32)).tolist() == expected, "eighths are exact in float32"
+
+
+@given(runs(ordinary=True), st.sampled_from([-990, -300, 300, 990]))
+@settings(max_examples=100, deadline=None)
+def test_a_power_of_two_changes_nothing(case: Case, exponent: int) -> None:
+    assert run(case, np.ldexp(case.X, exponent)).tolist() == run(case).tolist()
+
+
+@given(runs(ordinary=True))
+@settings(max_examples=200, deadline=None)
+def test_exact_moves_of_tied_data_change_nothing(case: Case) -> None:
+    """Eighths are exact: a shift, a mirror, another scale or order of attributes leaves every tie a tie."""
+    expected = run(case).tolist()
+    for moved in (case.X + 4096, case.X + 5, -case.X, 3 * case.X, case.X[:, ::-1]):
+        assert run(case, moved).tolist() == expected
+
+
+@given(runs(ordinary=True), st.integers(-8, 8))
+@settings(max_examples=100, deadline=None)
+def test_a_constant_attribute_changes_nothing(case: Case, value: int) -> None:
+    if algorithms()[case.algorithm].max_attributes is not None:
+        return
+    flat = np.full((len(case.X), 1), float(value))
+    assert run(case, np.hstack([flat, case.X])).tolist() == run(case).tolist()
+
+
+@pytest.mark.parametrize("info", EVERY_ALGORITHM)
+@pytest.mark.parametrize("p", [1, 2, 30])
+def test_loss_survives_shift_scale_and_order_where_nothing_is_nearly_tied(info: AlgorithmInfo, p: int) -> None:
+    if info.refuses(4, p):
+        pytest.skip(f"{info.name} does not take {p} attributes")
+    Z = standardize(np.random.default_rng(p).standard_normal((150, p)))
+    expected = losses(Z, info.run(Z, 4)).sse
+    assert expected > 0
+    for moved in (Z + 1e6, Z * 3.7, -Z, Z[:, ::-1]):
+        assert losses(Z, info.run(moved, 4)).sse == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("info", EVERY_ALGORITHM)
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_all_records_equal(info: AlgorithmInfo, k: int) -> None:
+    for n in (k, k + 1, 2 * k - 1, 2 * k, 5 * k + 1):
+        labels = info.run(np.full((n, 3), 0.1), k)
+        assert_valid(labels, n, k, info)
+        assert losses(standardize(np.full((n, 3), 0.1)), labels).l_sse == 0
+
+
+@pytest.mark.parametrize("info", EVERY_ALGORITHM)
+def test_collinear_attributes_group_like_one(info: AlgorithmInfo) -> None:
+    if info.max_attributes is not None:
+        pytest.skip(f"{info.name} takes one attribute")
+    x = np.random.default_rng(3).integers(0, 1000, (200, 1)).astype(np.float64)
+    collinear = np.hstack([x, 2 * x, -x, x])
+    assert info.run(np.hstack([x, x, x, x]), 5).tolist() == info.run(x, 5).tolist()
+    assert_valid(info.run(collinear, 5), 200, 5, info)

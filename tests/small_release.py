@@ -1,0 +1,120 @@
+"""Small releases for tests: parts in a work area of their own, and the facts for their manifest."""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from multiprocessing.synchronize import Barrier
+from queue import Queue
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from microagg_core.errors import MicroaggError
+from microagg_core.storage.manifest import AlgorithmEntry, ColumnEntry, CsvDialect, ReleaseFacts
+from microagg_core.storage.objects import Store, sha256_hex
+from microagg_core.storage.publish import Published, StagedPart, publish
+
+ROLES = {"age": "quasi_identifier", "town": "blocking"}
+
+
+def table_of(age: Sequence[float], town: Sequence[str | None], code: Sequence[str | None]) -> pa.Table:
+    """Records with a quasi-identifier, a blocking column and a confidential one."""
+    columns = {
+        "age": pa.array(age, pa.float64()),
+        "town": pa.array(town, pa.string()),
+        "code": pa.array(code, pa.string()),
+    }
+    return pa.table(columns)
+
+
+def safe_tables(salt: str = "") -> list[pa.Table]:
+    """Two parts that are 3-anonymous together, one combination with a null, and one that spans both parts."""
+    first = table_of([30.5] * 3 + [41.0] * 4, ["a"] * 3 + [None] * 4, [f"{i:02d}{salt}" for i in range(7)])
+    second = table_of([52.0] * 3 + [30.5], ["b"] * 3 + ["a"], ["", None, "x\ny", "01"])
+    return [first, second]
+
+
+def file_bytes(table: pa.Table, form: str) -> bytes:
+    """A table as the bytes of a released file."""
+    sink = io.BytesIO()
+    if form == "csv":
+        pa.csv.write_csv(table, sink)
+    else:
+        pa.parquet.write_table(table, sink)
+    return sink.getvalue()
+
+
+def facts_for(
+    tables: Sequence[pa.Table], release_id: str = "2026-11-18", form: str = "parquet", **others: Any
+) -> ReleaseFacts:
+    """What the manifest of these tables says."""
+    columns = tuple(
+        ColumnEntry(name=f.name, type=str(f.type), role=ROLES.get(f.name, "confidential")) for f in tables[0].schema
+    )
+    facts = {
+        "name": "people",
+        "id": release_id,
+        "created": "2026-11-18T12:00:00Z",
+        "k": 3,
+        "unit": "row",
+        "rows": sum(t.num_rows for t in tables),
+        "suppressed": 0,
+        "columns": columns,
+        "format": form,
+        "csv": CsvDialect() if form == "csv" else None,
+        "algorithm": AlgorithmEntry(name="mdav"),
+        "seed": 0,
+        "undersized": "merge",
+        "missing": "error",
+        "software": {"microagg": "0.1.0"},
+    }
+    return ReleaseFacts(**{**facts, **others})
+
+
+def stage_parts(work: Store, tables: Sequence[pa.Table], form: str = "parquet") -> list[StagedPart]:
+    """Write the tables as files of the work area."""
+    parts = []
+    for number, table in enumerate(tables):
+        data, name = file_bytes(table, form), f"candidate/{uuid.uuid4().hex}-{number}"
+        work.put(name, data)
+        parts.append(StagedPart(work, name, table.num_rows, len(data), sha256_hex(data)))
+    return parts
+
+
+def publish_tables(
+    output: Store, work: Store, tables: Sequence[pa.Table], *, release_id: str = "2026-11-18", form: str = "parquet",
+    replacing: bool = False, **others: Any,
+) -> Published:  # fmt: skip
+    """Stage and publish."""
+    parts = stage_parts(work, tables, form)
+    return publish(output, facts_for(tables, release_id, form, **others), parts, replace=replacing)
+
+
+def publish_in_process(
+    output: Store, work: Store, release_id: str, salt: str, start: Barrier, answers: Queue[Any]
+) -> None:
+    """What a racing process does; answers with its salt and how it ended."""
+    tables = safe_tables(salt)
+    parts = stage_parts(work, tables)
+    facts = replace_created(facts_for(tables, release_id), salt)
+    start.wait()
+    try:
+        published = publish(output, facts, parts)
+        answers.put((salt, "already" if published.already else "published"))
+    except MicroaggError as error:
+        answers.put((salt, error.message))
+
+
+def replace_created(facts: ReleaseFacts, salt: str) -> ReleaseFacts:
+    """Another moment of creation, as another run has."""
+    return facts.model_copy(update={"created": f"2026-11-18T12:00:{sum(salt.encode()) % 60:02d}Z"})
+
+
+def changed(part: StagedPart, **fields: Any) -> StagedPart:
+    """A part with other promises."""
+    return replace(part, **fields)

@@ -1,0 +1,100 @@
+"""The registry: what it says, what it refuses, and what it does not load."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, replace
+
+import numpy as np
+import pytest
+
+import microagg_core
+from microagg_core import algorithms
+from microagg_core.algorithms import AlgorithmInfo
+from microagg_core.errors import InternalError
+from tests.naive import TWINS
+from tests.strategies import PARAMETERS
+
+EVERY_ALGORITHM = [pytest.param(info, id=name) for name, info in algorithms().items()]
+
+
+def test_reading_the_registry_loads_no_compiler() -> None:
+    script = "import sys, microagg_core; microagg_core.algorithms(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert not {"numba", "numpy", "pandas", "microagg_core.spec"} & set(loaded.split())
+
+
+def test_the_registry_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        algorithms()["mine"] = algorithms()["mdav"]  # type: ignore[index]
+    with pytest.raises(FrozenInstanceError):
+        algorithms()["mdav"].min_k = 1  # type: ignore[misc]
+
+
+def test_the_public_names() -> None:
+    assert {"mdav", "mdav_plus", "v_mdav"} <= set(microagg_core.algorithms())
+    assert callable(microagg_core.partition) and callable(microagg_core.microaggregate)
+    with pytest.raises(AttributeError, match="no attribute 'anonymise'"):
+        microagg_core.anonymise  # noqa: B018
+
+
+@pytest.mark.parametrize("info", EVERY_ALGORITHM)
+def test_every_algorithm_describes_itself(info: AlgorithmInfo) -> None:
+    assert algorithms()[info.name] is info
+    assert info.summary and "\n" not in info.summary
+    assert "Choose it" in info.description and "Time grows" in info.description
+    assert info.min_k >= 2
+    shown = json.loads(json.dumps(info.as_json()))
+    assert shown["name"] == info.name and shown["cost"]["seconds"] > 0
+    assert [p["name"] for p in shown["parameters"]] == list(info.with_defaults({}))
+
+
+@pytest.mark.parametrize("info", EVERY_ALGORITHM)
+def test_every_algorithm_is_tested(info: AlgorithmInfo) -> None:
+    assert info.name in TWINS
+    assert {parameter.name for parameter in info.parameters} <= set(PARAMETERS)
+
+
+@pytest.mark.parametrize("info", EVERY_ALGORITHM)
+def test_cost_and_memory_grow_with_the_data(info: AlgorithmInfo) -> None:
+    for model in (info.cost_seconds, info.memory_bytes):
+        assert 0 < model(1000, 4, 5) < model(2000, 4, 5)
+        assert model(100_000, 4, 5) <= model(100_000, 8, 5)
+    assert info.memory_bytes(1000, 4, 5) >= 8 * 1000 * 4, "every algorithm works on a copy"
+
+
+@pytest.mark.parametrize("value", [-1, -1e-9, float("nan"), float("inf"), "1", None, True])
+def test_a_parameter_out_of_range_is_named(value: object) -> None:
+    with pytest.raises(ValueError) as error:
+        algorithms()["v_mdav"].check_parameters({"gamma": value})
+    assert str(error.value) == f"gamma: must be a number of at least 0 (got {value!r})"
+
+
+def test_all_wrong_parameters_are_named_at_once() -> None:
+    with pytest.raises(ValueError) as error:
+        algorithms()["v_mdav"].check_parameters({"gamma": -2, "alpha": 1})
+    assert str(error.value) == "gamma: must be a number of at least 0 (got -2); v_mdav takes no parameter 'alpha'"
+
+
+def test_defaults_are_filled_in_and_given_values_kept() -> None:
+    assert algorithms()["v_mdav"].with_defaults({}) == {"gamma": 0.2}
+    assert algorithms()["v_mdav"].with_defaults({"gamma": 1}) == {"gamma": 1.0}
+    assert algorithms()["mdav"].with_defaults({}) == {}
+
+
+def test_what_cannot_be_done_is_refused_in_a_sentence() -> None:
+    narrow = replace(algorithms()["mdav"], max_k=4, max_attributes=1)
+    assert narrow.refuses(4, 1) is None
+    assert narrow.refuses(1, 1) == "mdav needs a k of at least 2 (got 1)"
+    assert narrow.refuses(5, 1) == "mdav needs a k of at most 4 (got 5)"
+    assert narrow.refuses(4, 0) == "mdav needs at least one attribute"
+    assert narrow.refuses(4, 2) == "mdav takes at most 1 attribute(s) (got 2)"
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 0, 1], [-1, -1, 0, 0], [0, 0, 0, 0]])
+def test_groups_outside_the_promised_sizes_never_get_out(labels: list[int]) -> None:
+    broken = replace(algorithms()["mdav"], groups=lambda X, k, *, seed: np.array(labels))
+    with pytest.raises(InternalError, match="made a group outside its sizes, 2 to 3"):
+        broken.run(np.zeros((4, 1)), 2)

@@ -1,0 +1,94 @@
+"""Kernels against their naive twins, record by record, on random, tied, repeated and lattice data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from microagg_core import algorithms, partition
+from tests import naive
+
+VALUES: dict[str, list[float]] = {"gamma": [0.2, 1.1, 3.0]}
+
+
+def _settings() -> list[Any]:
+    """Every algorithm, with every combination of the values of its parameters."""
+    found = []
+    for name, info in algorithms().items():
+        names = [parameter.name for parameter in info.parameters]
+        for values in product(*(VALUES[parameter] for parameter in names)):
+            params = dict(zip(names, values, strict=True))
+            found.append(pytest.param(name, params, id="-".join([name, *map(str, values)])))
+    return found
+
+
+def _repeated(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
+    return rng.standard_normal((max(2, n // 4), p))[rng.integers(0, max(2, n // 4), n)]
+
+
+DATA: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
+    "random": lambda rng, n, p: rng.standard_normal((n, p)),
+    "lattice": lambda rng, n, p: rng.integers(0, 3, (n, p)).astype(np.float64),
+    "tenths": lambda rng, n, p: rng.integers(-3, 4, (n, p)) * 0.1,
+    "repeated": _repeated,
+    "heavy tails": lambda rng, n, p: np.exp(6 * rng.standard_normal((n, p))),
+    "equal": lambda rng, n, p: np.full((n, p), rng.random()),
+}
+
+
+@pytest.mark.parametrize(("algorithm", "params"), _settings())
+@pytest.mark.parametrize("data", DATA)
+def test_kernel_equals_its_twin(algorithm: str, params: dict[str, float], data: str) -> None:
+    info = algorithms()[algorithm]
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n, p = int(rng.integers(4, 45)), int(rng.integers(1, (info.max_attributes or 5) + 1))
+        k = int(rng.integers(2, min(n, 9) + 1)) if n > 4 else 2
+        X = DATA[data](rng, n, p)
+        assert partition(X, k, algorithm, **params).tolist() == naive.labels(algorithm, X, k, **params), f"seed {seed}"
+
+
+@pytest.mark.parametrize(("algorithm", "params"), _settings())
+@pytest.mark.parametrize("data", ["random", "lattice", "repeated"])
+def test_kernel_equals_its_twin_over_several_blocks(algorithm: str, params: dict[str, float], data: str) -> None:
+    """Kernels scan in blocks of 512 records, so smaller data would never leave the first."""
+    X = DATA[data](np.random.default_rng(5), 1100, 2)
+    assert partition(X, 90, algorithm, **params).tolist() == naive.labels(algorithm, X, 90, **params)
+
+
+def test_mdav_by_hand() -> None:
+    """The centroid is 34: 100 is farthest, 1 is farthest from it; the rest join the group of the last round."""
+    X = np.array([1, 2, 3, 5, 6, 19, 20, 21, 98, 99, 100.0])[:, None]
+    assert partition(X, 3, "mdav").tolist() == [0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2]
+
+
+def test_the_example_printed_for_v_mdav() -> None:
+    """The 11 values of the MDAV* paper: 19 fills a group with 5 and 6; 20 is left over, and 21 too."""
+    X = np.array([1, 2, 3, 5, 6, 19, 20, 21, 98, 99, 100.0])[:, None]
+    labels = partition(X, 3, "v_mdav", gamma=1.0)
+    assert labels.tolist() == [0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2]
+
+
+def test_ties_go_to_the_lower_record() -> None:
+    """Four corners of a square are equally far from its middle; record 0 starts, and takes the first neighbour."""
+    square = np.array([[0, 0], [0, 1], [1, 0], [1, 1.0]])
+    assert partition(square, 2, "mdav").tolist() == [0, 0, 1, 1]
+    assert partition(square[::-1], 2, "mdav").tolist() == [0, 0, 1, 1]
+
+
+def test_gamma_0_is_mdav_plus() -> None:
+    X = np.random.default_rng(2).integers(0, 9, (300, 3)).astype(np.float64)
+    assert partition(X, 4, "v_mdav", gamma=0).tolist() == partition(X, 4, "mdav_plus").tolist()
+
+
+def test_groups_do_not_depend_on_the_order_of_records_where_nothing_is_tied() -> None:
+    rng = np.random.default_rng(8)
+    X, order = rng.standard_normal((400, 3)), rng.permutation(400)
+    for algorithm in ("mdav", "mdav_plus", "v_mdav"):
+        straight, shuffled = partition(X, 5, algorithm), partition(X[order], 5, algorithm)
+        pairs = np.unique(np.stack([straight[order], shuffled]), axis=1)
+        assert pairs.shape[1] == straight.max() + 1, algorithm

@@ -1,0 +1,252 @@
+"""The models of a release spec: what they accept, what they refuse, and what stands in their JSON schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import ValidationError
+
+from microagg_core.algorithms import algorithms
+from microagg_core.loading import canonical, spec_schema
+from microagg_core.spec import LocalCluster, ReleaseSpec, RunningCluster, parse_bytes
+from microagg_core.spec_parts import PATTERNS, Model
+
+SMALLEST: dict[str, Any] = {
+    "name": "people",
+    "k": 3,
+    "input": {"url": "/data/in.parquet"},
+    "output": {"url": "/data/out"},
+    "work": {"url": "/data/work"},
+    "roles": {
+        "identifiers": ["person"],
+        "quasi_identifiers": ["age", "height"],
+        "blocking": ["region"],
+        "confidential": ["income"],
+    },
+}
+
+
+def spec_with(**parts: Any) -> ReleaseSpec:
+    return ReleaseSpec(**{**SMALLEST, **parts})
+
+
+def complaint_about(**parts: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        spec_with(**parts)
+    return str(caught.value)
+
+
+def test_the_smallest_spec_has_every_default() -> None:
+    spec = spec_with()
+    assert (spec.version, spec.id, spec.seed, spec.unit, spec.missing) == (1, "date", 0, "row", "error")
+    assert spec.algorithm.name == "mdav" and spec.blocks.undersized == "merge"
+    assert spec.cluster == LocalCluster() and spec.rounding == {}
+
+
+def test_a_spec_is_frozen() -> None:
+    with pytest.raises(ValidationError):
+        spec_with().k = 5
+
+
+def test_a_spec_survives_its_own_json() -> None:
+    spec = spec_with(
+        algorithm={"name": "v_mdav", "gamma": 0.5},
+        cluster="tcp://scheduler:8786",
+        unit="person",
+        rounding={"age": 0.5, "height": "none"},
+    )
+    assert ReleaseSpec.model_validate_json(spec.model_dump_json()) == spec
+    assert ReleaseSpec.model_validate(spec.model_dump()) == spec
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("local", LocalCluster()),
+        ({"local": {"workers": 3}}, LocalCluster(workers=3)),
+        ({"local": None}, LocalCluster()),
+        ({"workers": 3}, LocalCluster(workers=3)),
+        ("tls://scheduler:8786", RunningCluster(address="tls://scheduler:8786")),
+        ({"address": "tcp://scheduler:8786"}, RunningCluster(address="tcp://scheduler:8786")),
+        (RunningCluster(address="tcp://a:1"), RunningCluster(address="tcp://a:1")),
+    ],
+)
+def test_ways_to_write_a_cluster(written: Any, meant: Any) -> None:
+    assert spec_with(cluster=written).cluster == meant
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "parameters"),
+    [
+        ("v_mdav", "v_mdav", {}),
+        ({"name": "v_mdav", "gamma": 1.1}, "v_mdav", {"gamma": 1.1}),
+        ({"name": "v_mdav", "parameters": {"gamma": 1}}, "v_mdav", {"gamma": 1}),
+        ({}, "mdav", {}),
+    ],
+)
+def test_ways_to_write_an_algorithm(written: Any, name: str, parameters: dict[str, float]) -> None:
+    algorithm = spec_with(algorithm=written).algorithm
+    assert (algorithm.name, algorithm.parameters) == (name, parameters)
+
+
+def test_one_unit_column_may_stand_alone() -> None:
+    assert spec_with(unit="person").unit == ("person",)
+    assert spec_with(unit=["person", "region"]).unit == ("person", "region")
+
+
+@pytest.mark.parametrize("value", [True, "5", 5.0, None, [5]])
+def test_k_is_a_whole_number_and_nothing_that_passes_for_one(value: Any) -> None:
+    assert "k\n" in complaint_about(k=value)
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ({"work": {"url": "/data/out/work"}}, "work.url: the private work area lies inside the output"),
+        ({"work": {"url": "/data/out"}}, "work.url: the private work area lies inside the output"),
+        ({"rounding": {"income": 5}}, "rounding.income: is not a quasi-identifier"),
+        ({"acknowledge": {"nearly_unique": ["age"]}}, "'age' is not a confidential column"),
+        ({"unit": ["income"]}, "'income' must be an identifier or a blocking column"),
+        ({"unit": ["person", "person"]}, "'person' is named twice"),
+        ({"unit": []}, "unit: must name at least one column"),
+        ({"blocks": {"max_records": 5}}, "blocks.max_records: must be at least 2k = 6 (got 5)"),
+        ({"algorithm": "magic"}, "must be one of mdav"),
+        ({"algorithm": {"name": "mdav", "gamma": 1}}, "gamma: is not a parameter of mdav; it takes none"),
+        ({"algorithm": {"name": "v_mdav", "gamma": -1}}, "gamma: must be a number of at least 0"),
+        ({"id": "latest.json"}, "must not be latest.json"),
+        ({"cluster": {"local": {}, "workers": 2}}, "must be 'local'"),
+        ({"cluster": "tcp://user:pw@host:1"}, "must not hold a user or password"),
+        ({"roles": {"quasi_identifiers": ["a"], "drop": ["a"]}}, "stands in quasi_identifiers and in drop"),
+        ({"roles": {"quasi_identifiers": ["a", "a"]}}, "stands twice in quasi_identifiers"),
+        ({"roles": {"to_decide": ["a", "b"], "quasi_identifiers": []}}, "columns without a role yet: 'a', 'b'"),
+        ({"input": {"url": "a.csv", "csv": {"types": {"a": "decimal(39,2)"}}}}, "precision of 1 to 38"),
+        ({"input": {"url": "a.csv", "csv": {"delimiter": "\n"}}}, "must be one ASCII character"),
+    ],
+)
+def test_what_is_refused_is_named(parts: dict[str, Any], says: str) -> None:
+    assert says in complaint_about(**parts)
+
+
+def test_an_empty_list_of_undecided_columns_is_no_obstacle() -> None:
+    assert spec_with(roles={"quasi_identifiers": ["age"], "to_decide": []}).roles.quasi_identifiers == ("age",)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"key": "canary"},
+        {"secret": "canary"},
+        {"client_kwargs": {"aws_secret_access_key": "canary"}},
+        {"a": [{"password": "canary"}]},
+        {"proxy": "https://user:canary@proxy"},
+        {"connection_string": "canary"},
+        {"account_key": "canary"},
+        {"sas_token": "canary"},
+        {"headers": {"Authorization": "canary"}},
+    ],
+)
+def test_a_secret_is_refused_and_not_shown(options: dict[str, Any]) -> None:
+    complaint = complaint_about(input={"url": "s3://bucket/x", "storage_options": options})
+    assert "looks like a credential" in complaint or "holds a user or password" in complaint
+    assert "canary" not in complaint
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"anon": True}, {"endpoint_url": "http://127.0.0.1:9000"}, {"profile": "release"}, {"use_ssl": False}],
+)
+def test_options_that_are_no_secrets_pass(options: dict[str, Any]) -> None:
+    assert spec_with(input={"url": "s3://b/x", "storage_options": options}).input.storage_options == options
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1GiB", 2**30), ("512 MiB", 2**29), ("1.5gb", 1_500_000_000), ("1048576", 2**20)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "lots", "0", "0.1", "-1GiB", "1.2.3GB", "1 TiBs", "1e9"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ValueError, match="must be a size such as"):
+        parse_bytes(text)
+
+
+def test_csv_is_recognised_by_its_ending() -> None:
+    assert spec_with(input={"url": "s3://b/IN.CSV"}).input.resolved_format == "csv"
+    assert spec_with(input={"url": "s3://b/in.csv", "format": "parquet"}).input.resolved_format == "parquet"
+    assert spec_with().input.resolved_format == "parquet"
+
+
+def test_the_canonical_text_leaves_out_cluster_and_id_only() -> None:
+    one = canonical(spec_with())
+    assert one == canonical(spec_with(id="2026-11-18", cluster={"local": {"workers": 7}}))
+    assert one == canonical(
+        spec_with(algorithm={"name": "mdav"}, work={"url": "/data/work", "keep": {"failed_days": 7}})
+    )
+    changes: list[dict[str, Any]] = [{"k": 4}, {"seed": 1}, {"missing": "separate"}, {"rounding": {"age": 2}}]
+    assert len({one, *(canonical(spec_with(**change)) for change in changes)}) == 5
+
+
+SCHEMA_CASES = [
+    ({}, True),
+    ({"algorithm": "mdav"}, True),
+    ({"algorithm": {"name": "v_mdav", "gamma": 0.2}}, True),
+    ({"algorithm": {"name": "v_mdav", "parameters": {"gamma": 0.2}}}, True),
+    ({"algorithm": {"name": "mdav", "gamma": 0.2}}, False),
+    ({"algorithm": {"name": "v_mdav", "gamma": -1}}, False),
+    ({"algorithm": "magic"}, False),
+    ({"cluster": "local"}, True),
+    ({"cluster": {"local": {"workers": 2}}}, True),
+    ({"cluster": "tcp://scheduler:8786"}, True),
+    ({"cluster": {"address": "tcp://scheduler:8786"}}, True),
+    ({"cluster": {"local": {"worker": 2}}}, False),
+    ({"cluster": "scheduler"}, False),
+    ({"unit": "person"}, True),
+    ({"unit": ["person"]}, True),
+    ({"unit": []}, False),
+    ({"rounding": {"age": 5, "height": "none"}}, True),
+    ({"rounding": {"age": 0}}, False),
+    ({"k": 1}, False),
+    ({"kk": 1}, False),
+    ({"missing": "drop"}, False),
+]
+
+
+@pytest.mark.parametrize(("parts", "valid"), SCHEMA_CASES)
+def test_the_json_schema_and_the_models_agree(parts: dict[str, Any], valid: bool) -> None:
+    validator = jsonschema.Draft202012Validator(spec_schema())
+    assert validator.is_valid({**SMALLEST, **parts}) is valid
+    if valid:
+        spec_with(**parts)
+    else:
+        complaint_about(**parts)
+
+
+def test_the_json_schema_is_one_and_describes_everything() -> None:
+    schema = spec_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for name, field in schema["properties"].items():
+        assert "description" in field or "$ref" in field, name
+    for part in schema["$defs"].values():
+        assert part["description"] and part["additionalProperties"] is False
+    written = str(schema["properties"]["algorithm"])
+    for info in algorithms().values():
+        assert repr(info.name) in written
+        assert all(parameter.description in written for parameter in info.parameters)
+
+
+def patterns_in(model: type[Model]) -> set[str]:
+    return {
+        rule.pattern
+        for field in model.model_fields.values()
+        for rule in field.metadata
+        if getattr(rule, "pattern", None)
+    }
+
+
+def test_every_pattern_has_words_for_those_who_miss_it() -> None:
+    models = [ReleaseSpec, *Model.__subclasses__()]
+    assert set().union(*(patterns_in(model) for model in models)) == set(PATTERNS)

@@ -1,0 +1,184 @@
+"""The starter spec: complete but for what only its user knows, and safe whatever the columns are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from microagg_core.errors import DataError, SpecError
+from microagg_core.loading import load_spec
+from microagg_core.marked_yaml import parse
+from microagg_core.spec import CsvInput, ReleaseSpec
+from microagg_core.starter import starter_spec, suggested_types
+
+SCHEMA = pa.schema(
+    [
+        ("person", pa.string()),
+        ("age", pa.int16()),
+        ("born", pa.date32()),
+        ("seen", pa.timestamp("us", "UTC")),
+        ("income", pa.decimal128(9, 2)),
+        ("region", pa.dictionary(pa.int8(), pa.string())),
+        ("visits", pa.list_(pa.int32())),
+        ("photo", pa.binary()),
+        ("vaccinated", pa.bool_()),
+    ]
+)
+AWKWARD = [
+    "no",
+    "2020",
+    "a: b # c",
+    "with 'both\" quotes",
+    "line\nbreak",
+    "é😀",
+    " padded ",
+    "- x",
+    "{y}",
+    "%",
+    "\u2028",
+    "a/b",
+]
+
+
+def load(tmp_path: Path, text: str) -> ReleaseSpec:
+    path = tmp_path / "release.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_spec(str(path))
+
+
+def complaint(tmp_path: Path, text: str) -> str:
+    with pytest.raises(SpecError) as caught:
+        load(tmp_path, text)
+    return caught.value.message
+
+
+def decided(text: str, quasi: str) -> str:
+    """The starter as its user completes it: one quasi-identifier, everything else confidential or dropped."""
+    before, _, rest = text.partition("  # to decide")
+    columns, _, after = rest.partition("  identifiers: []")
+    listed = [
+        line.split("    # ")[0].strip().removeprefix("- ") for line in columns.splitlines() if line.startswith("    - ")
+    ]
+    others = ", ".join(name for name in listed if name.strip() != quasi)
+    after = after.replace("quasi_identifiers: []", f"quasi_identifiers: [{quasi}]").replace(
+        "drop: []", f"drop: [{others}]"
+    )
+    return f"{before}  identifiers: []{after}"
+
+
+@pytest.mark.parametrize("url", ["data/people.parquet", "people.csv", "s3://bucket/in/*.parquet"])
+def test_run_unchanged_it_says_which_columns_lack_a_role(tmp_path: Path, url: str) -> None:
+    text = starter_spec(url, SCHEMA)
+    said = complaint(tmp_path, text)
+    line = 1 + text.splitlines().index("  to_decide:")
+    assert said == (
+        f"{tmp_path}/release.yaml:{line}: roles.to_decide: columns without a role yet: "
+        f"{', '.join(repr(name) for name in SCHEMA.names)}; "
+        "move each to identifiers, quasi_identifiers, blocking, confidential or drop"
+    )
+
+
+def test_with_the_columns_deleted_it_wants_a_quasi_identifier(tmp_path: Path) -> None:
+    text = starter_spec("people.parquet", SCHEMA)
+    start, end = text.index("  # to decide"), text.index("  identifiers: []")
+    assert "roles.quasi_identifiers: must name at least one column" in complaint(tmp_path, text[:start] + text[end:])
+
+
+@pytest.mark.parametrize("url", ["people.parquet", "people.csv"])
+def test_with_roles_it_loads(tmp_path: Path, url: str) -> None:
+    spec = load(tmp_path, decided(starter_spec(url, SCHEMA), "age"))
+    assert spec.roles.quasi_identifiers == ("age",)
+    assert set(spec.roles.drop) == set(SCHEMA.names) - {"age"}
+    assert spec.input.url == str(tmp_path / url)
+    assert spec.output.format == spec.input.format == url.rpartition(".")[2]
+
+
+def test_every_column_is_listed_once_with_its_type_and_no_role() -> None:
+    text = starter_spec("people.parquet", SCHEMA)
+    tree, wrong = parse(text)
+    assert tree is not None and not wrong
+    roles = tree.plain()["roles"]
+    assert roles.pop("to_decide") == SCHEMA.names
+    assert list(roles.values()) == [[]] * 5
+    comments = {line.split()[1]: line.split("# ")[1] for line in text.splitlines() if line.startswith("    - ")}
+    assert comments == {
+        "person": "string",
+        "age": "int16, a number",
+        "born": "a date",
+        "seen": "a timestamp",
+        "income": "decimal128(9, 2), a number",
+        "region": "string",
+        "visits": "nested; cannot be released, so drop it",
+        "photo": "bytes",
+        "vaccinated": "bool",
+    }
+
+
+def test_awkward_names_come_through_yaml_unharmed(tmp_path: Path) -> None:
+    schema = pa.schema([(name, pa.int64()) for name in AWKWARD])
+    text = starter_spec("x: y/# 1.csv", schema, dict.fromkeys(AWKWARD, "int64"))
+    tree, wrong = parse(text)
+    assert tree is not None and not wrong
+    assert tree.plain()["roles"]["to_decide"] == AWKWARD
+    assert tree.plain()["input"]["url"] == "x: y/# 1.csv"
+    declared = text.replace("    # types:", "    types:").replace("    #   ", "      ")
+    types = parse(declared)[0]
+    assert types is not None
+    assert types.plain()["input"]["csv"]["types"] == dict.fromkeys(AWKWARD, "int64")
+
+
+def test_types_of_csv_are_suggested_in_comments_only() -> None:
+    text = starter_spec("people.csv", SCHEMA, {"age": "int64", "born": "date"})
+    assert "    #   age: int64\n    #   born: date\n" in text
+    tree, _ = parse(text)
+    assert tree is not None and "types" not in tree.plain()["input"]["csv"]
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("data/People 2026.parquet", "People-2026"),
+        ("s3://bucket/in/*.parquet", "release"),
+        ("é.csv", "release"),
+        ("_x_.csv", "x"),
+        ("yes.csv", "yes"),
+        ("2026.csv", "2026"),
+        ("a" * 90 + ".csv", "a" * 64),
+    ],
+)
+def test_the_name_comes_from_the_file(tmp_path: Path, url: str, name: str) -> None:
+    assert load(tmp_path, decided(starter_spec(url, SCHEMA), "age")).name == name
+
+
+def test_what_no_spec_can_describe_is_refused() -> None:
+    with pytest.raises(DataError, match="column 2 of the input has no name"):
+        starter_spec("a.csv", pa.schema([("a", pa.string()), ("", pa.string())]))
+    with pytest.raises(DataError, match="more than one column named 'a'"):
+        starter_spec("a.csv", pa.schema([("a", pa.string()), ("a", pa.string())]))
+    with pytest.raises(SpecError) as caught:
+        starter_spec("s3://me:canary@bucket/a.csv", SCHEMA)
+    assert "canary" not in caught.value.message
+
+
+def test_suggestions_leave_text_and_codes_alone() -> None:
+    head = (
+        b"id;zip;age;height;born;seen;ok;note;empty;code\n"
+        b"1;01234;41;1.80;1985-01-31;2026-01-01 10:00:00;true;x;;E11\n"
+        b"2;10115;NA;1.65;1999-12-01;2026-01-02 10:00:00;false;;;01\n"
+        b"3;10115;39;1.7"
+    )
+    assert suggested_types(head, CsvInput(delimiter=";", null_words=("", "NA"))) == {
+        "id": "int64",
+        "age": "int64",
+        "height": "float64",
+        "born": "date",
+        "seen": "timestamp",
+        "ok": "bool",
+    }
+
+
+@pytest.mark.parametrize("head", [b"", b"a,b", b"a,b\n1,2,3\n", b"a\n\xff\xfe\n", b'a,"b\n', b"\x00\x01\x02\n\n"])
+def test_a_head_that_cannot_be_read_gives_no_suggestion(head: bytes) -> None:
+    assert suggested_types(head, CsvInput()) == {}
