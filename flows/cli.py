@@ -25,7 +25,9 @@ app = typer.Typer(
     "130 interrupted.",
 )
 
-SpecArgument = Annotated[str, typer.Argument(help="The release spec: a path or any fsspec URL.", metavar="release.yaml")]
+SpecArgument = Annotated[
+    str, typer.Argument(help="The release spec: a path or any fsspec URL.", metavar="release.yaml")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
@@ -142,7 +144,9 @@ def demo(
 
 
 @app.command()
-def clean(spec: SpecArgument, everything: Annotated[bool, typer.Option("--all", help="Also what is not due yet.")] = False) -> None:
+def clean(
+    spec: SpecArgument, everything: Annotated[bool, typer.Option("--all", help="Also what is not due yet.")] = False
+) -> None:
     """Remove the staged rows of failed runs whose time is up; the audit stays."""
     from microagg_core.loading import load_spec
     from microagg_core.steps.cleaning import clean_work

@@ -73,7 +73,7 @@ class Workers:
         run = uuid.uuid4().hex[:8]
         waiting = iter(enumerate(items))
         number_of: dict[str, int] = {}
-        pool = as_completed([], loop=self._client.loop)
+        pool: Any = as_completed([], loop=self._client.loop)  # type: ignore[no-untyped-call]
 
         def submit() -> bool:
             number, item = next(waiting, (-1, None))
@@ -151,7 +151,7 @@ def _local(spec: LocalSpec, progress: Progress) -> Iterator[Workers]:
                 threads_per_worker=spec.threads,
                 memory_limit=spec.memory_bytes,
                 processes=True,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",
                 local_directory=folder,
                 silence_logs=50,
             ) as cluster,
@@ -172,7 +172,7 @@ def _running(spec: RunningCluster, progress: Progress) -> Iterator[Workers]:
         ) from None
     with client:
         try:
-            client.wait_for_workers(1, timeout=_CONNECT_SECONDS)  # type: ignore[no-untyped-call]
+            client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
         except TimeoutError:
             raise ClusterError(f"the Dask scheduler at {spec.address} has no workers; start some") from None
         yield Workers(client, progress)

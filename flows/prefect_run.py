@@ -7,7 +7,15 @@ from typing import Any
 
 from flows.progress import Progress
 from flows.release import release_flow, showing_progress
-from microagg_core.errors import ClusterError, DataError, GateError, InternalError, MicroaggError, SpecError, StorageError
+from microagg_core.errors import (
+    ClusterError,
+    DataError,
+    GateError,
+    InternalError,
+    MicroaggError,
+    SpecError,
+    StorageError,
+)
 
 _FAILED = re.compile(r"exit (\d+) \((\w+)\): (.*)", re.DOTALL)
 _ERRORS: tuple[type[MicroaggError], ...] = (InternalError, SpecError, DataError, GateError, StorageError, ClusterError)
@@ -20,7 +28,7 @@ def release_through_prefect(spec: str, identity: str | None, replace: bool, prog
         MicroaggError: what the flow's failed state carries.
     """
     with showing_progress(progress):
-        state = release_flow(spec=spec, id=identity, replace=replace, return_state=True)
+        state: Any = release_flow(spec=spec, id=identity, replace=replace, return_state=True)
     if state.is_completed():
         document: dict[str, Any] = state.result()
         return document

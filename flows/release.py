@@ -28,7 +28,7 @@ from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.loading import load_spec
 from microagg_core.reporting.release_report import release_document
 
-_RETRY_AFTER_SECONDS = [5, 60]
+_RETRY_AFTER_SECONDS: list[float] = [5, 60]
 
 
 #: Where a caller in this process looks; a worker's flow run has its log instead.

@@ -336,4 +336,3 @@ def run_until(last: str, release: Release) -> None:
         run_stage(wanted, release)
         if wanted.name == last:
             return
-

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.errors import DataError, SpecError
-from microagg_core.metrics.moments import Moments, Origin, offsets_from
+from microagg_core.metrics.moments import Moments, Origin, middle, offsets_from
 from microagg_core.tables.hashing import one_array
 
 Floats = NDArray[np.float64]
@@ -188,12 +188,9 @@ class Encoding:
     @classmethod
     def from_moments(cls, types: tuple[QuasiType, ...], moments: tuple[Moments, ...]) -> Encoding:
         """Standardize with these moments: mean 0, population variance 1; a constant attribute becomes 0."""
-        return cls(
-            types,
-            tuple(m.origin for m in moments),
-            tuple(m.mean for m in moments),
-            tuple(m.deviation for m in moments),
-        )
+        origins = tuple(middle(m.least, m.greatest) for m in moments)
+        means = tuple(m.mean_from(origin) for m, origin in zip(moments, origins, strict=True))
+        return cls(types, origins, means, tuple(m.deviation for m in moments))
 
     def offsets(self, columns: list[pa.ChunkedArray | pa.Array]) -> tuple[Floats, NDArray[np.bool_]]:
         """Offsets from the origins (n x p) and which values are missing."""
@@ -208,10 +205,10 @@ class Encoding:
     def standardize(self, offsets: Floats, missing: NDArray[np.bool_] | None = None) -> Floats:
         """Offsets to standardized values; missing values become 0 and take no part in anything."""
         means, deviations = np.array(self.means), np.array(self.deviations)
-        scale = np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0)
+        scale: Floats = np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0)
         with np.errstate(over="ignore"):
             scaled_directly = np.isfinite(scale)
-            z = (offsets - means) * np.where(scaled_directly, scale, 0.0)
+            z: Floats = (offsets - means) * np.where(scaled_directly, scale, 0.0)
         for j in np.flatnonzero(~scaled_directly):  # a deviation below 1e-308 has no reciprocal
             z[:, j] = (offsets[:, j] - means[j]) / deviations[j]
         if missing is not None and missing.any():

@@ -11,10 +11,9 @@ from hypothesis.extra import numpy as hnp
 
 from microagg_core.algorithms import algorithms
 
-#: Values for the parameters of algorithms, beside their defaults.
-PARAMETERS: dict[str, st.SearchStrategy[float]] = {
-    "gamma": st.sampled_from([0.0, 0.2, 1.1, 3.0, 1e300]),
-}
+#: For every parameter of an algorithm, values that a user may choose, and values at the edge of what is allowed.
+VALUES: dict[str, list[float]] = {"gamma": [0.2, 1.1, 3.0]}
+EDGES: dict[str, list[float]] = {"gamma": [0.0, 1e300]}
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,11 @@ def runs(draw: st.DrawFn, ordinary: bool = False) -> Case:
     info = algorithms()[draw(st.sampled_from(sorted(algorithms())))]
     k = draw(st.integers(info.min_k, min(info.max_k or 6, 6)))
     n = draw(st.one_of(st.sampled_from([k, k + 1, 2 * k - 1, 2 * k]), st.integers(k, 6 * k)))
-    p = draw(st.integers(1, min(info.max_attributes or 5, 5)))
+    width = draw(st.integers(1, min(info.max_attributes or 5, 5)))
     if ordinary:
-        width = draw(st.sampled_from([2, 5, 1000]))
-        X = draw(hnp.arrays(np.float64, (n, p), elements=st.integers(-width, width).map(lambda v: v / 8)))
+        spread = draw(st.sampled_from([2, 5, 1000]))
+        X = draw(hnp.arrays(np.float64, (n, width), elements=st.integers(-spread, spread).map(lambda v: v / 8)))
     else:
-        X = draw(matrices(n, p))
-    params = {parameter.name: draw(PARAMETERS[parameter.name]) for parameter in info.parameters}
+        X = draw(matrices(n, width))
+    params = {p.name: draw(st.sampled_from(VALUES[p.name] + EDGES[p.name])) for p in info.parameters}
     return Case(info.name, params, X, k)

@@ -1,4 +1,4 @@
-"""MDAV as a kernel: a plain scan of what remains, three or four times a round."""
+"""MDAV as a kernel: four plain scans of what remains in each round of two groups."""
 
 from __future__ import annotations
 

@@ -67,6 +67,17 @@ class Moments:
 EMPTY = Moments(0, 0, 0.0, 0.0, 0, 0, 0)
 
 
+def middle(least: Origin, greatest: Origin) -> Origin:
+    """The origin from which values in this range have offsets that fit: whole for whole numbers.
+
+    >>> middle(-(2**63), 2**63 - 1), middle(1.0, 2.0)
+    (0, 1.5)
+    """
+    if isinstance(least, int) and isinstance(greatest, int):
+        return -(-(least + greatest) // 2)
+    return least / 2 + greatest / 2
+
+
 def moments_of(values: NDArray[Any]) -> Moments:
     """The moments of finite values, integers or floats.
 
@@ -77,13 +88,11 @@ def moments_of(values: NDArray[Any]) -> Moments:
     if len(values) == 0:
         return EMPTY
     if np.issubdtype(values.dtype, np.floating):
-        low, high = float(values.min()), float(values.max())
-        origin: Origin = low / 2 + high / 2
-        least: Origin = low
-        greatest: Origin = high
+        least: Origin = float(values.min())
+        greatest: Origin = float(values.max())
     else:
         least, greatest = int(values.min()), int(values.max())
-        origin = (least + greatest) // 2
+    origin = middle(least, greatest)
     offsets = offsets_from(values, origin)
     exponent = _exponent(float(np.abs(offsets).max()))
     mean = float(np.ldexp(np.ldexp(offsets, -exponent).mean(), exponent))
@@ -97,7 +106,8 @@ def merge(a: Moments, b: Moments) -> Moments:
         return b if a.n == 0 else a
     n = a.n + b.n
     delta = float(b.origin - a.origin) + b.mean - a.mean
-    exponent = max(a.exponent, b.exponent, _exponent(abs(delta)))
+    exponents = [m.exponent for m in (a, b) if m.m2 > 0] + ([_exponent(abs(delta))] if delta else [])
+    exponent = max(exponents, default=0)
     scaled = math.ldexp(delta, -exponent)
     m2 = (
         math.ldexp(a.m2, 2 * (a.exponent - exponent))

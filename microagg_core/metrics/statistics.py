@@ -36,7 +36,8 @@ class LossStatistics:
     sdt: float
 
     def __add__(self, other: LossStatistics) -> LossStatistics:
-        return LossStatistics(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+        sums: dict[str, Any] = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        return LossStatistics(**sums)
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -123,7 +124,8 @@ def _correlation(product: Floats, total: Floats, n: Floats) -> Floats:
     # records it differs only where values are missing, and the same definition serves before and after.
     squares = _squares(product, total, n) / np.maximum(np.diag(n), 1.0)
     scale = np.sqrt(np.outer(squares, squares)) * counts
-    return np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 1e-300)
+    correlation: Floats = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 1e-300)
+    return correlation
 
 
 def _percent(part: float, whole: float) -> float:

@@ -50,7 +50,10 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         (document["status"], f"{document['id']} revision {document['revision']}"),
         ("manifest", document["manifest"]),
-        ("records", f"{document['records']:,}" + (f" ({document['withheld']:,} withheld)" if document["withheld"] else "")),
+        (
+            "records",
+            f"{document['records']:,}" + (f" ({document['withheld']:,} withheld)" if document["withheld"] else ""),
+        ),
         ("k", str(document["k"])),
         ("algorithm", algorithm["name"] + (f" ({parameters})" if parameters else "")),
         ("files", f"{document['files']} ({document['bytes'] / 2**20:.1f} MiB)"),

@@ -135,7 +135,7 @@ def _write(
         put_piece(task, layout.loss_statistics(number), total),
         put_piece(task, layout.block_results(number), to_bytes(pa.Table.from_pylist(blocks))),
     )
-    return Receipt(task.stage, number, n_rows, pieces, tuple(slices), kernel_seconds=kernel)  # type: ignore[arg-type]
+    return Receipt(task.stage, number, n_rows, pieces, tuple(slices), kernel_seconds=kernel)
 
 
 def _measure(

@@ -51,7 +51,8 @@ class Routed:
     @property
     def kept(self) -> NDArray[np.bool_]:
         """Which records are released."""
-        return self.stratum != SUPPRESSED
+        kept: NDArray[np.bool_] = self.stratum != SUPPRESSED
+        return kept
 
 
 def route_batch(context: Context, encoding: Encoding, strata: Strata, table: pa.Table, first_record: int) -> Routed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -216,7 +217,7 @@ def sample_part(task: Task) -> Receipt:
         strata.append(routed.stratum[drawn])
         values.append(with_record_numbers(routed.Z[drawn], routed.records[drawn]))
     Z = np.concatenate(values) if values else np.empty((0, len(context.types) + 1))
-    columns = {"stratum": np.concatenate(strata) if strata else np.empty(0, dtype=np.int64)}
+    columns: dict[str, NDArray[Any]] = {"stratum": np.concatenate(strata) if strata else np.empty(0, dtype=np.int64)}
     columns |= {f"z{j}": Z[:, j] for j in range(Z.shape[1])}
     piece = put_piece(task, task.layout.plan_table(f"sample-{task.number:05d}"), to_bytes(pa.table(columns)))
     return Receipt(task.stage, task.number, len(Z), (piece,))
@@ -246,7 +247,7 @@ def count_part(task: Task) -> Receipt:
     context = load_context(task)
     oversize = _load_oversize(task, round_number)
     encoding = Encoding.from_moments(context.types, oversize.survey.moments)
-    counts = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
+    counts: dict[int, Ints] = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
     record, rows = oversize.survey.first_record(part), 0
     for table in read_part(context.parts[part], context.spec.input, context.schema.travelling):
         routed = route_batch(context, encoding, oversize.strata, table, record)

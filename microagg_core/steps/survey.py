@@ -93,7 +93,8 @@ def blocking_columns(table: pa.Table, context: Context) -> list[pa.Array]:
 def missing_pattern(missing: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """A bit for each missing quasi-identifier."""
     bits = np.uint64(1) << np.arange(missing.shape[1], dtype=np.uint64)
-    return (missing * bits).sum(axis=1, dtype=np.uint64)
+    pattern: NDArray[np.uint64] = (missing * bits).sum(axis=1, dtype=np.uint64)
+    return pattern
 
 
 class Fingerprint:
@@ -222,7 +223,7 @@ def _write(task: Task, found: _PartSurvey) -> Receipt:
         piece, bounds = _write_units(task, check, digests)
         pieces.append(piece)
         slices += [(check, *bound) for bound in bounds]
-    return Receipt(task.stage, number, found.rows, tuple(pieces), tuple(slices))  # type: ignore[arg-type]
+    return Receipt(task.stage, number, found.rows, tuple(pieces), tuple(slices))
 
 
 def _sketch_bytes(sketch: Sketch) -> bytes:
@@ -245,7 +246,7 @@ def _write_units(task: Task, check: int, digests: list[NDArray[np.uint64]]) -> t
     piece = put_piece(
         task, task.layout.survey(task.number, f"units-{check}.bin"), np.ascontiguousarray(pairs).tobytes()
     )
-    bounds = [
+    bounds: list[tuple[int, ...]] = [
         (bucket, int(edges[bucket]) * 16, int(edges[bucket + 1]) * 16, int(edges[bucket + 1] - edges[bucket]), 0)
         for bucket in range(_BUCKETS)
         if edges[bucket + 1] > edges[bucket]

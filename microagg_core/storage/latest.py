@@ -48,7 +48,11 @@ def committed_revisions_in(store: Store, folder: str) -> list[str]:
 
 
 def newest(output: Store) -> ReleaseLayout | None:
-    """The greatest release of the output that is committed, from a fresh listing; None where there is none."""
+    """The greatest release of the output that is committed, from a fresh listing; None where there is none.
+
+    >>> newest(Store("memory://nothing-here")) is None
+    True
+    """
     ids = [name for name in output.folders() if is_release_id(name)]
     for release_id in sorted(ids, key=lambda name: release_order(name, ""), reverse=True):
         revisions = committed_revisions_in(output, release_id)
@@ -84,6 +88,9 @@ def update_latest(output: Store) -> ReleaseLayout | None:
 
     Raises:
         StorageError: the store cannot be read or written.
+
+    >>> update_latest(Store("memory://nothing-here")) is None
+    True
     """
     for attempt in range(_ATTEMPTS):
         # Version first, listing second: what others commit in between makes the listing newer, never older.

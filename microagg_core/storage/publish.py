@@ -88,6 +88,9 @@ def existing(output: Store, release_id: str) -> list[tuple[str, Manifest]]:
 
     Raises:
         StorageError: a manifest is damaged.
+
+    >>> existing(Store("memory://nothing-here"), "2026")
+    []
     """
     revisions = reversed(committed_revisions_in(output, release_id))
     return [(revision, read_manifest(output, ReleaseLayout(release_id, revision))) for revision in revisions]
@@ -167,6 +170,9 @@ def withdraw(output: Store, layout: ReleaseLayout, uploads: Sequence[Upload]) ->
 
     Raises:
         StorageError: the store cannot be reached, or holds a damaged manifest, and then nothing is removed.
+
+    >>> withdraw(Store("memory://nothing-here"), ReleaseLayout("2026", "r0001"), [])
+    False
     """
     manifest = _committed(output, layout)
     kept = manifest.part_names() if manifest else set()

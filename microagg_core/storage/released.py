@@ -49,6 +49,12 @@ def find_release(url: str, storage_options: dict[str, Any] | None = None) -> tup
 
     Raises:
         StorageError: there is no release, or its manifest is damaged.
+
+    >>> find_release("memory://nothing-here")
+    Traceback (most recent call last):
+    ...
+    microagg_core.errors.StorageError: memory://nothing-here: there is no release; give the URL of an output, of a \
+release in it, or of a manifest
     """
     options = storage_options or {}
     if basename(url) in (MANIFEST, LATEST):

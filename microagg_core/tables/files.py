@@ -93,7 +93,7 @@ def to_file_bytes(table: pa.Table, form: str, blocking: list[str], delimiter: st
             table,
             sink,
             compression="zstd",
-            write_statistics=blocking,  # type: ignore[arg-type]
+            write_statistics=blocking,
         )
     return sink.getvalue()
 

@@ -9,6 +9,7 @@ same bytes split otherwise over two columns.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -81,7 +82,7 @@ def fixed_width_words(array: pa.Array) -> UInt64s:
 
 
 def _is_text_or_bytes(kind: pa.DataType) -> bool:
-    return (
+    return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
         or pa.types.is_binary(kind)
@@ -90,7 +91,7 @@ def _is_text_or_bytes(kind: pa.DataType) -> bool:
     )
 
 
-def _buffer(array: pa.Array, index: int, dtype: np.dtype[np.generic] | type[np.generic]) -> NDArray[np.generic]:
+def _buffer(array: pa.Array, index: int, dtype: Any) -> NDArray[Any]:
     buffer = array.buffers()[index]
     if buffer is None or buffer.size == 0:
         # An empty column may have no buffer; offsets of nothing are a single zero.

@@ -25,6 +25,7 @@ PART_BYTES = 128 * 2**20
 _BATCH_ROWS = 65_536
 _CSV_BLOCK_BYTES = 4 * 2**20
 
+_WHOLE_FILE: list[tuple[int, int, int | None]] = [(0, 0, None)]
 _CSV_ROW = re.compile(r"Row #(\d+)")
 _CSV_COLUMN = re.compile(r"In CSV column #(\d+)")
 _CSV_RAGGED = re.compile(r"Expected (\d+) columns, got (\d+)")
@@ -62,7 +63,7 @@ def list_input(source: Input) -> InputListing:
     first: pa.Schema | None = None
     for url, _ in files:
         if source.resolved_format == "csv":
-            schema, pieces = _csv_schema(url, source), [(0, 0, None)]
+            schema, pieces = _csv_schema(url, source), _WHOLE_FILE
         else:
             schema, pieces = _parquet_layout(url, source)
         if first is None:

@@ -16,7 +16,9 @@ MOST_LINES_OF_A_FUNCTION = 60
 CODE = sorted(path for folder in ("microagg_core", "flows", "infra") for path in (ROOT / folder).rglob("*.py"))
 CORE = [path for path in CODE if path.is_relative_to(ROOT / "microagg_core")]
 
-MACHINE_PATHS = re.compile(r"(?<![\w.<>{}/~$*)])/(?:work|root|home|Users|private|mnt)/|/opt/(?:wheels|pypi)|/tmp/bash[_]")
+MACHINE_PATHS = re.compile(
+    r"(?<![\w.<>{}/~$*)])/(?:work|root|home|Users|private|mnt)/|/opt/(?:wheels|pypi)|/tmp/bash[_]"
+)
 REGISTRIES = re.compile(
     r"pypi\.org|pythonhosted\.org|npmjs\.(?:com|org)|docker\.io|ghcr\.io|gcr\.io|quay\.io|mcr\.microsoft\.com"
     r"|registry\.[a-z]|(?:extra-)?index[-_]url|find[-_]links|trusted[-_]host"

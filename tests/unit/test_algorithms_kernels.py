@@ -14,7 +14,7 @@ from microagg_core.kernels.scan import BLOCK, farthest, nearest, take_group
 
 def _columns(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     n = len(X)
-    return np.ascontiguousarray(X.T, dtype=np.float64), np.arange(n), np.arange(n)
+    return np.array(X.T, dtype=np.float64, order="C"), np.arange(n), np.arange(n)
 
 
 def test_a_total_is_the_exact_sum_rounded_once() -> None:

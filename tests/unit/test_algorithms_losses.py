@@ -19,9 +19,9 @@ def test_standardized_columns_have_mean_0_and_variance_1(offset: float, scale: f
     exact = [Fraction(s) for s in steps]
     mean = sum(exact) / 500
     deviation = math.sqrt(sum((s - mean) ** 2 for s in exact) / 500)
-    Z = standardize(((steps + offset) * 2.0 ** round(math.log2(scale)))[:, None])[:, 0]
-    assert Z == pytest.approx([float(s - mean) / deviation for s in exact], abs=1e-12)
-    assert abs(Z.mean()) < 1e-12 and Z.var() == pytest.approx(1, abs=1e-12)
+    z = standardize(((steps + offset) * 2.0 ** round(math.log2(scale)))[:, None])[:, 0]
+    assert z == pytest.approx([float(s - mean) / deviation for s in exact], abs=1e-12)
+    assert abs(z.mean()) < 1e-12 and z.var() == pytest.approx(1, abs=1e-12)
 
 
 @pytest.mark.parametrize("value", [0.1, -999, 1e300, 1e-300, 0])

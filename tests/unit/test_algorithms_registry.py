@@ -9,13 +9,13 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
+from naive import TWINS
+from strategies import EDGES, VALUES
 
 import microagg_core
 from microagg_core import algorithms
 from microagg_core.algorithms import AlgorithmInfo
 from microagg_core.errors import InternalError
-from tests.naive import TWINS
-from tests.strategies import PARAMETERS
 
 EVERY_ALGORITHM = [pytest.param(info, id=name) for name, info in algorithms().items()]
 
@@ -54,7 +54,7 @@ def test_every_algorithm_describes_itself(info: AlgorithmInfo) -> None:
 @pytest.mark.parametrize("info", EVERY_ALGORITHM)
 def test_every_algorithm_is_tested(info: AlgorithmInfo) -> None:
     assert info.name in TWINS
-    assert {parameter.name for parameter in info.parameters} <= set(PARAMETERS)
+    assert {parameter.name for parameter in info.parameters} <= set(VALUES) & set(EDGES)
 
 
 @pytest.mark.parametrize("info", EVERY_ALGORITHM)

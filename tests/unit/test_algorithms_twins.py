@@ -6,13 +6,12 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+import naive
 import numpy as np
 import pytest
+from strategies import VALUES
 
 from microagg_core import algorithms, partition
-from tests import naive
-
-VALUES: dict[str, list[float]] = {"gamma": [0.2, 1.1, 3.0]}
 
 
 def _settings() -> list[Any]:
@@ -42,7 +41,7 @@ DATA: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
 
 @pytest.mark.parametrize(("algorithm", "params"), _settings())
 @pytest.mark.parametrize("data", DATA)
-def test_kernel_equals_its_twin(algorithm: str, params: dict[str, float], data: str) -> None:
+def test_kernel_equals_its_twin(algorithm: str, params: dict[str, Any], data: str) -> None:
     info = algorithms()[algorithm]
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -54,14 +53,14 @@ def test_kernel_equals_its_twin(algorithm: str, params: dict[str, float], data: 
 
 @pytest.mark.parametrize(("algorithm", "params"), _settings())
 @pytest.mark.parametrize("data", ["random", "lattice", "repeated"])
-def test_kernel_equals_its_twin_over_several_blocks(algorithm: str, params: dict[str, float], data: str) -> None:
+def test_kernel_equals_its_twin_over_several_blocks(algorithm: str, params: dict[str, Any], data: str) -> None:
     """Kernels scan in blocks of 512 records, so smaller data would never leave the first."""
     X = DATA[data](np.random.default_rng(5), 1100, 2)
     assert partition(X, 90, algorithm, **params).tolist() == naive.labels(algorithm, X, 90, **params)
 
 
 def test_mdav_by_hand() -> None:
-    """The centroid is 34: 100 is farthest, 1 is farthest from it; the rest join the group of the last round."""
+    """The centroid is 34: 100 is farthest, 1 is farthest from it; the rest make the last group."""
     X = np.array([1, 2, 3, 5, 6, 19, 20, 21, 98, 99, 100.0])[:, None]
     assert partition(X, 3, "mdav").tolist() == [0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2]
 

@@ -1,0 +1,167 @@
+"""The same spec, data and seed give the same bytes: wherever they lie, whoever works, whatever is interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from people import people
+from releases import NOW, Release, data_digests, run_stages, start, write_release
+from s3_server import Place
+
+from flows.cluster import connect
+from flows.progress import Silence
+from flows.stages import new_release, run_until
+from microagg_core.errors import InternalError, MicroaggError
+from microagg_core.loading import load_spec
+from microagg_core.storage.objects import Store
+from microagg_core.storage.verify import verify
+
+#: Several strata are cut and several partitions and files made, so that order could matter.
+CHANGES: dict[str, Any] = {"blocks": {"max_records": 150}, "algorithm": {"name": "v_mdav", "gamma": 0.4}}
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions, runs and files of a few kilobytes, in this process."""
+    monkeypatch.setattr("microagg_core.blocking.packing._LEAST_BYTES", 4096)
+    monkeypatch.setattr("microagg_core.blocking.packing.FILE_BYTES", 16_384)
+    monkeypatch.setattr("microagg_core.steps.staging._RUN_BYTES", 8192)
+
+
+def tables() -> list[Any]:
+    return [people(1500), people(10, first=1500), people(900, first=1510)]
+
+
+def finished(folder: Path, **changes: Any) -> dict[str, str]:
+    run_stages(start(write_release(folder, tables(), **{**CHANGES, **changes})))
+    return data_digests(folder / "output")
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_an_interrupted_run_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> None:
+    expected = finished(tmp_path / "whole")
+    assert len(expected) > 3
+    path = write_release(tmp_path / "cut", tables(), **CHANGES)
+    for last in ("survey", "plan", "stage", "anonymize", "validate", "measure"):
+        release = start(path)  # a new process each time knows only what lies in the work area
+        run_until(last, release)
+        assert not (tmp_path / "cut" / "output").exists()
+    run_stages(start(path))
+    assert data_digests(tmp_path / "cut" / "output") == expected
+
+
+class _FailsAt:
+    """Workers that stop with a bug at one task."""
+
+    def __init__(self, inner: Any, stage: str, number: int) -> None:
+        self.inner, self.stage, self.number = inner, stage, number
+        self.done: list[tuple[str, int]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def map(self, function: Any, items: Any, what: str) -> Any:
+        def one(item: Any) -> Any:
+            if (what, getattr(item, "number", -1)) == (self.stage, self.number):
+                raise InternalError("stopped by the test")
+            result = function(item)
+            self.done.append((what, result.number if result else -1))
+            return result
+
+        return self.inner.map(one, items, what)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("stage", ["survey", "scatter", "gather", "anonymize", "assemble"])
+def test_a_task_that_failed_is_the_only_one_done_again(stage: str, tmp_path: Path) -> None:
+    expected = finished(tmp_path / "whole")
+    path = write_release(tmp_path / "cut", tables(), **CHANGES)
+    release = start(path)
+    release.workers = _FailsAt(release.workers, stage, 2)
+    with pytest.raises(InternalError, match="stopped by the test"):
+        run_stages(release)
+    receipts = Path(release.work.url) / release.layout.receipts(stage)
+    before = {p.name: p.stat().st_mtime_ns for p in receipts.iterdir()}
+    assert before
+    assert "00002.json" not in before
+    again = start(path)
+    run_stages(again, "survey", "plan", "stage", "anonymize")
+    after = {p.name: p.stat().st_mtime_ns for p in receipts.iterdir()}
+    assert {name: after[name] for name in before} == before
+    run_stages(start(path))
+    assert data_digests(tmp_path / "cut" / "output") == expected
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_other_row_groups_of_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
+    expected = finished(tmp_path / "one")
+    path = write_release(tmp_path / "two", tables(), **CHANGES)
+    for i, table in enumerate(tables()):
+        pq.write_table(table, tmp_path / "two" / "input" / f"part-{i}.parquet", row_group_size=97, compression="none")
+    run_stages(start(path))
+    assert data_digests(tmp_path / "two" / "output") == expected
+
+
+def test_released_order_does_not_tell_the_input_order(tmp_path: Path) -> None:
+    """The same people backwards: without ties the groups are the same, and rounding hides the order of additions."""
+    table, changes = people(600), {"blocks": {"max_records": 10_000}, "rounding": {"y": 0.001}}
+    run_stages(start(write_release(tmp_path / "one", [table], **changes)))
+    run_stages(start(write_release(tmp_path / "two", [table.take(list(reversed(range(600))))], **changes)))
+    one, two = data_digests(tmp_path / "one" / "output"), data_digests(tmp_path / "two" / "output")
+    assert one == two
+
+
+def over_cluster(path: Path, workers: int) -> Release:
+    spec = load_spec(str(path))
+    local = spec.cluster.model_copy(update={"workers": workers, "memory": "1GiB"})
+    with connect(local, Silence()) as connected:
+        release = new_release(spec, connected, None, False, NOW)
+        run_until("report", release)
+    return release
+
+
+@pytest.mark.server
+def test_disk_and_s3_and_one_and_two_workers_give_the_same_bytes(tmp_path: Path, s3_bucket: Place) -> None:
+    changes = {**CHANGES, "blocks": {"max_records": 400}}
+    local = write_release(tmp_path / "disk", tables(), **changes)
+    over_cluster(local, workers=1)
+    expected = data_digests(tmp_path / "disk" / "output")
+
+    bucket = Store(s3_bucket.url, s3_bucket.storage_options)
+    for part in sorted((tmp_path / "disk" / "input").iterdir()):
+        bucket.put(f"input/{part.name}", part.read_bytes())
+    spec = yaml.safe_load(local.read_text())
+    for name, folder in (("input", "input/*.parquet"), ("output", "output"), ("work", "private/work")):
+        spec[name] = {"url": f"{s3_bucket.url}/{folder}", "storage_options": s3_bucket.storage_options}
+    remote = tmp_path / "s3.yaml"
+    remote.write_text(yaml.safe_dump(spec))
+    release = over_cluster(remote, workers=2)
+
+    names = [n for n in bucket.list("output") if "/data/" in n]
+    found = {n.removeprefix("output/"): hashlib.sha256(bucket.read(n)).hexdigest() for n in names}
+    assert found == expected
+    assert verify(f"{s3_bucket.url}/output", s3_bucket.storage_options).passed
+    assert not [n for n in bucket.list("private/work") if n.startswith("private/work/runs")]
+    assert release.published is not None and not release.published.already
+
+
+def test_a_published_release_is_recognised_and_another_refused(tmp_path: Path) -> None:
+    path = write_release(tmp_path, tables(), **CHANGES)
+    run_stages(start(path))
+    before = data_digests(tmp_path / "output")
+    again = run_stages(start(path))
+    assert again.published is not None and again.published.already
+    assert [o.name for o in again.outcomes] == ["survey", "report"]
+    other = write_release(tmp_path, [people(1400)], **CHANGES)
+    with pytest.raises(MicroaggError, match="already published") as refused:
+        run_stages(start(other))
+    assert refused.value.exit_code == 5
+    assert data_digests(tmp_path / "output") == before
+    replaced = run_stages(start(other, replace=True))
+    assert replaced.published is not None and replaced.published.manifest.revision == "r0002"
+    assert not list((tmp_path / "work" / "runs").glob("*/staged"))

@@ -1,0 +1,91 @@
+"""Small releases for tests: a spec in a folder, workers in this process, and a look at what was published."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from flows.progress import Progress, Silence
+from flows.stages import STAGES, Release, new_release, run_stage
+from microagg_core.loading import load_spec
+
+NOW = datetime.datetime(2026, 11, 18, 3, 0, tzinfo=datetime.UTC)
+
+
+class InProcess:
+    """Stands in for a cluster where a test is not about one: the same calls, done one after the other."""
+
+    def __init__(self) -> None:
+        self.progress: Progress = Silence()
+
+    def threads(self) -> int:
+        return 1
+
+    def memory_per_task(self) -> int | None:
+        return None
+
+    def map(self, function: Callable[[Any], Any], items: Sequence[Any], what: str) -> list[Any]:
+        return [function(item) for item in items]
+
+
+ROLES = {
+    "identifiers": ["id"],
+    "quasi_identifiers": ["x", "y"],
+    "blocking": ["region", "town"],
+    "confidential": ["note", "amount"],
+}
+
+
+def write_release(folder: Path, tables: Sequence[pa.Table], **changes: Any) -> Path:
+    """Write the tables as Parquet parts and a spec over them; ``changes`` are keys of the spec."""
+    (folder / "input").mkdir(parents=True, exist_ok=True)
+    for i, table in enumerate(tables):
+        pq.write_table(table, folder / "input" / f"part-{i}.parquet")
+    spec = {
+        "name": "test",
+        "k": 3,
+        "input": {"url": "input/*.parquet"},
+        "output": {"url": "output"},
+        "work": {"url": "work"},
+        "roles": ROLES,
+        **changes,
+    }
+    path = folder / "release.yaml"
+    path.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def start(path: Path, replace: bool = False, identity: str | None = None, now: datetime.datetime = NOW) -> Release:
+    """A release that is worked on in this process."""
+    return new_release(load_spec(str(path)), InProcess(), identity, replace, now)  # type: ignore[arg-type]
+
+
+def run_stages(release: Release, *names: str) -> Release:
+    """Run the named stages, or all."""
+    for stage in STAGES:
+        if not names or stage.name in names:
+            run_stage(stage, release)
+    return release
+
+
+def data_digests(output: Path) -> dict[str, str]:
+    """SHA-256 of every released data file, by its name within the release."""
+    return {
+        str(p.relative_to(output)): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(output.rglob("data/*"))
+    }
+
+
+def released_table(output: Path) -> pa.Table:
+    """The newest release, read as a reader does: latest.json, manifest, parts."""
+    latest = json.loads((output / "latest.json").read_text())
+    manifest_path = output / latest["manifest"]
+    manifest = json.loads(manifest_path.read_text())
+    return pa.concat_tables([pq.read_table(manifest_path.parent / part["name"]) for part in manifest["parts"]])

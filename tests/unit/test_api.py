@@ -1,0 +1,232 @@
+"""The public functions: what they give, and how they refuse."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from microagg_core import Microaggregated, microaggregate, partition
+from microagg_core.errors import DataError, MicroaggError, SpecError
+from microagg_core.metrics.losses import group_means, losses, standardize
+
+CANARY = 987654321.125
+
+
+@pytest.fixture
+def people() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    n = 40
+    start = pd.date_range("2001-03-04 05:06:07", periods=n, freq="37h")
+    return pd.DataFrame(
+        {
+            "town/ü": list("abcdefgh") * 5,
+            "pay": rng.integers(0, 100, n),
+            "share": rng.random(n).astype(np.float32),
+            "seen": start,
+            "seen in Rome": start.tz_localize("UTC").tz_convert("Europe/Rome"),
+            "second": start.astype("datetime64[s]"),
+            "born": [datetime.date(1970, 1, 1) + datetime.timedelta(days=int(d)) for d in rng.integers(0, 9999, n)],
+            "price": [decimal.Decimal(int(c)) / 4 for c in rng.integers(0, 99, n)],
+            "member": rng.random(n) < 0.5,
+            "children": pd.array(rng.integers(0, 5, n), dtype="Int64"),
+            "id": np.arange(n, dtype=np.uint64) + 2**63,
+            "stamp": pd.Series(start).astype("timestamp[us][pyarrow]").array,
+        },
+        index=[f"row {i}" for i in range(n)],
+    )
+
+
+NUMBERS = ["pay", "share", "price", "member", "children", "id"]
+TIMES = ["seen", "seen in Rome", "second", "born", "stamp"]
+
+
+def test_partition_numbers_groups_by_their_first_record() -> None:
+    labels = partition([[5.0], [1.0], [5.1], [1.1], [9.0], [9.1]], 2)
+    assert labels.dtype == np.int64
+    assert labels.tolist() == [0, 1, 0, 1, 2, 2]
+
+
+def test_partition_takes_lists_whole_numbers_and_tables(people: pd.DataFrame) -> None:
+    X = people[["pay", "share"]].to_numpy(np.float64)
+    expected = partition(X, 3).tolist()
+    assert partition(X.tolist(), 3).tolist() == expected
+    assert partition(people[["pay", "share"]], np.int64(3), seed=np.int8(1)).tolist() == expected
+    assert partition(people[["pay"]].to_numpy(), 3).tolist() == partition(people[["pay"]] * 1.0, 3).tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"k": 1}, "mdav needs a k of at least 2 (got 1)"),
+        ({"k": 0}, "k: must be a whole number of at least 1 (got 0)"),
+        ({"k": 2.5}, "k: must be a whole number of at least 1 (got 2.5)"),
+        ({"k": True}, "k: must be a whole number of at least 1 (got True)"),
+        ({"k": 2, "seed": -1}, "seed: must be a whole number of at least 0 (got -1)"),
+        ({"k": 2, "algorithm": "x"}, "algorithm: must be one of mdav, mdav_plus, v_mdav (got 'x')"),
+        ({"k": 2, "gamma": 1}, "mdav takes no parameter 'gamma'"),
+        ({"k": 2, "algorithm": "v_mdav", "gamma": -1}, "gamma: must be a number of at least 0 (got -1)"),
+    ],
+)
+def test_wrong_arguments_are_refused(people: pd.DataFrame, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError) as error:
+        partition(np.zeros((5, 2)), **arguments)
+    assert error.value.message == message
+    with pytest.raises(SpecError) as error:
+        microaggregate(people, ["pay"], **arguments)
+    assert error.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([1.0, 2.0], "X: must have two dimensions, records and attributes (got 1)"),
+        ([[1.0], [2.0, 3.0]], "X: must be a matrix, with as many numbers in each row"),
+        ([["1"], ["2"]], "X: must hold numbers (got an array of type <U1)"),
+        (np.zeros((4, 0)), "mdav needs at least one attribute"),
+    ],
+)
+def test_what_is_not_a_matrix_is_refused(X: Any, message: str) -> None:
+    with pytest.raises(SpecError) as error:
+        partition(X, 2)
+    assert error.value.message == message
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_value_that_is_not_finite_names_its_column_only(bad: float) -> None:
+    with pytest.raises(DataError) as error:
+        partition([[1.0, CANARY], [2.0, bad]], 2)
+    assert error.value.message == "column 1 of X holds missing or infinite values; remove or replace them first"
+
+
+@pytest.mark.parametrize("n", [0, 4])
+def test_fewer_records_than_k_are_refused(people: pd.DataFrame, n: int) -> None:
+    message = f"the data have {n} records, fewer than k = 5; choose a smaller k or add records"
+    with pytest.raises(DataError) as error:
+        partition(np.zeros((n, 2)), 5)
+    assert error.value.message == message
+    with pytest.raises(DataError) as error:
+        microaggregate(people.head(n), ["pay"], 5)
+    assert error.value.message == message
+
+
+def test_masking_keeps_the_table_and_replaces_the_quasi_identifiers(people: pd.DataFrame) -> None:
+    before = people.copy(deep=True)
+    result = microaggregate(people, NUMBERS + TIMES, 4)
+    assert isinstance(result, Microaggregated)
+    pd.testing.assert_frame_equal(people, before)
+    assert result.data.index.equals(people.index)
+    assert result.data.columns.equals(people.columns)
+    pd.testing.assert_series_equal(result.data["town/ü"], people["town/ü"])
+    assert np.bincount(result.groups).min() >= 4
+    combinations = result.data.groupby(NUMBERS + TIMES, dropna=False).size()
+    assert combinations.min() >= 4
+    for name in NUMBERS:
+        assert result.data[name].dtype == np.float64
+        expected = people[name].astype(np.float64).groupby(result.groups).transform("mean")
+        assert result.data[name].to_numpy() == pytest.approx(expected.to_numpy(), rel=1e-12)
+
+
+def test_dates_and_timestamps_stay_what_they_are(people: pd.DataFrame) -> None:
+    result = microaggregate(people, TIMES, 4)
+    for name in TIMES:
+        assert result.data[name].dtype == people[name].dtype
+    for name, unit in (("seen", "us"), ("seen in Rome", "us"), ("second", "s"), ("stamp", "us")):
+        ticks = people[name].astype(f"datetime64[{unit}, UTC]" if "Rome" in name else f"datetime64[{unit}]")
+        mean = ticks.astype(np.int64).groupby(result.groups).transform("mean")
+        masked = result.data[name].astype(ticks.dtype).astype(np.int64)
+        assert (masked - mean).abs().max() <= 0.5, name
+    days = pd.to_datetime(people["born"]).astype("datetime64[s]").astype(np.int64) // 86400
+    masked_days = pd.to_datetime(result.data["born"]).astype("datetime64[s]").astype(np.int64) // 86400
+    assert (masked_days - days.groupby(result.groups).transform("mean")).abs().max() <= 0.5
+
+
+def test_losses_are_those_of_the_standardized_attributes(people: pd.DataFrame) -> None:
+    names = ["pay", "share", "seen"]
+    raw = people[names].assign(seen=people["seen"].astype(np.int64)).to_numpy(np.float64)
+    Z = standardize(raw - raw[0])
+    for standardized in (True, False):
+        result = microaggregate(people, names, 3, "v_mdav", standardize=standardized, gamma=0.5)
+        expected = losses(Z, result.groups)
+        assert vars(result.losses) == pytest.approx(vars(expected), rel=1e-9)
+        assert (result.losses.l_sse, result.losses.l_e) == pytest.approx((expected.l_sse, expected.l_e))
+    assert result.losses.sst == pytest.approx(len(people) * 3)
+
+
+def test_groups_are_those_of_partition(people: pd.DataFrame) -> None:
+    names = ["pay", "share", "price"]
+    raw = people[names].astype(np.float64).to_numpy()
+    assert microaggregate(people, names, 3).groups.tolist() == partition(standardize(raw), 3).tolist()
+    assert microaggregate(people, names, 3, standardize=False).groups.tolist() == partition(raw, 3).tolist()
+
+
+def test_a_constant_attribute_and_a_repeated_index_do_no_harm() -> None:
+    table = pd.DataFrame({"x": [1.0, 2.0, 8.0, 9.0], "flat": -999}, index=[0, 0, 1, 1])
+    result = microaggregate(table, ["x", "flat"], 2)
+    assert result.data.to_numpy().tolist() == [[1.5, -999], [1.5, -999], [8.5, -999], [8.5, -999]]
+    assert microaggregate(table, ["flat"], 2).losses.l_sse == 0
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_extreme_magnitudes_are_masked_right(scale: float) -> None:
+    table = pd.DataFrame({"x": np.array([1.0, 1.5, 8.0, 8.5]) * scale, "y": 1.0})
+    result = microaggregate(table, ["x", "y"], 2)
+    expected = group_means(table.to_numpy(), np.array([0, 0, 1, 1]))[[0, 0, 1, 1], 0]
+    assert result.data["x"].to_numpy() == pytest.approx(expected, rel=1e-12)
+    assert result.losses.l_sse == pytest.approx(100 * 0.25 / 49.25)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["pay", "age"], "quasi_identifiers: the table has no column 'age'"),
+        (["pay", "pay"], "quasi_identifiers: column 'pay' is named 2 times; name it once"),
+        ("pay", "quasi_identifiers: must be a list of at least one column name"),
+        ([], "quasi_identifiers: must be a list of at least one column name"),
+    ],
+)
+def test_wrong_column_names_are_refused(people: pd.DataFrame, names: Any, message: str) -> None:
+    with pytest.raises(SpecError) as error:
+        microaggregate(people, names, 3)
+    assert error.value.message == message
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    table = pd.DataFrame([[1.0, 2.0]] * 4, columns=["x", "x"])
+    with pytest.raises(SpecError, match="the table has 2 columns 'x'; rename them"):
+        microaggregate(table, ["x"], 2)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (["a", "canary", "c"], "has no mean"),
+        (pd.Series(["a", "canary", "c"], dtype="category"), "has no mean"),
+        (pd.Series([True, False, True], dtype=object), "Python objects"),
+        (pd.Series([1, "canary", 2.0], dtype=object), "cannot be read as numbers, dates or timestamps"),
+        (pd.Series([CANARY + 1j] * 3), "cannot be read as numbers, dates or timestamps"),
+        (pd.to_timedelta([1, 2, 3], unit="D"), "has no mean"),
+        ([1.0, None, CANARY], "has missing values"),
+        (pd.to_datetime(["2020-01-01", None, "2021-01-01"]), "has missing values"),
+        (pd.array([1, None, 3], dtype="Int64"), "has missing values"),
+        ([1.0, np.inf, CANARY], "has infinite values"),
+    ],
+)
+def test_columns_that_cannot_be_averaged_are_refused_without_a_value(column: Any, message: str) -> None:
+    table = pd.DataFrame({"fine": [1.0, 2.0, 3.0], "bad one": column})
+    with pytest.raises(MicroaggError) as error:
+        microaggregate(table, ["fine", "bad one"], 2)
+    assert isinstance(error.value, DataError)
+    assert message in error.value.message and "'bad one'" in error.value.message
+    assert "canary" not in str(error.value) and "987654321" not in str(error.value)
+    assert error.value.__suppress_context__ or error.value.__context__ is None
+
+
+def test_a_column_that_is_no_quasi_identifier_may_hold_anything() -> None:
+    table = pd.DataFrame({"x": [1.0, 2.0, 3.0], "note": ["=1+1", None, "\n"], "n": [np.nan, np.inf, 2]})
+    result = microaggregate(table, ["x"], 3)
+    pd.testing.assert_frame_equal(result.data[["note", "n"]], table[["note", "n"]])
