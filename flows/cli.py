@@ -99,13 +99,11 @@ def init(
 ) -> None:
     """Write a commented starter spec from a file's columns."""
     from microagg_core.errors import SpecError
-    from microagg_core.spec import Input
-    from microagg_core.starter import starter_spec
-    from microagg_core.tables.reading import read_schema
+    from microagg_core.starter import starter_for
 
     if output.exists():
         raise SpecError(f"{output} exists already; remove it or choose another name with --output")
-    text = starter_spec(data, read_schema(Input(url=data)))
+    text = starter_for(data, output)
     output.write_text(text, encoding="utf-8")
     typer.echo(f"wrote {output}: give every column a role, then run: microagg plan {output}")
 

@@ -74,7 +74,7 @@ class QuasiType:
         if self.kind == "int":
             values = offsets / 10.0**self.scale + float(origin) / 10.0**self.scale
         elif self.step:
-            values = np.rint(values / self.step) * self.step
+            values = _to_steps(values, self.step)
         if self.released_type == pa.float32():
             values = values.astype(np.float32).astype(np.float64)
         return values + 0.0  # -0.0 and 0.0 are one value to a reader, so they are one combination
@@ -83,7 +83,9 @@ class QuasiType:
         step = int(self.step)
         rest = origin % step
         # Only the small offset is rounded in floating point; the origin is added in integers.
-        steps = np.rint((offsets + rest) / step).astype(np.int64)
+        # Halves go to the even neighbour, counted from zero and not from wherever the origin lies.
+        odd = (origin - rest) // step % 2
+        steps = (np.rint((offsets + rest) / step + odd) - odd).astype(np.int64)
         low, high = _range_of(self.source_type)
         least = -((origin - rest - low) // step)
         greatest = (high - (origin - rest)) // step
@@ -118,10 +120,20 @@ class QuasiType:
             words[:, 0], words[:, 1] = ticks, ticks >> 63
             validity = None if mask is None else pa.array(~mask).buffers()[1]
             return pa.Array.from_buffers(target, len(ticks), [validity, pa.py_buffer(words)])
-        quantum = decimal.Decimal(1).scaleb(-target.scale)
         context = decimal.Context(prec=76)
-        values = [decimal.Decimal(repr(float(t))).quantize(quantum, context=context) for t in ticks]
-        return pa.array(values, type=target, mask=mask)
+        quantum = decimal.Decimal(1).scaleb(-target.scale)
+        # As a float, the greatest value of 30 digits is one that needs 31.
+        greatest = decimal.Decimal(10**target.precision - 1).scaleb(-target.scale, context=context)
+        exact = (decimal.Decimal(repr(float(t))).quantize(quantum, context=context) for t in ticks)
+        return pa.array([max(-greatest, min(value, greatest)) for value in exact], type=target, mask=mask)
+
+
+def _to_steps(values: Floats, step: float) -> Floats:
+    """Rounded to multiples of a step: to 0.3 where the step is 0.1, and not to 3 * 0.1, which is another float."""
+    in_one = round(1.0 / step) if step < 1.0 else 0
+    if in_one and 1.0 / in_one == step:
+        return np.asarray(np.rint(values * in_one) / in_one)
+    return np.asarray(np.rint(values / step) * step)
 
 
 def _range_of(kind: pa.DataType) -> tuple[int, int]:
@@ -169,7 +181,8 @@ def quasi_type(name: str, kind: pa.DataType, rounding: str | float) -> QuasiType
     if is_float:
         step = 0.0 if rounding == "type" else float(rounding)
         return QuasiType(name, kind, kind, "float", step, scale)
-    step = 1.0 if rounding == "type" else float(rounding) * 10.0**scale
+    # In decimal arithmetic, in which 0.29 is 29 hundredths.
+    step = 1.0 if rounding == "type" else float(decimal.Decimal(repr(float(rounding))).scaleb(scale))
     if step != int(step):
         unit = "days" if pa.types.is_date32(kind) else f"steps of {kind}"
         raise SpecError(f"rounding.{name}: must be a whole number of {unit} for a column of type {kind}, or 'none'")

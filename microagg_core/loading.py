@@ -52,8 +52,7 @@ def load_spec(path_or_url: str) -> ReleaseSpec:
             # What YAML refused was read as nothing: what the spec says of it is no news.
             known = {line for line, _ in wrong}
             wrong += [found for found in checked if found[0] not in known]
-    lines = [f"{name}:{line}: {reason}" for line, reason in sorted(set(wrong), key=lambda found: found[0])]
-    raise SpecError("\n".join(lines))
+    raise SpecError("\n".join(f"{name}:{line}: {reason}" for line, reason in _in_order(wrong)))
 
 
 def canonical(spec: ReleaseSpec) -> str:
@@ -88,7 +87,12 @@ def check(tree: Place, folder: str) -> ReleaseSpec | list[Found]:
             break
     found = [line for error in errors for line in in_words(error, tree)]
     found += _hidden_problems(raw, tree, errors)
-    return sorted(set(found))
+    return _in_order(found)
+
+
+def _in_order(found: list[Found]) -> list[Found]:
+    """By line, each once, and on one line in the order in which they were found."""
+    return sorted(dict.fromkeys(found), key=lambda line_and_reason: line_and_reason[0])
 
 
 def _text(path_or_url: str) -> str:

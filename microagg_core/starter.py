@@ -5,8 +5,10 @@ No role is guessed. Every column stands under ``to_decide``, which the spec's ch
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,13 +18,17 @@ import yaml
 from microagg_core.algorithms import algorithms
 from microagg_core.errors import DataError, SpecError
 from microagg_core.spec import CsvInput, Input
-from microagg_core.storage.urls import basename, holds_credentials, shown
+from microagg_core.storage.inputs import input_files, open_input
+from microagg_core.storage.urls import basename, holds_credentials, is_local, local_path, shown
+from microagg_core.tables.reading import read_schema
 
 #: Words that YAML, or a person who reads it, takes for something else than a name.
 _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 #: What a CSV type is called in a spec, by what pyarrow makes of the text.
 _CSV_NAMES = {pa.int64(): "int64", pa.float64(): "float64", pa.bool_(): "bool", pa.date32(): "date"}
+#: Enough of a CSV file to judge its types by.
+_HEAD_BYTES = 1 << 20
 _LEADING_ZERO = r"^\s*[-+]?0[0-9]"
 
 
@@ -61,6 +67,25 @@ def starter_spec(url: str, schema: pa.Schema, suggested: Mapping[str, str] | Non
         output_format=source.resolved_format,
         columns="\n".join(columns),
     )
+
+
+def starter_for(data: str, spec: Path) -> str:
+    """The starter spec, to be written to ``spec``, for the file or files at ``data``.
+
+    Raises:
+        StorageError: there is no such file.
+        DataError: the file cannot be read.
+    """
+    source = Input(url=data)
+    schema = read_schema(source)
+    suggested: dict[str, str] = {}
+    if source.resolved_format == "csv":
+        with open_input(input_files(data, {})[0][0], {}) as handle:
+            suggested = suggested_types(handle.read(_HEAD_BYTES), source.csv)
+    url = data
+    if is_local(data):  # the spec's paths start at its own folder
+        url = Path(os.path.relpath(local_path(data), spec.resolve().parent)).as_posix()
+    return starter_spec(url, schema, suggested)
 
 
 def suggested_types(head: bytes, csv: CsvInput) -> dict[str, str]:

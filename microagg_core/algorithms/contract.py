@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -35,10 +36,17 @@ class Parameter:
         >>> Parameter("gamma", "number", 0.2, 0.0, "").problem(-1)
         'gamma: must be a number of at least 0 (got -1)'
         """
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and math.isfinite(value) and value >= self.minimum:
+        if self._accepts(value):
             return None
         return f"{self.name}: must be a {self.type} of at least {self.minimum:g} (got {value!r})"
+
+    def _accepts(self, value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, Real):
+            return False
+        try:
+            return self.minimum <= float(value) < math.inf
+        except OverflowError:  # a whole number beyond the floats
+            return False
 
 
 @dataclass(frozen=True)

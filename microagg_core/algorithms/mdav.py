@@ -36,8 +36,9 @@ INFO = AlgorithmInfo(
         "Takes the record farthest from the centroid of the records that remain and groups it with its k-1 nearest, "
         "then does the same around the record farthest from that one, until fewer than 2k remain. Choose it when "
         "figures must be comparable with the literature and with other tools. Groups have k records, but for "
-        "one of up to 2k-1. Time grows with the square of the records and falls with k. It is a heuristic: its loss "
-        "is usually within a quarter of the best known, and no bound is proved."
+        "one of up to 2k-1. Time grows with the square of the records and falls with k. It is a heuristic: no "
+        "bound on its loss is proved; on the literature's scattered files it is 5 to 25 % above the best known, on "
+        "its clustered one up to twice that and more."
     ),
     groups=groups,
     sizes=lambda k: (k, 2 * k - 1),

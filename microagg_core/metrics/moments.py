@@ -95,9 +95,9 @@ def moments_of(values: NDArray[Any]) -> Moments:
     origin = middle(least, greatest)
     offsets = offsets_from(values, origin)
     exponent = _exponent(float(np.abs(offsets).max()))
-    mean = float(np.ldexp(np.ldexp(offsets, -exponent).mean(), exponent))
-    scaled = np.ldexp(offsets - mean, -exponent)
-    return Moments(len(values), origin, mean, float(np.dot(scaled, scaled)), exponent, least, greatest)
+    mean = float(np.ldexp(_scaled(offsets, -exponent).mean(), exponent))
+    scaled = _scaled(offsets - mean, -exponent)
+    return Moments(len(values), origin, mean, float(np.square(scaled).sum()), exponent, least, greatest)
 
 
 def merge(a: Moments, b: Moments) -> Moments:
@@ -128,6 +128,13 @@ def merge_all(parts: Iterable[Moments]) -> Moments:
     while len(level) > 2:
         level = [merge(level[i], level[i + 1]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)]
     return reduce(merge, level, EMPTY)
+
+
+def _scaled(values: NDArray[np.float64], exponent: int) -> NDArray[np.float64]:
+    """``values * 2**exponent``; a product is as exact as ldexp and many times faster, where the power is a float."""
+    if abs(exponent) < 1000:
+        return values * math.ldexp(1.0, exponent)
+    return np.ldexp(values, exponent)
 
 
 def _exponent(magnitude: float) -> int:

@@ -46,7 +46,8 @@ class LossStatistics:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> LossStatistics:
         """Inverse of :meth:`to_json`."""
-        return cls(**{name: np.array(v) if isinstance(v, list) else v for name, v in value.items()})
+        values: dict[str, Any] = {name: np.array(v) if isinstance(v, list) else v for name, v in value.items()}
+        return cls(**values)
 
 
 def loss_statistics(before: Floats, after: Floats, missing: NDArray[np.bool_]) -> LossStatistics:
@@ -64,14 +65,20 @@ def loss_statistics(before: Floats, after: Floats, missing: NDArray[np.bool_]) -
         records=len(before),
         sse=squares.sum(axis=0),
         absolute=np.abs(difference).sum(axis=0),
-        n=there.T @ there,
-        sum_before=before.T @ there,
-        sum_after=after.T @ there,
-        product_before=before.T @ before,
-        product_after=after.T @ after,
+        n=_products(there, there),
+        sum_before=_products(before, there),
+        sum_after=_products(after, there),
+        product_before=_products(before, before),
+        product_after=_products(after, after),
         sde=float(np.sqrt(squares.sum(axis=1)).sum()),
         sdt=float(np.sqrt((before * before).sum(axis=1)).sum()),
     )
+
+
+def _products(a: Floats, b: Floats) -> Floats:
+    """Sums of products of every pair of columns; a BLAS would add in an order that depends on its threads."""
+    sums: Floats = np.einsum("ij,ik->jk", a, b)
+    return sums
 
 
 def losses_of(s: LossStatistics) -> dict[str, float]:

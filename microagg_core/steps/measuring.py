@@ -6,7 +6,6 @@ single records. Risk figures are for the operator alone.
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
 from collections.abc import Sequence
@@ -86,14 +85,21 @@ def _attribute(kind: QuasiType, losses: dict[str, float], after: Moments) -> dic
         "l_sse": significant(losses["l_sse"]),
         "il1s": significant(losses["il1s"]),
         "mean": shown,
-        "variance": significant((deviation / scale) ** 2),
+        "variance": _squared(deviation / scale),
         "variance_kept": significant(losses["variance_kept"]),
     }
 
 
+def _squared(deviation: float) -> float | None:
+    """The variance; None where no float is large enough for it, since JSON has no infinity."""
+    variance = deviation * deviation
+    return significant(variance) if math.isfinite(variance) else None
+
+
 def _as_day(ticks: float, kind: pa.DataType) -> str:
     per_day = 1 if pa.types.is_date32(kind) else 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[_unit(kind)]
-    return (datetime.date(1970, 1, 1) + datetime.timedelta(days=round(ticks / per_day))).isoformat()
+    # numpy's calendar goes on where Python's ends, in the year 9999.
+    return str(np.datetime64(round(ticks / per_day), "D"))
 
 
 def _unit(kind: pa.DataType) -> str:

@@ -283,9 +283,22 @@ def check_units(task: Task) -> Receipt:
     names = [(task.layout.survey(part, f"units-{check}.bin"), start, end) for part, start, end in ranges]
     data = b"".join(task.work.read_ranges(names))
     pairs = np.frombuffer(data, dtype=np.uint64).reshape(-1, 2)
-    ordered = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-    repeated = int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
-    return Receipt(task.stage, task.number, repeated, ())
+    return Receipt(task.stage, task.number, count_repeated(pairs), ())
+
+
+def count_repeated(pairs: NDArray[np.uint64]) -> int:
+    """How many rows repeat an earlier one; quick where few share even the first half.
+
+    >>> count_repeated(np.array([[1, 2], [1, 3], [1, 2], [4, 4]], dtype=np.uint64))
+    1
+    """
+    first = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    same = first[1:, 0] == first[:-1, 0]
+    if not same.any():
+        return 0
+    suspects = first[np.append(same, False) | np.append(False, same)]
+    ordered = suspects[np.lexsort((suspects[:, 1], suspects[:, 0]))]
+    return int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
 
 
 def refuse_repeated_units(spec: ReleaseSpec, tasks: Sequence[Task], receipts: Sequence[Receipt]) -> None:

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,15 +41,31 @@ def settled(call: Callable[[], T]) -> T:
 
     A file system with an event loop of its own goes on with a request whose caller was interrupted: an object
     could appear after the clean-up that was meant to remove it. So the main thread, the only one that is ever
-    interrupted, waits for the request in another thread before the interrupt goes on.
+    interrupted, waits for the request in another thread before the interrupt goes on; a second one does not wait.
 
     >>> settled(lambda: 7)
     7
     """
     if threading.current_thread() is not threading.main_thread():
         return call()
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(call).result()
+    future: Future[T] = Future()
+
+    def run() -> None:
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(call())
+            except BaseException as error:
+                future.set_exception(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    try:
+        thread.start()
+        return future.result()
+    except BaseException:
+        # The interrupt may even come while the thread starts: either the request never will, or it is waited for.
+        if not future.cancel():
+            wait([future])
+        raise
 
 
 @dataclass(frozen=True)

@@ -98,15 +98,31 @@ def read_part(part: InputPart, source: Input, columns: tuple[str, ...]) -> Itera
 
 
 def plain(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """The column without its dictionary; every other encoding stays as it is."""
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    """The column in the plain type of its values; a file's way of storing them decides nothing."""
+    kind = plain_type(column.type)
+    return column if kind == column.type else column.cast(kind)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type without its encoding: no dictionary, no views into other buffers, and decimals of one width.
+
+    >>> plain_type(pa.dictionary(pa.int8(), pa.string())), plain_type(pa.decimal32(9, 2))
+    (DataType(string), Decimal128Type(decimal128(9, 2)))
+    """
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind):
+        return pa.binary()
+    # Asked for by their names: older versions of pyarrow do not have these types.
+    if str(kind).startswith(("decimal32(", "decimal64(")):
+        return pa.decimal128(kind.precision, kind.scale)
+    return kind
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    def kind(field: pa.Field) -> pa.DataType:
-        return field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-
-    return pa.schema([pa.field(f.name, kind(f)) for f in schema])
+    return pa.schema([pa.field(f.name, plain_type(f.type)) for f in schema])
 
 
 def _check_same_schema(first: pa.Schema, other: pa.Schema, first_url: str, url: str) -> None:

@@ -60,16 +60,16 @@ def sketch_of(
     hashes: NDArray[np.uint64], valid: NDArray[np.bool_], Z: NDArray[np.float64], missing: NDArray[np.bool_]
 ) -> Sketch:
     """The sketch of one batch: hashes of the column's values, and the quasi-identifiers beside them."""
-    columns: dict[str, NDArray[np.float64]] = {"n": np.ones(int(valid.sum()))}
+    codes, distinct = pd.factorize(hashes[valid])
+    complete = len(distinct) <= SAMPLE_VALUES
+    columns = {"n": np.bincount(codes, minlength=len(distinct)).astype(np.float64)}
     for j in range(Z.shape[1]):
         there = ~missing[valid, j]
         values = np.where(there, Z[valid, j], 0.0)
-        columns |= {f"c{j}": there.astype(np.float64), f"s{j}": values, f"q{j}": values * values}
-    frame = pd.DataFrame(columns, index=pd.Index(hashes[valid], name="h"))
-    distinct = np.unique(hashes[valid])
-    if len(distinct) > SAMPLE_VALUES:
-        frame = frame[frame.index <= distinct[SAMPLE_VALUES - 1]]
-    return Sketch(frame.groupby(level="h").sum(), len(distinct) <= SAMPLE_VALUES, int(valid.sum()))
+        weights = {f"c{j}": there.astype(np.float64), f"s{j}": values, f"q{j}": values * values}
+        columns |= {name: np.bincount(codes, w, minlength=len(distinct)) for name, w in weights.items()}
+    table = pd.DataFrame(columns, index=pd.Index(distinct, name="h", dtype=np.uint64)).sort_index()
+    return Sketch(table.iloc[:SAMPLE_VALUES], complete, int(valid.sum()))
 
 
 def merge_sketches(sketches: list[Sketch]) -> Sketch:

@@ -65,7 +65,7 @@ def test_cost_and_memory_grow_with_the_data(info: AlgorithmInfo) -> None:
     assert info.memory_bytes(1000, 4, 5) >= 8 * 1000 * 4, "every algorithm works on a copy"
 
 
-@pytest.mark.parametrize("value", [-1, -1e-9, float("nan"), float("inf"), "1", None, True])
+@pytest.mark.parametrize("value", [-1, -1e-9, float("nan"), float("inf"), 10**400, "1", None, True])
 def test_a_parameter_out_of_range_is_named(value: object) -> None:
     with pytest.raises(ValueError) as error:
         algorithms()["v_mdav"].check_parameters({"gamma": value})
@@ -81,6 +81,7 @@ def test_all_wrong_parameters_are_named_at_once() -> None:
 def test_defaults_are_filled_in_and_given_values_kept() -> None:
     assert algorithms()["v_mdav"].with_defaults({}) == {"gamma": 0.2}
     assert algorithms()["v_mdav"].with_defaults({"gamma": 1}) == {"gamma": 1.0}
+    assert algorithms()["v_mdav"].with_defaults({"gamma": np.int64(1)}) == {"gamma": 1.0}
     assert algorithms()["mdav"].with_defaults({}) == {}
 
 

@@ -29,7 +29,8 @@ def people() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def block_sizes(people: pa.Table) -> pd.Series:
-    return people.select(BLOCKING).to_pandas().value_counts()
+    sizes: pd.Series = people.select(BLOCKING).to_pandas().value_counts()
+    return sizes
 
 
 def test_the_columns_and_their_types(people: pa.Table) -> None:

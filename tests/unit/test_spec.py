@@ -248,5 +248,5 @@ def patterns_in(model: type[Model]) -> set[str]:
 
 
 def test_every_pattern_has_words_for_those_who_miss_it() -> None:
-    models = [ReleaseSpec, *Model.__subclasses__()]
+    models: list[type[Model]] = [ReleaseSpec, *Model.__subclasses__()]
     assert set().union(*(patterns_in(model) for model in models)) == set(PATTERNS)

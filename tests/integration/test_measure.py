@@ -1,0 +1,135 @@
+"""Losses combined from blocks equal those of the whole file, computed from what was released."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from people import people
+from releases import InProcess, run_stages, start, write_release
+
+#: Confidential and unique, so that a test can find a record again.
+ACKNOWLEDGED = {"acknowledge": {"nearly_unique": ["amount"]}}
+
+
+def with_unique_amount(n: int) -> pd.DataFrame:
+    frame = people(n).to_pandas()
+    frame["amount"] = np.arange(n)
+    return frame
+
+
+def run(folder: Path, frame: pd.DataFrame, **changes: object) -> tuple[dict[str, object], pd.DataFrame, pd.DataFrame]:
+    import pyarrow as pa
+
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    release = run_stages(start(write_release(folder, [table], **{**ACKNOWLEDGED, **changes})))
+    assert release.published is not None
+    files = [
+        folder / "output" / release.published.manifest.layout.absolute(p.name) for p in release.published.manifest.parts
+    ]
+    released = pd.concat([pq.read_table(f).to_pandas() for f in files]).set_index("amount").sort_index()
+    return release.losses, frame.set_index("amount").loc[released.index], released
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"blocks": {"max_records": 200}},
+        {"blocks": {"undersized": "suppress"}},
+        {"rounding": {"x": 50, "y": 0.5}, "algorithm": {"name": "v_mdav", "gamma": 0.7}},
+    ],
+)
+def test_the_whole_equals_the_sum_of_the_blocks(changes: dict[str, object], tmp_path: Path) -> None:
+    losses, before, after = run(tmp_path, with_unique_amount(1500), **changes)
+    assert losses["records"] == len(before)
+    names = ["x", "y"]
+    mean, deviation = before[names].mean(), before[names].std(ddof=0)
+    z, masked = (before[names] - mean) / deviation, (after[names] - mean) / deviation
+    sse = float(((z - masked) ** 2).to_numpy().sum())
+    sst = float((z**2).to_numpy().sum())
+    sde = float(np.sqrt(((z - masked) ** 2).sum(axis=1)).sum())
+    sdt = float(np.sqrt((z**2).sum(axis=1)).sum())
+    expected = {"sse": sse, "sst": sst, "l_sse": 100 * sse / sst, "sde": sde, "sdt": sdt, "l_e": 100 * sde / sdt}
+    assert {name: losses[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+    for name in names:
+        found = losses["attributes"][name]  # type: ignore[index]
+        assert found["l_sse"] == pytest.approx(100 * ((z - masked)[name] ** 2).sum() / (z[name] ** 2).sum(), rel=1e-5)
+        assert found["il1s"] == pytest.approx((z - masked)[name].abs().mean() / np.sqrt(2), rel=1e-5)
+        assert found["mean"] == pytest.approx(after[name].mean(), rel=1e-5)
+        assert found["variance"] == pytest.approx(after[name].var(ddof=0), rel=1e-5)
+    change = abs(np.corrcoef(after[names].T)[0, 1] - np.corrcoef(before[names].T)[0, 1])
+    assert losses["correlation_change"]["mean"] == pytest.approx(change, rel=1e-4)  # type: ignore[index]
+
+
+def test_suppressed_records_leave_no_trace_in_what_is_published(tmp_path: Path) -> None:
+    """The same release with one withheld record moved far away: every published figure stays the same."""
+    frame = with_unique_amount(800)
+    lonely = frame.index[0]
+    frame.loc[lonely, ["region", "town"]] = ["nowhere", "alone"]
+    changes = {"blocks": {"undersized": "suppress", "max_records": 10_000}, "rounding": {"x": 1, "y": 0.001}}
+    near, _, _ = run(tmp_path / "near", frame, **changes)
+    figures = []
+    for value in (500, 501):
+        moved = frame.copy()
+        moved.loc[lonely, "x"] = value
+        run(tmp_path / str(value), moved, **changes)
+        manifest = json.loads(next((tmp_path / str(value) / "output").rglob("manifest.json")).read_text())
+        figures.append((manifest["losses"], manifest["checks"], manifest["rows"], manifest["suppressed"]))
+    assert figures[0] == figures[1]
+    assert near["records"] == figures[0][2]
+
+
+def test_small_releases_publish_no_figures_that_tell_of_records(tmp_path: Path) -> None:
+    tiny, _, _ = run(
+        tmp_path / "tiny",
+        with_unique_amount(6),
+        roles={
+            "identifiers": ["id"],
+            "quasi_identifiers": ["x", "y"],
+            "confidential": ["amount", "note"],
+            "drop": ["region", "town"],
+        },
+        acknowledge={"nearly_unique": ["amount", "note"]},
+    )
+    assert "sse" not in tiny and "withheld" in tiny
+    small, _, _ = run(
+        tmp_path / "small",
+        with_unique_amount(40),
+        roles={
+            "identifiers": ["id"],
+            "quasi_identifiers": ["x", "y"],
+            "confidential": ["amount", "note"],
+            "drop": ["region", "town"],
+        },
+    )
+    assert "l_sse" in small and "attributes" not in small
+
+
+def test_a_sampled_split_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cuts grown on a sample, leaves counted over all records, none below k."""
+    monkeypatch.setattr("microagg_core.steps.planning._SAMPLE_ROWS", 300)
+    monkeypatch.setattr("microagg_core.steps.planning._ALL_SAMPLES", 300_000)
+    table = people(6000)
+    roles = {
+        "identifiers": ["id"],
+        "quasi_identifiers": ["x", "y"],
+        "blocking": ["region"],
+        "confidential": ["note"],
+        "drop": ["town", "amount"],
+    }
+    release = start(
+        write_release(tmp_path, [table.slice(0, 2500), table.slice(2500)], roles=roles, blocks={"max_records": 40})
+    )
+    assert isinstance(release.workers, InProcess)
+    run_stages(release)
+    rows = release.planned.plan.block_rows
+    assert release.planned.plan.trees
+    assert rows.sum() == 6000
+    assert rows.min() >= 3
+    assert np.median(rows) <= 40
+    assert release.published is not None

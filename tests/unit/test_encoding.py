@@ -1,0 +1,133 @@
+"""Columns to ticks and back: nothing is lost before a mean is taken, and the released type is kept."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from microagg_core.encoding import Encoding, quasi_type
+from microagg_core.errors import DataError, SpecError
+from microagg_core.metrics.moments import moments_of
+
+D = decimal.Decimal
+
+
+def mean_released(array: pa.Array, rounding: str | float = "type") -> Any:
+    """The mean of the whole column as one group, as it would be released."""
+    kind = quasi_type("q", array.type, rounding)
+    ticks, missing = kind.ticks(array)
+    encoding = Encoding.from_moments((kind,), (moments_of(ticks[~missing]),))
+    offsets, _ = encoding.offsets([array])
+    means = np.array([offsets[~missing, 0].mean()])
+    released = kind.rounded(means, encoding.origins[0])
+    out = kind.to_arrow(released)
+    assert out.type == kind.released_type
+    again, _ = quasi_type("q", kind.released_type, "type").ticks(out)
+    assert kind.released_offsets(released, encoding.origins[0])[0] == pytest.approx(means[0], abs=max(kind.step, 1e-6))
+    assert again[0] == released[0]
+    return out[0].as_py()
+
+
+CASES: list[tuple[pa.Array, str | float, Any]] = [
+    (pa.array([1, 2, 4], pa.int8()), "type", 2),
+    (pa.array([1, 2], pa.int64()), "type", 2),  # halves go to the even neighbour
+    (pa.array([2, 3], pa.int64()), "type", 2),
+    (pa.array([2**62 + 1, 2**62 + 3], pa.int64()), "type", 2**62 + 2),
+    (pa.array([2**64 - 1, 2**64 - 5], pa.uint64()), "type", 2**64 - 3),
+    (pa.array([-(2**63), 2**63 - 1, 2**63 - 1], pa.int64()), "type", 3074457345618258432),
+    (pa.array([1, 2, 4], pa.int32()), "none", 7 / 3),
+    (pa.array([101, 102, 104], pa.int32()), 5, 100),
+    (pa.array([126, 127], pa.int8()), 50, 100),  # 150 does not fit the type
+    (pa.array([True, True, False]), "type", True),
+    (pa.array([0.5, 1.0]), "type", 0.75),
+    (pa.array([0.5, 1.01]), 0.25, 0.75),
+    (pa.array([-0.0, -0.0]), "type", 0.0),
+    (
+        pa.array([0.1, 0.2], pa.float32()),
+        "type",
+        float(np.float32((np.float32(0.1) + np.float64(np.float32(0.2))) / 2)),
+    ),
+    (pa.array([D("1.10"), D("1.15")], pa.decimal128(9, 2)), "type", D("1.12")),
+    (pa.array([D("1.10"), D("1.30")], pa.decimal128(9, 2)), 0.5, D("1.00")),
+    (pa.array([D("1.10"), D("1.15")], pa.decimal128(9, 2)), "none", 1.125),
+    (pa.array([D("-1.10"), D("-1.16")], pa.decimal128(9, 2)), "type", D("-1.13")),
+    (pa.array([D(10) ** 20, D(10) ** 20 + 2], pa.decimal128(30, 1)), "type", D(10) ** 20),
+    (pa.array([datetime.date(2000, 1, 1), datetime.date(2000, 1, 3)]), "type", datetime.date(2000, 1, 2)),
+    (pa.array([datetime.date(2000, 1, 1), datetime.date(2000, 1, 3)], pa.date64()), "type", datetime.date(2000, 1, 2)),
+    (
+        pa.array([1, 3], pa.timestamp("us", "Europe/Madrid")),
+        "type",
+        pa.scalar(2, pa.timestamp("us", "Europe/Madrid")).as_py(),
+    ),
+    (pa.array([86_400 * 10, 86_400 * 11 - 5], pa.timestamp("s")), 86_400, datetime.datetime(1970, 1, 11)),
+]
+
+
+@pytest.mark.parametrize(("array", "rounding", "expected"), CASES)
+def test_a_group_mean_is_released_in_its_type(array: pa.Array, rounding: str | float, expected: Any) -> None:
+    found = mean_released(array, rounding)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.time32("s"), pa.duration("s")])
+def test_types_without_a_mean_are_refused(kind: pa.DataType) -> None:
+    with pytest.raises(DataError, match="quasi-identifier 'q' has the type"):
+        quasi_type("q", kind, "type")
+
+
+@pytest.mark.parametrize(
+    ("kind", "rounding"), [(pa.date32(), "none"), (pa.bool_(), "none"), (pa.int32(), 0.5), (pa.decimal128(9, 1), 0.25)]
+)
+def test_roundings_that_do_not_fit_are_refused(kind: pa.DataType, rounding: str | float) -> None:
+    with pytest.raises(SpecError, match=r"rounding\.q"):
+        quasi_type("q", kind, rounding)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([1.5, None, float("nan")]),
+        pa.array([1, None, None], pa.uint64()),
+        pa.array([D("1.5"), None, None], pa.decimal128(5, 1)),
+        pa.array([datetime.date(2000, 1, 1), None, None]),
+        pa.array([True, None, None]),
+    ],
+)
+def test_missing_values_come_and_go(array: pa.Array) -> None:
+    kind = quasi_type("q", array.type, "type")
+    ticks, missing = kind.ticks(array)
+    assert missing.tolist() == [False, True, True]
+    assert kind.to_arrow(ticks, missing).to_pylist() == [array[0].as_py(), None, None]
+
+
+def test_slices_are_read_from_their_offset() -> None:
+    for array in (pa.array([D("9.9"), D("1.5")]), pa.array([False, True]), pa.array([7, 8], pa.int16())):
+        ticks, _ = quasi_type("q", array.type, "type").ticks(array.slice(1))
+        whole, _ = quasi_type("q", array.type, "type").ticks(array)
+        assert ticks.tolist() == whole[1:].tolist()
+
+
+@pytest.mark.parametrize("scale", [1e-290, 1.0, 1e290])
+@pytest.mark.parametrize("shift", [0.0, 1e9])
+def test_standardized_values_have_mean_0_and_variance_1(scale: float, shift: float) -> None:
+    values = (np.random.default_rng(0).normal(size=500) + shift) * scale
+    kind = quasi_type("q", pa.float64(), "type")
+    encoding = Encoding.from_moments((kind,), (moments_of(values),))
+    offsets, missing = encoding.offsets([pa.array(values)])
+    z = encoding.standardize(offsets, missing)[:, 0]
+    assert abs(z.mean()) < 1e-9
+    assert z.std() == pytest.approx(1.0, rel=1e-9)
+
+
+def test_a_constant_attribute_becomes_zero() -> None:
+    array = pa.array([5, 5, 5])
+    kind = quasi_type("q", array.type, "type")
+    encoding = Encoding.from_moments((kind,), (moments_of(kind.ticks(array)[0]),))
+    offsets, missing = encoding.offsets([array])
+    assert encoding.standardize(offsets, missing).tolist() == [[0.0], [0.0], [0.0]]
