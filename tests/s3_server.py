@@ -117,7 +117,8 @@ def _start_weed(folder: Path) -> S3Server:
         _weed_binary(), "server", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
         f"-master.port={master}", f"-volume.port={volume}", "-filer", f"-filer.port={filer}",
         "-s3", f"-s3.port={s3}", f"-s3.config={folder / 's3.json'}",
-        "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false", "-master.volumeSizeLimitMB=256", "-volume.max=1000",
+        "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false",
+        "-master.volumeSizeLimitMB=256", "-volume.max=1000",
     ]  # fmt: skip
     with (folder / "weed.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)

@@ -8,6 +8,7 @@ a quasi-identifier (adjusted R squared of the quasi-identifier on the value).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -62,7 +63,7 @@ def sketch_of(
     """The sketch of one batch: hashes of the column's values, and the quasi-identifiers beside them."""
     codes, distinct = pd.factorize(hashes[valid])
     complete = len(distinct) <= SAMPLE_VALUES
-    columns = {"n": np.bincount(codes, minlength=len(distinct)).astype(np.float64)}
+    columns: dict[str, NDArray[Any]] = {"n": np.bincount(codes, minlength=len(distinct)).astype(np.float64)}
     for j in range(Z.shape[1]):
         there = ~missing[valid, j]
         values = np.where(there, Z[valid, j], 0.0)

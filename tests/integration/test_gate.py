@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from people import people
-from releases import Release, run_stages, start, write_release
 
 from microagg_core.errors import GateError, StorageError
+from people import people
+from releases import Release, run_stages, start, write_release
 
 Breaking = Callable[[pa.Table], pa.Table]
 

@@ -10,16 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from s3_server import Answer, Environ, FaultyServer, Place, s3_error
-from small_release import (
-    changed,
-    facts_for,
-    publish_in_process,
-    publish_tables,
-    safe_tables,
-    stage_parts,
-    table_of,
-)
 
 from microagg_core.errors import StorageError
 from microagg_core.storage.latest import newest, parse_latest, update_latest
@@ -37,6 +27,16 @@ from microagg_core.storage.publish import (
 )
 from microagg_core.storage.urls import is_local
 from microagg_core.storage.verify import verify
+from s3_server import Answer, Environ, FaultyServer, Place, s3_error
+from small_release import (
+    changed,
+    facts_for,
+    publish_in_process,
+    publish_tables,
+    safe_tables,
+    stage_parts,
+    table_of,
+)
 
 ID = "2026-11-18"
 FIRST = ReleaseLayout(ID, "r0001")

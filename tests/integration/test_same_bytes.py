@@ -9,9 +9,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from people import people
-from releases import NOW, Release, data_digests, run_stages, start, write_release
-from s3_server import Place
 
 from flows.cluster import connect
 from flows.progress import Silence
@@ -20,6 +17,9 @@ from microagg_core.errors import InternalError, MicroaggError
 from microagg_core.loading import load_spec
 from microagg_core.storage.objects import Store
 from microagg_core.storage.verify import verify
+from people import people
+from releases import NOW, Release, data_digests, run_stages, start, write_release
+from s3_server import Place
 
 #: Several strata are cut and several partitions and files made, so that order could matter.
 CHANGES: dict[str, Any] = {"blocks": {"max_records": 150}, "algorithm": {"name": "v_mdav", "gamma": 0.4}}

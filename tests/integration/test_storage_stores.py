@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from s3_server import Answer, Environ, FaultyServer, Place, s3_error
 
 from microagg_core.errors import StorageError, TransientStorageError
 from microagg_core.storage.objects import Store, sha256_hex
+from s3_server import Answer, Environ, FaultyServer, Place, s3_error
 
 
 @pytest.fixture

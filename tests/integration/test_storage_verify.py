@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from s3_server import FaultyServer, Place, s3_error
-from small_release import changed, facts_for, file_bytes, publish_tables, safe_tables, stage_parts, table_of
 
 from microagg_core.errors import StorageError
 from microagg_core.storage.layout import MANIFEST
@@ -16,6 +14,8 @@ from microagg_core.storage.manifest import CsvDialect
 from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.storage.publish import publish
 from microagg_core.storage.verify import VerifyReport, verify
+from s3_server import FaultyServer, Place, s3_error
+from small_release import changed, facts_for, file_bytes, publish_tables, safe_tables, stage_parts, table_of
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Case, runs
 
 from microagg_core import algorithms, partition
 from microagg_core.algorithms import AlgorithmInfo
 from microagg_core.metrics.losses import losses, standardize
+from strategies import Case, runs
 
 EVERY_ALGORITHM = [pytest.param(info, id=name) for name, info in algorithms().items()]
 

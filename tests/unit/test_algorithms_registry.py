@@ -9,13 +9,13 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
-from naive import TWINS
-from strategies import EDGES, VALUES
 
 import microagg_core
 from microagg_core import algorithms
 from microagg_core.algorithms import AlgorithmInfo
 from microagg_core.errors import InternalError
+from naive import TWINS
+from strategies import EDGES, VALUES
 
 EVERY_ALGORITHM = [pytest.param(info, id=name) for name, info in algorithms().items()]
 

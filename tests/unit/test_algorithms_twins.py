@@ -6,12 +6,12 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-import naive
 import numpy as np
 import pytest
-from strategies import VALUES
 
+import naive
 from microagg_core import algorithms, partition
+from strategies import VALUES
 
 
 def _settings() -> list[Any]:

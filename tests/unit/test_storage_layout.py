@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from small_release import facts_for, safe_tables
 
 from microagg_core.errors import SpecError, StorageError
 from microagg_core.storage.latest import parse_latest
@@ -18,6 +17,7 @@ from microagg_core.storage.layout import (
     revision_number,
 )
 from microagg_core.storage.manifest import Manifest, PartEntry, same_release
+from small_release import facts_for, safe_tables
 
 SHA = "ab" * 32
 
