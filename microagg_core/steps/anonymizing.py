@@ -65,9 +65,15 @@ def run_block(
     sizes = np.bincount(labels)
     released = []
     for j, (kind, origin) in enumerate(zip(encoding.types, encoding.origins, strict=True)):
-        means = np.bincount(labels, weights=offsets[:, j]) / sizes
+        means = _group_means(offsets[:, j], labels, sizes)
         released.append(kind.rounded(means, origin)[labels])
     return BlockOutcome(labels, released, seconds)
+
+
+def _group_means(values: Floats, labels: Ints, sizes: Ints) -> Floats:
+    # The sum of a few values near the greatest float would be infinite, their mean is not.
+    shift = 64 if np.abs(values).max() > 2.0**950 else 0
+    return np.asarray(np.ldexp(np.bincount(labels, weights=np.ldexp(values, -shift)) / sizes, shift))
 
 
 @dataclass
