@@ -7,10 +7,9 @@ in the work area, so a release that was interrupted goes on where it stopped.
 from __future__ import annotations
 
 import datetime
-import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +29,8 @@ from microagg_core.steps.planned import Planned, load_survey, save_plan, save_su
 from microagg_core.steps.planning import make_plan, refuse_unwise
 from microagg_core.steps.publishing import release_facts, release_id, software_version, staged_parts
 from microagg_core.steps.staging import combine_released_moments, gather_tasks, save_measure_scale
-from microagg_core.steps.survey import combine_survey, content_digest, refuse_repeated_units, unit_tasks
+from microagg_core.steps.survey import combine_survey, content_digest
+from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_tasks
 from microagg_core.steps.work import Digest, Receipt, Task, load_context, rough_moments, save_context
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store
@@ -133,10 +133,9 @@ def survey(release: Release) -> str:
     if not work.exists(layout.context()):
         rough = rough_moments(spec, listing, quasi_types(spec, schema), schema)
         save_context(work, layout, spec, listing.schema, listing.parts, rough)
-    salt = _salt(release)
+    draw_salt(work, layout)
     n_parts = len(listing.parts)
-    tasks = [replace(t, arguments=((salt,),)) for t in release.tasks("survey", n_parts)]
-    receipts = release.run(tasks)
+    receipts = release.run(release.tasks("survey", n_parts))
     checks = unit_tasks(receipts, work, release.key)
     refuse_repeated_units(spec, checks, release.run(checks))
     context = load_context(Task("flow", 0, work, release.key))
@@ -149,13 +148,6 @@ def survey(release: Release) -> str:
     if release.published is not None:
         return f"{found.rows} records; this release is published already"
     return f"{found.rows} records in {n_parts} parts, {keys.num_rows} blocking keys"
-
-
-def _salt(release: Release) -> int:
-    """A secret number for the digests of identifiers, kept with them: drawn once a run, never sent to a log."""
-    name = release.layout.plan_table("salt")
-    release.work.create(name, str(secrets.randbits(62)).encode())
-    return int(release.work.read(name))
 
 
 def plan(release: Release) -> str:

@@ -18,7 +18,8 @@ from microagg_core.steps.assembling import assemble_file
 from microagg_core.steps.gate import check_file, check_input
 from microagg_core.steps.planning import count_part, sample_part
 from microagg_core.steps.staging import gather_partition, scatter_part
-from microagg_core.steps.survey import check_units, survey_part
+from microagg_core.steps.survey import survey_part
+from microagg_core.steps.units import check_units
 from microagg_core.steps.work import Receipt, Task, load_receipt
 from microagg_core.storage.objects import Store
 from microagg_core.storage.publish import Upload, upload_part

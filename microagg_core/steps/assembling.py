@@ -43,7 +43,7 @@ def assemble_file(task: Task) -> Receipt:
     order = content_order(table, blocking, [c.name for c in schema.quasi_identifiers])
     table = table.take(pa.array(order)).combine_chunks()
     numbers = np.asarray(gathered["record"])[order]
-    data = to_file_bytes(table, spec.output.format, blocking, spec.output.csv.delimiter)
+    data = to_file_bytes(table, spec.output.format, blocking, spec.output.csv)
     extension = EXTENSIONS[spec.output.format]
     pieces = (
         put_piece(task, layout.candidate(task.number, extension), data),

@@ -86,7 +86,7 @@ def check_file(task: Task) -> Receipt:
     layout, number = task.layout, task.number
     extension = EXTENSIONS[spec.output.format]
     data = task.work.read(layout.candidate(number, extension))
-    table = from_file_bytes(data, spec.output.format, schema.released_schema, spec.output.csv.delimiter)
+    table = from_file_bytes(data, spec.output.format, schema.released_schema, spec.output.csv)
     found: dict[str, Any] = {
         "columns": _columns_found(table, schema.released_schema),
         # Only these bytes may be published.

@@ -45,7 +45,7 @@ def release_facts(
     spec, schema, strata = planned.context.spec, planned.context.schema, planned.plan.strata
     csv = None
     if spec.output.format == "csv":
-        csv = CsvDialect(delimiter=spec.output.csv.delimiter, formulas=spec.output.csv.formulas)
+        csv = CsvDialect(**spec.output.csv.model_dump())
     return ReleaseFacts(
         name=spec.name,
         id=identity,

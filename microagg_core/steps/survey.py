@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from microagg_core.errors import DataError
 from microagg_core.metrics.moments import EMPTY, Moments, merge_all, moments_of
 from microagg_core.spec import ReleaseSpec
+from microagg_core.steps.units import UnitDigests, read_salt, unit_checks
 from microagg_core.steps.work import Context, Digest, Piece, Receipt, Task, load_context, put_piece
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store
@@ -31,9 +32,6 @@ from microagg_core.tables.sketches import Sketch, merge_sketches, sketch_of
 from microagg_core.tables.slices import read_slice, to_bytes
 
 _FINGERPRINT_SEEDS = (0x5EED, 0xF00D)
-_BUCKETS = 256
-#: Units that one checking task compares at a time (16 bytes each).
-_UNITS_PER_TASK = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -69,13 +67,6 @@ class Survey:
         pairs = tuple((a, b) for a, b in value["fixes"])
         lists = {name: tuple(value[name]) for name in ("rows_of_parts", "fingerprints", "missing", "nearly_unique")}
         return cls(**{**value, **lists, "moments": moments, "fixes": pairs})
-
-
-def unit_checks(spec: ReleaseSpec) -> list[tuple[str, ...]]:
-    """The column sets whose values may not repeat: each identifier, or the columns that name a unit."""
-    if spec.unit == "row":
-        return [(name,) for name in spec.roles.identifiers]
-    return [tuple(spec.unit)]
 
 
 def blocking_columns(table: pa.Table, context: Context) -> list[pa.Array]:
@@ -119,9 +110,8 @@ class Fingerprint:
 class _PartSurvey:
     """What accumulates over the batches of one part."""
 
-    def __init__(self, context: Context, salt: int) -> None:
+    def __init__(self, context: Context) -> None:
         self.context = context
-        self.salt = salt
         self.rows = 0
         self.bytes = 0
         p = len(context.types)
@@ -130,7 +120,6 @@ class _PartSurvey:
         self.moments: list[list[Moments]] = [[] for _ in range(p)]
         self.keys: list[pa.Table] = []
         self.sketches: dict[str, list[Sketch]] = {c.name: [] for c in context.schema.confidential}
-        self.units: list[list[NDArray[np.uint64]]] = [[] for _ in unit_checks(context.spec)]
         self.fingerprint = Fingerprint()
 
     def add(self, table: pa.Table) -> None:
@@ -142,10 +131,6 @@ class _PartSurvey:
         missing = self._add_quasi_identifiers(table)
         self._add_keys(table, missing)
         self._add_confidential(table, missing)
-        for seen, columns in zip(self.units, unit_checks(self.context.spec), strict=True):
-            arrays = [table[name] for name in columns]
-            pair = [hash_rows(arrays, table.num_rows, self.salt ^ seed) for seed in _FINGERPRINT_SEEDS]
-            seen.append(np.column_stack(pair))
 
     def _add_quasi_identifiers(self, table: pa.Table) -> NDArray[np.bool_]:
         missing = np.zeros((table.num_rows, len(self.context.types)), dtype=np.bool_)
@@ -195,13 +180,17 @@ def survey_part(task: Task) -> Receipt:
     names = dict.fromkeys(context.schema.travelling)
     for columns in unit_checks(context.spec):
         names |= dict.fromkeys(columns)
-    found = _PartSurvey(context, int(task.arguments[0][0]))
+    found = _PartSurvey(context)
+    units = UnitDigests(task, context.spec, read_salt(task.work, task.layout))
     for table in read_part(part, context.spec.input, tuple(names)):
         found.add(table)
-    return _write(task, found)
+        units.add(table)
+    units.flush()
+    pieces = (*_write(task, found), *units.pieces)
+    return Receipt(task.stage, task.number, found.rows, pieces, tuple(units.slices))
 
 
-def _write(task: Task, found: _PartSurvey) -> Receipt:
+def _write(task: Task, found: _PartSurvey) -> list[Piece]:
     layout, number = task.layout, task.number
     statistics = {
         "rows": found.rows,
@@ -218,12 +207,7 @@ def _write(task: Task, found: _PartSurvey) -> Receipt:
         if batches:
             data = _sketch_bytes(merge_sketches(batches))
             pieces.append(put_piece(task, layout.survey(number, f"sketch-{i}.arrow"), data))
-    slices: list[tuple[int, ...]] = []
-    for check, digests in enumerate(found.units):
-        piece, bounds = _write_units(task, check, digests)
-        pieces.append(piece)
-        slices += [(check, *bound) for bound in bounds]
-    return Receipt(task.stage, number, found.rows, tuple(pieces), tuple(slices))
+    return pieces
 
 
 def _sketch_bytes(sketch: Sketch) -> bytes:
@@ -236,94 +220,6 @@ def _read_sketch(data: bytes) -> Sketch:
     frame: pd.DataFrame = table.to_pandas()
     meta = table.schema.metadata
     return Sketch(frame.set_index("h"), meta[b"complete"] == b"1", int(meta[b"rows"]))
-
-
-def _write_units(task: Task, check: int, digests: list[NDArray[np.uint64]]) -> tuple[Piece, list[tuple[int, ...]]]:
-    """Digests in ascending order, so that a range of them is a range of bytes; one bound a bucket."""
-    pairs = np.concatenate(digests) if digests else np.empty((0, 2), dtype=np.uint64)
-    pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
-    edges = np.searchsorted(pairs[:, 0] >> np.uint64(56), np.arange(_BUCKETS + 1, dtype=np.uint64))
-    piece = put_piece(
-        task, task.layout.survey(task.number, f"units-{check}.bin"), np.ascontiguousarray(pairs).tobytes()
-    )
-    bounds: list[tuple[int, ...]] = [
-        (bucket, int(edges[bucket]) * 16, int(edges[bucket + 1]) * 16, int(edges[bucket + 1] - edges[bucket]), 0)
-        for bucket in range(_BUCKETS)
-        if edges[bucket + 1] > edges[bucket]
-    ]
-    return piece, bounds
-
-
-def unit_tasks(receipts: Sequence[Receipt], work: Store, key: str) -> list[Task]:
-    """Tasks that look for repeated units, each over a range of digests from all parts."""
-    tasks: list[Task] = []
-    n_checks = max((s[0] for r in receipts for s in r.slices), default=-1) + 1
-    for check in range(n_checks):
-        rows = np.zeros(_BUCKETS, dtype=np.int64)
-        for receipt in receipts:
-            for s in receipt.slices:
-                if s[0] == check:
-                    rows[s[1]] += s[4]
-        group = (np.cumsum(rows) - rows) // _UNITS_PER_TASK
-        for number in np.unique(group):
-            buckets = set(np.flatnonzero(group == number).tolist())
-            ranges = [_range(r, check, buckets) for r in receipts]
-            tasks.append(Task("units", len(tasks), work, key, ((check,), *(r for r in ranges if r))))
-    return tasks
-
-
-def _range(receipt: Receipt, check: int, buckets: set[int]) -> tuple[int, ...]:
-    mine = [s for s in receipt.slices if s[0] == check and s[1] in buckets]
-    return (receipt.number, min(s[2] for s in mine), max(s[3] for s in mine)) if mine else ()
-
-
-def check_units(task: Task) -> Receipt:
-    """Count repeated units in a range of digests; the receipt's rows are the repetitions."""
-    (check,), *ranges = task.arguments
-    names = [(task.layout.survey(part, f"units-{check}.bin"), start, end) for part, start, end in ranges]
-    data = b"".join(task.work.read_ranges(names))
-    pairs = np.frombuffer(data, dtype=np.uint64).reshape(-1, 2)
-    return Receipt(task.stage, task.number, count_repeated(pairs), ())
-
-
-def count_repeated(pairs: NDArray[np.uint64]) -> int:
-    """How many rows repeat an earlier one; quick where few share even the first half.
-
-    >>> count_repeated(np.array([[1, 2], [1, 3], [1, 2], [4, 4]], dtype=np.uint64))
-    1
-    """
-    first = pairs[np.argsort(pairs[:, 0], kind="stable")]
-    same = first[1:, 0] == first[:-1, 0]
-    if not same.any():
-        return 0
-    suspects = first[np.append(same, False) | np.append(False, same)]
-    ordered = suspects[np.lexsort((suspects[:, 1], suspects[:, 0]))]
-    return int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
-
-
-def refuse_repeated_units(spec: ReleaseSpec, tasks: Sequence[Task], receipts: Sequence[Receipt]) -> None:
-    """Stop where a unit has more than one record.
-
-    Raises:
-        DataError: naming the column(s) and how many records repeat.
-    """
-    repeated: dict[int, int] = {}
-    for task, receipt in zip(tasks, receipts, strict=True):
-        check = task.arguments[0][0]
-        repeated[check] = repeated.get(check, 0) + receipt.rows
-    for check, count in repeated.items():
-        if not count:
-            continue
-        columns = ", ".join(repr(name) for name in unit_checks(spec)[check])
-        if spec.unit == "row":
-            raise DataError(
-                f"identifier {columns} repeats in {count} records, so a row is not a person or firm of its own: "
-                "name the unit's columns under unit, or give the column the role drop if it does not identify"
-            )
-        raise DataError(
-            f"unit {columns} repeats in {count} records: this version releases one record a unit and counts no unit "
-            "twice; aggregate the input to one record a unit first"
-        )
 
 
 def combine_survey(

@@ -154,6 +154,10 @@ class RunLayout:
         """Something that was counted in one input part."""
         return f"{self.folder}/survey/part-{_number(part)}.{_checked(what)}"
 
+    def salt(self) -> str:
+        """The secret under which this run hashes what names a unit."""
+        return f"{self.folder}/survey/salt"
+
     def survey_result(self) -> str:
         """The survey of the whole input."""
         return f"{self.folder}/survey/survey.json"

@@ -18,6 +18,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from microagg_core.errors import StorageError
+from microagg_core.spec import CsvOutput
 from microagg_core.tables.hashing import fixed_width_words, hash_rows, one_array
 
 _FORMULA_START = r"^[=+\-@\t\r]"
@@ -82,11 +83,13 @@ def escape_formulas(table: pa.Table, columns: list[str]) -> pa.Table:
     return table
 
 
-def to_file_bytes(table: pa.Table, form: str, blocking: list[str], delimiter: str = ",") -> bytes:
-    """The bytes of a released file; the same table gives the same bytes."""
+def to_file_bytes(table: pa.Table, form: str, blocking: list[str], csv: CsvOutput) -> bytes:
+    """The bytes of a released file; the same table gives the same bytes. ``csv`` counts where that is the form."""
     sink = io.BytesIO()
     if form == "csv":
-        options = pa.csv.WriteOptions(include_header=True, delimiter=delimiter, quoting_style="needed")
+        options = pa.csv.WriteOptions(
+            include_header=True, delimiter=csv.delimiter, null_string=csv.null_word, quoting_style="needed"
+        )
         pa.csv.write_csv(table, sink, write_options=options)
     else:
         pa.parquet.write_table(
@@ -98,7 +101,7 @@ def to_file_bytes(table: pa.Table, form: str, blocking: list[str], delimiter: st
     return sink.getvalue()
 
 
-def from_file_bytes(data: bytes, form: str, schema: pa.Schema, delimiter: str = ",") -> pa.Table:
+def from_file_bytes(data: bytes, form: str, schema: pa.Schema, csv: CsvOutput) -> pa.Table:
     """A released file as a reader sees it; for CSV ``schema`` says what the columns are.
 
     Raises:
@@ -110,18 +113,21 @@ def from_file_bytes(data: bytes, form: str, schema: pa.Schema, delimiter: str = 
         return pa.csv.read_csv(
             io.BytesIO(data),
             read_options=pa.csv.ReadOptions(use_threads=False),
-            parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=csv_conversion(schema),
+            # Where there is a single column, an empty line is a record.
+            parse_options=pa.csv.ParseOptions(
+                delimiter=csv.delimiter, newlines_in_values=True, ignore_empty_lines=False
+            ),
+            convert_options=csv_conversion(schema, csv),
         )
     except (pa.ArrowException, OSError):
         raise StorageError("a file that was written for release cannot be read back; start the release again") from None
 
 
-def csv_conversion(schema: pa.Schema) -> pa.csv.ConvertOptions:
-    """How to read a released CSV file: an empty unquoted field is a null, an empty quoted one an empty text."""
+def csv_conversion(schema: pa.Schema, csv: CsvOutput) -> pa.csv.ConvertOptions:
+    """How to read a released CSV file: the null word without quotes is a null, and with quotes a text."""
     return pa.csv.ConvertOptions(
         column_types=schema,
-        null_values=[""],
+        null_values=[csv.null_word],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )

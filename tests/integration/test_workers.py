@@ -61,7 +61,7 @@ def test_too_little_memory_refuses_at_planning(tmp_path: Path) -> None:
     spec = load_spec(str(path))
     with connect(spec.cluster, Silence()) as workers:
         release = new_release(spec, workers, None, False, NOW)
-        with pytest.raises(ClusterError, match="a task needs about .* MiB and each worker thread has 300 MiB"):
+        with pytest.raises(ClusterError, match=r"a task needs about .* MiB and each worker thread has 300 MiB"):
             run_until("report", release)
     assert not (tmp_path / "output").exists()
     assert not list((tmp_path / "work").rglob("staged"))
@@ -70,7 +70,7 @@ def test_too_little_memory_refuses_at_planning(tmp_path: Path) -> None:
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.cluster._CONNECT_SECONDS", 3)
     with (
-        pytest.raises(ClusterError, match="no Dask scheduler answers at tcp://127.0.0.1:9"),
+        pytest.raises(ClusterError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"),
         connect(RunningCluster(address="tcp://127.0.0.1:9"), Silence()),
     ):
         pass
