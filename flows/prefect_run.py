@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import httpx
+from prefect.client.orchestration import get_client
+from prefect.exceptions import Abort, TerminationSignal
+from prefect.settings import (
+    PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
+    PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+    PREFECT_HOME,
+    PREFECT_LOGGING_TO_API_ENABLED,
+    temporary_settings,
+)
+
+from flows.interrupts import sparing_children
 from flows.progress import Progress
 from flows.release import release_flow, showing_progress
 from microagg_core.errors import (
@@ -16,18 +32,26 @@ from microagg_core.errors import (
     SpecError,
     StorageError,
 )
+from microagg_core.storage.urls import shown
 
 _FAILED = re.compile(r"exit (\d+) \((\w+)\): (.*)", re.DOTALL)
 _ERRORS: tuple[type[MicroaggError], ...] = (InternalError, SpecError, DataError, GateError, StorageError, ClusterError)
+#: The embedded server goes when this process goes: nobody watches its heartbeat, its log is on the terminal, and
+#: when it is gone there is no use in waiting for it.
+_EMBEDDED: dict[Any, Any] = {
+    PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
+    PREFECT_LOGGING_TO_API_ENABLED: False,
+    PREFECT_CLIENT_MAX_RETRIES: 1,
+}
 
 
 def release_through_prefect(spec: str, identity: str | None, replace: bool, progress: Progress) -> dict[str, Any]:
     """Run the flow and return its document.
 
     Raises:
-        MicroaggError: what the flow's failed state carries.
+        MicroaggError: what the flow's failed state carries; a ``ClusterError`` where Prefect's server does not answer.
     """
-    with showing_progress(progress):
+    with _server(), showing_progress(progress):
         state: Any = release_flow(spec=spec, id=identity, replace=replace, return_state=True)
     if state.is_completed():
         document: dict[str, Any] = state.result()
@@ -46,3 +70,53 @@ def failure_of(message: str) -> MicroaggError:
         return InternalError("the flow ended without saying why; look at its run in Prefect")
     by_kind = {error.kind: error for error in _ERRORS}
     return by_kind.get(match[2], InternalError)(match[3])
+
+
+@contextmanager
+def _server() -> Iterator[None]:
+    """A server that answers while the block runs, and a sentence where it stops."""
+    with temporary_settings({} if PREFECT_API_URL.value() else _EMBEDDED):
+        _start_or_find()
+        try:
+            yield
+        except Abort:
+            raise ClusterError("the flow run was stopped in Prefect; start the release again") from None
+        except httpx.HTTPError as error:
+            if _is_interruption(error):
+                raise KeyboardInterrupt from None
+            raise ClusterError(
+                "Prefect's server stopped answering; finished work is kept, so start the release again"
+            ) from None
+
+
+def _start_or_find() -> None:
+    """Start the embedded server, or see whether the named one is there.
+
+    Raises:
+        ClusterError: it is not.
+    """
+    url = PREFECT_API_URL.value()
+    try:
+        if not url and not os.access(PREFECT_HOME.value(), os.W_OK):
+            raise RuntimeError("Prefect would wait for a server that cannot keep its database")
+        with sparing_children(), get_client(sync_client=True) as client:
+            client.raise_for_api_version_mismatch()
+    except (RuntimeError, ValueError, httpx.HTTPError):
+        if url:
+            raise ClusterError(
+                f"no Prefect server of this version answers at {shown(url)}; start it, correct PREFECT_API_URL, "
+                "or run with --direct"
+            ) from None
+        raise ClusterError(
+            f"Prefect's embedded server does not start; make {PREFECT_HOME.value()} writable or set PREFECT_HOME, "
+            "name a running server in PREFECT_API_URL, or run with --direct"
+        ) from None
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Whether it was on the way out of an interrupted flow that the server, interrupted itself, did not answer."""
+    while error is not None:
+        if isinstance(error, (KeyboardInterrupt, TerminationSignal)):
+            return True
+        error = error.__context__
+    return False

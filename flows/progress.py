@@ -1,4 +1,4 @@
-"""How far a stage is: a bar on a terminal, plain lines elsewhere, a Prefect artifact in a flow."""
+"""How far a stage is: a bar on a terminal, plain lines elsewhere; for a flow, see :mod:`flows.artifacts`."""
 
 from __future__ import annotations
 
@@ -104,47 +104,6 @@ class Bar:
     def say(self, text: str) -> None:
         """Print a line above the bar."""
         self._console.print(text, markup=False)
-
-
-class PrefectProgress:
-    """A progress artifact for each piece of work, seen in Prefect's pages, beside another progress."""
-
-    def __init__(self, beside: Progress) -> None:
-        self._beside = beside
-        self._artifact: Any = None
-        self._total, self._done, self._last = 1, 0, 0.0
-
-    def start(self, what: str, total: int) -> None:
-        """Make the artifact."""
-        from prefect.artifacts import create_progress_artifact
-
-        self._beside.start(what, total)
-        self._total, self._done, self._last = max(total, 1), 0, time.monotonic()
-        self._artifact = create_progress_artifact(progress=0.0, description=f"{what}: {total} tasks")
-
-    def advance(self) -> None:
-        """Count; the artifact follows every few seconds, because each update is a request."""
-        self._beside.advance()
-        self._done += 1
-        if time.monotonic() - self._last >= _LINE_EVERY_SECONDS:
-            self._last = time.monotonic()
-            self._update()
-
-    def finish(self) -> None:
-        """Bring the artifact up to date."""
-        self._beside.finish()
-        if self._artifact is not None:
-            self._update()
-            self._artifact = None
-
-    def say(self, text: str) -> None:
-        """Pass the line on."""
-        self._beside.say(text)
-
-    def _update(self) -> None:
-        from prefect.artifacts import update_progress_artifact
-
-        update_progress_artifact(artifact_id=self._artifact, progress=100.0 * self._done / self._total)
 
 
 def terminal_progress(quiet: bool, stream: TextIO | None = None) -> Progress:

@@ -14,15 +14,15 @@ from contextvars import ContextVar
 from dataclasses import asdict
 from typing import Any
 
-from prefect import flow, get_run_logger, task
+from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.states import Failed
 
-from flows.artifacts import keep_artifacts
+from flows.artifacts import PrefectProgress, keep_artifacts
 from flows.cluster import connect
-from flows.progress import PrefectProgress, Progress
+from flows.progress import Progress, Silence
 from flows.stages import STAGES, Release, Stage, StageOutcome, new_release, run_stage
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.loading import load_spec
@@ -30,8 +30,7 @@ from microagg_core.reporting.release_report import release_document
 
 _RETRY_AFTER_SECONDS: list[float] = [5, 60]
 
-
-#: Where a caller in this process looks; a worker's flow run has its log instead.
+#: Where a caller in this process looks, beside the flow run's log.
 _beside: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 
@@ -45,39 +44,24 @@ def showing_progress(progress: Progress) -> Iterator[None]:
         _beside.reset(token)
 
 
-class _FlowLog:
-    """Lines of progress in the flow run's log."""
-
-    def start(self, what: str, total: int) -> None:
-        """The artifact shows it."""
-
-    def advance(self) -> None:
-        """The artifact shows it."""
-
-    def finish(self) -> None:
-        """The artifact shows it."""
-
-    def say(self, text: str) -> None:
-        """Log the line."""
-        get_run_logger().info(text)
-
-
-def _is_transient(_task: Any, _run: Any, state: State[Any]) -> bool:
-    """Whether a stage that failed may be tried again."""
-    error = state.result(raise_on_failure=False)
-    return isinstance(error, MicroaggError) and error.transient
-
-
 def _stage_task(stage: Stage, release: Release) -> Callable[[], StageOutcome | None]:
     """One Prefect task for a stage; it takes no parameters, so nothing of the release is stored or hashed."""
 
+    def may_be_tried_again(_task: Any, _run: Any, state: State[Any]) -> bool:
+        error = state.result(raise_on_failure=False)
+        if not isinstance(error, MicroaggError) or not error.transient:
+            return False
+        release.progress.say(f"{stage.name:<10} will be tried again: {error.message}")
+        return True
+
     @task(
         name=stage.name,
+        task_run_name=stage.name,
         cache_policy=NO_CACHE,
         persist_result=False,
         retries=len(_RETRY_AFTER_SECONDS),
         retry_delay_seconds=_RETRY_AFTER_SECONDS,
-        retry_condition_fn=_is_transient,
+        retry_condition_fn=may_be_tried_again,
     )
     def run() -> StageOutcome | None:
         return run_stage(stage, release)
@@ -94,18 +78,18 @@ def release_flow(spec: str, id: str | None = None, replace: bool = False) -> Any
         id: the release's id, instead of the spec's.
         replace: publish a new revision where the id is taken by another release.
     """
-    return _run(spec, id, replace, _beside.get() or _FlowLog())
+    return _run(spec, id, replace, _beside.get() or Silence())
 
 
 def _run(spec_path: str, identity: str | None, replace: bool, beside: Progress) -> Any:
     try:
         document = _release(spec_path, identity, replace, PrefectProgress(beside))
+        keep_artifacts(document)
     except MicroaggError as error:
         return Failed(message=f"exit {error.exit_code} ({error.kind}): {error.message}")
     except Exception as error:
         safe = sanitized(error, "the release flow")
         return Failed(message=f"exit {safe.exit_code} ({safe.kind}): {safe.message}")
-    keep_artifacts(document)
     return document
 
 

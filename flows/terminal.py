@@ -20,11 +20,10 @@ def _console() -> Console:
     return Console(highlight=False, markup=False, soft_wrap=True)
 
 
-def _pairs(rows: list[tuple[str, str]]) -> Table:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, text in rows:
-        table.add_row(name, text)
-    return table
+def _pairs(rows: list[tuple[str, str]]) -> str:
+    """Two columns as plain text: a URL is never cut or folded, so that it can be copied."""
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
 
 
 def show_document(document: dict[str, Any]) -> None:

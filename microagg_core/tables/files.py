@@ -112,7 +112,8 @@ def from_file_bytes(data: bytes, form: str, schema: pa.Schema, csv: CsvOutput) -
             return pa.parquet.read_table(io.BytesIO(data), use_threads=False)
         return pa.csv.read_csv(
             io.BytesIO(data),
-            read_options=pa.csv.ReadOptions(use_threads=False),
+            # In one piece, so that no value is too long for it.
+            read_options=pa.csv.ReadOptions(use_threads=False, block_size=max(len(data), 1)),
             # Where there is a single column, an empty line is a record.
             parse_options=pa.csv.ParseOptions(
                 delimiter=csv.delimiter, newlines_in_values=True, ignore_empty_lines=False
