@@ -13,10 +13,28 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from microagg_core.errors import EXIT_INTERRUPTED, MicroaggError, sanitized
 
+class _Interrupted(MicroaggError):
+    """Ctrl-C, in a form that the command line's library does not turn into a silent exit."""
+
+    exit_code = EXIT_INTERRUPTED
+    kind = "interrupted"
+
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Interrupted(_INTERRUPTED) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -31,12 +49,14 @@ SpecArgument = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
+_INTERRUPTED = "interrupted; what is finished is kept, and the same command goes on from there"
 _QUIET_SETTINGS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-    "PREFECT_LOGGING_LEVEL": "CRITICAL",
-    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+    # A named server keeps the run's log; the terminal has lines of progress instead.
+    "PREFECT_LOGGING_LEVEL": "INFO",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "DASK_LOGGING__DISTRIBUTED": "critical",
     "AWS_EC2_METADATA_DISABLED": "true",
 }
@@ -193,8 +213,7 @@ def main() -> None:
     except MicroaggError as error:
         _stop(error)
     except KeyboardInterrupt:
-        typer.echo("microagg: interrupted; nothing was published, and the same command goes on from here", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        _stop(_Interrupted(_INTERRUPTED))
     except Exception as error:
         _stop(sanitized(error, f"microagg {' '.join(sys.argv[1:2])}"))
 

@@ -12,13 +12,14 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 import dask
 from distributed import Client, LocalCluster, as_completed
 from distributed.scheduler import KilledWorker
 
+from flows.interrupts import sparing_children
 from flows.progress import Progress, shown
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
 from microagg_core.spec import Cluster, RunningCluster
@@ -145,18 +146,20 @@ def connect(spec: Cluster, progress: Progress) -> Iterator[Workers]:
 def _local(spec: LocalSpec, progress: Progress) -> Iterator[Workers]:
     folder = tempfile.mkdtemp(prefix="microagg-workers-")
     try:
-        with (
-            LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=spec.workers,
-                threads_per_worker=spec.threads,
-                memory_limit=spec.memory_bytes,
-                processes=True,
-                dashboard_address="127.0.0.1:0",
-                local_directory=folder,
-                silence_logs=50,
-            ) as cluster,
-            Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
-        ):
+        with ExitStack() as running:
+            with sparing_children():
+                cluster = running.enter_context(
+                    LocalCluster(  # type: ignore[no-untyped-call]
+                        n_workers=spec.workers,
+                        threads_per_worker=spec.threads,
+                        memory_limit=spec.memory_bytes,
+                        processes=True,
+                        dashboard_address="127.0.0.1:0",
+                        local_directory=folder,
+                        silence_logs=50,
+                    )
+                )
+                client = running.enter_context(Client(cluster, set_as_default=False))  # type: ignore[no-untyped-call]
             yield Workers(client, progress)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -37,11 +37,11 @@ from microagg_core.storage.urls import shown
 _FAILED = re.compile(r"exit (\d+) \((\w+)\): (.*)", re.DOTALL)
 _ERRORS: tuple[type[MicroaggError], ...] = (InternalError, SpecError, DataError, GateError, StorageError, ClusterError)
 #: The embedded server goes when this process goes: nobody watches its heartbeat, its log is on the terminal, and
-#: when it is gone there is no use in waiting for it.
+#: the client's patience (14 s) is for a busy database, not for a server that is gone.
 _EMBEDDED: dict[Any, Any] = {
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
     PREFECT_LOGGING_TO_API_ENABLED: False,
-    PREFECT_CLIENT_MAX_RETRIES: 1,
+    PREFECT_CLIENT_MAX_RETRIES: 3,
 }
 
 

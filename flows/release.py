@@ -8,6 +8,7 @@ tried again, and finished work is found by its receipts.
 from __future__ import annotations
 
 import datetime
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +19,7 @@ from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
+from prefect.exceptions import FailedRun
 from prefect.states import Failed
 
 from flows.artifacts import PrefectProgress, keep_artifacts
@@ -32,6 +34,20 @@ _RETRY_AFTER_SECONDS: list[float] = [5, 60]
 
 #: Where a caller in this process looks, beside the flow run's log.
 _beside: ContextVar[Progress | None] = ContextVar("progress", default=None)
+
+
+class _NoTracebacks(logging.Filter):
+    """Prefect logs tracebacks and its server stores them; the message of a library may quote a record."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let the line pass without its traceback; not at all where the failed state has said it already."""
+        error = record.exc_info[1] if record.exc_info else None
+        record.exc_info = record.exc_text = None
+        return not isinstance(error, FailedRun)
+
+
+for _name in ("prefect.flow_runs", "prefect.task_runs", "prefect.engine"):
+    logging.getLogger(_name).addFilter(_NoTracebacks())
 
 
 @contextmanager

@@ -41,6 +41,7 @@ class S3Server:
 
     endpoint: str
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    ports: tuple[int, ...] = ()
 
     @property
     def storage_options(self) -> dict[str, Any]:
@@ -112,7 +113,7 @@ def _start_weed(folder: Path) -> S3Server:
     # Every bucket is given volumes of its own, seven at once unless told: a session's buckets would use them up.
     (folder / "master.toml").write_text("[master.volume_growth]\ncopy_1 = 1\n")
     (folder / "data").mkdir()
-    master, volume, filer, s3 = _free_ports(4)
+    master, volume, filer, s3 = ports = _free_ports(4)
     command = [
         _weed_binary(), "server", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
         f"-master.port={master}", f"-volume.port={volume}", "-filer", f"-filer.port={filer}",
@@ -122,12 +123,18 @@ def _start_weed(folder: Path) -> S3Server:
     ]  # fmt: skip
     with (folder / "weed.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
-    return S3Server(f"http://127.0.0.1:{s3}", process)
+    return S3Server(f"http://127.0.0.1:{s3}", process, tuple(ports))
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(server: S3Server) -> None:
+    process = server.process
+    assert process is not None
     process.kill()  # it takes half a minute to end politely, and its data are thrown away
     process.wait()
+    for port in server.ports:  # it keeps sockets there, whatever it is told
+        for number in (port, port + GRPC_OFFSET):
+            for left in Path("/tmp").glob(f"seaweedfs-*-{number}.sock"):
+                left.unlink(missing_ok=True)
 
 
 def _is_ready(server: S3Server) -> bool:
@@ -155,10 +162,10 @@ def s3_server(s3_environment: None, tmp_path_factory: pytest.TempPathFactory) ->
                 try:
                     yield server
                 finally:
-                    _stop(process)
+                    _stop(server)
                 return
             time.sleep(0.2)
-        _stop(process)
+        _stop(server)
     pytest.fail(f"SeaweedFS did not start; its last words: {(attempt / 'weed.log').read_text()[-2000:]}")
 
 

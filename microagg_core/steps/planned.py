@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
+from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from microagg_core.blocking.plan import BlockPlan, plan_from_objects, plan_to_objects
 from microagg_core.blocking.strata import SUPPRESSED, Strata, hash_keys
 from microagg_core.encoding import Encoding
+from microagg_core.errors import StorageError
 from microagg_core.steps.survey import Survey, blocking_columns, missing_pattern
 from microagg_core.steps.work import Context, Task, load_context
 from microagg_core.storage.layout import RunLayout
@@ -82,9 +84,18 @@ def load_survey(work: Store, layout: RunLayout) -> Survey:
 
 
 def load_plan(work: Store, layout: RunLayout) -> BlockPlan:
-    """The plan of this run."""
+    """The plan of this run.
+
+    Raises:
+        StorageError: it is not there, or not what was written.
+    """
     objects = {name: work.read(layout.plan_table(name)) for name in _TABLES}
-    return plan_from_objects(objects, work.read_json(layout.plan()))
+    try:
+        return plan_from_objects(objects, work.read_json(layout.plan()))
+    except (BadZipFile, pa.ArrowException, OSError, ValueError, LookupError):
+        raise StorageError(
+            "the plan in the work area is damaged; run microagg clean and start the release again"
+        ) from None
 
 
 def load_planned(task: Task) -> Planned:

@@ -12,7 +12,7 @@ from microagg_core.algorithms import algorithms
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.gate import Check
 from microagg_core.steps.planned import Planned
-from microagg_core.storage.layout import RunLayout
+from microagg_core.storage.layout import ReleaseLayout, RunLayout, revision_name
 from microagg_core.storage.manifest import AlgorithmEntry, CheckEntry, ColumnEntry, CsvDialect, ReleaseFacts
 from microagg_core.storage.objects import Store
 from microagg_core.storage.publish import StagedPart
@@ -29,12 +29,15 @@ def software_version() -> str:
 def release_id(spec: ReleaseSpec, now: datetime.datetime, given: str | None = None) -> str:
     """The id of a release made now.
 
+    Raises:
+        SpecError: the given id cannot be the name of a release.
+
     >>> from types import SimpleNamespace as Spec
     >>> release_id(Spec(id="date"), datetime.datetime(2026, 11, 18))
     '2026-11-18'
     """
-    if given:
-        return given
+    if given is not None:
+        return ReleaseLayout(given, revision_name(1)).id  # the layout knows what may be a name
     return now.date().isoformat() if spec.id == "date" else spec.id
 
 

@@ -6,6 +6,7 @@ from typing import Any, BinaryIO
 
 from microagg_core.errors import StorageError
 from microagg_core.storage.objects import Store
+from microagg_core.storage.remote import file_system_of
 from microagg_core.storage.troubles import explaining
 from microagg_core.storage.urls import basename, shown
 
@@ -15,11 +16,10 @@ def input_files(url: str, options: dict[str, Any]) -> list[tuple[str, str]]:
 
     Raises:
         StorageError: no such file, or the store cannot be read.
+        SpecError: no file system is known for the URL.
     """
-    from fsspec.core import url_to_fs
-
     with explaining(url, "reading"):
-        fs, path = url_to_fs(url, use_listings_cache=False, **options)
+        fs, path = file_system_of(url, options)
         if any(c in path for c in "*?["):
             found = fs.glob(path, detail=True)
             infos = [found[name] for name in sorted(found) if found[name]["type"] == "file"]

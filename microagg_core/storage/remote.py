@@ -1,22 +1,25 @@
 """Objects in a remote store, through fsspec.
 
-The file system is asked for at every use: fsspec keeps one instance for each process and set of options, and
-forgets it after a fork, so a store can be pickled and sent anywhere. Listings are never taken from a cache,
-because another process may have written since.
+The file system is asked for at every use: fsspec keeps one instance for each process and set of options, so a
+store can be pickled and sent anywhere. Processes are to be spawned, not forked: a forked child gets an instance of
+its own, but on its way to it takes the parent's connections apart, and the parent waits for a timeout. Listings
+are never taken from a cache, because another process may have written since.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import signal
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, BinaryIO, TypeVar
 
 from microagg_core.errors import SpecError
@@ -40,32 +43,58 @@ def settled(call: Callable[[], T]) -> T:
     """Make a request and stay until it is over, even when the user presses Ctrl-C.
 
     A file system with an event loop of its own goes on with a request whose caller was interrupted: an object
-    could appear after the clean-up that was meant to remove it. So the main thread, the only one that is ever
-    interrupted, waits for the request in another thread before the interrupt goes on; a second one does not wait.
+    could appear after the clean-up that was meant to remove it. So an interrupt is noted while the request lasts
+    and delivered when it is over; a second one is delivered at once. Only the main thread is ever interrupted.
 
     >>> settled(lambda: 7)
     7
     """
     if threading.current_thread() is not threading.main_thread():
         return call()
-    future: Future[T] = Future()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in before.items() if callable(handler)}
+    noted: list[tuple[int, FrameType | None]] = []
 
-    def run() -> None:
-        if future.set_running_or_notify_cancel():
-            try:
-                future.set_result(call())
-            except BaseException as error:
-                future.set_exception(error)
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append((number, frame))
+        if len(noted) > 1:
+            handlers[signal.Signals(number)](number, frame)
 
-    thread = threading.Thread(target=run, daemon=True)
     try:
-        thread.start()
-        return future.result()
-    except BaseException:
-        # The interrupt may even come while the thread starts: either the request never will, or it is waited for.
-        if not future.cancel():
-            wait([future])
-        raise
+        for number in handlers:
+            signal.signal(number, note)
+        return call()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if len(noted) == 1:
+            handlers[signal.Signals(noted[0][0])](*noted[0])
+
+
+def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    """The fsspec file system of a URL, and the path in it; its listings are never cached.
+
+    Raises:
+        SpecError: no file system is known for the URL, or it does not know an option.
+
+    >>> file_system_of("memory://a/b", {})[1]
+    '/a/b'
+    """
+    from fsspec.core import url_to_fs
+
+    plain = {} if "::" in url else {"use_listings_cache": False}
+    try:
+        fs, path = url_to_fs(url, **plain, **options)
+    except ValueError:
+        raise SpecError(
+            f"{shown(url)}: no file system is known for this kind of URL, or it is not written "
+            "as that one wants it; correct the URL"
+        ) from None
+    except TypeError:
+        raise SpecError(
+            f"{shown(url)}: the file system does not know one of its storage options; correct them"
+        ) from None
+    return fs, str(path)
 
 
 @dataclass(frozen=True)
@@ -77,21 +106,8 @@ class RemoteStore:
 
     def _connect(self) -> tuple[Any, str]:
         """The file system and the path of the root in it."""
-        from fsspec.core import url_to_fs
-
-        plain = {} if "::" in self.url else {"use_listings_cache": False}
-        try:
-            fs, root = url_to_fs(self.url, **plain, **self.options)
-        except ValueError:
-            raise SpecError(
-                f"{shown(self.url)}: no file system is known for this kind of URL, or it is not written "
-                "as that one wants it; correct the URL"
-            ) from None
-        except TypeError:
-            raise SpecError(
-                f"{shown(self.url)}: the file system does not know one of its storage options; correct them"
-            ) from None
-        return fs, str(root).rstrip("/")
+        fs, root = file_system_of(self.url, self.options)
+        return fs, root.rstrip("/")
 
     def _at(self, name: str) -> tuple[Any, str]:
         fs, root = self._connect()

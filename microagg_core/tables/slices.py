@@ -60,7 +60,7 @@ def read_slice(data: bytes) -> pa.Table:
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             return reader.read_all()
-    except pa.ArrowException:
+    except (pa.ArrowException, OSError):  # what cannot be decompressed is an OSError to Arrow
         raise StorageError(
             "rows staged in the work area are damaged; run microagg clean and start the release again"
         ) from None

@@ -72,15 +72,6 @@ def _put(store: Store, name: str) -> None:
     store.put(name, b"new")
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_store_that_was_used_survives_a_fork(store: Store) -> None:
-    store.put("a/before", b"old")
-    process = multiprocessing.get_context("fork").Process(target=_put, args=(store, "a/new"))
-    process.start()
-    process.join(timeout=60)
-    assert process.exitcode == 0 and store.list("a") == ["a/before", "a/new"]
-
-
 def test_files_for_arrow(store: Store) -> None:
     table, sink = pa.table({"x": list(range(50_000))}), io.BytesIO()
     pa.parquet.write_table(table, sink, row_group_size=10_000)

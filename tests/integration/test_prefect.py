@@ -1,0 +1,276 @@
+"""Releases through a real Prefect server: from the deployment in deploy/, by a real worker, and by the command."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pytest
+
+from flows.stages import STAGES
+from microagg_core.demo import make_people
+from microagg_core.storage.verify import verify
+from prefect_server import PrefectServer, prefect_server, prefect_worker, process, wait_until
+from releases import write_release
+
+pytestmark = pytest.mark.server
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "prefect.yaml"
+COMMAND = str(Path(sys.executable).with_name("microagg"))
+NIGHTLY = "microagg-release/nightly"
+ROLES = {
+    "identifiers": ["person_id"],
+    "quasi_identifiers": ["birth_date", "dwelling_area_m2", "commute_km", "year_of_arrival"],
+    "blocking": ["region", "district", "sex"],
+    "confidential": ["education", "diagnosis", "monthly_income", "benefits", "weekly_hours"],
+}
+#: Identifiers and blocking labels of the people: what must not be found anywhere but in their files.
+PRIVATE = (b"P0000001", b"P0001234", b"Port Amalie", b"Brackenshire", b"Far Skerries", b"Riverside")
+PROGRESS_LINE = re.compile(r"[a-z-]+: \d+ tasks|[a-z]+ +\d+\.\d s  .+")
+#: What logging adds, and what libraries print when they are in trouble.
+NOISE = re.compile(r"Traceback|File \"|\| (INFO|WARNING|ERROR|CRITICAL) |Warning:|locked")
+STAGE_NAMES = [stage.name for stage in STAGES]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+    with prefect_server(tmp_path_factory.mktemp("prefect")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def nightly(server: PrefectServer) -> dict[str, Any]:
+    """The deployment, made as deploy/README.md says."""
+    pool = server.prefect("work-pool", "create", "microagg", "--type", "process")
+    assert pool.returncode == 0, pool.stdout + pool.stderr
+    made = server.prefect("deploy", "--all", "--prefect-file", str(DEPLOY), MICROAGG_SPEC="/data/nightly/release.yaml")
+    assert made.returncode == 0, made.stdout + made.stderr
+    deployment = server.get(f"deployments/name/{NIGHTLY}")
+    assert isinstance(deployment, dict)
+    return deployment
+
+
+@pytest.fixture(scope="module")
+def worker_log(server: PrefectServer, nightly: dict[str, Any]) -> Iterator[Path]:
+    with prefect_worker(server, nightly["work_pool_name"]) as log:
+        yield log
+
+
+def some_people(n: int = 3000) -> list[pa.Table]:
+    whole = make_people(n)
+    return [whole.slice(0, n // 2), whole.slice(n // 2)]
+
+
+def spec_of(folder: Path, tables: list[pa.Table], **changes: Any) -> Path:
+    folder.mkdir()
+    local = {"local": {"workers": 1, "threads": 1, "memory": "1GiB"}}
+    return write_release(folder, tables, **{"roles": ROLES, "cluster": local, **changes})
+
+
+def with_an_infinity(tables: list[pa.Table]) -> list[pa.Table]:
+    last = tables[-1]
+    far = last["commute_km"].to_numpy().copy()
+    far[-1] = np.inf
+    place = last.schema.get_field_index("commute_km")
+    return [*tables[:-1], last.set_column(place, "commute_km", pa.array(far))]
+
+
+def assert_nothing_published(spec: Path) -> None:
+    assert [path for path in (spec.parent / "output").rglob("*") if path.is_file()] == []
+
+
+def trigger(
+    server: PrefectServer, deployment: dict[str, Any], spec: Path, at: datetime.datetime | None = None, **others: Any
+) -> str:
+    """Ask for a run of the deployment; one whose time is past is late, and starts at once."""
+    state = {"type": "SCHEDULED", "state_details": {"scheduled_time": at.isoformat()}} if at else None
+    path = f"deployments/{deployment['id']}/create_flow_run"
+    return str(server.post(path, parameters={"spec": str(spec), **others}, state=state)["id"])
+
+
+def command(server: PrefectServer, spec: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """`microagg run`, as its user calls it."""
+    arguments = [COMMAND, "run", str(spec), *options]
+    return subprocess.run(arguments, env=server.environment(), capture_output=True, text=True, timeout=180)
+
+
+def test_a_release_is_due_every_night(server: PrefectServer, nightly: dict[str, Any]) -> None:
+    """The server's scheduler has made runs for the coming nights; one at a time, no second one queues up."""
+    (schedule,) = nightly["schedules"]
+    assert schedule["active"] and schedule["schedule"]["timezone"] == "UTC"
+    assert nightly["global_concurrency_limit"]["limit"] == 1
+    assert nightly["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
+    assert nightly["parameters"] == {"spec": "/data/nightly/release.yaml"}
+    due: list[datetime.datetime] = []
+
+    def is_scheduled() -> bool:
+        runs = server.post(
+            "flow_runs/filter",
+            deployments={"id": {"any_": [nightly["id"]]}},
+            flow_runs={"state": {"type": {"any_": ["SCHEDULED"]}}},
+            sort="EXPECTED_START_TIME_ASC",
+        )
+        due[:] = [datetime.datetime.fromisoformat(run["expected_start_time"]) for run in runs]
+        return len(due) >= 3
+
+    wait_until(is_scheduled, "scheduled runs")
+    assert {(time.hour, time.minute) for time in due} == {(2, 30)}
+    assert {later - earlier for earlier, later in pairwise(due)} == {datetime.timedelta(days=1)}
+
+
+def test_a_deployment_without_a_spec_is_refused(server: PrefectServer, nightly: dict[str, Any]) -> None:
+    made = server.prefect("deploy", "--all", "--prefect-file", str(DEPLOY))
+    assert made.returncode != 0
+    assert "MICROAGG_SPEC: must name the release spec" in made.stdout + made.stderr
+    assert server.get(f"deployments/name/{NIGHTLY}")["parameters"] == nightly["parameters"]
+
+
+def test_a_late_run_is_released_under_its_own_day(
+    server: PrefectServer, nightly: dict[str, Any], worker_log: Path, tmp_path: Path
+) -> None:
+    spec = spec_of(tmp_path / "late", some_people())
+    night = datetime.datetime.now(datetime.UTC).replace(hour=2, minute=30) - datetime.timedelta(days=3)
+    first = trigger(server, nightly, spec, at=night)
+    wait_until(lambda: server.get(f"flow_runs/{first}")["state_type"] == "RUNNING", "the run's start")
+    second = server.ended(trigger(server, nightly, spec, id="second"))
+    run = server.ended(first)
+
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    assert second["state_type"] == "CANCELLED"
+    found = verify(str(tmp_path / "late" / "output"))
+    assert found.passed
+    assert [path.name for path in (tmp_path / "late" / "output").iterdir() if path.is_dir()] == [str(night.date())]
+    tasks = server.tasks(first)
+    assert [(task["name"], task["state_type"], task["run_count"]) for task in tasks] == [
+        (name, "COMPLETED", 1) for name in STAGE_NAMES
+    ]
+    artifacts = server.artifacts(first)
+    assert {a["type"] for a in artifacts} == {"markdown", "table", "progress"}
+    (summary,) = [a["data"] for a in artifacts if a["type"] == "markdown"]
+    assert f"# Release {night.date()}, revision r0001" in summary
+    assert all(a["data"] == 100.0 for a in artifacts if a["type"] == "progress")
+    log = server.log(first)
+    assert [name for name in STAGE_NAMES if not any(line.startswith(name) for line in log)] == []
+    assert [text for text in PRIVATE if text in server.database() + worker_log.read_bytes()] == []
+
+
+def test_bad_data_fail_once_and_say_why(
+    server: PrefectServer, nightly: dict[str, Any], worker_log: Path, tmp_path: Path
+) -> None:
+    spec = spec_of(tmp_path / "bad", with_an_infinity(some_people()))
+    said_before = len(worker_log.read_bytes())
+    run = server.ended(trigger(server, nightly, spec))
+
+    assert run["state_type"] == "FAILED"
+    assert re.match(r"exit 3 \(data\): .*commute_km", run["state"]["message"])
+    assert run["run_count"] == 1
+    assert [(t["name"], t["state_type"], t["run_count"]) for t in server.tasks(run["id"])] == [("survey", "FAILED", 1)]
+    assert [line for line in server.log(run["id"]) if NOISE.search(line)] == []
+    assert b"Traceback" not in worker_log.read_bytes()[said_before:]
+    assert [text for text in PRIVATE if text in server.database() + worker_log.read_bytes()] == []
+    assert_nothing_published(spec)
+
+
+def test_the_command_records_its_run_at_a_named_server(server: PrefectServer, tmp_path: Path) -> None:
+    spec = spec_of(tmp_path / "named", some_people(), id="one")
+    done = command(server, spec)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("released")
+    assert not NOISE.search(done.stdout)
+    assert [line for line in done.stderr.splitlines() if not PROGRESS_LINE.fullmatch(line)] == []
+    assert verify(str(tmp_path / "named" / "output")).passed
+    run = server.ended(server.run_of(spec)["id"])
+    assert run["state_type"] == "COMPLETED"
+    log = server.log(run["id"])
+    assert [name for name in STAGE_NAMES if not any(line.startswith(name) for line in log)] == []
+
+
+def test_the_command_says_what_its_flow_said(server: PrefectServer, tmp_path: Path) -> None:
+    spec = spec_of(tmp_path / "endless", with_an_infinity(some_people()))
+    done = command(server, spec, "--quiet")
+
+    assert (done.returncode, done.stdout) == (3, "")
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith("microagg: ") and "commute_km" in sentence
+    run = server.ended(server.run_of(spec)["id"])
+    assert run["state"]["message"] == f"exit 3 (data): {sentence.removeprefix('microagg: ')}"
+    assert_nothing_published(spec)
+
+
+def test_a_server_that_is_not_there_is_named(server: PrefectServer, tmp_path: Path) -> None:
+    spec = spec_of(tmp_path / "alone", some_people())
+    environment = server.environment(PREFECT_API_URL="http://127.0.0.1:9/api")
+    done = subprocess.run([COMMAND, "run", str(spec)], env=environment, capture_output=True, text=True, timeout=120)
+
+    assert (done.returncode, done.stdout) == (6, "")
+    assert done.stderr.startswith("microagg: no Prefect server of this version answers at http://127.0.0.1:9/api; ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_an_interrupted_command_says_so_everywhere(server: PrefectServer, tmp_path: Path, sent: signal.Signals) -> None:
+    """As a terminal sends it: to the command and to everything that it started."""
+    spec = spec_of(tmp_path / "stopped", some_people(20_000))
+    said = tmp_path / "said"
+    with process([COMMAND, "run", str(spec)], server.environment(), said) as started:
+        wait_until(lambda: "survey: " in said.read_text(), "the first stage")
+        children = psutil.Process(started.pid).children(recursive=True)
+        os.killpg(started.pid, sent)
+        assert started.wait(60) == 130
+    said_last = said.read_text().splitlines()[-1]
+    assert said_last.startswith("microagg: interrupted")
+    assert [line for line in said.read_text().splitlines()[:-1] if not PROGRESS_LINE.fullmatch(line)] == []
+    assert_nothing_published(spec)
+    run = server.ended(server.run_of(spec)["id"])
+    assert (run["state_type"], run["run_count"]) == ("CRASHED", 1)
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+
+
+def test_a_stage_is_tried_again_when_its_cluster_has_come_back(server: PrefectServer, tmp_path: Path) -> None:
+    """The scheduler and its worker are killed while the first stage runs, and others take their place."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    spec = spec_of(tmp_path / "moved", some_people(), id="one", cluster={"address": f"tcp://127.0.0.1:{port}"})
+    dask = [sys.executable, "-m", "dask"]
+    schedule = [*dask, "scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard"]
+    work = [*dask, "worker", f"tcp://127.0.0.1:{port}", "--no-nanny", "--no-dashboard", "--memory-limit", "1GiB"]
+    work += ["--nthreads", "1", "--local-directory", str(tmp_path)]
+    with ExitStack() as stack:
+
+        def start(arguments: list[str], log: str) -> subprocess.Popen[bytes]:
+            return stack.enter_context(process(arguments, server.environment(), tmp_path / log))
+
+        lost = [start(schedule, "scheduler"), start(work, "worker")]
+        wait_until(lambda: "Registered to" in (tmp_path / "worker").read_text(), "the first worker")
+        lost[1].send_signal(signal.SIGSTOP)  # it takes tasks and finishes none
+        said = tmp_path / "said"
+        running = start([COMMAND, "run", str(spec)], "said")
+        wait_until(lambda: "survey: " in said.read_text(), "the first stage")
+        for gone in lost:
+            gone.kill()
+            gone.wait()
+        start(schedule, "scheduler")
+        start(work, "worker")
+        assert running.wait(120) == 0, said.read_text()
+    assert "will be tried again" in said.read_text()
+    assert verify(str(tmp_path / "moved" / "output")).passed
+    run = server.ended(server.run_of(spec)["id"])
+    counts = {task["name"]: task["run_count"] for task in server.tasks(run["id"])}
+    assert (run["state_type"], run["run_count"]) == ("COMPLETED", 1)
+    assert counts == {**dict.fromkeys(STAGE_NAMES, 1), "survey": 2}
+    assert not NOISE.search("\n".join(server.log(run["id"])))
