@@ -17,7 +17,8 @@ from typer.core import TyperGroup
 
 from microagg_core.errors import EXIT_INTERRUPTED, MicroaggError, sanitized
 
-class _Interrupted(MicroaggError):
+
+class _InterruptedError(MicroaggError):
     """Ctrl-C, in a form that the command line's library does not turn into a silent exit."""
 
     exit_code = EXIT_INTERRUPTED
@@ -30,7 +31,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise _Interrupted(_INTERRUPTED) from None
+            raise _InterruptedError(_INTERRUPTED) from None
 
 
 app = typer.Typer(
@@ -57,6 +58,7 @@ _QUIET_SETTINGS = {
     # A named server keeps the run's log; the terminal has lines of progress instead.
     "PREFECT_LOGGING_LEVEL": "INFO",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
     "DASK_LOGGING__DISTRIBUTED": "critical",
     "AWS_EC2_METADATA_DISABLED": "true",
 }
@@ -145,6 +147,44 @@ def algorithms(as_json: JsonOption = False) -> None:
 
 
 @app.command()
+def compare(
+    data: Annotated[str, typer.Argument(help="A Parquet or CSV file (path, URL or glob).")],
+    quasi_identifiers: Annotated[
+        str, typer.Option("--quasi-identifiers", help="Columns, separated by commas; default: all with a mean.")
+    ] = "",
+    k: Annotated[str, typer.Option("--k", help="Values of k, separated by commas.")] = "3,5,10",
+    algorithms: Annotated[
+        str, typer.Option("--algorithms", help="Algorithms, separated by commas; default: all that suit.")
+    ] = "",
+    seed: Annotated[int, typer.Option(min=0, help="For algorithms that draw.")] = 0,
+    as_json: JsonOption = False,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Also write the table as CSV here.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Also draw loss against k here (.png, .svg, .pdf).")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Run the algorithms side by side on a file: loss, group sizes, time, and which is best here."""
+    from flows.comparing import compare_file
+
+    compare_file(
+        data, _listed(quasi_identifiers), _whole_numbers(k), _listed(algorithms), seed, as_json, csv, plot, quiet
+    )
+
+
+def _listed(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _whole_numbers(text: str) -> list[int]:
+    from microagg_core.errors import SpecError
+
+    if not all(word.isdecimal() for word in _listed(text)) or not _listed(text):
+        raise SpecError(f"--k: must be whole numbers separated by commas (got {text!r})")
+    return [int(word) for word in _listed(text)]
+
+
+@app.command()
 def demo(
     folder: Annotated[Path, typer.Option(help="Where the demo's files go.")] = Path("microagg-demo"),
     people: Annotated[int, typer.Option(min=1000, help="How many people.")] = 200_000,
@@ -213,7 +253,7 @@ def main() -> None:
     except MicroaggError as error:
         _stop(error)
     except KeyboardInterrupt:
-        _stop(_Interrupted(_INTERRUPTED))
+        _stop(_InterruptedError(_INTERRUPTED))
     except Exception as error:
         _stop(sanitized(error, f"microagg {' '.join(sys.argv[1:2])}"))
 

@@ -78,14 +78,17 @@ def starter_for(data: str, spec: Path) -> str:
     """
     source = Input(url=data)
     schema = read_schema(source)
-    suggested: dict[str, str] = {}
-    if source.resolved_format == "csv":
-        with open_input(input_files(data, {})[0][0], {}) as handle:
-            suggested = suggested_types(handle.read(_HEAD_BYTES), source.csv)
+    suggested = suggested_types_of(data) if source.resolved_format == "csv" else {}
     url = data
     if is_local(data):  # the spec's paths start at its own folder
         url = Path(os.path.relpath(local_path(data), spec.resolve().parent)).as_posix()
     return starter_spec(url, schema, suggested)
+
+
+def suggested_types_of(data: str) -> dict[str, str]:
+    """Types suggested by the first lines of the first of some CSV files."""
+    with open_input(input_files(data, {})[0][0], {}) as handle:
+        return suggested_types(handle.read(_HEAD_BYTES), CsvInput())
 
 
 def suggested_types(head: bytes, csv: CsvInput) -> dict[str, str]:

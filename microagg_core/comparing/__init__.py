@@ -1,0 +1,1 @@
+"""Algorithms side by side on one file: what a statistician looks at before choosing."""

@@ -1,0 +1,186 @@
+"""Run every suitable algorithm on a table, for several k, and say which loses least."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from microagg_core.algorithms import AlgorithmInfo, algorithms
+from microagg_core.api import microaggregate
+from microagg_core.comparing.published import Figure, published_figures
+from microagg_core.errors import DataError, MicroaggError, SpecError
+from microagg_core.spec_parts import CsvInput, Input
+from microagg_core.starter import suggested_types_of
+from microagg_core.tables.reading import list_input, read_part, read_schema
+
+#: Algorithms whose model says that they would take longer are left out, unless they were asked for by name.
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One algorithm at one k."""
+
+    algorithm: str
+    k: int
+    l_sse: float
+    l_e: float
+    groups: int
+    least: int
+    most: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All outcomes, what was left out and why, and the literature's figures where the file is known to it."""
+
+    records: int
+    quasi_identifiers: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]
+    left_out: tuple[str, ...]
+    published: tuple[Figure, ...]
+
+    def best(self, k: int) -> list[Outcome]:
+        """The outcomes for a k, least loss first; equal losses by name."""
+        return sorted((o for o in self.outcomes if o.k == k), key=lambda o: (o.l_sse, o.algorithm))
+
+    def ks(self) -> list[int]:
+        """Every k that was compared."""
+        return sorted({o.k for o in self.outcomes})
+
+    def in_words(self) -> list[str]:
+        """Which algorithm is best here for each k, and by how much."""
+        return [_sentence(k, self.best(k)) for k in self.ks()]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**asdict(self), "in_words": self.in_words()}
+
+
+def _sentence(k: int, ranked: list[Outcome]) -> str:
+    first = ranked[0]
+    text = f"k={k}: {first.algorithm} loses least, {first.l_sse:.4g} % of the variance"
+    others = [o for o in ranked[1:] if o.l_sse > first.l_sse]
+    equals = [o.algorithm for o in ranked[1:] if o.l_sse == first.l_sse]
+    if equals:
+        text += f" (as do {', '.join(equals)})"
+    if not others or others[0].l_sse == 0:
+        return text
+    following, last = others[0], others[-1]
+    text += f", {_less(first, following)} less than {following.algorithm}"
+    return text if last is following else f"{text} and {_less(first, last)} less than {last.algorithm}, the last"
+
+
+def _less(first: Outcome, other: Outcome) -> str:
+    return f"{100 * (1 - first.l_sse / other.l_sse):.2g} %"
+
+
+def read_columns(url: str, names: Sequence[str]) -> pd.DataFrame:
+    """The named columns of a Parquet or CSV file (all that have a mean, where none is named).
+
+    Raises:
+        SpecError: a column that the file does not have.
+        DataError: a column of text, or missing values.
+    """
+    source = Input(url=url)
+    if source.resolved_format == "csv":
+        source = Input(url=url, csv=CsvInput(types=suggested_types_of(url)))
+    schema = read_schema(source)
+    unknown = [name for name in names if name not in schema.names]
+    if unknown:
+        raise SpecError(f"--quasi-identifiers: {url} has no column {unknown[0]!r}; it has {', '.join(schema.names)}")
+    wanted = tuple(names) or tuple(f.name for f in schema if _has_mean(f.type))
+    if not wanted:
+        raise DataError(f"{url} has no column of numbers or dates to compare algorithms on")
+    tables = [t for part in list_input(source).parts for t in read_part(part, source, wanted)]
+    if not tables:
+        raise DataError(f"{url} has no records")
+    table: pd.DataFrame = pa.concat_tables(tables).to_pandas(types_mapper=pd.ArrowDtype)
+    return table
+
+
+def _has_mean(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+    )
+
+
+def compare(
+    table: pd.DataFrame,
+    ks: Sequence[int],
+    names: Sequence[str] = (),
+    seed: int = 0,
+    told: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Run algorithms (all suitable ones, where none is named) for each k on all columns of the table.
+
+    Raises:
+        SpecError: an unknown algorithm, or a k below 2.
+        DataError: fewer records than a k, or values that cannot be averaged.
+
+    >>> found = compare(pd.DataFrame({"x": [1.0, 2.0, 9.0, 10.0]}), [2], ["mdav", "mdav_plus"])
+    >>> found.in_words()
+    ['k=2: mdav loses least, 1.538 % of the variance (as do mdav_plus)']
+    """
+    columns = tuple(str(c) for c in table.columns)
+    chosen = _chosen(names)
+    outcomes, left_out = [], []
+    for k in ks:
+        for info in chosen:
+            reason = _unsuitable(info, k, len(table), len(columns), by_name=bool(names))
+            if reason is None:
+                told(f"{info.name}, k={k}")
+                outcomes.append(_run(table, info, k, seed))
+            else:
+                left_out.append(f"{info.name} at k={k}: {reason}")
+    if not outcomes:
+        raise SpecError("no algorithm suits: " + "; ".join(left_out))
+    return Comparison(len(table), columns, tuple(outcomes), tuple(left_out), published_figures(table))
+
+
+def _chosen(names: Sequence[str]) -> list[AlgorithmInfo]:
+    known = algorithms()
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise SpecError(f"--algorithms: must be among {', '.join(known)} (got {unknown[0]!r})")
+    return [known[name] for name in names] if names else list(known.values())
+
+
+def _unsuitable(info: AlgorithmInfo, k: int, n: int, p: int, by_name: bool) -> str | None:
+    if k < 2:
+        raise SpecError(f"--k: must be at least 2 (got {k})")
+    problem = info.refuses(k, p)
+    if problem:
+        return problem
+    seconds = info.cost_seconds(n, p, k)
+    if seconds > PATIENCE_SECONDS and not by_name:
+        return f"would take about {seconds:,.0f} s; name it under --algorithms to run it all the same"
+    return None
+
+
+def _run(table: pd.DataFrame, info: AlgorithmInfo, k: int, seed: int) -> Outcome:
+    warm = table.head(min(len(table), 2 * k))
+    try:
+        if len(warm) == 2 * k:
+            microaggregate(warm, list(table.columns), k, info.name, seed=seed)  # compiling is not the algorithm's time
+    except MicroaggError:
+        pass
+    start = time.process_time()
+    result = microaggregate(table, list(table.columns), k, info.name, seed=seed)
+    seconds = time.process_time() - start
+    sizes = np.bincount(np.asarray(result.groups).ravel())
+    losses = result.losses
+    return Outcome(
+        info.name, k, losses.l_sse, losses.l_e, len(sizes), int(sizes.min()), int(sizes.max()), round(seconds, 4)
+    )

@@ -1,0 +1,108 @@
+"""Algorithms side by side: the figures, the words, and the literature's figures for the files it knows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from microagg_core.algorithms import algorithms
+from microagg_core.api import microaggregate
+from microagg_core.comparing.compare import Comparison, Outcome, compare, read_columns
+from microagg_core.errors import DataError, SpecError
+
+CASC = Path(__file__).resolve().parents[3] / "shared" / "casc"
+needs_casc = pytest.mark.skipif(not CASC.is_dir(), reason="the reference files (../shared/casc) are not there")
+
+
+@pytest.fixture
+def firms(tmp_path: Path) -> Path:
+    path = tmp_path / "firms.csv"
+    rows = [f"firm {i},{i * i % 37},{i % 7 / 2},0{i},2020-01-{i % 28 + 1:02d}" for i in range(60)]
+    path.write_text("\n".join(["name,staff,area,code,since", *rows]) + "\n")
+    return path
+
+
+def test_every_figure_is_the_api_s(firms: Path) -> None:
+    table = read_columns(str(firms), ["staff", "area"])
+    found = compare(table, [3, 5])
+    assert {(o.algorithm, o.k) for o in found.outcomes} | {
+        tuple(reason.split(":")[0].split(" at k=")) for reason in found.left_out
+    } >= {(name, k) for name in ("mdav", "v_mdav") for k in (3, 5)}
+    for outcome in found.outcomes:
+        result = microaggregate(table, ["staff", "area"], outcome.k, outcome.algorithm)
+        assert (outcome.l_sse, outcome.l_e) == (result.losses.l_sse, result.losses.l_e)
+        assert outcome.least >= outcome.k
+
+
+def test_columns_with_a_mean_are_taken_and_codes_are_not(firms: Path) -> None:
+    assert list(read_columns(str(firms), []).columns) == ["staff", "area", "since"]
+    with pytest.raises(SpecError, match="has no column 'size'"):
+        read_columns(str(firms), ["size"])
+    with pytest.raises(DataError, match="'name'"):
+        compare(read_columns(str(firms), ["name"]), [3])
+
+
+def outcome(name: str, loss: float, k: int = 3) -> Outcome:
+    return Outcome(name, k, loss, loss, 5, 3, 5, 0.1)
+
+
+def test_words_say_which_is_best_and_by_how_much() -> None:
+    found = Comparison(10, ("x",), (outcome("b", 8.0), outcome("a", 6.0), outcome("c", 12.0)), (), ())
+    assert found.in_words() == [
+        "k=3: a loses least, 6 % of the variance, 25 % less than b and 50 % less than c, the last"
+    ]
+    tied = Comparison(10, ("x",), (outcome("b", 6.0), outcome("a", 6.0)), (), ())
+    assert tied.in_words() == ["k=3: a loses least, 6 % of the variance (as do b)"]
+    nothing = Comparison(10, ("x",), (outcome("a", 0.0), outcome("b", 0.0), outcome("c", 1.0)), (), ())
+    assert nothing.in_words() == ["k=3: a loses least, 0 % of the variance (as do b), 1e+02 % less than c"]
+
+
+def test_the_command_writes_what_it_is_asked_for(firms: Path, tmp_path: Path) -> None:
+    picture, table = tmp_path / "loss.png", tmp_path / "loss.csv"
+    arguments = [
+        "compare",
+        str(firms),
+        "--quasi-identifiers",
+        "staff,area",
+        "--k",
+        "3,4",
+        "--algorithms",
+        "mdav,v_mdav",
+    ]
+    done = CliRunner().invoke(app, [*arguments, "--json", "--plot", str(picture), "--csv", str(table)])
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert [o["algorithm"] for o in document["outcomes"]] == ["mdav", "v_mdav"] * 2
+    assert pd.read_csv(table)["l_sse"].tolist() == [o["l_sse"] for o in document["outcomes"]]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--k", "three"], "--k: must be whole numbers"),
+        (["--k", "1"], "--k: must be at least 2"),
+        (["--algorithms", "magic"], "--algorithms: must be among"),
+        (["--plot", "loss.docx"], "--plot: must end in"),
+    ],
+)
+def test_wrong_arguments_get_a_sentence(firms: Path, more: list[str], says: str) -> None:
+    done = CliRunner().invoke(app, ["compare", str(firms), "--quasi-identifiers", "staff", *more])
+    assert isinstance(done.exception, SpecError)
+    assert says in done.exception.message
+
+
+@needs_casc
+def test_the_reference_files_stand_beside_what_is_printed() -> None:
+    found = compare(read_columns(str(CASC / "tarragona.csv"), []), [3], ["mdav"])
+    printed = {(f.source, f.method, f.k, f.measure): f.value for f in found.published}
+    assert printed["mu-approx-2008 Table 5", "MDAV", 3, "L_SSE"] == pytest.approx(found.outcomes[0].l_sse, abs=0.005)
+    eia = pd.read_csv(CASC / "eia.csv").iloc[:, [0, *range(5, 15)]]
+    assert compare(eia, [3], ["mdav"]).published
+    assert not compare(eia.head(100), [3], ["mdav"]).published
+    assert "mdav" in algorithms()
