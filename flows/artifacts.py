@@ -6,7 +6,7 @@ Nothing here decides about a release: where Prefect's server does not answer, th
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,7 +28,7 @@ _UPDATE_EVERY_SECONDS = 10.0
 
 def keep_artifacts(document: dict[str, Any]) -> None:
     """Create the artifacts of a finished release in the current flow run."""
-    with _going_on():
+    with _tolerating():
         create_markdown_artifact(as_markdown(document), key="microagg-release", description="What was released")
         if document["stages"]:
             create_table_artifact(document["stages"], key="microagg-stages", description="What each stage took")
@@ -41,14 +41,14 @@ class PrefectProgress:
         self._beside = beside
         self._artifact: Any = None
         self._total, self._done, self._last = 1, 0, 0.0
+        # A server that is gone costs a minute of patience, which is not spent on it again.
+        self._answers = True
 
     def start(self, what: str, total: int) -> None:
         """Make the artifact."""
         self._beside.start(what, total)
         self._total, self._done, self._last = max(total, 1), 0, time.monotonic()
-        self._artifact = None
-        with _going_on():
-            self._artifact = create_progress_artifact(progress=0.0, description=f"{what}: {total} tasks")
+        self._artifact = self._ask(lambda: create_progress_artifact(progress=0.0, description=f"{what}: {total} tasks"))
 
     def advance(self) -> None:
         """Count; the artifact follows every few seconds."""
@@ -70,13 +70,24 @@ class PrefectProgress:
         get_run_logger().info(text)
 
     def _update(self) -> None:
-        if self._artifact is not None:
-            with _going_on():
-                update_progress_artifact(artifact_id=self._artifact, progress=100.0 * self._done / self._total)
+        artifact = self._artifact
+        if artifact is not None:
+            percent = 100.0 * self._done / self._total
+            self._ask(lambda: update_progress_artifact(artifact_id=artifact, progress=percent))
+
+    def _ask(self, request: Callable[[], Any]) -> Any:
+        answer = None
+        if self._answers:
+            self._answers = False
+            with _tolerating():
+                answer = request()
+                self._answers = True
+        return answer
 
 
 @contextmanager
-def _going_on() -> Iterator[None]:
+def _tolerating() -> Iterator[None]:
+    """Whether an artifact arrives decides nothing."""
     try:
         yield
     except httpx.HTTPError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -75,6 +76,8 @@ def failure_of(message: str) -> MicroaggError:
 @contextmanager
 def _server() -> Iterator[None]:
     """A server that answers while the block runs, and a sentence where it stops."""
+    # Prefect would print, line by line, what the server did not take.
+    logging.raiseExceptions = False
     with temporary_settings({} if PREFECT_API_URL.value() else _EMBEDDED):
         _start_or_find()
         try:
@@ -104,8 +107,8 @@ def _start_or_find() -> None:
     except (RuntimeError, ValueError, httpx.HTTPError):
         if url:
             raise ClusterError(
-                f"no Prefect server of this version answers at {shown(url)}; start it, correct PREFECT_API_URL, "
-                "or run with --direct"
+                f"no Prefect server of this version answers at {shown(url)}; start it, correct PREFECT_API_URL "
+                "(and PREFECT_API_AUTH_STRING, where it asks for one), or run with --direct"
             ) from None
         raise ClusterError(
             f"Prefect's embedded server does not start; make {PREFECT_HOME.value()} writable or set PREFECT_HOME, "

@@ -8,6 +8,7 @@ means are taken of the ticks' offsets from the file's origin, and rounded back t
 from __future__ import annotations
 
 import decimal
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from microagg_core.metrics.moments import Moments, Origin, middle, offsets_from
 from microagg_core.tables.hashing import one_array
 
 Floats = NDArray[np.float64]
+_STEADY_BITS = 24
 _MAX_EXACT_DECIMAL = 18  # digits that always fit 64 bits
 
 
@@ -85,7 +87,7 @@ class QuasiType:
         # Only the small offset is rounded in floating point; the origin is added in integers.
         # Halves go to the even neighbour, counted from zero and not from wherever the origin lies.
         odd = (origin - rest) // step % 2
-        steps = (np.rint((offsets + rest) / step + odd) - odd).astype(np.int64)
+        steps = _to_int64(np.rint((offsets + rest) / step + odd) - odd)
         low, high = _range_of(self.source_type)
         least = -((origin - rest - low) // step)
         greatest = (high - (origin - rest)) // step
@@ -134,6 +136,23 @@ def _to_steps(values: Floats, step: float) -> Floats:
     if in_one and 1.0 / in_one == step:
         return np.asarray(np.rint(values * in_one) / in_one)
     return np.asarray(np.rint(values / step) * step)
+
+
+def _to_int64(values: Floats) -> NDArray[np.int64]:
+    """Whole floats as integers; 2**63, which the greatest integers become as floats, is taken for the greatest."""
+    too_large = values >= 2.0**63
+    return np.where(too_large, np.int64(2**63 - 1), np.where(too_large, 0.0, values).astype(np.int64))
+
+
+def _to_bits(value: float) -> float:
+    """A float with so many bits that count; the others are cut off."""
+    fraction, exponent = math.frexp(value)
+    return math.ldexp(int(math.ldexp(fraction, _STEADY_BITS)), exponent - _STEADY_BITS)
+
+
+def _to_steps_of(step: float, value: float) -> float:
+    """The nearest multiple of a step; the value itself where there is no step."""
+    return round(value / step) * step if step > 0 else value
 
 
 def _range_of(kind: pa.DataType) -> tuple[int, int]:
@@ -204,6 +223,24 @@ class Encoding:
         origins = tuple(middle(m.least, m.greatest) for m in moments)
         means = tuple(m.mean_from(origin) for m, origin in zip(moments, origins, strict=True))
         return cls(types, origins, means, tuple(m.deviation for m in moments))
+
+    @classmethod
+    def steady(cls, types: tuple[QuasiType, ...], moments: tuple[Moments, ...]) -> Encoding:
+        """The same to 24 bits, for moments that were merged from parts.
+
+        The last bits of merged moments tell how the file was cut into parts, and would part ties in one way or the
+        other: the same rows in other row groups would make other groups.
+
+        >>> kind = quasi_type("x", pa.float64(), "type")
+        >>> Encoding.steady((kind,), (Moments(10, 2.0, 0.1, 10.0, 0, 0.0, 4.0),)).deviations
+        (1.0,)
+        """
+        exact = cls.from_moments(types, moments)
+        deviations = tuple(_to_bits(d) for d in exact.deviations)
+        means = tuple(
+            _to_steps_of(math.ldexp(d, -_STEADY_BITS), m) for m, d in zip(exact.means, deviations, strict=True)
+        )
+        return cls(types, exact.origins, means, deviations)
 
     def offsets(self, columns: list[pa.ChunkedArray | pa.Array]) -> tuple[Floats, NDArray[np.bool_]]:
         """Offsets from the origins (n x p) and which values are missing."""

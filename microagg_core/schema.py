@@ -89,6 +89,11 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
         if column.role != "drop":
             _check_type(column)
     by_name = {c.name: c for c in columns}
+    if spec.missing == "separate" and len(spec.roles.quasi_identifiers) > MISSING_PATTERN_LIMIT:
+        raise SpecError(
+            f"missing: separate takes at most {MISSING_PATTERN_LIMIT} quasi-identifiers "
+            f"(got {len(spec.roles.quasi_identifiers)}); fill missing values in and set missing: error"
+        )
     released = [c for c in columns if c.role in ("quasi_identifiers", "blocking", "confidential")]
     _check_csv(spec, released)
     return FileSchema(

@@ -74,7 +74,13 @@ def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
     """Per attribute: name, loss, IL1s, mean and the share of variance kept, as text."""
     attributes = document["losses"].get("attributes", {})
     return [
-        (name, f"{a['l_sse']} %", f"{a['il1s']}", f"{a['mean']}", f"{a['variance_kept']} %")
+        (
+            name,
+            f"{a['l_sse']} %",
+            f"{a['il1s']}",
+            "-" if a["mean"] is None else f"{a['mean']}",
+            f"{a['variance_kept']} %",
+        )
         for name, a in attributes.items()
     ]
 

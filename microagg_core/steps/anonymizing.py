@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from microagg_core.algorithms import algorithms
 from microagg_core.encoding import Encoding
-from microagg_core.errors import StorageError
 from microagg_core.metrics.statistics import LossStatistics, loss_statistics
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.planned import Planned, load_planned
 from microagg_core.steps.staging import load_measure_scale
-from microagg_core.steps.work import Receipt, Task, put_piece
+from microagg_core.steps.work import Receipt, Task, put_piece, read_piece
 from microagg_core.tables.hashing import hash_rows
 from microagg_core.tables.slices import read_slice, to_bytes, write_slices
 
@@ -88,11 +87,9 @@ class _Partition:
 
 
 def _read_staged(task: Task, planned: Planned) -> _Partition:
-    name = task.layout.staged(task.number)
-    table = read_slice(task.work.read(name))
+    staged = Receipt.from_json(task.work.read_json(task.layout.receipt("gather", task.number)))
+    table = read_slice(read_piece(task.work, staged.pieces[0]))
     block = np.asarray(table["block"])
-    if table.num_rows != planned.plan.rows_of_partitions()[task.number]:
-        raise StorageError(f"{name} in the work area is incomplete; run microagg clean and start the release again")
     offsets, missing = planned.encoding.offsets([table[f"q{j}"] for j in range(len(planned.encoding.types))])
     return _Partition(table, np.asarray(table["record"]), block, offsets, missing)
 

@@ -81,6 +81,8 @@ def _attribute(kind: QuasiType, losses: dict[str, float], after: Moments) -> dic
     shown: Any = significant(mean / scale)
     if pa.types.is_date(kind.source_type) or pa.types.is_timestamp(kind.source_type):
         shown = _as_day(mean, kind.source_type)
+    if not after.n:  # nothing but missing values
+        shown = None
     return {
         "l_sse": significant(losses["l_sse"]),
         "il1s": significant(losses["il1s"]),

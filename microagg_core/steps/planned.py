@@ -36,7 +36,7 @@ class Planned:
     @classmethod
     def of(cls, context: Context, survey: Survey, plan: BlockPlan) -> Planned:
         """Put together, with the whole file's standardization."""
-        return cls(context, survey, Encoding.from_moments(context.types, survey.moments), plan)
+        return cls(context, survey, Encoding.steady(context.types, survey.moments), plan)
 
 
 @dataclass(frozen=True)

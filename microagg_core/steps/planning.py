@@ -204,7 +204,7 @@ def sample_part(task: Task) -> Receipt:
     """Draw the sample of the strata to be cut from one input part; the draw is a hash of the record number."""
     context = load_context(task)
     oversize = _load_oversize(task, task.arguments[0][0])
-    encoding = Encoding.from_moments(context.types, oversize.survey.moments)
+    encoding = Encoding.steady(context.types, oversize.survey.moments)
     most = max(oversize.rates, default=0) + 2
     rates = np.zeros(most)
     rates[list(oversize.rates)] = list(oversize.rates.values())
@@ -246,7 +246,7 @@ def count_part(task: Task) -> Receipt:
     ((round_number, part),) = task.arguments
     context = load_context(task)
     oversize = _load_oversize(task, round_number)
-    encoding = Encoding.from_moments(context.types, oversize.survey.moments)
+    encoding = Encoding.steady(context.types, oversize.survey.moments)
     counts: dict[int, Ints] = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
     record, rows = oversize.survey.first_record(part), 0
     for table in read_part(context.parts[part], context.spec.input, context.schema.travelling):

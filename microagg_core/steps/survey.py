@@ -26,7 +26,7 @@ from microagg_core.steps.work import Context, Digest, Piece, Receipt, Task, load
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import basename
-from microagg_core.tables.hashing import hash_rows, one_array, sum_of
+from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
 from microagg_core.tables.reading import read_part
 from microagg_core.tables.sketches import Sketch, merge_sketches, sketch_of
 from microagg_core.tables.slices import read_slice, to_bytes
@@ -107,6 +107,37 @@ class Fingerprint:
         return f"{self._rows}-{self._sums[0]:016x}-{self._sums[1]:016x}"
 
 
+def refuse_broken_text(name: str, column: pa.ChunkedArray) -> None:
+    """Stop where a text is none: Parquet files may hold any bytes in a column of text.
+
+    Raises:
+        DataError: naming the column.
+    """
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        raise DataError(
+            f"column {name!r} holds text that is not UTF-8, which cannot be written as text; "
+            "correct it, or give the column another role"
+        ) from None
+
+
+def value_bytes(column: pa.ChunkedArray) -> int:
+    """Bytes that the values take, however they are chunked: the same rows always come to the same.
+
+    >>> value_bytes(pa.chunked_array([["a", "bcd"], [None]])), value_bytes(pa.chunked_array([[1, 2]]))
+    (28, 16)
+    """
+    kind = column.type
+    if pa.types.is_null(kind):
+        return 0
+    if is_text_or_bytes(kind):
+        return int(pc.sum(pc.binary_length(column)).as_py() or 0) + 8 * len(column)
+    return len(column) * max(1, int(kind.bit_width) // 8)
+
+
 class _PartSurvey:
     """What accumulates over the batches of one part."""
 
@@ -126,7 +157,7 @@ class _PartSurvey:
         """Account for the next batch."""
         travelling = table.select(list(dict.fromkeys(self.context.schema.travelling)))
         self.rows += table.num_rows
-        self.bytes += travelling.nbytes
+        self.bytes += sum(value_bytes(column) for column in travelling.columns)
         self.fingerprint.add(travelling, self.context.schema.travelling)
         missing = self._add_quasi_identifiers(table)
         self._add_keys(table, missing)
@@ -147,6 +178,8 @@ class _PartSurvey:
         names = ["pattern", *(f"b{i}" for i in range(len(columns)))]
         keys = pa.Table.from_arrays([pa.array(missing_pattern(missing)), *columns], names=names)
         counted = keys.group_by(names, use_threads=False).aggregate([([], "count_all")])
+        for column, name in zip(self.context.schema.blocking, names[1:], strict=True):
+            refuse_broken_text(column.name, counted[name])
         self.keys.append(counted.rename_columns([*names, "rows"]))
         if len(self.keys) > 32:
             self.keys = [merge_keys(self.keys)]
@@ -157,6 +190,8 @@ class _PartSurvey:
         Z = self.context.rough.standardize(offsets, missing)
         usable = missing | ~np.isfinite(Z)
         for column in self.context.schema.confidential:
+            if self.context.spec.output.format == "csv":
+                refuse_broken_text(column.name, table[column.name])
             hashes = hash_rows([table[column.name]], table.num_rows, seed=0)
             valid = np.asarray(pc.is_valid(one_array(table[column.name])))
             batches = self.sketches[column.name]

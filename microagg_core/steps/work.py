@@ -24,7 +24,7 @@ from microagg_core.schema import FileSchema, quasi_types, resolve_schema
 from microagg_core.spec import ReleaseSpec
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store, sha256_hex
-from microagg_core.tables.reading import InputListing, InputPart, read_part
+from microagg_core.tables.reading import InputListing, InputPart, first_rows
 
 FORMAT_VERSION = 1
 
@@ -152,13 +152,15 @@ def rough_moments(
     """Moments of the first rows only: a scale near enough for sketches, which are made before the true one is known."""
     names = tuple(c.name for c in schema.quasi_identifiers)
     for part in listing.parts:
-        for table in read_part(part, spec.input, names):
-            found = []
-            for kind in types:
-                ticks, missing = kind.ticks(table[kind.name])
-                finite = np.isfinite(ticks) if kind.kind == "float" else np.ones(len(ticks), dtype=np.bool_)
-                found.append(moments_of(ticks[finite & ~missing]))
-            return found
+        table = first_rows(part, spec.input, names)
+        if table is None:
+            continue
+        found = []
+        for kind in types:
+            ticks, missing = kind.ticks(table[kind.name])
+            finite = np.isfinite(ticks) if kind.kind == "float" else np.ones(len(ticks), dtype=np.bool_)
+            found.append(moments_of(ticks[finite & ~missing]))
+        return found
     return [EMPTY for _ in types]
 
 

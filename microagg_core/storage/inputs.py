@@ -20,7 +20,8 @@ def input_files(url: str, options: dict[str, Any]) -> list[tuple[str, str]]:
     """
     with explaining(url, "reading"):
         fs, path = file_system_of(url, options)
-        if any(c in path for c in "*?["):
+        # A file may be called data[1].parquet, as browsers do.
+        if any(c in path for c in "*?[") and not ("[" in path and fs.isfile(path)):
             found = fs.glob(path, detail=True)
             infos = [found[name] for name in sorted(found) if found[name]["type"] == "file"]
         else:

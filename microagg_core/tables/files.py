@@ -121,7 +121,10 @@ def from_file_bytes(data: bytes, form: str, schema: pa.Schema, csv: CsvOutput) -
             convert_options=csv_conversion(schema, csv),
         )
     except (pa.ArrowException, OSError):
-        raise StorageError("a file that was written for release cannot be read back; start the release again") from None
+        cure = "output.format: parquet may carry what CSV cannot, else " if form == "csv" else ""
+        raise StorageError(
+            f"a file that was written for release cannot be read back; {cure}start the release again"
+        ) from None
 
 
 def csv_conversion(schema: pa.Schema, csv: CsvOutput) -> pa.csv.ConvertOptions:

@@ -66,7 +66,7 @@ def _fold(hashes: UInt64s, array: pa.Array, salt_of_column: int) -> None:
             fold_words(hashes, np.ascontiguousarray(halves[:, half]), valid, np.uint64(salt_of_column % 2**63 + half))
     elif pa.types.is_boolean(kind):
         fold_words(hashes, np.asarray(pc.fill_null(array, False)).astype(np.uint64), valid, salt)
-    elif _is_text_or_bytes(kind):
+    elif is_text_or_bytes(kind):
         wide = pc.cast(array, pa.large_binary())
         offsets = _buffer(wide, 1, np.int64)[wide.offset : wide.offset + len(wide) + 1]
         fold_bytes(hashes, offsets, _buffer(wide, 2, np.uint8), valid, salt)
@@ -81,7 +81,8 @@ def fixed_width_words(array: pa.Array) -> UInt64s:
     return words.astype(np.uint64)
 
 
-def _is_text_or_bytes(kind: pa.DataType) -> bool:
+def is_text_or_bytes(kind: pa.DataType) -> bool:
+    """Whether values are texts or bytes, of any length or of a fixed one."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)

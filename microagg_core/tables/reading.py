@@ -7,9 +7,13 @@ the column, never a value.
 
 from __future__ import annotations
 
+import codecs
+import csv
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv
@@ -94,7 +98,22 @@ def read_part(part: InputPart, source: Input, columns: tuple[str, ...]) -> Itera
     )
     for batch in batches:
         if batch.num_rows:
-            yield pa.Table.from_arrays([plain(batch.column(name)) for name in columns], names=list(columns))
+            yield _plain_table(batch, columns)
+
+
+def first_rows(part: InputPart, source: Input, columns: tuple[str, ...]) -> pa.Table | None:
+    """The first of the tables that :func:`read_part` gives; None where the part has no rows.
+
+    For a process that may end at once: nothing goes on reading in the background.
+    """
+    batches = (
+        _csv_head(part, source, columns) if source.resolved_format == "csv" else _parquet_batches(part, source, columns)
+    )
+    return next((_plain_table(batch, columns) for batch in batches if batch.num_rows), None)
+
+
+def _plain_table(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.Table:
+    return pa.Table.from_arrays([plain(batch.column(name)) for name in columns], names=list(columns))
 
 
 def plain(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
@@ -221,55 +240,91 @@ def _csv_schema(url: str, source: Input) -> pa.Schema:
 
 
 def _csv_header(url: str, source: Input) -> list[str]:
-    """Column names from the first line, read as text so that no type is guessed."""
-    options = pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES, encoding=source.csv.encoding)
+    """Column names: the first line that is not empty.
+
+    Arrow's reader would read ahead in a thread of its own, and a command that refuses the file and ends at that
+    moment would be aborted by it.
+    """
     with open_input(url, source.storage_options, sequential=True) as handle:
+        text = io.TextIOWrapper(handle, encoding=_without_mark(source.csv.encoding), newline="")
         try:
-            reader = pa.csv.open_csv(handle, read_options=options, parse_options=_parse_options(source.csv))
-            return list(reader.schema.names)
-        except (pa.ArrowException, UnicodeError) as error:
+            lines = csv.reader(text, delimiter=source.csv.delimiter)
+            return next(line for line in lines if line)
+        except StopIteration:
+            raise DataError(f"{shown(url)}: the file is empty; a CSV file needs a header line") from None
+        except (csv.Error, UnicodeError) as error:
             raise _csv_error(error, url, source.csv, []) from None
 
 
-def _parse_options(csv: CsvInput) -> pa.csv.ParseOptions:
-    return pa.csv.ParseOptions(delimiter=csv.delimiter, newlines_in_values=True)
+def _without_mark(encoding: str) -> str:
+    """The encoding that reads a file with or without a byte order mark, as Arrow does."""
+    return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+
+
+def _parse_options(dialect: CsvInput) -> pa.csv.ParseOptions:
+    return pa.csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True)
 
 
 def _csv_batches(part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    csv = source.csv
     names = _csv_header(part.url, source)
+    with open_input(part.url, source.storage_options, sequential=True) as handle:
+        yield from _parsed_csv(handle, source.csv.encoding, names, part.url, source.csv, columns)
+
+
+def _csv_head(part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """The batches of the file's first two blocks, of which only the first is certain to be whole.
+
+    Arrow reads ahead in threads that outlive the reader. Here they have a buffer to read from: one that called back
+    into Python, for a file or for an encoding, would abort a process that is ending.
+    """
+    names = _csv_header(part.url, source)
+    with open_input(part.url, source.storage_options, sequential=True) as handle:
+        head = handle.read(2 * _CSV_BLOCK_BYTES)
+    try:
+        text = codecs.getincrementaldecoder(source.csv.encoding)().decode(head, len(head) < 2 * _CSV_BLOCK_BYTES)
+    except UnicodeError as error:
+        raise _csv_error(error, part.url, source.csv, names) from None
+    yield from _parsed_csv(pa.BufferReader(text.encode()), "utf-8", names, part.url, source.csv, columns)
+
+
+def _parsed_csv(
+    stream: BinaryIO | pa.BufferReader,
+    encoding: str,
+    names: list[str],
+    url: str,
+    dialect: CsvInput,
+    columns: tuple[str, ...],
+) -> Iterator[pa.RecordBatch]:
     convert = pa.csv.ConvertOptions(
-        column_types={name: csv_type(csv.types.get(name, "text")) for name in names},
-        null_values=list(csv.null_words),
+        column_types={name: csv_type(dialect.types.get(name, "text")) for name in names},
+        null_values=list(dialect.null_words),
         # A text is kept to the byte: no word makes it a null.
         strings_can_be_null=False,
         quoted_strings_can_be_null=False,
         include_columns=list(columns),
     )
-    options = pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES, encoding=csv.encoding)
-    with open_input(part.url, source.storage_options, sequential=True) as handle:
-        try:
-            yield from pa.csv.open_csv(handle, options, _parse_options(csv), convert)
-        except (pa.ArrowException, UnicodeError) as error:
-            raise _csv_error(error, part.url, csv, names) from None
+    options = pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES, encoding=encoding)
+    try:
+        with pa.csv.open_csv(stream, options, _parse_options(dialect), convert) as reader:
+            yield from reader
+    except (pa.ArrowException, UnicodeError) as error:
+        raise _csv_error(error, url, dialect, names) from None
 
 
-def _csv_error(error: Exception, url: str, csv: CsvInput, names: list[str]) -> DataError:
+def _csv_error(error: Exception, url: str, dialect: CsvInput, names: list[str]) -> DataError:
     """One sentence from Arrow's message: its row, column and counts are kept, the value is not."""
     text = str(error)
     row, ragged, column = _CSV_ROW.search(text), _CSV_RAGGED.search(text), _CSV_COLUMN.search(text)
     place = f"{shown(url)}:{row[1]}" if row else shown(url)
-    if "Empty CSV" in text:
-        return DataError(f"{place}: the file is empty; a CSV file needs a header line")
     if ragged:
         return DataError(
             f"{place}: the line has {ragged[2]} fields instead of {ragged[1]}; correct it or check input.csv.delimiter"
         )
     if isinstance(error, UnicodeError) or "UTF8" in text:
-        return DataError(f"{place}: the text is not {csv.encoding}; set input.csv.encoding")
+        return DataError(f"{place}: the text is not {dialect.encoding}; set input.csv.encoding")
     if column:
         name = names[int(column[1])] if int(column[1]) < len(names) else f"number {column[1]}"
-        declared = csv.types.get(name, "text")
+        declared = dialect.types.get(name, "text")
         return DataError(
             f"{place}: column {name!r} holds a value that is not of its declared type {declared}; "
             "correct it, declare another type or add the word to input.csv.null_words"

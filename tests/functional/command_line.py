@@ -17,6 +17,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet
+import pytest
 import yaml
 
 COMMAND = str(Path(sys.executable).with_name("microagg"))
@@ -142,7 +143,7 @@ class Project:
         pa.parquet.write_table(table, path, **options)
         return path
 
-    def write_spec(self, roles: Mapping[str, list[str]], name: str = "release.yaml", **others: Any) -> Path:
+    def write_spec(self, roles: Mapping[str, list[str]], **others: Any) -> Path:
         """Write a spec: short defaults, and whatever the test says. A value of None leaves a key out."""
         spec: dict[str, Any] = {
             "name": "people",
@@ -156,7 +157,7 @@ class Project:
             **others,
         }
         self.spec = {key: value for key, value in spec.items() if value is not None}
-        path = self.folder / name
+        path = self.folder / "release.yaml"
         path.write_text(yaml.safe_dump(self.spec, allow_unicode=True, sort_keys=False), encoding="utf-8")
         return path
 
@@ -201,4 +202,15 @@ class Project:
         assert left == []
 
 
-NewProject = Callable[..., Project]
+def after_stage(monkeypatch: pytest.MonkeyPatch, stage: str, what: Callable[[Any], object]) -> None:
+    """Have something happen to the files between two stages of a run in this process; its workers know nothing."""
+    from flows import stages
+
+    def then(wanted: stages.Stage, release: stages.Release) -> Any:
+        outcome = run(wanted, release)
+        if wanted.name == stage:
+            what(release)
+        return outcome
+
+    run = stages.run_stage
+    monkeypatch.setattr(stages, "run_stage", then)

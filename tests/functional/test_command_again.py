@@ -1,0 +1,296 @@
+"""Runs that are interrupted, repeated, replaced, or whose input changes meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from command_line import NOISE, Ended, Project, after_stage, start_command
+
+from s3_server import Place
+
+ROLES = {"identifiers": ["who"], "quasi_identifiers": ["x", "y"], "blocking": ["place"], "confidential": ["code"]}
+
+
+def people(n: int, seed: int = 0) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "who": [f"P{i}" for i in range(n)],
+            "x": rng.integers(0, 1000, n),
+            "y": rng.normal(size=n),
+            "place": [f"p{v}" for v in rng.integers(0, 3, n)],
+            "code": [f"{v:02d}" for v in rng.integers(0, 20, n)],
+        }
+    )
+
+
+# --- interrupted ---------------------------------------------------------------------------------------------
+
+
+def interrupt(project: Project, at: str, number: signal.Signals) -> Ended:
+    """Start the command, and send the signal to its process group, as a terminal does, when a stage begins."""
+    process = start_command("run", "release.yaml", "--direct", cwd=project.folder)
+    assert process.stderr is not None and process.stdout is not None
+    lines = []
+    try:
+        for line in process.stderr:
+            lines.append(line)
+            if line.startswith(f"{at}: "):
+                os.killpg(process.pid, number)
+                break
+        out, err = process.communicate(timeout=120)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return Ended(process.returncode, out, "".join(lines) + err)
+
+
+LARGE: dict[str, Any] = {"blocks": {"max_records": 15_000}}
+
+
+@pytest.fixture(scope="module")
+def large() -> pa.Table:
+    """Enough records for every stage to take a while."""
+    return people(60_000)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(large: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The checksums that an uninterrupted run ends with, on a cluster of its own."""
+    project = Project(tmp_path_factory.mktemp("whole"), {"local": {"workers": 1, "threads": 1, "memory": "2GiB"}})
+    project.write(large)
+    project.write_spec(ROLES, **LARGE)
+    ended = project.command("run", "release.yaml", "--direct", "--quiet")
+    assert ended.code == 0, ended.err
+    return project.data_checksums()
+
+
+@pytest.mark.parametrize(
+    ("at", "number", "own_cluster"),
+    [
+        ("survey", signal.SIGINT, False),
+        ("scatter", signal.SIGTERM, False),
+        ("anonymize", signal.SIGINT, False),
+        ("anonymize", signal.SIGINT, True),
+        ("anonymize", signal.SIGTERM, True),
+    ],
+)
+def test_an_interrupted_run_publishes_nothing_and_goes_on_later(
+    at: str, number: signal.Signals, own_cluster: bool, project: Project, large: pa.Table, undisturbed: list[str]
+) -> None:
+    project.write(large)
+    cluster = {"local": {"workers": 2, "threads": 1, "memory": "2GiB"}} if own_cluster else project.cluster
+    project.write_spec(ROLES, **LARGE, cluster=cluster)
+    interrupted = interrupt(project, at, number)
+    assert interrupted.code == 130, interrupted.err
+    assert interrupted.err.splitlines()[-1].startswith("microagg: interrupted; ")
+    for word in NOISE:
+        assert word not in interrupted.err
+    assert interrupted.out == ""
+    project.assert_nothing_published()
+    again = project.command("run", "release.yaml", "--direct", "--quiet")
+    assert (again.code, again.err) == (0, "")
+    assert project.data_checksums() == undisturbed
+    assert not list((project.work / "runs").glob("*"))
+
+
+# --- repeated and replaced -----------------------------------------------------------------------------------
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_same_release_again_is_already_released(project: Project) -> None:
+    project.write(people(300))
+    project.write_spec(ROLES)
+    first = project.command("run", "release.yaml", "--direct", "--json", "--quiet").document()
+    before = snapshot(project.output)
+    again = project.command("run", "release.yaml", "--direct", "--json", "--quiet")
+    assert again.code == 0
+    document = again.document()
+    assert (first["status"], document["status"]) == ("released", "already released")
+    assert [stage["name"] for stage in document["stages"]] == ["survey", "report"]
+    assert snapshot(project.output) == before
+    assert project.command("run", "release.yaml", "--direct", "--replace").code == 0
+    assert snapshot(project.output) == before
+    # The cluster and the id do not make another release of the same data.
+    project.write_spec(ROLES, cluster={"local": {"workers": 1, "memory": "2GiB"}})
+    assert project.release()["status"] == "already released"
+
+
+@pytest.mark.parametrize("change", ["data", "spec"])
+def test_another_release_of_the_same_id_is_refused_without_replace(change: str, project: Project) -> None:
+    project.write(people(300))
+    project.write_spec(ROLES)
+    project.release()
+    before = snapshot(project.output)
+    if change == "data":
+        project.write(people(300, seed=1))
+    else:
+        project.write_spec(ROLES, k=4)
+    refused = project.command("run", "release.yaml", "--direct")
+    refused.assert_refused(5, "release one is already published", "--replace")
+    assert snapshot(project.output) == before
+    assert project.call("plan", "release.yaml", "--quiet").code == 0
+    assert project.release("--replace")["revision"] == "r0002"
+    after = snapshot(project.output)
+    assert {name: after[name] for name in before if name != "latest.json"} == {
+        name: before[name] for name in before if name != "latest.json"
+    }
+    assert json.loads(after["latest.json"])["revision"] == "r0002"
+    assert project.call("verify", "release").code == 0
+    assert project.call("verify", "release/one/r0001").code == 0
+    assert project.release("--id", "two")["id"] == "two"
+
+
+def test_a_release_whose_audit_is_gone_is_recognised_by_its_bytes(project: Project) -> None:
+    project.write(people(300))
+    project.write_spec(ROLES)
+    project.release()
+    before = snapshot(project.output)
+    for path in (project.work / "audit").rglob("*.json"):
+        path.unlink()
+    assert project.release()["status"] == "already released"
+    assert snapshot(project.output) == before
+
+
+def test_the_same_release_three_times_at_once(project: Project) -> None:
+    """They share the work, publish one release, and each of them ends well."""
+    project.write(people(3000))
+    project.write_spec(ROLES)
+    running = [start_command("run", "release.yaml", "--direct", "--json", "--quiet", cwd=project.folder) for _ in "abc"]
+    ended = [(process.communicate(timeout=120), process.returncode) for process in running]
+    assert [(err, code) for (_, err), code in ended] == [("", 0)] * 3
+    assert {json.loads(out)["revision"] for (out, _), _ in ended} == {"r0001"}
+    assert project.call("verify", "release").code == 0
+    assert len(list(project.output.rglob("*.parquet"))) == 1
+    assert not list((project.work / "runs").glob("*"))
+
+
+def test_two_releases_that_race_for_one_id(project: Project) -> None:
+    """One wins; the other says so, and leaves nothing of its own behind."""
+    project.write(people(3000), "a.parquet")
+    project.write(people(3000, seed=1), "b.parquet")
+    for name in ("a", "b"):
+        spec = project.write_spec(ROLES, input={"url": f"{name}.parquet"})
+        spec.rename(project.folder / f"{name}.yaml")
+    running = [start_command("run", f"{name}.yaml", "--direct", "--quiet", cwd=project.folder) for name in "ab"]
+    ended = [Ended(process.wait(120), *process.communicate()) for process in running]
+    assert sorted(one.code for one in ended) == [0, 5]
+    next(one for one in ended if one.code == 5).assert_refused(5, "use --replace")
+    assert project.call("verify", "release").code == 0
+    assert len(list(project.output.rglob("*.parquet"))) == 1
+
+
+# --- input that changes, work that is damaged ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["survey", "plan", "anonymize"])
+def test_input_that_changes_meanwhile_stops_the_run(
+    stage: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same people, one of them a year older; in a file of the same size."""
+    table = people(300)
+    path = project.write(table, compression="none", use_dictionary=False)
+    changed = table.set_column(1, "x", pa.array([table["x"][0].as_py() ^ 1, *table["x"].to_pylist()[1:]]))
+    size = path.stat().st_size
+    project.write_spec(ROLES)
+    after_stage(monkeypatch, stage, lambda _: project.write(changed, compression="none", use_dictionary=False))
+    refused = project.call("run", "release.yaml", "--direct")
+    assert path.stat().st_size == size
+    refused.assert_refused(3, "people.parquet changed while the release was made")
+    project.assert_nothing_published()
+    monkeypatch.undo()
+    assert project.release()["status"] == "released"
+
+
+@pytest.mark.parametrize("stage", ["survey", "plan"])
+def test_input_that_goes_away_meanwhile_stops_the_run(
+    stage: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project.write(people(300))
+    project.write_spec(ROLES)
+    after_stage(monkeypatch, stage, lambda _: path.unlink())
+    project.call("run", "release.yaml", "--direct").assert_refused(5, "people.parquet")
+    project.assert_nothing_published()
+
+
+def flip(path: Path) -> None:
+    """Change a byte in the middle, leaving size and time as they are."""
+    times = path.stat()
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("stage", "damaged"),
+    [
+        ("stage", "staged/*.arrow"),
+        ("anonymize", "anonymized/partition-00000.arrow"),
+        ("anonymize", "candidate/part-*.parquet"),
+        ("anonymize", "candidate/numbers-*.arrow"),
+        ("validate", "candidate/part-*.parquet"),
+        ("plan", "plan/arrays.arrow"),
+        ("plan", "plan/context.json"),
+        ("survey", "survey/survey.json"),
+    ],
+)
+def test_damage_in_the_work_area_stops_the_run(
+    stage: str, damaged: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write(people(900))
+    project.write_spec(ROLES)
+    hit: list[Path] = []
+
+    def damage(_: Any) -> None:
+        hit.extend((project.work / "runs").glob(f"*/{damaged}"))
+        for path in hit:
+            flip(path)
+
+    after_stage(monkeypatch, stage, damage)
+    ended = project.call("run", "release.yaml", "--direct")
+    assert hit
+    if damaged == "anonymized/partition-00000.arrow":  # read by then: what is published does not come from it any more
+        assert ended.code == 0, ended.err
+        return
+    if damaged in ("plan/arrays.arrow", "plan/context.json"):  # the workers may have read it before
+        assert ended.code in (0, 1, 4, 5), ended.err
+    else:
+        assert ended.code in (4, 5), ended.err
+    assert "a bug" not in ended.err, ended.err
+    if ended.code:
+        ended.assert_refused(ended.code)
+        project.assert_nothing_published()
+    monkeypatch.undo()
+    assert project.call("clean", "release.yaml", "--all").code == 0
+    project.release("--replace")
+
+
+# --- storage that is not there -------------------------------------------------------------------------------
+
+
+@pytest.mark.server
+def test_buckets_and_credentials(project: Project, s3_bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write(people(300))
+    options = s3_bucket.storage_options
+    nowhere = {"url": "s3://no-such-bucket-here/people.parquet", "storage_options": options}
+    project.write_spec(ROLES, input=nowhere)
+    project.command("run", "release.yaml", "--direct").assert_refused(5, "s3://no-such-bucket-here")
+    project.write_spec(ROLES, output={"url": "s3://no-such-bucket-here/release", "storage_options": options})
+    project.command("run", "release.yaml", "--direct").assert_refused(5, "s3://no-such-bucket-here")
+    project.write_spec(ROLES, input={"url": f"{s3_bucket.url}/nothing.parquet", "storage_options": options})
+    project.command("run", "release.yaml", "--direct").assert_refused(5, "nothing.parquet")
+    project.write_spec(ROLES, output={"url": f"{s3_bucket.url}/release", "storage_options": options})
+    wrong = {"AWS_SECRET_ACCESS_KEY": "wrong", "AWS_ACCESS_KEY_ID": "nobody"}
+    project.command("run", "release.yaml", "--direct", env=wrong).assert_refused(5, "the store refused the credentials")
