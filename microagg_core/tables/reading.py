@@ -298,9 +298,9 @@ def _parsed_csv(
     convert = pa.csv.ConvertOptions(
         column_types={name: csv_type(dialect.types.get(name, "text")) for name in names},
         null_values=list(dialect.null_words),
-        # A text is kept to the byte: no word makes it a null.
+        # A text is kept to the byte: no word makes it a null. Quotes do not make a number of a word.
         strings_can_be_null=False,
-        quoted_strings_can_be_null=False,
+        quoted_strings_can_be_null=True,
         include_columns=list(columns),
     )
     options = pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES, encoding=encoding)

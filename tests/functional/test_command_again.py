@@ -53,13 +53,13 @@ def interrupt(project: Project, at: str, number: signal.Signals) -> Ended:
     return Ended(process.returncode, out, "".join(lines) + err)
 
 
-LARGE: dict[str, Any] = {"blocks": {"max_records": 15_000}}
+LARGE: dict[str, Any] = {"blocks": {"max_records": 12_000}}
 
 
 @pytest.fixture(scope="module")
 def large() -> pa.Table:
     """Enough records for every stage to take a while."""
-    return people(60_000)
+    return people(40_000)
 
 
 @pytest.fixture(scope="module")
