@@ -8,6 +8,7 @@ repeat what is finished.
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import tempfile
 import uuid
@@ -31,6 +32,9 @@ Result = TypeVar("Result")
 _CONNECT_SECONDS = 30
 #: Futures out at a time, for each worker thread: enough to keep it busy, few enough to lose.
 _AHEAD = 3
+#: Loggers of callbacks that fail when a connection ends under them, as it does when a run is interrupted or a cluster
+#: goes away. What matters of it is raised where the work is waited for, and said in a sentence.
+_CALLBACKS = ("tornado.application", "asyncio")
 #: What a worker needs beside the rows it works on: Python with its libraries, and compiled kernels.
 WORKER_BASE_BYTES = 360 * 2**20
 
@@ -132,6 +136,8 @@ def connect(spec: Cluster, progress: Progress) -> Iterator[Workers]:
     Raises:
         ClusterError: no scheduler answers, or it has no workers.
     """
+    for name in _CALLBACKS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     # 30 s is dask's shortest patience that survives a busy machine; spilled bytes are receipts, hence tiny.
     with dask.config.set({"distributed.comm.timeouts.connect": "30s", "distributed.worker.daemon": True}):
         if isinstance(spec, RunningCluster):

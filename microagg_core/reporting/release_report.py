@@ -85,10 +85,6 @@ def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
     ]
 
 
-def _or_dash(value: object) -> str:
-    return "-" if value is None else str(value)
-
-
 ATTRIBUTE_HEADER = ("quasi-identifier", "L_SSE", "IL1s", "mean", "variance kept")
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
+from distributed import Client
 
 from flows.stages import STAGES
 from microagg_core.demo import make_people
@@ -260,7 +261,8 @@ def test_a_stage_is_tried_again_when_its_cluster_has_come_back(server: PrefectSe
         lost[1].send_signal(signal.SIGSTOP)  # it takes tasks and finishes none
         said = tmp_path / "said"
         running = start([COMMAND, "run", str(spec)], "said")
-        wait_until(lambda: "survey: " in said.read_text(), "the first stage")
+        with Client(f"tcp://127.0.0.1:{port}", set_as_default=False) as visitor:
+            wait_until(lambda: any(visitor.processing().values()), "the first stage's tasks at the worker")
         for gone in lost:
             gone.kill()
             gone.wait()

@@ -1,0 +1,98 @@
+"""Engines: each finds the lightest [1,2]-factor within a graph of candidate pairs.
+
+Both double the records, as :mod:`microagg_core.kernels.forest` tells, and match: a record's first copy must be
+matched, its second may be, and the pairs that are matched are the factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microagg_core.factor.pairs import Graph
+from microagg_core.kernels.forest import Forest, new_forest
+from microagg_core.kernels.forest_search import DONE, TOO_MANY_EVENTS, match_all
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Duals:
+    """Duals of a matching of doubled records: y of 2n copies, z and the surrounding node (or -1) of 3n nodes."""
+
+    y: Ints
+    z: Ints
+    parent: Ints
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Pairs chosen by an engine, as positions in the graph's lists; the duals that prove it, where it has them."""
+
+    chosen: Ints
+    duals: Duals | None
+
+
+#: An engine gives None where the graph holds no factor.
+Engine = Callable[[Graph], Cover | None]
+
+
+def _positions(graph: Graph, copies: Ints, mates: Ints) -> Ints:
+    """Where the pairs of matched copies stand in the graph's lists; a pair that is matched twice counts once."""
+    a, b = copies % graph.n, mates % graph.n
+    codes = np.unique(np.minimum(a, b) * graph.n + np.maximum(a, b))
+    return np.searchsorted(graph.codes, codes)
+
+
+def networkx_engine(graph: Graph) -> Cover | None:
+    """The reference: a maximum-weight matching by networkx, which checks its own optimality on whole numbers.
+
+    Two first copies matched weigh 2M - w, a first and a second one M - w, M above the sum of all weights: so
+    that every first copy which is matched outweighs all else. Slow: seconds for a hundred records.
+    """
+    import networkx
+
+    much = int(sum(graph.weight.tolist())) + 1
+    doubled = networkx.Graph()
+    for u, v, w in zip(graph.left.tolist(), graph.right.tolist(), graph.weight.tolist(), strict=True):
+        doubled.add_edge(u, v, weight=2 * much - w)
+        doubled.add_edge(u, graph.n + v, weight=much - w)
+        doubled.add_edge(graph.n + u, v, weight=much - w)
+    matched = np.array(sorted(map(sorted, networkx.max_weight_matching(doubled))), np.int64).reshape(-1, 2)
+    if np.count_nonzero(matched < graph.n) < graph.n:
+        return None
+    return Cover(_positions(graph, matched[:, 0], matched[:, 1]), None)
+
+
+def _searched(graph: Graph) -> Forest | None:
+    """The kernel's state when every first copy is matched; its heap is made larger until it suffices."""
+    source, other = np.concatenate([graph.left, graph.right]), np.concatenate([graph.right, graph.left])
+    order = np.lexsort((other, source))
+    weight = np.concatenate([graph.weight, graph.weight])[order]
+    start = np.searchsorted(source[order], np.arange(graph.n + 1))
+    if not np.all(np.diff(start)):
+        return None
+    events = 4096
+    while True:
+        forest = new_forest(start, source[order], other[order], weight, events)
+        found = match_all(forest)
+        if found != TOO_MANY_EVENTS:
+            return forest if found == DONE else None
+        events *= 8
+
+
+def blossom_engine(graph: Graph) -> Cover | None:
+    """The fast one: our own primal-dual search, in compiled code, which also gives the duals that prove it."""
+    forest = _searched(graph)
+    if forest is None:
+        return None
+    matched = np.flatnonzero(forest.copies["mate"] >= 0)
+    chosen = _positions(graph, matched, forest.copies["mate"][matched])
+    duals = Duals(forest.copies["y"].copy(), forest.nodes["z"].copy(), forest.nodes["parent"].copy())
+    return Cover(chosen, duals)
+
+
+ENGINES: dict[str, Engine] = {"blossom": blossom_engine, "networkx": networkx_engine}

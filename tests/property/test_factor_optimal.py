@@ -1,0 +1,123 @@
+"""Minimum-weight factors and best partitions against brute force, on generic and degenerate records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from microagg_core.factor import minimum_factor, optimal_two
+from microagg_core.factor.pairs import points_of
+from microagg_core.kernels.pair_tree import weights_of
+
+Array = NDArray[np.float64]
+
+#: Kinds of records: in general position, tied, duplicated, on a line, in far clusters.
+KINDS: dict[str, Callable[[np.random.Generator, int], Array]] = {
+    "generic": lambda rng, n: rng.standard_normal((n, 3)),
+    "grid": lambda rng, n: rng.integers(0, 3, (n, 2)).astype(float),
+    "duplicates": lambda rng, n: rng.standard_normal((3, 2))[rng.integers(0, 3, n)],
+    "line": lambda rng, n: np.outer(rng.integers(0, 12, n), [1.0, 2.0]),
+    "regular": lambda rng, n: np.arange(n, dtype=float)[:, None] * rng.choice([0.1, 1.0, 7.0]),
+    "clusters": lambda rng, n: rng.integers(0, 2, (n, 1)) * 100.0 + rng.random((n, 2)),
+    "hub": lambda rng, n: np.vstack([np.zeros((1, n - 1)), np.eye(n - 1) * rng.random((n - 1, 1))]),
+}
+
+
+def cheapest(n: int, cost: Callable[[tuple[int, ...]], int]) -> int:
+    """The least total cost of a partition into groups of two and three, by trying all."""
+
+    @cache
+    def rest(left: int) -> int:
+        if left == 0:
+            return 0
+        members = [v for v in range(n) if left >> v & 1]
+        first, others = members[0], members[1:]
+        best = 10**30
+        for size in (1, 2):
+            for mates in combinations(others, size):
+                group = (first, *mates)
+                best = min(best, cost(group) + rest(left & ~sum(1 << v for v in group)))
+        return best
+
+    return rest((1 << n) - 1)
+
+
+def whole_weights(X: Array) -> list[list[int]]:
+    points = points_of(X)
+    n = len(X)
+    left, right = np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
+    table: list[list[int]] = weights_of(points.rows, left, right, points.scale).reshape(n, n).tolist()
+    return table
+
+
+def tree_cost(W: list[list[int]], group: tuple[int, ...]) -> int:
+    """The weight of the lightest edges that hold a group together: all but the heaviest of a triple's."""
+    sides = sorted(W[a][b] for a, b in combinations(group, 2))
+    return sum(sides[: len(group) - 1])
+
+
+def sse_cost(W: list[list[int]], group: tuple[int, ...]) -> int:
+    """Six times a group's SSE, in whole weights."""
+    return 6 // len(group) * sum(W[a][b] for a, b in combinations(group, 2))
+
+
+def instances(kind: str, count: int) -> Iterator[Array]:
+    rng = np.random.default_rng(sum(map(ord, kind)))
+    for _ in range(count):
+        yield KINDS[kind](rng, int(rng.integers(2, 10)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_engines_reach_the_least_weight_of_all_factors(kind: str) -> None:
+    for X in instances(kind, 60):
+        W = whole_weights(X)
+        least = cheapest(len(X), lambda group, W=W: tree_cost(W, group))  # type: ignore[misc]
+        for engine in ("blossom", "networkx"):
+            proof = minimum_factor(X, engine=engine).proof
+            assert (proof.whole_weight, proof.whole_bound) == (least, least), (kind, engine, X.tolist())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_factor_is_pairs_and_triples_held_together_by_its_edges(kind: str) -> None:
+    for X in instances(kind, 30):
+        found = minimum_factor(X, engine="blossom", neighbours=2)
+        sizes = np.bincount(found.labels)
+        assert set(sizes.tolist()) <= {2, 3}
+        assert np.array_equal(found.labels[found.left], found.labels[found.right])
+        assert len(found.left) == len(X) - len(sizes)
+        assert np.all(np.diff(np.unique(found.labels, return_index=True)[1]) > 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_best_partition_is_that_of_exhaustive_search(kind: str) -> None:
+    for X in instances(kind, 8):
+        W = whole_weights(X)
+        least = cheapest(len(X), lambda group, W=W: sse_cost(W, group))  # type: ignore[misc]
+        best, factor = optimal_two(X), minimum_factor(X)
+        expected = least / 6 * 2.0**-factor.proof.exponent
+        assert best.sse == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        assert best.gap < 1e-9 and best.bound <= best.sse
+        assert best.sse <= factor.certificate.sse * (1 + 1e-12)
+        # SSE <= w(F_min) <= 2 SSE_opt
+        assert factor.certificate.sse <= factor.certificate.weight * (1 + 1e-12)
+        assert factor.certificate.optimum_at_least <= best.sse * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("n", [20, 35])
+@pytest.mark.parametrize("kind", ["generic", "grid", "duplicates", "clusters"])
+def test_engines_agree_on_more_records(kind: str, n: int) -> None:
+    X = KINDS[kind](np.random.default_rng(n), n)
+    found = {engine: minimum_factor(X, engine=engine).proof.whole_weight for engine in ("blossom", "networkx")}
+    assert found["blossom"] == found["networkx"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_neighbours_and_many_give_the_same_weight(kind: str) -> None:
+    X = KINDS[kind](np.random.default_rng(5), 150)
+    few, many = (minimum_factor(X, engine="blossom", neighbours=count).proof for count in (1, 20))
+    assert few.whole_weight == many.whole_weight == few.whole_bound

@@ -1,0 +1,296 @@
+"""The parts of a factor's proof: prices over absent pairs, what a bound refuses, coverage, cutting, scaling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from microagg_core.errors import InternalError
+from microagg_core.factor import Certificate, minimum_factor, optimal_two
+from microagg_core.factor.certificate import combined
+from microagg_core.factor.engines import Cover, Duals, blossom_engine, networkx_engine
+from microagg_core.factor.groups import costs, distinct, groups_of, incidence
+from microagg_core.factor.odd_sets import broken_sets
+from microagg_core.factor.pairs import Graph, Points, complete_graph, neighbour_graph, points_of
+from microagg_core.factor.proof import in_units, prices_of, whole_bound
+from microagg_core.factor.relaxation import Task, not_excluded, relax
+from microagg_core.factor.relaxation import whole_bound as relaxed_bound
+from microagg_core.factor.stars import cut, labels_of
+from microagg_core.kernels.group_prices import cheap_groups
+from microagg_core.kernels.pair_tree import light_pairs, nearest_pairs, plant
+
+Array = NDArray[np.float64]
+
+
+def uniform(n: int, p: int = 3, seed: int = 1) -> Array:
+    return np.random.default_rng(seed).random((n, p))
+
+
+def solved(graph: Graph) -> tuple[Cover, Duals]:
+    cover = blossom_engine(graph)
+    assert cover is not None and cover.duals is not None
+    return cover, cover.duals
+
+
+def light(points: Points, duals: Duals) -> set[tuple[int, int]]:
+    left, right, _ = light_pairs(plant(points.rows), prices_of(duals, points.scale), 100_000)
+    return {(min(u, v), max(u, v)) for u, v in zip(left.tolist(), right.tolist(), strict=True)}
+
+
+def light_by_hand(points: Points, duals: Duals) -> set[tuple[int, int]]:
+    """The pairs whose price is too high, from the statement itself: over all edges of all pairs."""
+    n, y = points.n, duals.y.tolist()
+    around: list[set[int]] = []
+    for copy in range(2 * n):
+        node, sets = int(duals.parent[copy]), set()
+        while node >= 0:
+            sets.add(node)
+            node = int(duals.parent[node])
+        around.append(sets)
+    graph = complete_graph(points)
+    found = set()
+    for u, v, w in zip(graph.left.tolist(), graph.right.tolist(), graph.weight.tolist(), strict=True):
+        for a, b in ((u, v), (u, n + v), (n + u, v)):
+            if y[a] + y[b] - sum(int(duals.z[s]) for s in around[a] & around[b]) > 2 * w:
+                found.add((u, v))
+    return found
+
+
+def test_the_nearest_are_those_of_sorting() -> None:
+    for X in (uniform(200), np.round(uniform(150, 2), 1)):
+        _, right = nearest_pairs(plant(X), 6)
+        squared = ((X[:, None] - X) ** 2).sum(axis=2)
+        np.fill_diagonal(squared, np.inf)
+        own = plant(X).order
+        found = np.sort(squared[np.repeat(own, 6), right].reshape(-1, 6), axis=1)
+        assert np.allclose(found, np.sort(squared, axis=1)[own, :6])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pricing_finds_exactly_the_pairs_that_the_statement_names(seed: int) -> None:
+    points = points_of(uniform(150, 2 + seed, seed + 1))
+    _, duals = solved(neighbour_graph(points, plant(points.rows), 2))
+    assert np.any(duals.z > 0)
+    by_hand = light_by_hand(points, duals)
+    assert by_hand and light(points, duals) == by_hand
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_pair_of_the_factor_that_is_withheld_is_found(seed: int) -> None:
+    """Without one of its pairs the weight grows (the optimum being unique), so pricing must name a pair that helps."""
+    points = points_of(uniform(40, 3, seed))
+    graph = complete_graph(points)
+    cover, duals = solved(graph)
+    assert light(points, duals) == set()
+    weight = int(graph.weight[cover.chosen].sum())
+    for withheld in cover.chosen[:5].tolist():
+        keep = np.arange(len(graph.left)) != withheld
+        poorer = Graph(graph.n, graph.left[keep], graph.right[keep], graph.weight[keep])
+        other, its_duals = solved(poorer)
+        assert int(poorer.weight[other.chosen].sum()) > weight
+        assert light(points, its_duals) == {(int(graph.left[withheld]), int(graph.right[withheld]))}
+
+
+def test_pricing_stops_at_its_room() -> None:
+    points = points_of(uniform(200, 2))
+    _, duals = solved(neighbour_graph(points, plant(points.rows), 2))
+    left, _, _ = light_pairs(plant(points.rows), prices_of(duals, points.scale), 1)
+    assert len(left) == 1
+
+
+def test_a_graph_without_a_factor_is_known_as_such_and_widened() -> None:
+    """Twenty records around a hub that is the nearest of each: the hub can serve two of them."""
+    X = np.vstack([np.zeros((1, 20)), np.eye(20)])
+    points = points_of(X)
+    star = points.graph(np.zeros(20, np.int64), np.arange(1, 21))
+    assert blossom_engine(star) is None and networkx_engine(star) is None
+    alone = points.graph(np.array([0]), np.array([1]))
+    assert blossom_engine(alone) is None
+    found = minimum_factor(X, engine="blossom", neighbours=1)
+    assert np.bincount(found.labels).min() >= 2
+    assert found.proof.rounds > 1
+    # the hub with two records, the eighteen others in pairs that weigh 2 each
+    assert found.certificate.weight == pytest.approx(20.0)
+
+
+def test_a_bound_refuses_duals_that_prove_nothing() -> None:
+    _, duals = solved(complete_graph(points_of(uniform(60, 2))))
+    n = 60
+    used = int(np.flatnonzero(duals.z)[0])
+    wrong_sign = duals.y.copy()
+    wrong_sign[n + 3] = 1
+    negative, on_copy = duals.z.copy(), duals.z.copy()
+    negative[used], on_copy[0] = -2, 2
+    fewer = duals.parent.copy()
+    fewer[int(np.flatnonzero(duals.parent == used)[0])] = -1
+    broken = (
+        replace(duals, y=wrong_sign),
+        replace(duals, z=negative),
+        replace(duals, z=on_copy),
+        replace(duals, parent=fewer),
+    )
+    for wrong in broken:
+        with pytest.raises(InternalError, match="the proof of a minimum-weight factor does not hold"):
+            whole_bound(wrong)
+    with pytest.raises(InternalError, match="too large"):
+        prices_of(replace(duals, y=duals.y * 0 + 2**61), 1.0)
+    circle = duals.parent.copy()
+    circle[used] = used
+    with pytest.raises(InternalError, match="nested"):
+        prices_of(replace(duals, parent=circle), 1.0)
+
+
+def test_a_higher_price_makes_a_pair_light() -> None:
+    points = points_of(uniform(50))
+    _, duals = solved(complete_graph(points))
+    y = duals.y.copy()
+    y[7] += 2
+    raised = replace(duals, y=y)
+    assert whole_bound(raised) > whole_bound(duals)
+    assert light(points, raised)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 40, 301])
+def test_duplicates_only(n: int) -> None:
+    found = minimum_factor(np.full((n, 2), 7.5), engine="blossom")
+    assert set(np.bincount(found.labels).tolist()) <= {2, 3}
+    assert found.certificate == Certificate(0.0, 0.0, 0.0)
+    assert found.certificate.ratio == 1.0
+
+
+def test_long_components_are_cut_at_their_zero_edges() -> None:
+    edges = np.arange(6)
+    path = Graph(7, edges, edges + 1, np.array([4, 0, 0, 0, 0, 4]))
+    assert cut(path, edges).tolist() == [0, 2, 4, 5]
+    assert labels_of(path, cut(path, edges)).tolist() == [0, 0, 1, 1, 2, 2, 2]
+    with pytest.raises(InternalError, match="no pair and no triple"):
+        labels_of(path, edges)
+
+
+@pytest.mark.parametrize("engine", ["auto", "blossom"])
+def test_the_same_input_gives_the_same_groups(engine: str) -> None:
+    X = np.round(uniform(300, 2), 1)
+    first, second = minimum_factor(X, engine=engine), minimum_factor(np.asfortranarray(X), engine=engine)
+    assert np.array_equal(first.labels, second.labels) and first.proof == second.proof
+
+
+@pytest.mark.parametrize("factor", [2.0**-900, 2.0**-30, 2.0**480])
+def test_a_scale_of_a_power_of_two_changes_nothing(factor: float) -> None:
+    X = uniform(60)
+    plain, scaled = minimum_factor(X), minimum_factor(X * factor)
+    assert np.array_equal(plain.labels, scaled.labels)
+    assert plain.proof.whole_weight == scaled.proof.whole_weight
+    if factor > 2.0**-500:
+        assert scaled.certificate.sse == plain.certificate.sse * factor * factor
+
+
+def test_a_large_mean_does_not_drown_small_differences() -> None:
+    X = np.arange(12.0)[:, None] ** 2 * 2.0**-20 + 2.0**20
+    found = minimum_factor(X)
+    assert found.proof.whole_weight > 0
+    assert np.array_equal(found.labels, minimum_factor(np.arange(12.0)[:, None] ** 2).labels)
+
+
+def test_a_bound_in_units_is_never_above_what_was_proved() -> None:
+    points = points_of(uniform(30))
+    whole = minimum_factor(uniform(30), engine="blossom").proof.whole_bound
+    value = in_units(points, whole)
+    assert value < whole * 2.0**-points.exponent
+    assert value == pytest.approx(whole * 2.0**-points.exponent, rel=1e-14)
+    assert in_units(points, 0) == 0.0
+
+
+def test_a_factor_by_integer_programming_weighs_the_same() -> None:
+    X = uniform(120, 4)
+    graph = complete_graph(points_of(X))
+    edges = np.stack([graph.left, graph.right, np.full(len(graph.left), -1)], axis=1)
+    answer = milp(
+        ((X[graph.left] - X[graph.right]) ** 2).sum(axis=1),
+        constraints=LinearConstraint(incidence(edges, 120), 1, 2),
+        integrality=np.ones(len(edges)),
+        bounds=Bounds(0, 1),
+        options={"mip_rel_gap": 0},
+    )
+    found = minimum_factor(X)
+    assert found.certificate.weight == pytest.approx(answer.fun, rel=1e-9)
+
+
+def test_certificates_of_blocks_add_up() -> None:
+    parts = [minimum_factor(uniform(50, seed=seed)).certificate for seed in range(3)]
+    whole = combined(parts)
+    assert whole.sse == pytest.approx(sum(part.sse for part in parts))
+    assert whole.bound <= sum(part.bound for part in parts)
+    assert 1 < whole.ratio <= 2 and whole.as_json()["ratio"] == whole.ratio
+    assert Certificate(1.0, 0.0, 0.0).as_json()["ratio"] is None
+    assert combined([]).ratio == 1.0
+
+
+@pytest.mark.parametrize(
+    "X", [np.zeros((1, 2)), np.zeros((4, 0)), np.zeros(4), np.array([[0.0], [np.nan]]), np.array([[0.0], [np.inf]])]
+)
+def test_what_is_no_table_of_finite_numbers_is_refused(X: Array) -> None:
+    with pytest.raises(ValueError, match="finite numbers"):
+        minimum_factor(X)
+    with pytest.raises(ValueError, match="finite numbers"):
+        optimal_two(X)
+
+
+def test_wrong_options_are_refused() -> None:
+    with pytest.raises(ValueError, match="auto, blossom or networkx"):
+        minimum_factor(uniform(5), engine="magic")
+    with pytest.raises(ValueError, match="neighbours must be at least 1"):
+        minimum_factor(uniform(5), neighbours=0)
+    with pytest.raises(ValueError, match="seconds must be above 0"):
+        optimal_two(uniform(5), seconds=0)
+
+
+def all_groups(n: int) -> NDArray[np.int64]:
+    a, b, c = (axis.ravel() for axis in np.meshgrid(np.arange(n), np.arange(n), np.arange(-1, n), indexing="ij"))
+    keep = (a < b) & ((b < c) | (c == -1))
+    return distinct(np.stack([a, b, c], axis=1)[keep], n)
+
+
+@pytest.mark.parametrize("slack", [0, 2**46])
+def test_cheap_groups_are_exactly_those_below_their_prices(slack: int) -> None:
+    points = points_of(uniform(40, 2))
+    price = np.random.default_rng(3).integers(-(2**44), 2**48, 40)
+    groups = all_groups(40)
+    gain = np.where(groups >= 0, price[groups], 0).sum(axis=1) - costs(points, groups)
+    cheap = gain + slack > 0
+    expected = {(*row, by) for row, by in zip(groups[cheap].tolist(), gain[cheap].tolist(), strict=True)}
+    found, excess, are_all = cheap_groups(plant(points.rows), price, points.scale, slack, 100_000)
+    rows = np.sort(np.where(found < 0, 40, found), axis=1)
+    rows = np.where(rows == 40, -1, rows)
+    assert are_all and len(expected) > 10
+    assert {(*row, by) for row, by in zip(rows.tolist(), excess.tolist(), strict=True)} == expected
+    assert not cheap_groups(plant(points.rows), price, points.scale, slack, 5)[2]
+
+
+def test_a_bound_holds_even_where_groups_were_withheld_from_the_relaxation() -> None:
+    """Prices of a relaxation that lacks groups are too high; the bound lowers them, and stays below the optimum."""
+    X = uniform(60, 2)
+    points, factor = points_of(X), minimum_factor(X)
+    task = Task(points, plant(points.rows), factor.proof.whole_weight / 60)
+    poor = relax(task, groups_of(factor.labels), (), 60.0)
+    assert poor is not None and len(not_excluded(task, poor, poor.price, 0)[0]) > 0
+    best = optimal_two(X)
+    assert best.gap == 0.0
+    assert in_units(points, max(0, relaxed_bound(task, poor))) / 6 <= best.bound * (1 + 1e-12)
+
+
+def test_three_half_pairs_break_the_inequality_of_their_triangle() -> None:
+    groups = np.array([[0, 1, -1], [1, 2, -1], [0, 2, -1], [3, 4, -1]])
+    assert broken_sets(groups, np.array([0.5, 0.5, 0.5, 1.0]), 5) == [(0, 1, 2)]
+    assert broken_sets(groups, np.array([0.0, 1.0, 0.0, 1.0]), 5) == []
+
+
+def test_without_time_the_factor_is_the_answer_with_its_own_gap() -> None:
+    X = uniform(400)
+    best, factor = optimal_two(X, seconds=1e-9), minimum_factor(X)
+    assert np.array_equal(best.labels, factor.labels)
+    assert best.bound == pytest.approx(factor.certificate.optimum_at_least, rel=1e-12)
+    assert 0 < best.gap < 0.5
