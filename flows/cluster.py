@@ -56,7 +56,11 @@ class Workers:
         return min(limits) if limits else None
 
     def _workers(self) -> dict[str, Any]:
-        workers: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+        workers: dict[str, Any] | None = self._client.scheduler_info(n_workers=-1).get("workers")
+        if workers is None:
+            raise TransientClusterError(
+                "the Dask scheduler does not answer any more; finished work is kept, so start the release again"
+            )
         return workers
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:

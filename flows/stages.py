@@ -127,9 +127,10 @@ def survey(release: Release) -> str:
     spec = release.spec
     listing = list_input(spec.input)
     schema = resolve_schema(spec, listing.schema)
-    release.key = Digest().add(canonical(spec), listing.state, software_version()).hex()[:20]
+    # The id is part of it, so that two releases of one spec, made at the same time, do not share what they remove.
+    release.key = Digest().add(canonical(spec), listing.state, software_version(), release.identity).hex()[:20]
     layout, work = release.layout, release.work
-    work.put_json(layout.started(), {"started": release.now.isoformat()})
+    work.put_json(layout.started(), {"started": datetime.datetime.now(datetime.UTC).isoformat()})
     if not work.exists(layout.context()):
         rough = rough_moments(spec, listing, quasi_types(spec, schema), schema)
         save_context(work, layout, spec, listing.schema, listing.parts, rough)
@@ -234,7 +235,9 @@ def measure(release: Release) -> str:
 def publish_release(release: Release) -> str:
     """Copy the checked files to the output, the manifest last; keep the audit."""
     planned = release.planned
-    facts = release_facts(planned, release.identity, release.now, release.losses, release.checks)
+    # A late run keeps the day it was meant for as its id, not as its hour of birth.
+    now = datetime.datetime.now(datetime.UTC)
+    facts = release_facts(planned, release.identity, now, release.losses, release.checks)
     parts = staged_parts(release.spec, release.work, release.layout, planned.plan.n_files)
     release.published = publish(
         release.output, facts, parts, replace=release.replace, upload_all=lambda *what: _upload(release, *what)
