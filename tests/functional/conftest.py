@@ -2,76 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from command_line import Project
-
-
-@dataclass(frozen=True)
-class DaskCluster:
-    """A scheduler and two workers, each a process of its own, with their logs."""
-
-    address: str
-    folder: Path
-
-    def logs(self) -> dict[str, str]:
-        return {path.name: path.read_text(errors="replace") for path in self.folder.glob("*.log")}
-
-
-def _start(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
-    # Everything that Dask has to say is wanted here: a test searches these logs for values of records.
-    env = {**os.environ, "DASK_LOGGING__DISTRIBUTED": "debug", "DASK_DISTRIBUTED__WORKER__DAEMON": "True"}
-    with log.open("wb") as file:
-        return subprocess.Popen(
-            [sys.executable, "-m", "dask", *arguments],
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env=env,
-            start_new_session=True,
-        )
-
-
-def _address(scheduler_file: Path, scheduler: subprocess.Popen[bytes]) -> str:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if scheduler_file.exists() and (text := scheduler_file.read_text()).endswith("}"):
-            return str(json.loads(text)["address"])
-        if scheduler.poll() is not None:
-            break
-        time.sleep(0.05)
-    raise RuntimeError(f"the scheduler did not start: {scheduler_file.with_name('scheduler.log').read_text()}")
+from dask_processes import DaskCluster, running_cluster
 
 
 @pytest.fixture(scope="session")
 def dask_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
     """A real scheduler and two real workers, shared by all tests of the session."""
-    folder = tmp_path_factory.mktemp("dask")
-    scheduler_file = folder / "scheduler.json"
-    scheduler = _start(
-        ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(scheduler_file)],
-        folder / "scheduler.log",
-    )
-    processes = [scheduler]
-    try:
-        address = _address(scheduler_file, scheduler)
-        for number in range(2):
-            options = ["--nthreads", "1", "--memory-limit", "2GiB", "--no-dashboard", "--local-directory", str(folder)]
-            processes.append(_start(["worker", address, *options], folder / f"worker-{number}.log"))
-        yield DaskCluster(address, folder)
-    finally:
-        for process in reversed(processes):
-            os.killpg(process.pid, signal.SIGTERM)
-        for process in processes:
-            process.wait(30)
+    with running_cluster(tmp_path_factory.mktemp("dask")) as cluster:
+        yield cluster
 
 
 @pytest.fixture

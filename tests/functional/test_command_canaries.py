@@ -19,8 +19,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from command_line import Ended, Project, after_stage
+from dask_processes import DaskCluster
 
-from conftest import DaskCluster
 from microagg_core.tables.slices import read_slice, to_bytes
 
 TEXTS = {

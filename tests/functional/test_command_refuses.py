@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command_line import Ended, Project
-
-from conftest import DaskCluster
+from dask_processes import DaskCluster
 
 ROLES = {
     "identifiers": ["who"],
@@ -173,6 +172,10 @@ CASES: dict[str, Case] = {
         2, ("at most 62 quasi-identifiers (got 63)",),
         table(pa.table({f"q{i}": [1, 2, 3] for i in range(63)})),
         {"roles": {"quasi_identifiers": [f"q{i}" for i in range(63)]}, "missing": "separate"},
+    ),
+    "null word that would end its cell": Case(
+        2, ("output.csv.null_word: must hold neither",),
+        spec={"output": {"url": "release", "format": "csv", "csv": {"null_word": "n;a", "delimiter": ";"}}},
     ),
     "unit that is released": Case(2, ("unit", "identifier or a blocking column"), spec={"unit": ["code"]}),
     "bad id in the spec": Case(2, ("id:",), spec={"id": "../up"}),
