@@ -103,5 +103,6 @@ def show_algorithms(as_json: bool) -> None:
         console.print(f"    groups: {info.sizes_text}")
         for parameter in info.parameters:
             console.print(f"    {parameter.name} (default {parameter.default}): {parameter.description}")
-        seconds = info.cost_seconds(100_000, 4, 5)
-        console.print(f"    about {seconds:.1f} s for 100,000 records, 4 attributes, k=5 on one core\n")
+        cost = info.as_json()["cost"]
+        size = f"{cost['records']:,} records, {cost['attributes']} attribute(s), k={cost['k']}"
+        console.print(f"    about {cost['seconds']:.1f} s for {size} on one core\n")

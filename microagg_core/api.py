@@ -22,7 +22,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Microaggregated:
-    """A masked table, the group of each of its records, and what the masking cost."""
+    """A masked table, the group of each of its records, and what the masking cost.
+
+    ``groups`` holds one label a record; where each quasi-identifier was masked on its own (individual_ranking), it
+    is an (n, p) array with one label a record and quasi-identifier, in the order in which they were named.
+    """
 
     data: pd.DataFrame
     groups: Ints
@@ -111,7 +115,8 @@ def microaggregate(
     timestamps (released as such, rounded to their unit). They are standardized to mean 0 and variance 1 before
     records are compared; with ``standardize=False`` they are compared as they are, dates and timestamps in
     days or in their unit. All other columns, the index and the order of columns stay. The losses are always
-    those of the standardized quasi-identifiers.
+    those of the standardized quasi-identifiers. With the algorithm individual_ranking each quasi-identifier has groups
+    of its own: every one of them is k-anonymous, their combinations are not.
 
     Raises:
         SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.
@@ -127,8 +132,13 @@ def microaggregate(
 
     k, seed = _whole_number("k", k, 1), _whole_number("seed", seed, 0)
     table = QuasiIdentifiers.of(df, quasi_identifiers)
-    info = _algorithm(algorithm, k, len(quasi_identifiers), params)
+    each = algorithm in algorithms() and algorithms()[algorithm].each_attribute
+    info = _algorithm(algorithm, k, 1 if each else len(quasi_identifiers), params)
     _check_enough(len(df), k)
     Z = table.standardized()
-    labels = info.run(Z if standardize else table.as_given(), k, seed=seed, **params)
+    X = Z if standardize else table.as_given()
+    if each:
+        labels = np.stack([info.run(column[:, None], k, seed=seed, **params) for column in X.T], axis=1)
+    else:
+        labels = info.run(X, k, seed=seed, **params)
     return Microaggregated(table.masked(df, labels), labels, losses(Z, labels))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from microagg_core.algorithms import AlgorithmInfo, algorithms
+from microagg_core.algorithms import AlgorithmInfo, Parameter, algorithms
 from microagg_core.spec import ReleaseSpec
 from microagg_core.spec_parts import ADDRESS_PATTERN
 
@@ -56,18 +56,17 @@ def _algorithm() -> dict[str, Any]:
     return {"anyOf": [names, *(form for info in registry for form in _forms(info))]}
 
 
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    """A number, or one of the words that may stand in its place."""
+    number = {"type": "number", "minimum": parameter.minimum}
+    allowed = {"anyOf": [number, {"enum": list(parameter.words)}]} if parameter.words else number
+    return {**allowed, "default": parameter.default, "description": parameter.description}
+
+
 def _forms(info: AlgorithmInfo) -> list[dict[str, Any]]:
     """The two ways to write parameters: beside the name, and under ``parameters``."""
     name = {"const": info.name, "description": info.description}
-    parameters = {
-        parameter.name: {
-            "type": "number",
-            "minimum": parameter.minimum,
-            "default": parameter.default,
-            "description": parameter.description,
-        }
-        for parameter in info.parameters
-    }
+    parameters = {parameter.name: _parameter(parameter) for parameter in info.parameters}
     inner = {"type": "object", "properties": parameters, "additionalProperties": False}
     common = {"type": "object", "title": info.summary, "additionalProperties": False}
     return [

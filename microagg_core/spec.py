@@ -258,6 +258,10 @@ class ReleaseSpec(Model):
             most, k = parts["blocks"].max_records, parts["k"]
             if most is not None and most < 2 * k:
                 yield ("blocks", "max_records"), f"must be at least 2k = {2 * k} (got {most})"
+            if most is not None and "algorithm" in parts:
+                info = algorithms()[parts["algorithm"].name]
+                if problem := info.refuses_records(most):
+                    yield ("blocks", "max_records"), problem
 
 
 def _column_problems(parts: Mapping[str, Any], role: Mapping[str, str]) -> Iterator[Problem]:

@@ -9,15 +9,17 @@ exact one, rounded once; and equal distances go to the lower record number.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
+from functools import cache
+from itertools import accumulate, combinations
 
 Point = Sequence[float]
 Points = Sequence[Point] | Mapping[int, Point]
 Groups = list[list[int]]
+
+#: What V-MDAV's gamma 'auto' tries.
+GAMMAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.1, 1.3, 2.0)
 
 
 def squared_distance(a: Point, b: Point) -> float:
@@ -57,6 +59,16 @@ def group_around(X: Sequence[Point], free: set[int], record: int, k: int) -> lis
     return group
 
 
+def place_rest(X: Sequence[Point], groups: Groups, candidates: Groups, free: set[int], k: int) -> None:
+    """Make a last group of k records or more; fewer all join the candidate whose centroid is nearest to theirs."""
+    if len(free) >= k:
+        groups.append(sorted(free))
+    elif free:
+        rest = times(k, total(X, free))
+        in_order = sorted(candidates, key=min)
+        min(in_order, key=lambda group: squared_distance(times(len(free), total(X, group)), rest)).extend(free)
+
+
 def mdav(X: Sequence[Point], k: int) -> Groups:
     free = set(range(len(X)))
     groups: Groups = []
@@ -65,12 +77,41 @@ def mdav(X: Sequence[Point], k: int) -> Groups:
         groups.append(group_around(X, free, r, k))
         s = farthest(X, free, X[r])
         groups.append(group_around(X, free, s, k))
-    if len(free) >= k:
-        groups.append(sorted(free))
-    elif free:
-        rest = times(k, total(X, free))
-        last_two = sorted(groups[-2:], key=min)
-        min(last_two, key=lambda group: squared_distance(times(len(free), total(X, group)), rest)).extend(free)
+    place_rest(X, groups, groups[-2:], free, k)
+    return groups
+
+
+def mdav_generic(X: Sequence[Point], k: int) -> Groups:
+    free = set(range(len(X)))
+    groups: Groups = []
+    while len(free) >= 3 * k:
+        r = farthest_from_centroid(X, free)
+        groups.append(group_around(X, free, r, k))
+        s = farthest(X, free, X[r])
+        groups.append(group_around(X, free, s, k))
+    if len(free) >= 2 * k:
+        groups.append(group_around(X, free, farthest_from_centroid(X, free), k))
+    return [*groups, sorted(free)]
+
+
+def mdav_single(X: Sequence[Point], k: int) -> Groups:
+    free = set(range(len(X)))
+    groups: Groups = []
+    while len(free) >= 2 * k:
+        groups.append(group_around(X, free, farthest_from_centroid(X, free), k))
+    return [*groups, sorted(free)]
+
+
+def md(X: Sequence[Point], k: int) -> Groups:
+    free = set(range(len(X)))
+    groups: Groups = []
+    while len(free) >= 2 * k:
+        r, s = max(combinations(sorted(free), 2), key=lambda pair: squared_distance(X[pair[0]], X[pair[1]]))
+        free.remove(s)
+        groups.append(group_around(X, free, r, k))
+        free.add(s)
+        groups.append(group_around(X, free, s, k))
+    place_rest(X, groups, groups, free, k)
     return groups
 
 
@@ -90,7 +131,30 @@ def _may_join(X: Sequence[Point], group: list[int], free: set[int], gamma: float
     return candidate if to_group[candidate] < gamma * min(others, default=math.inf) else None
 
 
-def v_mdav(X: Sequence[Point], k: int, gamma: float = 0.2) -> Groups:
+def sum_of_squares(X: Sequence[Point], groups: Groups) -> Fraction:
+    """The exact sum of squared distances to the groups' centroids."""
+    sse = Fraction(0)
+    for group in groups:
+        for column in zip(*(map(Fraction, X[i]) for i in group), strict=True):
+            sse += sum(x * x for x in column) - sum(column) ** 2 / len(group)
+    return sse
+
+
+def best_v_mdav(X: Sequence[Point], k: int) -> Groups:
+    """The groups of the gamma with the least loss, of several the least gamma; a share of 1e-12 is no loss."""
+    kept = v_mdav(X, k, GAMMAS[0])
+    least = sum_of_squares(X, kept)
+    for gamma in GAMMAS[1:]:
+        groups = v_mdav(X, k, gamma)
+        sse = sum_of_squares(X, groups)
+        if sse < least * (1 - Fraction(1, 10**12)):
+            kept, least = groups, sse
+    return kept
+
+
+def v_mdav(X: Sequence[Point], k: int, gamma: float | str = 0.2) -> Groups:
+    if isinstance(gamma, str):
+        return best_v_mdav(X, k)
     free = set(range(len(X)))
     middle = total(X, free)
     scaled = [times(len(X), x) for x in X]
@@ -112,16 +176,97 @@ def mdav_plus(X: Sequence[Point], k: int) -> Groups:
     return v_mdav(X, k, gamma=0.0)
 
 
-#: The twin of each algorithm of the registry.
-TWINS: dict[str, Callable[..., Groups]] = {
-    "mdav": mdav,
-    "mdav_plus": mdav_plus,
-    "v_mdav": v_mdav,
-}
+def pair_sum(X: Sequence[Point], group: list[int]) -> float:
+    """Squared distances between all pairs, in the order of record numbers: the sum of squares times the size."""
+    result = 0.0
+    for i, j in combinations(sorted(group), 2):
+        result += squared_distance(X[i], X[j])
+    return result
 
 
-def labels(algorithm: str, X: np.ndarray, k: int, **params: Any) -> list[int]:
-    """The twin's groups as labels, numbered by each group's lowest record."""
-    groups = TWINS[algorithm]([tuple(map(float, row)) for row in X], k, **params)
-    label_of = {i: label for label, group in enumerate(sorted(groups, key=min)) for i in group}
-    return [label_of[i] for i in range(len(X))]
+def growth(X: Sequence[Point], record: int, group: list[int]) -> tuple[float, float]:
+    """By how much the group's sum of squares grows when the record joins, as numerator and denominator."""
+    size = len(group)
+    return squared_distance(times(size, X[record]), total(X, group)), size * (size + 1.0)
+
+
+def starts_group(X: Sequence[Point], free: set[int], record: int, k: int, joining: tuple[float, float]) -> bool:
+    """Whether a group of its own costs no more, a record placed, than to join and let the nearest start one."""
+    own = [record, *nearest(X, free - {record}, X[record], k - 1)]
+    y = own[1]
+    around_y = [y, *nearest(X, free - {record, y}, X[y], k - 1)]
+    numerator, denominator = joining
+    # pair_sum(own) / k / k <= (numerator / denominator + pair_sum(around_y) / k) / (k + 1)
+    joined = k * k * numerator + k * pair_sum(X, around_y) * denominator
+    return pair_sum(X, own) * (k + 1) * denominator <= joined
+
+
+def mdav_star(X: Sequence[Point], k: int) -> Groups:
+    free = set(range(len(X)))
+    middle = total(X, free)
+    scaled = [times(len(X), x) for x in X]
+    groups: Groups = []
+    while free:
+        record = farthest(scaled, free, middle)
+        if not groups or len(free) == k:
+            groups.append(group_around(X, free, record, k))
+            continue
+        growths = [(growth(X, record, group), group) for group in sorted(groups, key=min)]
+        joining, cheapest = min(growths, key=lambda g: g[0][0] / g[0][1])
+        if len(free) > k and starts_group(X, free, record, k, joining):
+            groups.append(group_around(X, free, record, k))
+        else:
+            cheapest.append(record)
+            free.remove(record)
+    return groups
+
+
+def clearly_less(a: Fraction, b: Fraction) -> bool:
+    """Less by more than the rounding of 32 digits."""
+    return a < b - b / 2**80
+
+
+def univariate(X: Sequence[Point], k: int) -> Groups:
+    """Cuts of the sorted values that cost least, from the last to the first; of several, the first cut comes first."""
+    x, n = [Fraction(value) for (value,) in X], len(X)
+    first = next(value for value in x if value in (min(x), max(x)))
+    sign = 1 if first == min(x) else -1
+    order = sorted(range(n), key=lambda i: (sign * x[i], i))
+    sums = [Fraction(0), *accumulate(x[i] for i in order)]
+    squares = [Fraction(0), *accumulate(x[i] ** 2 for i in order)]
+    costs, ends = {n: Fraction(0)}, {}
+    for start in range(n - k, -1, -1):
+        for end in range(start + k, min(start + 2 * k, n + 1)):
+            if end in costs:
+                cost = costs[end] + squares[end] - squares[start] - (sums[end] - sums[start]) ** 2 / (end - start)
+                if start not in costs or clearly_less(cost, costs[start]):
+                    costs[start], ends[start] = cost, end
+    groups, start = [], 0
+    while start < n:
+        groups.append(order[start : ends[start]])
+        start = ends[start]
+    return groups
+
+
+def exhaustive(X: Sequence[Point], k: int) -> Groups:
+    """All partitions: the lowest record's group with every choice of others, then the rest likewise."""
+
+    @cache
+    def best(free: frozenset[int]) -> tuple[Fraction, Groups]:
+        if not free:
+            return Fraction(0), []
+        lowest, *others = sorted(free)
+        choices = [[*more, lowest] for size in range(k - 1, 2 * k - 1) for more in combinations(others[::-1], size)]
+        found = None
+        for group in sorted(choices):  # by the highest record, then the next
+            rest = free.difference(group)
+            if rest and len(rest) < k:
+                continue
+            cost, groups = best(rest)
+            cost += Fraction(pair_sum(X, group)) / len(group)
+            if found is None or clearly_less(cost, found[0]):
+                found = cost, [group, *groups]
+        assert found is not None
+        return found
+
+    return best(frozenset(range(len(X))))[1]

@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from microagg_core.algorithms import algorithms
+from microagg_core.algorithms import AlgorithmInfo, algorithms
 
 #: For every parameter of an algorithm, values that a user may choose, and values at the edge of what is allowed.
-VALUES: dict[str, list[float]] = {"gamma": [0.2, 1.1, 3.0]}
-EDGES: dict[str, list[float]] = {"gamma": [0.0, 1e300]}
+VALUES: dict[str, list[Any]] = {"gamma": [0.2, 1.1, 3.0, "auto"]}
+EDGES: dict[str, list[Any]] = {"gamma": [0.0, 1e300]}
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,11 @@ class Case:
     params: dict[str, Any]
     X: np.ndarray
     k: int
+
+
+def most_records(info: AlgorithmInfo, wanted: int, p: int, k: int) -> int:
+    """How many of the wanted records an algorithm can group in some hundredths of a second."""
+    return next(n for n in range(wanted, 0, -1) if n <= 2 * k or info.cost_seconds(n, p, k) < 0.02)
 
 
 def _finite(limit: float) -> st.SearchStrategy[float]:
@@ -48,8 +53,9 @@ def runs(draw: st.DrawFn, ordinary: bool = False) -> Case:
     """Any algorithm of the registry on any matrix it takes; ``ordinary``: on multiples of an eighth, many tied."""
     info = algorithms()[draw(st.sampled_from(sorted(algorithms())))]
     k = draw(st.integers(info.min_k, min(info.max_k or 6, 6)))
-    n = draw(st.one_of(st.sampled_from([k, k + 1, 2 * k - 1, 2 * k]), st.integers(k, 6 * k)))
     width = draw(st.integers(1, min(info.max_attributes or 5, 5)))
+    most = most_records(info, 6 * k, width, k)
+    n = draw(st.one_of(st.sampled_from([k, k + 1, 2 * k - 1, 2 * k]), st.integers(k, most)))
     if ordinary:
         spread = draw(st.sampled_from([2, 5, 1000]))
         X = draw(hnp.arrays(np.float64, (n, width), elements=st.integers(-spread, spread).map(lambda v: v / 8)))

@@ -19,8 +19,18 @@ __all__ = ["AlgorithmInfo", "Parameter", "algorithms"]
 #: One line an algorithm, in the order in which they are shown.
 _FILES = (
     "mdav",
+    "mdav_generic",
+    "mdav_single",
     "mdav_plus",
     "v_mdav",
+    "mdav_star",
+    "md",
+    "univariate",
+    "individual_ranking",
+    "exhaustive",
+    "mst",
+    "mu_approx",
+    "two_mu_approx",
 )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from microagg_core.errors import DataError, SpecError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,13 +24,14 @@ GroupsFunction: TypeAlias = "Callable[..., NDArray[np.int64]]"
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that an algorithm takes besides k."""
+    """A number that an algorithm takes besides k; ``words`` are what may stand in its place."""
 
     name: str
     type: str
     default: float
     minimum: float
     description: str
+    words: tuple[str, ...] = ()
 
     def problem(self, value: Any) -> str | None:
         """Say what is wrong with a value, or None.
@@ -38,11 +41,12 @@ class Parameter:
         """
         if self._accepts(value):
             return None
-        return f"{self.name}: must be a {self.type} of at least {self.minimum:g} (got {value!r})"
+        words = "".join(f" or {word!r}" for word in self.words)
+        return f"{self.name}: must be a {self.type} of at least {self.minimum:g}{words} (got {value!r})"
 
     def _accepts(self, value: Any) -> bool:
         if isinstance(value, bool) or not isinstance(value, Real):
-            return False
+            return isinstance(value, str) and value in self.words
         try:
             return self.minimum <= float(value) < math.inf
         except OverflowError:  # a whole number beyond the floats
@@ -55,7 +59,9 @@ class AlgorithmInfo:
 
     ``sizes(k)`` gives the least and the most records of a group (None: no ceiling). ``cost_seconds(n, p, k)``
     is the time of one core for n records, p attributes and parameters at their defaults, compilation not
-    counted; ``memory_bytes(n, p, k)`` is what a run allocates besides the array it is given.
+    counted; ``memory_bytes(n, p, k)`` is what a run allocates besides the array it is given. ``slowdown(params)`` is
+    how many times as long a run takes with other parameters. ``max_records`` is the most that a run can take.
+    ``each_attribute`` marks what makes groups for one attribute, and may mask several of a table, each on its own.
     """
 
     name: str
@@ -70,6 +76,9 @@ class AlgorithmInfo:
     min_k: int = 2
     max_k: int | None = None
     max_attributes: int | None = None
+    max_records: int | None = None
+    each_attribute: bool = False
+    slowdown: Callable[[Mapping[str, Any]], float] = lambda params: 1.0
 
     def check_parameters(self, params: Mapping[str, Any]) -> None:
         """Raise ValueError, with a sentence, for a parameter that is unknown or out of its range.
@@ -89,7 +98,7 @@ class AlgorithmInfo:
         if problems:
             raise ValueError("; ".join(problems))
 
-    def with_defaults(self, params: Mapping[str, Any]) -> dict[str, float]:
+    def with_defaults(self, params: Mapping[str, Any]) -> dict[str, float | str]:
         """Check the parameters and give all of them, the missing ones at their defaults.
 
         >>> from microagg_core.algorithms import algorithms
@@ -97,7 +106,19 @@ class AlgorithmInfo:
         {'gamma': 0.2}
         """
         self.check_parameters(params)
-        return {parameter.name: float(params.get(parameter.name, parameter.default)) for parameter in self.parameters}
+        given = {parameter.name: params.get(parameter.name, parameter.default) for parameter in self.parameters}
+        return {name: value if isinstance(value, str) else float(value) for name, value in given.items()}
+
+    def with_costs_of(self, params: Mapping[str, Any]) -> AlgorithmInfo:
+        """The same algorithm with the cost of its runs with these parameters.
+
+        >>> from microagg_core.algorithms import algorithms
+        >>> v_mdav = algorithms()["v_mdav"]
+        >>> v_mdav.with_costs_of({"gamma": "auto"}).cost_seconds(1000, 4, 5) > 5 * v_mdav.cost_seconds(1000, 4, 5)
+        True
+        """
+        times = self.slowdown(params)
+        return replace(self, cost_seconds=lambda n, p, k: times * self.cost_seconds(n, p, k))
 
     def refuses(self, k: int, p: int) -> str | None:
         """Say, in a sentence, why this k or this number of attributes cannot be done, or None.
@@ -112,15 +133,33 @@ class AlgorithmInfo:
             return f"{self.name} needs a k of at most {self.max_k} (got {k})"
         if p < 1:
             return f"{self.name} needs at least one attribute"
+        if self.each_attribute and p > 1:
+            return (
+                f"{self.name} groups each quasi-identifier on its own, so that only a release with one of them would "
+                f"be k-anonymous (got {p}); choose another algorithm, or mask a table with microaggregate"
+            )
         if self.max_attributes is not None and p > self.max_attributes:
             return f"{self.name} takes at most {self.max_attributes} attribute(s) (got {p})"
         return None
 
+    def refuses_records(self, n: int) -> str | None:
+        """Say, in a sentence, why this number of records cannot be done, or None.
+
+        >>> from microagg_core.algorithms import algorithms
+        >>> algorithms()["exhaustive"].refuses_records(834)
+        'exhaustive takes at most 20 records (got 834); choose another algorithm, or smaller blocks'
+        """
+        if self.max_records is None or n <= self.max_records:
+            return None
+        most = f"{self.name} takes at most {self.max_records} records (got {n})"
+        return f"{most}; choose another algorithm, or smaller blocks"
+
     def run(self, X: NDArray[np.float64], k: int, *, seed: int = 0, **params: Any) -> NDArray[np.int64]:
         """Group the n records of X, an (n, p) array of finite numbers, n >= k, which is left as it is.
 
-        Labels are 0..g-1 in the order of each group's first record. ValueError for a wrong parameter; a
-        group outside the sizes that the registry promises is a bug of ours and raises InternalError.
+        Labels are 0..g-1 in the order of each group's first record. ValueError for a wrong parameter, SpecError for a
+        k or a number of attributes that cannot be done, DataError for too many records; a group outside the sizes
+        that the registry promises is a bug of ours and raises InternalError.
 
         >>> import numpy as np
         >>> from microagg_core.algorithms import algorithms
@@ -130,6 +169,10 @@ class AlgorithmInfo:
         from microagg_core.algorithms.running import checked_labels, private_copy
 
         parameters = self.with_defaults(params)
+        if problem := self.refuses(k, X.shape[1]):
+            raise SpecError(problem)
+        if problem := self.refuses_records(len(X)):
+            raise DataError(problem)
         labels = self.groups(private_copy(X), k, seed=seed, **parameters)
         return checked_labels(labels, self.sizes(k), self.name)
 
@@ -140,7 +183,11 @@ class AlgorithmInfo:
         >>> algorithms()["v_mdav"].as_json()["parameters"][0]["default"]
         0.2
         """
-        example = {"records": 100_000, "attributes": 4, "k": 5}
+        example = {
+            "records": min(100_000, self.max_records or 100_000),
+            "attributes": min(4, self.max_attributes or 4),
+            "k": 5,
+        }
         return {
             "name": self.name,
             "summary": self.summary,
@@ -149,6 +196,8 @@ class AlgorithmInfo:
             "min_k": self.min_k,
             "max_k": self.max_k,
             "max_attributes": self.max_attributes,
+            "max_records": self.max_records,
+            "each_attribute": self.each_attribute,
             "sizes": self.sizes_text,
             "cost": {
                 **example,

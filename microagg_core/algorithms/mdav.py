@@ -18,7 +18,7 @@ def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
     return mdav(X.T, k)
 
 
-# Fitted to tests/benchmark/mdav_cost.py on one core of a 2-core virtual machine: seconds a record, and seconds
+# Fitted to tests/benchmark/algorithm_cost.py on one core of a 2-core virtual machine: seconds a record, and seconds
 # for a scanned record and for each of its attributes.
 def _cost_seconds(n: int, p: int, k: int) -> float:
     return 2.5e-7 * n + n * n / k * (1.0e-10 + 1.1e-10 * p)

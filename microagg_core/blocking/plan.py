@@ -20,6 +20,7 @@ from microagg_core.algorithms import AlgorithmInfo
 from microagg_core.blocking.cuts import Tree, count_leaves, from_json, route, to_json, with_record_numbers
 from microagg_core.blocking.packing import PARTITION_BYTES, assign_files, pack_blocks, rows_per_file
 from microagg_core.blocking.strata import Strata
+from microagg_core.errors import DataError
 
 Ints = NDArray[np.int64]
 
@@ -108,11 +109,17 @@ def plan_blocks(
     max_records: int,
     released: pa.Schema,
 ) -> BlockPlan:
-    """Number the blocks, pack them into partitions, and give every label its files."""
+    """Number the blocks, pack them into partitions, and give every label its files.
+
+    Raises:
+        DataError: a block has more records than the algorithm can take.
+    """
     stratum = np.repeat(
         np.arange(len(strata.rows)), [count_leaves(trees.get(s)) for s in range(len(strata.rows))]
     ).astype(np.int64)
     rows = np.concatenate([leaf_rows.get(s, strata.rows[s : s + 1]) for s in range(len(strata.rows))])
+    if problem := info.refuses_records(int(rows.max())):
+        raise DataError(f"blocks: {problem}")
     seconds = np.array([info.cost_seconds(int(n), p, k) for n in rows])
     partition = pack_blocks(seconds, (rows * row_bytes).astype(np.int64))
     first, count = assign_files(strata.rows_of_labels(), rows_per_file(released))

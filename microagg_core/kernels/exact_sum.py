@@ -12,18 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.kernels.jit import jit
+from microagg_core.kernels.two_floats import Pair, two_sum
 
 Floats = NDArray[np.float64]
 
 
 @jit
-def _add(high: float, low: float, value: float) -> tuple[float, float]:
+def _add(high: float, low: float, value: float) -> Pair:
     """Add a float to a pair; the error of each addition is computed exactly and carried on."""
-    total = high + value
-    part = total - high
-    error = (high - (total - part)) + (value - part) + low
-    renewed = total + error
-    return renewed, error - (renewed - total)
+    total, error = two_sum(high, value)
+    return two_sum(total, error + low)
 
 
 @jit

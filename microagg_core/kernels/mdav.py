@@ -1,10 +1,15 @@
-"""MDAV as a kernel: four plain scans of what remains in each round of two groups."""
+"""MDAV and its kin as kernels: groups around the record farthest from the centroid of what remains.
+
+They differ in when they still make two groups a round, the second around the record farthest from the first
+group's; otherwise they make one.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from microagg_core.kernels.centroids import closest, totals_of_groups
 from microagg_core.kernels.exact_sum import add_record, total_of
 from microagg_core.kernels.jit import jit
 from microagg_core.kernels.scan import farthest, take_group
@@ -26,24 +31,18 @@ def _take(
 
 
 @jit
-def _nearer_group(X: Floats, ids: Ints, m: int, k: int) -> int:
-    """Of the last round's two groups, 0 or 1: the one whose centroid is nearer to that of the rest."""
-    rest = total_of(X, 0, m)[0]
-    second = total_of(X, m, m + k)[0]
-    first = total_of(X, m + k, m + 2 * k)[0]
-    d_first, d_second = 0.0, 0.0
-    for j in range(X.shape[0]):
-        # Both centroids times m times k, so that nothing is divided.
-        d_first += (m * first[j] - k * rest[j]) ** 2
-        d_second += (m * second[j] - k * rest[j]) ** 2
-    if d_first == d_second:
-        return 0 if ids[m + k : m + 2 * k].min() < ids[m : m + k].min() else 1
-    return 0 if d_first < d_second else 1
+def _last_group(X: Floats, ids: Ints, labels: Ints, m: int, k: int, n_groups: int) -> int:
+    """The group of the m records that remain: one of their own, or the nearer of the last round's two."""
+    if m >= k:
+        return n_groups
+    totals, sizes, lowest = totals_of_groups(X, ids, labels, m, n_groups)
+    rest, last = total_of(X, 0, m)[0], n_groups - 2
+    return last + closest(rest, float(m), totals[:, last:], sizes[last:], lowest[last:], False)[0]
 
 
 @jit
-def mdav(X: Floats, k: int) -> Ints:
-    """Group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k."""
+def _peel(X: Floats, k: int, two_from: int) -> Ints:
+    """Group numbers of the n records of X: two groups a round while ``two_from`` remain, one while 2k do."""
     n = X.shape[1]
     labels = np.empty(n, np.int64)
     ids, where = np.arange(n), np.arange(n)
@@ -52,13 +51,33 @@ def mdav(X: Floats, k: int) -> Ints:
     while m >= 2 * k:
         column = farthest(X, ids, m, float(m), totals[0])
         point = X[:, column].copy()
+        makes_two = m >= two_from
         m = _take(X, ids, where, m, column, k, totals, labels, n_groups)
-        column = farthest(X, ids, m, 1.0, point)
-        m = _take(X, ids, where, m, column, k, totals, labels, n_groups + 1)
-        n_groups += 2
-    last = n_groups
-    if 0 < m < k:
-        last = n_groups - 2 + _nearer_group(X, ids, m, k)
-    for column in range(m):
-        labels[ids[column]] = last
+        n_groups += 1
+        if makes_two:
+            column = farthest(X, ids, m, 1.0, point)
+            m = _take(X, ids, where, m, column, k, totals, labels, n_groups)
+            n_groups += 1
+    if m > 0:
+        last = _last_group(X, ids, labels, m, k, n_groups)
+        for column in range(m):
+            labels[ids[column]] = last
     return labels
+
+
+@jit
+def mdav(X: Floats, k: int) -> Ints:
+    """Group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k."""
+    return _peel(X, k, 2 * k)
+
+
+@jit
+def mdav_generic(X: Floats, k: int) -> Ints:
+    """As :func:`mdav`, but two groups a round only while 3k records remain, so that no group is ever short."""
+    return _peel(X, k, 3 * k)
+
+
+@jit
+def mdav_single(X: Floats, k: int) -> Ints:
+    """As :func:`mdav`, but one group a round."""
+    return _peel(X, k, X.shape[1] + 1)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from microagg_core.kernels.exact_sum import total_of
 from microagg_core.kernels.jit import jit
 
 Floats = NDArray[np.float64]
@@ -45,6 +46,15 @@ def squared_distances(X: Floats, start: int, factor: float, point: Floats, out: 
 
 
 @jit
+def distance(X: Floats, a: int, b: int) -> float:
+    """Squared distance between the records in columns a and b."""
+    d = 0.0
+    for j in range(X.shape[0]):
+        d += (X[j, a] - X[j, b]) ** 2
+    return d
+
+
+@jit
 def farthest(X: Floats, ids: Ints, m: int, factor: float, point: Floats) -> int:
     """Column of the record that, multiplied by ``factor``, is farthest from ``point``."""
     block = np.empty(BLOCK)
@@ -61,6 +71,32 @@ def farthest(X: Floats, ids: Ints, m: int, factor: float, point: Floats) -> int:
             d = distances[i]
             if d > best_distance or (d == best_distance and ids[start + i] < ids[best]):
                 best, best_distance = start + i, d
+    return best
+
+
+@jit
+def outside_in(X: Floats) -> Ints:
+    """Record numbers by falling distance from the centroid of the file; equal ones by rising number."""
+    n = X.shape[1]
+    distances = np.empty(n)
+    squared_distances(X, 0, float(n), total_of(X, 0, n)[0], distances)
+    return np.argsort(-distances, kind="mergesort")
+
+
+@jit
+def least(values: Floats, ids: Ints, m: int) -> int:
+    """Column of the least of the first m values, one a column."""
+    best = 0
+    for start in range(0, m, BLOCK):
+        part = values[start : min(start + BLOCK, m)]
+        reached = 0
+        for i in range(part.shape[0]):
+            reached += part[i] <= values[best]
+        if reached == 0:
+            continue
+        for i in range(part.shape[0]):
+            if part[i] < values[best] or (part[i] == values[best] and ids[start + i] < ids[best]):
+                best = start + i
     return best
 
 
@@ -111,16 +147,19 @@ def exchange(X: Floats, ids: Ints, where: Ints, a: int, b: int) -> None:
 
 
 @jit
+def gather(X: Floats, ids: Ints, where: Ints, m: int, columns: Ints) -> int:
+    """Move the columns, in ascending order, behind the others of the first m; how many remain before them."""
+    for i in range(columns.shape[0] - 1, -1, -1):
+        m -= 1
+        exchange(X, ids, where, columns[i], m)
+    return m
+
+
+@jit
 def take_group(X: Floats, ids: Ints, where: Ints, m: int, column: int, k: int) -> int:
     """Move a record and its k-1 nearest behind those that remain; how many remain then.
 
     The group stands in the k columns after the remaining ones, the record itself last.
     """
     exchange(X, ids, where, column, m - 1)
-    remaining = m - 1
-    point = X[:, remaining].copy()
-    columns = nearest(X, ids, remaining, point, k - 1)
-    for i in range(k - 2, -1, -1):
-        remaining -= 1
-        exchange(X, ids, where, columns[i], remaining)
-    return remaining
+    return gather(X, ids, where, m - 1, nearest(X, ids, m - 1, X[:, m - 1].copy(), k - 1))

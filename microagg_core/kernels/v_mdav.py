@@ -5,21 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from microagg_core.kernels.exact_sum import total_of
+from microagg_core.kernels.centroids import closest, totals_of_groups
 from microagg_core.kernels.jit import jit
-from microagg_core.kernels.scan import BLOCK, exchange, squared_distances, take_group
+from microagg_core.kernels.scan import BLOCK, exchange, least, outside_in, squared_distances, take_group
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@jit
-def _outside_in(X: Floats) -> Ints:
-    """Record numbers by falling distance from the centroid of the file; equal ones by rising number."""
-    n = X.shape[1]
-    distances = np.empty(n)
-    squared_distances(X, 0, float(n), total_of(X, 0, n)[0], distances)
-    return np.argsort(-distances, kind="mergesort")
 
 
 @jit
@@ -41,23 +32,6 @@ def _distances_to_group(X: Floats, m: int, size: int, near: Floats) -> None:
         for member in range(size):
             squared_distances(X, start, 1.0, members[member], distances)
             _lower(near, start, distances)
-
-
-@jit
-def _closest(near: Floats, ids: Ints, m: int) -> int:
-    """Column of the record with the least distance to the group."""
-    best = 0
-    for start in range(0, m, BLOCK):
-        part = near[start : min(start + BLOCK, m)]
-        reached = 0
-        for i in range(part.shape[0]):
-            reached += part[i] <= near[best]
-        if reached == 0:
-            continue
-        for i in range(part.shape[0]):
-            if part[i] < near[best] or (part[i] == near[best] and ids[start + i] < ids[best]):
-                best = start + i
-    return best
 
 
 @jit
@@ -88,7 +62,7 @@ def _extend(X: Floats, ids: Ints, where: Ints, m: int, k: int, gamma: float, nea
     for _ in range(k - 1):
         if m == 0:
             break
-        column = _closest(near, ids, m)
+        column = least(near, ids, m)
         d_in = near[column]
         exchange(X, ids, where, column, m - 1)
         near[column] = near[m - 1]
@@ -99,39 +73,11 @@ def _extend(X: Floats, ids: Ints, where: Ints, m: int, k: int, gamma: float, nea
 
 
 @jit
-def _groups_so_far(X: Floats, ids: Ints, labels: Ints, m: int, n_groups: int) -> tuple[Floats, Ints, Ints]:
-    """Total of each group, one a row, its number of records, and its lowest record number."""
-    totals = np.empty((n_groups, X.shape[0]))
-    sizes = np.zeros(n_groups, np.int64)
-    lowest = np.full(n_groups, X.shape[1])
-    stop = X.shape[1]
-    for group in range(n_groups):
-        # Groups stand one behind the other, the first of them at the end.
-        start = stop
-        while start > m and labels[ids[start - 1]] == group:
-            start -= 1
-            lowest[group] = min(lowest[group], ids[start])
-        totals[group] = total_of(X, start, stop)[0]
-        sizes[group] = stop - start
-        stop = start
-    return totals, sizes, lowest
-
-
-@jit
 def _join_nearest(X: Floats, ids: Ints, labels: Ints, m: int, n_groups: int) -> None:
     """Give each record that remains to the group with the nearest centroid."""
-    totals, sizes, lowest = _groups_so_far(X, ids, labels, m, n_groups)
+    totals, sizes, lowest = totals_of_groups(X, ids, labels, m, n_groups)
     for column in range(m):
-        best, best_distance = -1, np.inf
-        for group in range(n_groups):
-            size = float(sizes[group])
-            d = 0.0
-            for j in range(X.shape[0]):
-                d += (size * X[j, column] - totals[group, j]) ** 2
-            d /= size * size
-            if d < best_distance or (d == best_distance and lowest[group] < lowest[best]):
-                best, best_distance = group, d
-        labels[ids[column]] = best
+        labels[ids[column]] = closest(X[:, column].copy(), 1.0, totals, sizes, lowest, False)[0]
 
 
 @jit
@@ -142,7 +88,7 @@ def v_mdav(X: Floats, k: int, gamma: float) -> Ints:
     ids, where = np.arange(n), np.arange(n)
     near = np.empty(n if gamma > 0 else 0)
     m, n_groups = n, 0
-    for record in _outside_in(X):
+    for record in outside_in(X):
         if m < k:
             break
         if labels[record] >= 0:

@@ -77,16 +77,30 @@ def group_means(X: Floats, labels: Ints) -> Floats:
     return means
 
 
+def masked_by(X: Floats, labels: Ints) -> Floats:
+    """X, an (n, p) array, with each value replaced by its group's mean.
+
+    ``labels`` are group numbers 0..g-1, none of them without a record: one a record, or, where each attribute has
+    groups of its own, an (n, p) array of one a record and attribute.
+
+    >>> masked_by(np.array([[1.0, 8.0], [3.0, 8.0], [5.0, 6.0], [7.0, 6.0]]), np.array([0, 0, 1, 1])).tolist()
+    [[2.0, 8.0], [2.0, 8.0], [6.0, 6.0], [6.0, 6.0]]
+    """
+    if labels.ndim == 1:
+        return group_means(X, labels)[labels]
+    return np.hstack([group_means(X[:, [j]], groups)[groups] for j, groups in enumerate(labels.T)])
+
+
 def losses(X: Floats, labels: Ints) -> Losses:
     """Losses of a partition of the records of X, an (n, p) array as :func:`standardize` makes it.
 
-    ``labels`` are group numbers 0..g-1, none of them without a record.
+    ``labels`` are group numbers as :func:`masked_by` takes them.
 
     >>> losses(standardize(np.array([[1.0], [1.0], [3.0], [3.0]])), np.array([0, 0, 1, 1])).l_sse
     0.0
     """
-    within = np.sum((X - group_means(X, labels)[labels]) ** 2, axis=1)
-    total = np.sum((X - group_means(X, np.zeros_like(labels))) ** 2, axis=1)
+    within = np.sum((X - masked_by(X, labels)) ** 2, axis=1)
+    total = np.sum((X - group_means(X, np.zeros(len(X), dtype=np.int64))) ** 2, axis=1)
     return Losses(
         sse=float(within.sum()),
         sst=float(total.sum()),

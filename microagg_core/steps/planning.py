@@ -96,7 +96,7 @@ def make_plan(
     schema = context.schema
     released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
     strata = plan_strata(keys, spec.k, spec.blocks.undersized, [released[c.name] for c in schema.blocking])
-    info, p = algorithms()[spec.algorithm.name], len(context.types)
+    info, p = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters), len(context.types)
     limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
     oversize = np.flatnonzero(strata.rows > limit)
     trees: dict[int, Tree] = {}

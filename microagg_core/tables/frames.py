@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from microagg_core.encoding import Encoding, QuasiType, quasi_type
 from microagg_core.errors import DataError, SpecError
-from microagg_core.metrics.losses import group_means
+from microagg_core.metrics.losses import masked_by
 from microagg_core.metrics.moments import moments_of, offsets_from
 
 if TYPE_CHECKING:
@@ -108,12 +108,14 @@ class QuasiIdentifiers:
         return np.stack(columns, axis=1)
 
     def masked(self, df: pd.DataFrame, labels: Ints) -> pd.DataFrame:
-        """A copy of the table in which each quasi-identifier is its group's mean."""
-        means = group_means(self._offsets(), labels)
+        """A copy of the table in which each quasi-identifier is its group's mean.
+
+        The labels are one a record, or an (n, p) array of one a record and quasi-identifier.
+        """
+        values = masked_by(self._offsets(), labels)
         data = df.copy()
         for j, (name, kind) in enumerate(zip(self.names, self.encoding.types, strict=True)):
-            released = kind.to_arrow(kind.rounded(means[:, j], self.encoding.origins[j]))
-            column = released.take(pa.array(labels)).to_pandas()
+            column = kind.to_arrow(kind.rounded(values[:, j], self.encoding.origins[j])).to_pandas()
             is_number = kind.released_type == pa.float64()
             data[name] = column.to_numpy() if is_number else column.astype(df[name].dtype).array
         return data

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import naive
+import twins
 from microagg_core import algorithms, partition
+from microagg_core.metrics.losses import losses
+from naive import GAMMAS
 from strategies import VALUES
 
 
@@ -29,6 +31,14 @@ def _repeated(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
     return rng.standard_normal((max(2, n // 4), p))[rng.integers(0, max(2, n // 4), n)]
 
 
+def _on_axes(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
+    """Each record has at most one value that is not 0, of any magnitude: right angles, long tails, and ties."""
+    X = np.zeros((n, p))
+    X[np.arange(n), rng.integers(0, p, n)] = np.exp(6 * rng.standard_normal(n))
+    X[rng.random(n) < 0.2] = 0
+    return X
+
+
 DATA: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "random": lambda rng, n, p: rng.standard_normal((n, p)),
     "lattice": lambda rng, n, p: rng.integers(0, 3, (n, p)).astype(np.float64),
@@ -36,6 +46,7 @@ DATA: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "repeated": _repeated,
     "heavy tails": lambda rng, n, p: np.exp(6 * rng.standard_normal((n, p))),
     "equal": lambda rng, n, p: np.full((n, p), rng.random()),
+    "axes": _on_axes,
 }
 
 
@@ -45,18 +56,22 @@ def test_kernel_equals_its_twin(algorithm: str, params: dict[str, Any], data: st
     info = algorithms()[algorithm]
     for seed in range(30):
         rng = np.random.default_rng(seed)
-        n, p = int(rng.integers(4, 45)), int(rng.integers(1, (info.max_attributes or 5) + 1))
+        n = int(rng.integers(4, twins.MOST.get(algorithm, 44) + 1))
+        p = int(rng.integers(1, (info.max_attributes or 5) + 1))
         k = int(rng.integers(2, min(n, 9) + 1)) if n > 4 else 2
         X = DATA[data](rng, n, p)
-        assert partition(X, k, algorithm, **params).tolist() == naive.labels(algorithm, X, k, **params), f"seed {seed}"
+        assert partition(X, k, algorithm, **params).tolist() == twins.labels(algorithm, X, k, **params), f"seed {seed}"
 
 
 @pytest.mark.parametrize(("algorithm", "params"), _settings())
 @pytest.mark.parametrize("data", ["random", "lattice", "repeated"])
 def test_kernel_equals_its_twin_over_several_blocks(algorithm: str, params: dict[str, Any], data: str) -> None:
     """Kernels scan in blocks of 512 records, so smaller data would never leave the first."""
-    X = DATA[data](np.random.default_rng(5), 1100, 2)
-    assert partition(X, 90, algorithm, **params).tolist() == naive.labels(algorithm, X, 90, **params)
+    info = algorithms()[algorithm]
+    if info.max_records is not None:
+        pytest.skip(f"{algorithm} takes no more than {info.max_records} records")
+    X = DATA[data](np.random.default_rng(5), 1100, min(2, info.max_attributes or 2))
+    assert partition(X, 90, algorithm, **params).tolist() == twins.labels(algorithm, X, 90, **params)
 
 
 def test_mdav_by_hand() -> None:
@@ -87,7 +102,57 @@ def test_gamma_0_is_mdav_plus() -> None:
 def test_groups_do_not_depend_on_the_order_of_records_where_nothing_is_tied() -> None:
     rng = np.random.default_rng(8)
     X, order = rng.standard_normal((400, 3)), rng.permutation(400)
-    for algorithm in ("mdav", "mdav_plus", "v_mdav"):
+    for algorithm in ("mdav", "mdav_generic", "mdav_single", "mdav_plus", "v_mdav", "mdav_star"):
         straight, shuffled = partition(X, 5, algorithm), partition(X[order], 5, algorithm)
         pairs = np.unique(np.stack([straight[order], shuffled]), axis=1)
         assert pairs.shape[1] == straight.max() + 1, algorithm
+
+
+def test_the_example_printed_for_mdav_star() -> None:
+    """The same values: 5 and 6 join the group of 1, 2 and 3, so that 19, 20 and 21 stay together."""
+    X = np.array([1, 2, 3, 5, 6, 19, 20, 21, 98, 99, 100.0])[:, None]
+    labels = partition(X, 3, "mdav_star")
+    assert labels.tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2]
+    found = losses(X, labels)
+    assert found.sse == pytest.approx(21.2) and found.sst == pytest.approx(17966)
+    assert round(found.l_sse, 3) == 0.118
+    assert round(losses(X, partition(X, 3, "v_mdav", gamma=1.0)).l_sse, 2) == 1.44
+
+
+def test_mdav_star_has_no_ceiling() -> None:
+    sizes = np.bincount(partition(np.random.default_rng(0).standard_normal((2000, 2)), 3, "mdav_star"))
+    assert sizes.min() == 3 and sizes.max() > 2 * 3 - 1
+
+
+def test_md_by_hand() -> None:
+    """1 and 100 are farthest apart; their groups leave 5 records, fewer than 2k, which make the last."""
+    X = np.array([1, 2, 3, 5, 6, 19, 20, 21, 98, 99, 100.0])[:, None]
+    assert partition(X, 3, "md").tolist() == [0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2]
+
+
+def test_md_leaves_the_second_of_a_pair_to_its_own_group() -> None:
+    """All pairs are equally far apart, so 0 and 1 are the pair, and 1 is not among the nearest of 0."""
+    assert partition(np.eye(4), 2, "md").tolist() == [0, 1, 0, 1]
+
+
+def test_mdav_generic_makes_a_last_group_where_mdav_adds_to_others() -> None:
+    X = np.array([0, 1, 5, 9.9, 10])[:, None]
+    assert partition(X, 2, "mdav").tolist() == [0, 0, 0, 1, 1]
+    assert partition(X, 2, "mdav_generic").tolist() == [0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("data", ["random", "lattice", "repeated"])
+def test_gamma_auto_keeps_the_least_loss_and_of_several_the_least_gamma(data: str) -> None:
+    X = DATA[data](np.random.default_rng(4), 300, 2)
+    tried = {gamma: partition(X, 3, "v_mdav", gamma=gamma) for gamma in GAMMAS}
+    least = min(losses(X, labels).sse for labels in tried.values())
+    best = next(labels for labels in tried.values() if losses(X, labels).sse <= least * (1 + 1e-12))
+    assert partition(X, 3, "v_mdav", gamma="auto").tolist() == best.tolist()
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_md_finds_the_farthest_pair(data: str) -> None:
+    """The few rounds of large groups look at records of every kind for their farthest partner."""
+    for seed in range(5):
+        X = DATA[data](np.random.default_rng(seed), 200, 3)
+        assert partition(X, 40, "md").tolist() == twins.labels("md", X, 40), f"seed {seed}"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from microagg_core import Microaggregated, microaggregate, partition
+from microagg_core import Microaggregated, algorithms, microaggregate, partition
 from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.metrics.losses import group_means, losses, standardize
 
@@ -67,9 +67,9 @@ def test_partition_takes_lists_whole_numbers_and_tables(people: pd.DataFrame) ->
         ({"k": 2.5}, "k: must be a whole number of at least 1 (got 2.5)"),
         ({"k": True}, "k: must be a whole number of at least 1 (got True)"),
         ({"k": 2, "seed": -1}, "seed: must be a whole number of at least 0 (got -1)"),
-        ({"k": 2, "algorithm": "x"}, "algorithm: must be one of mdav, mdav_plus, v_mdav (got 'x')"),
+        ({"k": 2, "algorithm": "x"}, f"algorithm: must be one of {', '.join(algorithms())} (got 'x')"),
         ({"k": 2, "gamma": 1}, "mdav takes no parameter 'gamma'"),
-        ({"k": 2, "algorithm": "v_mdav", "gamma": -1}, "gamma: must be a number of at least 0 (got -1)"),
+        ({"k": 2, "algorithm": "v_mdav", "gamma": -1}, "gamma: must be a number of at least 0 or 'auto' (got -1)"),
     ],
 )
 def test_wrong_arguments_are_refused(people: pd.DataFrame, arguments: dict[str, Any], message: str) -> None:
@@ -230,3 +230,50 @@ def test_a_column_that_is_no_quasi_identifier_may_hold_anything() -> None:
     table = pd.DataFrame({"x": [1.0, 2.0, 3.0], "note": ["=1+1", None, "\n"], "n": [np.nan, np.inf, 2]})
     result = microaggregate(table, ["x"], 3)
     pd.testing.assert_frame_equal(result.data[["note", "n"]], table[["note", "n"]])
+
+
+def test_individual_ranking_masks_each_column_in_groups_of_its_own(people: pd.DataFrame) -> None:
+    names = ["pay", "seen", "share"]
+    result = microaggregate(people, names, 4, "individual_ranking")
+    assert result.groups.shape == (len(people), 3)
+    for j, name in enumerate(names):
+        alone = microaggregate(people, [name], 4, "univariate")
+        assert result.groups[:, j].tolist() == alone.groups.tolist()
+        pd.testing.assert_series_equal(result.data[name], alone.data[name])
+        assert result.data[name].value_counts().min() >= 4
+    single = microaggregate(people, ["pay"], 4, "individual_ranking")
+    assert single.groups.shape == (len(people), 1)
+    assert single.losses == microaggregate(people, ["pay"], 4, "univariate").losses
+
+
+def test_losses_of_individual_ranking_are_of_what_it_masks(people: pd.DataFrame) -> None:
+    names = ["pay", "share"]
+    result = microaggregate(people, names, 3, "individual_ranking")
+    before = people[names].to_numpy(np.float64)
+    moved = (result.data[names].to_numpy() - before) / before.std(axis=0)
+    assert result.losses.sse == pytest.approx((moved**2).sum(), rel=1e-9)
+    assert result.losses.sde == pytest.approx(np.sqrt((moved**2).sum(axis=1)).sum(), rel=1e-9)
+    assert result.losses.sst == pytest.approx(2 * len(people))
+    assert result.losses.l_sse < microaggregate(people, names, 3).losses.l_sse
+
+
+def test_individual_ranking_has_no_groups_of_several_attributes() -> None:
+    with pytest.raises(SpecError) as error:
+        partition(np.zeros((5, 2)), 2, "individual_ranking")
+    assert error.value.message == (
+        "individual_ranking groups each quasi-identifier on its own, so that only a release with one of them would "
+        "be k-anonymous (got 2); choose another algorithm, or mask a table with microaggregate"
+    )
+    x = np.random.default_rng(0).random((30, 1))
+    assert partition(x, 3, "individual_ranking").tolist() == partition(x, 3, "univariate").tolist()
+
+
+def test_more_records_than_an_algorithm_takes_are_refused(people: pd.DataFrame) -> None:
+    message = "exhaustive takes at most 20 records (got 40); choose another algorithm, or smaller blocks"
+    with pytest.raises(DataError) as error:
+        partition(np.zeros((40, 2)), 3, "exhaustive")
+    assert error.value.message == message
+    with pytest.raises(DataError) as error:
+        microaggregate(people, ["pay"], 3, "exhaustive")
+    assert error.value.message == message
+    assert np.bincount(microaggregate(people.head(15), ["pay"], 3, "exhaustive").groups).min() >= 3

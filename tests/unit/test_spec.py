@@ -114,7 +114,18 @@ def test_k_is_a_whole_number_and_nothing_that_passes_for_one(value: Any) -> None
         ({"blocks": {"max_records": 5}}, "blocks.max_records: must be at least 2k = 6 (got 5)"),
         ({"algorithm": "magic"}, "must be one of mdav"),
         ({"algorithm": {"name": "mdav", "gamma": 1}}, "gamma: is not a parameter of mdav; it takes none"),
-        ({"algorithm": {"name": "v_mdav", "gamma": -1}}, "gamma: must be a number of at least 0"),
+        ({"algorithm": {"name": "v_mdav", "gamma": -1}}, "gamma: must be a number of at least 0 or 'auto'"),
+        (
+            {"algorithm": "individual_ranking"},
+            "algorithm: individual_ranking groups each quasi-identifier on its own, so that only a release with one of "
+            "them would be k-anonymous (got 2)",
+        ),
+        ({"algorithm": "univariate"}, "algorithm: univariate takes at most 1 attribute(s) (got 2)"),
+        ({"algorithm": "exhaustive", "k": 11}, "algorithm: exhaustive needs a k of at most 10 (got 11)"),
+        (
+            {"algorithm": "exhaustive", "blocks": {"max_records": 30}},
+            "blocks.max_records: exhaustive takes at most 20 records (got 30)",
+        ),
         ({"id": "latest.json"}, "must not be latest.json"),
         ({"cluster": {"local": {}, "workers": 2}}, "must be 'local'"),
         ({"cluster": "tcp://user:pw@host:1"}, "must not hold a user or password"),
@@ -127,6 +138,13 @@ def test_k_is_a_whole_number_and_nothing_that_passes_for_one(value: Any) -> None
 )
 def test_what_is_refused_is_named(parts: dict[str, Any], says: str) -> None:
     assert says in complaint_about(**parts)
+
+
+def test_what_is_for_one_quasi_identifier_is_taken_with_one() -> None:
+    roles = {"quasi_identifiers": ["age"]}
+    for name in ("individual_ranking", "univariate"):
+        assert spec_with(algorithm=name, roles=roles).algorithm.name == name
+    assert spec_with(algorithm="exhaustive", blocks={"max_records": 20}, k=10).blocks.max_records == 20
 
 
 def test_an_empty_list_of_undecided_columns_is_no_obstacle() -> None:
@@ -196,7 +214,10 @@ SCHEMA_CASES = [
     ({"algorithm": {"name": "v_mdav", "gamma": 0.2}}, True),
     ({"algorithm": {"name": "v_mdav", "parameters": {"gamma": 0.2}}}, True),
     ({"algorithm": {"name": "mdav", "gamma": 0.2}}, False),
+    ({"algorithm": {"name": "v_mdav", "gamma": "auto"}}, True),
+    ({"algorithm": {"name": "v_mdav", "parameters": {"gamma": "auto"}}}, True),
     ({"algorithm": {"name": "v_mdav", "gamma": -1}}, False),
+    ({"algorithm": {"name": "v_mdav", "gamma": "best"}}, False),
     ({"algorithm": "magic"}, False),
     ({"cluster": "local"}, True),
     ({"cluster": {"local": {"workers": 2}}}, True),

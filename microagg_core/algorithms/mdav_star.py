@@ -1,0 +1,46 @@
+"""MDAV*: each record, from the outside in, starts a group or joins one, whichever adds less."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from microagg_core.algorithms.contract import AlgorithmInfo
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
+    """Group the records; MDAV* draws nothing at random, so the seed changes nothing."""
+    from microagg_core.kernels.mdav_star import mdav_star
+
+    return mdav_star(X.T, k)
+
+
+def _cost_seconds(n: int, p: int, k: int) -> float:
+    return 1e-6 * n
+
+
+def _memory_bytes(n: int, p: int, k: int) -> int:
+    """A copy of the data, seven numbers a record, and the groups' totals in two floats each."""
+    return 8 * n * (p + 7) + 8 * (n // k) * (2 * p + 2)
+
+
+INFO = AlgorithmInfo(
+    name="mdav_star",
+    summary="groups of variable size: each record starts a group or joins one, whichever costs less; often the best",
+    description=(
+        "Takes the records from the outside in. Each one either starts a group with its k-1 nearest or joins the "
+        "closed group whose sum of squares it raises least, whichever adds less for each record that it places; the "
+        "last records, fewer than k, join one by one. Choose it when the loss counts most: of the MDAV family it "
+        "loses the least on most files, by 1 to 45 % against MDAV+, most where there are clusters. Groups have at "
+        "least k records and no ceiling: few have more than 2k-1. Time grows with the square of the records and "
+        "falls with k. It is a heuristic: no bound on its loss is proved."
+    ),
+    groups=groups,
+    sizes=lambda k: (k, None),
+    sizes_text="k and more, without a ceiling; few above 2k-1",
+    cost_seconds=_cost_seconds,
+    memory_bytes=_memory_bytes,
+)
