@@ -1,4 +1,7 @@
-"""A slow, readable twin of 2-mu-Approx: every way to make pairs and triples, in exact numbers."""
+"""A slow, readable twin of 2-mu-Approx: every way to make pairs and triples, in exact numbers.
+
+Of several factors of the least weight, it takes another than the fast engine does, so what they weigh is compared.
+"""
 
 from __future__ import annotations
 
@@ -9,35 +12,22 @@ from itertools import combinations
 
 from naive import Groups, Point, squared_distance
 
-#: What factors are compared by: weight, edges, squared differences of record numbers, numbers that look random.
-Price = tuple[Fraction, int, int, int]
 Edges = list[tuple[int, int]]
 
 
-def mixed(word: int) -> int:
-    """SplitMix64's finalizer."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-        word = (word ^ (word >> shift)) * factor % 2**64
-    return word
+def weight(X: Sequence[Point], edges: Edges) -> Fraction:
+    """The sum of squared distances."""
+    return sum((Fraction(squared_distance(X[i], X[j])) for i, j in edges), Fraction(0))
 
 
-def price(X: Sequence[Point], edges: Edges) -> Price:
-    return (
-        sum((Fraction(squared_distance(X[i], X[j])) for i, j in edges), Fraction(0)),
-        len(edges),
-        sum((j - i) ** 2 for i, j in edges),
-        sum(mixed(i * len(X) + j) >> 24 for i, j in edges),
-    )
-
-
-def cheapest_edges(X: Sequence[Point], group: Sequence[int]) -> Edges:
-    """The cheapest edges that join a pair or a triple."""
+def lightest_edges(X: Sequence[Point], group: Sequence[int]) -> Edges:
+    """The lightest edges that join a pair or a triple."""
     pairs = list(combinations(sorted(group), 2))
-    return min((list(edges) for edges in combinations(pairs, len(group) - 1)), key=lambda edges: price(X, edges))
+    return min((list(edges) for edges in combinations(pairs, len(group) - 1)), key=lambda edges: weight(X, edges))
 
 
 def minimum_factor(X: Sequence[Point]) -> Edges:
-    """The cheapest [1,2]-factor whose components are pairs and triples."""
+    """The lightest [1,2]-factor whose components are pairs and triples."""
 
     @cache
     def best(free: frozenset[int]) -> Edges:
@@ -46,9 +36,9 @@ def minimum_factor(X: Sequence[Point]) -> Edges:
         lowest, *others = sorted(free)
         choices = [(lowest, *more) for size in (1, 2) for more in combinations(others, size)]
         options = [
-            cheapest_edges(X, group) + best(free.difference(group)) for group in choices if len(free) - len(group) != 1
+            lightest_edges(X, group) + best(free.difference(group)) for group in choices if len(free) - len(group) != 1
         ]
-        return min(options, key=lambda edges: price(X, edges))
+        return min(options, key=lambda edges: weight(X, edges))
 
     return best(frozenset(range(len(X))))
 

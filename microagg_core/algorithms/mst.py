@@ -21,8 +21,8 @@ def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
     return labels
 
 
-# Fitted to tests/benchmark/algorithm_cost.py on one core of a 2-core virtual machine: seconds a record, and seconds for a
-# scanned record and for each of its attributes. What MD adds is small: few trees keep 2k records.
+# Fitted to tests/benchmark/algorithm_cost.py on one core of a 2-core virtual machine: seconds a record, and seconds
+# for a scanned record and for each of its attributes. What MD adds is small: few trees keep 2k records.
 def _cost_seconds(n: int, p: int, k: int) -> float:
     return 1e-6 * n + n * n * (2.8e-10 + 5e-11 * p)
 

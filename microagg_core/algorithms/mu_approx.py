@@ -89,8 +89,8 @@ def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
     return labels
 
 
-# Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine: seconds a record,
-# and seconds to find its nearest, which grow with the attributes up to those of a scan over all records.
+# Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine: seconds a
+# record, and seconds to find its nearest, which grow with the attributes up to those of a scan over all records.
 def _cost_seconds(n: int, p: int, k: int) -> float:
     search = 4.6e-9 * math.pow(1.65, min(p, 60)) * math.pow(n, 0.3)
     scan = n * (1.2e-9 + 2.3e-10 * p)
@@ -109,8 +109,8 @@ INFO = AlgorithmInfo(
         "Links records to near neighbours until every tree has k, and cuts trees that are too large. Choose it for "
         "files too large for the MDAV family, or with natural clusters; on scattered data its loss is higher. Groups "
         "have k to 2k-1 records. Time grows little faster than the records themselves while there are few attributes; "
-        "with ten or more, on scattered data, with their square. It is randomized: another seed gives other groups; try "
-        "several and keep the least loss. Proved: before groups of 2k and more are split, the sum of distances to "
+        "with ten or more, on scattered data, with their square. It is randomized: another seed gives other groups; "
+        "try several and keep the least loss. Proved: before groups of 2k and more are split, the sum of distances to "
         "centroids is at most (k+1)(3k-3) times the least possible; what is met in practice is far less."
     ),
     groups=groups,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import twins
 from microagg_core import algorithms, partition
 from microagg_core.algorithms import AlgorithmInfo
 from microagg_core.metrics.losses import losses, standardize
@@ -84,20 +85,21 @@ def test_a_constant_attribute_changes_nothing(case: Case, value: int) -> None:
 @pytest.mark.parametrize("info", EVERY_ALGORITHM)
 @pytest.mark.parametrize("p", [1, 2, 30])
 def test_loss_survives_shift_scale_and_order_where_nothing_is_nearly_tied(info: AlgorithmInfo, p: int) -> None:
-    if info.refuses(4, p):
+    k = twins.k_for(info.name, 4)
+    if info.refuses(k, p):
         pytest.skip(f"{info.name} does not take {p} attributes")
-    n = most_records(info, 150, p, 4)
+    n = most_records(info, 150, p, k)
     Z = standardize(np.random.default_rng(p).standard_normal((n, p)))
-    expected = losses(Z, info.run(Z, 4)).sse
+    expected = losses(Z, info.run(Z, k)).sse
     assert expected > 0
     for moved in (Z + 1e6, Z * 3.7, -Z, Z[:, ::-1]):
-        assert losses(Z, info.run(moved, 4)).sse == pytest.approx(expected, rel=1e-9)
+        assert losses(Z, info.run(moved, k)).sse == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("info", EVERY_ALGORITHM)
 @pytest.mark.parametrize("k", [2, 3, 10])
 def test_all_records_equal(info: AlgorithmInfo, k: int) -> None:
-    p = min(3, info.max_attributes or 3)
+    p, k = min(3, info.max_attributes or 3), twins.k_for(info.name, k)
     for n in (k, k + 1, 2 * k - 1, 2 * k, most_records(info, 5 * k + 1, p, k)):
         labels = info.run(np.full((n, p), 0.1), k)
         assert_valid(labels, n, k, info)
@@ -108,8 +110,9 @@ def test_all_records_equal(info: AlgorithmInfo, k: int) -> None:
 def test_collinear_attributes_group_like_one(info: AlgorithmInfo) -> None:
     if info.max_attributes is not None:
         pytest.skip(f"{info.name} takes one attribute")
-    n = most_records(info, 200, 4, 5)
+    k = twins.k_for(info.name, 5)
+    n = most_records(info, 200, 4, k)
     x = np.random.default_rng(3).integers(0, 1000, (n, 1)).astype(np.float64)
     collinear = np.hstack([x, 2 * x, -x, x])
-    assert info.run(np.hstack([x, x, x, x]), 5).tolist() == info.run(x, 5).tolist()
-    assert_valid(info.run(collinear, 5), n, 5, info)
+    assert info.run(np.hstack([x, x, x, x]), k).tolist() == info.run(x, k).tolist()
+    assert_valid(info.run(collinear, k), n, k, info)

@@ -18,7 +18,7 @@ needs_figures = pytest.mark.skipif(
 ROWS = rows() if (SHARED / "reference" / "published_losses.csv").exists() else ()
 
 #: What draws nothing at random: every row of it is compared, wherever its data are known.
-COMPARED = {"md", "mdav", "mdav_generic", "mdav_single", "mdav_plus", "v_mdav", "mdav_star", "exhaustive"}
+COMPARED = set(algorithms()) - {"mu_approx"}
 
 #: (paper, data set, method, k) of the rows that are near but not equal; all others that are compared are equal.
 NEAR = {
@@ -31,6 +31,12 @@ NEAR = {
     # 302.186 and 337.875, printed cut off after the second digit
     *(("survey-k-anonymity-microaggregation-2006", "eia", method, 4) for method in ("MDAV", "V-MDAV")),
     *(("mu-approx-2008", "census", "MDAV", k) for k in (4, 10)),
+    # The paper leaves open which MDAV cuts trees of 2k records and more; MD comes nearest.
+    *(("mu-approx-2008", "census", "M-d", k) for k in (3, 4, 5, 10)),
+    *(("mu-approx-2008", "tarragona", "M-d", k) for k in (3, 5, 10)),
+    # Not quite the least: the least weight gives 958.4875 and 8.84050, and a factor that is heavier by 0.00075 of
+    # 1,910 gives what is printed.
+    ("two-mu-approx-2006", "tarragona", "2-mu-Approx", 2),
     ("v-mdav-2006", "census", "V-MDAV", 10),
     *(("v-mdav-2006", "tarragona", "MDAV", k) for k in (3, 4, 5, 10)),
     ("v-mdav-2006", "tarragona", "V-MDAV", 10),
@@ -64,8 +70,8 @@ def test_row(row: Row, record_property: Callable[[str, object], None]) -> None:
 @needs_figures
 def test_the_walk_skips_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     kinds = Counter(verdict(row).kind for row in ROWS)
-    assert set(kinds) <= {"equal", "near", "not covered", "not reproducible"}
-    assert kinds["equal"] >= 99 and sum(kinds.values()) == 174
+    assert set(kinds) == {"equal", "near", "not reproducible"}
+    assert kinds["equal"] >= 100 and sum(kinds.values()) == 174
     with capsys.disabled():
         print("\npublished figures: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
 
@@ -83,3 +89,23 @@ def test_mdav_generic_loses_what_it_does_in_other_tools(name: str, figures: tupl
     X, info = dataset(name), algorithms()["mdav_generic"]
     found = [losses(X, info.run(X, k)).l_sse for k in (3, 5, 10)]
     assert [round(loss, 4) for loss in found] == list(figures)
+
+
+@needs_figures
+@pytest.mark.parametrize(
+    ("name", "k", "least", "most"),
+    [
+        ("census", 3, 6.09, 6.51),
+        ("census", 10, 15.99, 17.58),
+        ("eia", 3, 0.402, 0.421),
+        ("eia", 5, 0.843, 1.114),
+        ("eia", 10, 2.13, 2.43),
+        ("tarragona", 2, 10.43, 11.60),
+        ("tarragona", 3, 17.1, 19.3),
+    ],
+)
+def test_mu_approx_loses_what_it_does_elsewhere(name: str, k: int, least: float, most: float) -> None:
+    """The mean over ten seeds lies within what ten seeds of another implementation gave."""
+    X, info = dataset(name), algorithms()["mu_approx"]
+    found = [losses(X, info.run(X, k, seed=seed)).l_sse for seed in range(10)]
+    assert least <= sum(found) / 10 <= most

@@ -99,7 +99,7 @@ ONE_ERROR = {
         ("name: a\nrounding: {'': 1}", "2: rounding.'': its name must not be empty"),
         ("name: a\nrounding: [age]", "2: rounding: must be a mapping of names to values (got a list)"),
         ("name: a\nalgorithm: magic", "2: algorithm: must be one of mdav, "),
-        ("name: a\nalgorithm:\n  name: v_mdav\n  gamma: -1", "4: algorithm.gamma: must be a number of at least 0 (got -1)"),
+        ("name: a\nalgorithm:\n  name: v_mdav\n  gamma: -1", "4: algorithm.gamma: must be a number of at least 0 or 'auto' (got -1)"),
         ("name: a\nalgorithm:\n  name: v_mdav\n  parameters:\n    delta: 1", "5: algorithm.parameters.delta: is not a parameter of v_mdav; it takes gamma"),
         ("name: a\nalgorithm: [mdav]", "2: algorithm: must be a mapping with the keys name, parameters (got a list)"),
         ("name: a\ncluster: 5", "2: cluster: must be 'local', 'local:' with workers, threads and memory, or a scheduler's address (got 5)"),
