@@ -19,7 +19,7 @@ def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
 
 
 def _cost_seconds(n: int, p: int, k: int) -> float:
-    return 1e-6 * n
+    return 2.5e-7 * n + n * n / k * (1.0e-10 + 1.1e-10 * p)
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:

@@ -135,7 +135,8 @@ def compare(
     """
     columns = tuple(str(c) for c in table.columns)
     chosen = _chosen(names)
-    outcomes, left_out = [], []
+    outcomes = []
+    unsuitable: dict[tuple[str, str], list[int]] = {}
     for k in ks:
         for info in chosen:
             reason = _unsuitable(info, k, len(table), len(columns), by_name=bool(names))
@@ -143,7 +144,8 @@ def compare(
                 told(f"{info.name}, k={k}")
                 outcomes.append(_run(table, info, k, seed))
             else:
-                left_out.append(f"{info.name} at k={k}: {reason}")
+                unsuitable.setdefault((info.name, reason), []).append(k)
+    left_out = [f"{name} at k={', '.join(map(str, at))}: {reason}" for (name, reason), at in unsuitable.items()]
     if not outcomes:
         raise SpecError("no algorithm suits: " + "; ".join(left_out))
     return Comparison(len(table), columns, tuple(outcomes), tuple(left_out), published_figures(table))
@@ -160,8 +162,7 @@ def _chosen(names: Sequence[str]) -> list[AlgorithmInfo]:
 def _unsuitable(info: AlgorithmInfo, k: int, n: int, p: int, by_name: bool) -> str | None:
     if k < 2:
         raise SpecError(f"--k: must be at least 2 (got {k})")
-    problem = info.refuses(k, p)
-    if problem:
+    if problem := info.refuses(k, p) or info.refuses_records(n):
         return problem
     seconds = info.cost_seconds(n, p, k)
     if seconds > PATIENCE_SECONDS and not by_name:

@@ -30,10 +30,10 @@ DATA: dict[str, Callable[[int, int], np.ndarray]] = {
 
 def _sizes(info: AlgorithmInfo, largest: int, most_seconds: float) -> Iterator[tuple[int, int, int]]:
     """Numbers of records, attributes and k that the algorithm takes, and within reach."""
-    most = info.max_records
+    most, ks = info.max_records, sorted({max(info.min_k, min(k, info.max_k or k)) for k in (3, 10, 50)})
     for n in (2_000, 20_000, 100_000) if most is None else (most - 8, most - 4, most - 2, most):
         for p in (1, 4, 10, 30):
-            for k in (3, 10, 50):
+            for k in ks:
                 if n <= largest and not info.refuses(k, p) and info.cost_seconds(n, p, k) <= most_seconds:
                     yield n, p, k
 
@@ -48,7 +48,7 @@ def _measure(name: str, data: str, n: int, p: int, k: int) -> tuple[float, int]:
     """CPU seconds of a run, and bytes by which it raised the peak memory of this fresh process."""
     info = algorithms()[name]
     X = DATA[data](n, p)
-    _seconds(info, X[:10], 3)
+    _seconds(info, X[: 2 * k], k)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     seconds = min(_seconds(info, X, k) for _ in range(2 if n < 50_000 else 1))
     return seconds, 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

@@ -9,15 +9,24 @@ from pathlib import Path
 
 import pytest
 
+FOLDER = Path(__file__).parent
+
+
+def output_of(script: str, *arguments: str) -> str:
+    command = [sys.executable, str(FOLDER / script), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=250, check=True).stdout
+
+
+def test_algorithm_cost_runs() -> None:
+    header, *lines = output_of("algorithm_cost.py", "--algorithms", "univariate", "--largest", "2000").splitlines()
+    assert header.split()[:5] == ["algorithm", "n", "p", "k", "seconds"]
+    assert [line.split()[:4] for line in lines] == [["univariate", "2000", "1", k] for k in ("3", "10", "50")]
+
 
 @pytest.mark.server
 def test_release_at_scale_runs() -> None:
-    script = Path(__file__).parent / "release_at_scale.py"
     arguments = ["--rows", "20000", "--blocks", "30", "--workers", "1", "--largest", "0.5", "--max-records", "2000"]
-    done = subprocess.run(
-        [sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=250, check=True
-    )
-    found = json.loads(done.stdout)
+    found = json.loads(output_of("release_at_scale.py", *arguments))
     assert found["rows"] == 20_000
     assert found["blocks"] > 30
     assert set(found["stages"]) >= {"survey", "plan", "stage", "anonymize", "validate", "publish"}
