@@ -24,7 +24,13 @@ from microagg_core.schema import quasi_types, resolve_schema
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.audit import find_release, write_audit
 from microagg_core.steps.gate import Check, refuse_failed, run_checks
-from microagg_core.steps.measuring import combine_blocks, published_losses, released_moments, risk_figures
+from microagg_core.steps.measuring import (
+    certificate_of,
+    combine_blocks,
+    published_losses,
+    released_moments,
+    risk_figures,
+)
 from microagg_core.steps.planned import Planned, load_survey, save_plan, save_survey
 from microagg_core.steps.planning import make_plan, refuse_unwise
 from microagg_core.steps.publishing import release_facts, release_id, software_version, staged_parts
@@ -227,7 +233,8 @@ def measure(release: Release) -> str:
     types = planned.context.types
     moments = released_moments(work, layout, planned.plan.n_files, len(types))
     release.risk = risk_figures(planned.context, release.blocks)
-    release.losses = published_losses(statistics, release.risk["groups"], types, moments)
+    certificate = certificate_of(release.blocks)
+    release.losses = published_losses(statistics, release.risk["groups"], types, moments, certificate)
     loss = release.losses.get("l_sse")
     return f"information loss {loss} %" if loss is not None else "losses withheld: the release is small"
 

@@ -116,7 +116,8 @@ def microaggregate(
     records are compared; with ``standardize=False`` they are compared as they are, dates and timestamps in
     days or in their unit. All other columns, the index and the order of columns stay. The losses are always
     those of the standardized quasi-identifiers. With the algorithm individual_ranking each quasi-identifier has groups
-    of its own: every one of them is k-anonymous, their combinations are not.
+    of its own: every one of them is k-anonymous, their combinations are not. Where the algorithm proves how far from
+    the least possible its loss is (two_mu_approx), ``losses.certificate`` says so.
 
     Raises:
         SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.
@@ -137,8 +138,12 @@ def microaggregate(
     _check_enough(len(df), k)
     Z = table.standardized()
     X = Z if standardize else table.as_given()
+    certificate = None
     if each:
         labels = np.stack([info.run(column[:, None], k, seed=seed, **params) for column in X.T], axis=1)
     else:
-        labels = info.run(X, k, seed=seed, **params)
-    return Microaggregated(table.masked(df, labels), labels, losses(Z, labels))
+        labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
+    lost = losses(Z, labels)
+    if certificate is not None:
+        lost = lost.certified(certificate)
+    return Microaggregated(table.masked(df, labels), labels, lost)

@@ -14,12 +14,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from microagg_core.factor.certificate import Certificate
+
 
 #: What an algorithm's file implements: ``groups(X, k, *, seed, **parameters) -> labels``. X is an (n, p) array
 #: of finite float64 with n >= k. It is the algorithm's own to change, is stored column by column (``X.T`` is
 #: C-contiguous), and was scaled by a power of two so that squared distances neither overflow nor vanish.
 #: The labels are one group number a record, from 0, in any order.
 GroupsFunction: TypeAlias = "Callable[..., NDArray[np.int64]]"
+
+#: What an algorithm whose loss is proved implements besides: X, as it was given, to labels and their certificate.
+CertifyFunction: TypeAlias = "Callable[[NDArray[np.float64]], tuple[NDArray[np.int64], Certificate]]"
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,7 @@ class AlgorithmInfo:
     counted; ``memory_bytes(n, p, k)`` is what a run allocates besides the array it is given. ``slowdown(params)`` is
     how many times as long a run takes with other parameters. ``max_records`` is the most that a run can take.
     ``each_attribute`` marks what makes groups for one attribute, and may mask several of a table, each on its own.
+    ``certified`` gives, for what proves a bound on its loss for the records at hand, the groups with their certificate.
     """
 
     name: str
@@ -78,6 +84,7 @@ class AlgorithmInfo:
     max_attributes: int | None = None
     max_records: int | None = None
     each_attribute: bool = False
+    certified: CertifyFunction | None = None
     slowdown: Callable[[Mapping[str, Any]], float] = lambda params: 1.0
 
     def check_parameters(self, params: Mapping[str, Any]) -> None:
@@ -168,13 +175,42 @@ class AlgorithmInfo:
         """
         from microagg_core.algorithms.running import checked_labels, private_copy
 
+        parameters = self._checked(X, k, params)
+        labels = self.groups(private_copy(X), k, seed=seed, **parameters)
+        return checked_labels(labels, self.sizes(k), self.name)
+
+    def _checked(self, X: NDArray[np.float64], k: int, params: Mapping[str, Any]) -> dict[str, float | str]:
         parameters = self.with_defaults(params)
         if problem := self.refuses(k, X.shape[1]):
             raise SpecError(problem)
         if problem := self.refuses_records(len(X)):
             raise DataError(problem)
-        labels = self.groups(private_copy(X), k, seed=seed, **parameters)
-        return checked_labels(labels, self.sizes(k), self.name)
+        return parameters
+
+    def run_certified(
+        self, X: NDArray[np.float64], k: int, *, measured: NDArray[np.float64], seed: int = 0, **params: Any
+    ) -> tuple[NDArray[np.int64], Certificate | None]:
+        """Group the records of X as :meth:`run` does, with the certificate, if there is one, about other values.
+
+        ``measured`` are the same records on the scale by which the loss is measured, which may be X itself. The
+        bound is about all groups of these records; the SSE in the certificate is that of the factor's own groups.
+
+        >>> import numpy as np
+        >>> from microagg_core.algorithms import algorithms
+        >>> X = np.array([[9.0], [1.0], [2.0], [8.0]])
+        >>> round(algorithms()["two_mu_approx"].run_certified(X, 2, measured=X)[1].bound, 9)
+        2.0
+        """
+        import numpy as np
+
+        from microagg_core.algorithms.running import checked_labels
+
+        if self.certified is None or not np.array_equal(X, measured):
+            labels = self.run(X, k, seed=seed, **params)
+            return labels, None if self.certified is None else self.certified(measured)[1]
+        self._checked(X, k, params)
+        labels, certificate = self.certified(X)
+        return checked_labels(labels, self.sizes(k), self.name), certificate
 
     def as_json(self) -> dict[str, Any]:
         """Everything a program may want to show, as plain values.
@@ -198,6 +234,7 @@ class AlgorithmInfo:
             "max_attributes": self.max_attributes,
             "max_records": self.max_records,
             "each_attribute": self.each_attribute,
+            "certified": self.certified is not None,
             "sizes": self.sizes_text,
             "cost": {
                 **example,

@@ -11,12 +11,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from microagg_core.factor.certificate import Certificate
+
 
 def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
     """Group the records; nothing is drawn at random, so the seed changes nothing."""
+    return certified(X)[0]
+
+
+def certified(X: NDArray[np.float64]) -> tuple[NDArray[np.int64], Certificate]:
+    """The groups, and how far from the least possible loss they can be at most."""
     from microagg_core.factor import minimum_factor
 
-    return minimum_factor(X).labels
+    found = minimum_factor(X)
+    return found.labels, found.certificate
 
 
 # Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine. More
@@ -37,10 +45,11 @@ INFO = AlgorithmInfo(
     summary="k = 2 only: pairs and triples with at most twice the least possible loss",
     description=(
         "Joins records to others so that each is joined and the squared distances add up to the least possible, and "
-        "takes the pairs and triples that this makes. Choose it for k = 2 wherever its time allows: no other method "
-        "here loses less, and its loss is proved to be at most twice the least possible, in practice within 1 %. Time "
-        "grows little faster than the records while there are few attributes; with ten or more it takes tens of times "
-        "as long."
+        "takes the pairs and triples that this makes. Choose it for k = 2 wherever its time allows: on files of "
+        "several attributes it loses less than any other heuristic here. A certificate comes with the groups: their "
+        "loss is at most so many times the least possible for these records; the factor is proved never to be above "
+        "2, and is near 1 on real files. Time grows little faster than the records while there are few attributes; "
+        "with ten or more, on scattered data, almost with their square."
     ),
     groups=groups,
     min_k=2,
@@ -49,4 +58,5 @@ INFO = AlgorithmInfo(
     sizes_text="2 or 3",
     cost_seconds=_cost_seconds,
     memory_bytes=_memory_bytes,
+    certified=certified,
 )

@@ -50,6 +50,10 @@ class Certificate:
         return {**vars(self), "optimum_at_least": self.optimum_at_least, "ratio": ratio}
 
 
+#: The certificate of records that lose nothing, whatever their groups.
+NOTHING = Certificate(sse=0.0, weight=0.0, bound=0.0)
+
+
 def combined(certificates: Iterable[Certificate]) -> Certificate:
     """The certificate of blocks that are partitioned apart: sums, each bound's sum rounded down.
 

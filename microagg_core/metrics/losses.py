@@ -7,12 +7,13 @@ standardized to mean 0 and population variance 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from microagg_core.factor.certificate import Certificate
 from microagg_core.metrics.moments import moments_of, offsets_from
 
 Floats = NDArray[np.float64]
@@ -21,12 +22,16 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Losses:
-    """Sums over all records, and the losses they make, in percent (a loss of nothing from nothing is 0)."""
+    """Sums over all records, and the losses they make, in percent (a loss of nothing from nothing is 0).
+
+    ``certificate`` says how far from the least possible the SSE is at most, where the algorithm proves that.
+    """
 
     sse: float
     sst: float
     sde: float
     sdt: float
+    certificate: Certificate | None = None
 
     @property
     def l_sse(self) -> float:
@@ -38,9 +43,20 @@ class Losses:
         """100 x SDE / SDT."""
         return 100 * self.sde / self.sdt if self.sdt > 0 else 0.0
 
-    def as_json(self) -> dict[str, float]:
-        """All six figures by name."""
-        return {**vars(self), "l_sse": self.l_sse, "l_e": self.l_e}
+    def as_json(self) -> dict[str, Any]:
+        """All six figures by name, and the certificate's where there is one."""
+        figures = {**vars(self), "l_sse": self.l_sse, "l_e": self.l_e}
+        certificate = figures.pop("certificate")
+        return figures if certificate is None else {**figures, "certificate": certificate.as_json()}
+
+    def certified(self, certificate: Certificate) -> Losses:
+        """The same losses with a certificate about their SSE.
+
+        >>> plain = losses(np.array([[-1.0], [1.0]]), np.array([0, 0]))
+        >>> plain.certified(Certificate(sse=2.0, weight=4.0, bound=4.0)).as_json()["certificate"]["ratio"]
+        1.0
+        """
+        return replace(self, certificate=replace(certificate, sse=self.sse))
 
 
 def _standardized(column: NDArray[Any]) -> Floats:

@@ -60,6 +60,8 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     if "l_sse" in losses:
         rows.append(("information loss", f"L_SSE {losses['l_sse']} %, L_E {losses['l_e']} %"))
+    if ratio := losses.get("certificate", {}).get("ratio"):
+        rows.append(("certified", f"loss at most {ratio} times the least possible within the released blocks"))
     if "correlation_change" in losses:
         rows.append(("correlations", f"change by {losses['correlation_change']['mean']} on average"))
     if document["checks"]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from microagg_core.algorithms import algorithms
 from microagg_core.encoding import Encoding
+from microagg_core.factor.certificate import NOTHING, Certificate
 from microagg_core.metrics.statistics import LossStatistics, loss_statistics
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.planned import Planned, load_planned
@@ -37,16 +38,18 @@ class BlockOutcome:
     labels: Ints
     released: list[NDArray[Any]]
     seconds: float
+    certificate: Certificate | None
 
 
 def run_block(
-    spec: ReleaseSpec, encoding: Encoding, offsets: Floats, missing: NDArray[np.bool_], block: int
+    spec: ReleaseSpec, encoding: Encoding, scale: Encoding, offsets: Floats, missing: NDArray[np.bool_], block: int
 ) -> BlockOutcome:
     """Partition one block and average its groups.
 
     Args:
         spec: gives k, the algorithm with its parameters, and the seed.
         encoding: the whole file's standardization.
+        scale: the standardization by which losses are measured, and certified.
         offsets: quasi-identifiers as offsets from the encoding's origins, records in input order.
         missing: which of them are missing; the same for all records of a block.
         block: the block's number, which with the spec's seed makes the block's own seed.
@@ -54,19 +57,23 @@ def run_block(
     there = ~missing[0]
     Z = encoding.standardize(offsets, missing)[:, there]
     start = time.perf_counter()
+    info, certificate = algorithms()[spec.algorithm.name], None
     if Z.shape[1]:
         seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-        run = algorithms()[spec.algorithm.name].run
-        labels = run(np.ascontiguousarray(Z), spec.k, seed=seed, **spec.algorithm.parameters)
+        measured = np.ascontiguousarray(scale.standardize(offsets, missing)[:, there])
+        labels, certificate = info.run_certified(
+            np.ascontiguousarray(Z), spec.k, measured=measured, seed=seed, **spec.algorithm.parameters
+        )
     else:  # nothing to average: the pattern in which every quasi-identifier is missing
         labels = np.zeros(len(offsets), dtype=np.int64)
+        certificate = None if info.certified is None else NOTHING
     seconds = time.perf_counter() - start
     sizes = np.bincount(labels)
     released = []
     for j, (kind, origin) in enumerate(zip(encoding.types, encoding.origins, strict=True)):
         means = _group_means(offsets[:, j], labels, sizes)
         released.append(kind.rounded(means, origin)[labels])
-    return BlockOutcome(labels, released, seconds)
+    return BlockOutcome(labels, released, seconds, certificate)
 
 
 def _group_means(values: Floats, labels: Ints, sizes: Ints) -> Floats:
@@ -109,7 +116,7 @@ def anonymize_partition(task: Task) -> Receipt:
     numbers, first = np.unique(rows.block, return_index=True)
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
         offsets, missing = rows.offsets[start:end], rows.missing[start:end]
-        outcome = run_block(spec, planned.encoding, offsets, missing, number)
+        outcome = run_block(spec, planned.encoding, scale, offsets, missing, number)
         kernel += outcome.seconds
         for j in range(p):
             released[j].append(outcome.released[j])
@@ -172,6 +179,7 @@ def _block_row(number: int, outcome: BlockOutcome, figures: LossStatistics, cons
         "least": int(sizes.min()),
         "most": int(sizes.max()),
         "sse": float(figures.sse.sum()),
+        **({} if outcome.certificate is None else vars(replace(outcome.certificate, sse=float(figures.sse.sum())))),
         "seconds": outcome.seconds,
         **{f"constant_{j}": count for j, count in enumerate(constant)},
     }

@@ -6,9 +6,10 @@ single records. Risk figures are for the operator alone.
 
 from __future__ import annotations
 
+import decimal
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.encoding import QuasiType
+from microagg_core.factor.certificate import Certificate, combined
 from microagg_core.metrics.moments import Moments, merge_all
 from microagg_core.metrics.statistics import LossStatistics, attribute_losses, correlations, losses_of
 from microagg_core.steps.work import Context
@@ -26,7 +28,7 @@ from microagg_core.tables.slices import read_slice
 
 #: A record's distance from its group's mean is unknown to a reader; there are as many free unknowns for each attribute
 #: as records less groups. Figures are equations in them, so they are published only where unknowns abound.
-_FREE_FOR_TOTALS = 5
+_FREE_FOR_TOTALS = 6
 _FREE_FOR_ATTRIBUTES = 50
 
 
@@ -37,6 +39,15 @@ def significant(value: float, digits: int = 6) -> float:
     (12.3457, 0.0)
     """
     return float(f"{value:.{digits}g}") if math.isfinite(value) else value
+
+
+def rounded(value: float, direction: str, digits: int = 6) -> float:
+    """A number to so many significant digits, rounded in one of decimal's directions, so that no claim gets stronger.
+
+    >>> rounded(12.3456789, decimal.ROUND_FLOOR), rounded(12.3456712, decimal.ROUND_CEILING)
+    (12.3456, 12.3457)
+    """
+    return float(decimal.Context(prec=digits, rounding=direction).plus(decimal.Decimal(value)))
 
 
 def combine_blocks(work: Store, layout: RunLayout, n_partitions: int) -> tuple[LossStatistics, pa.Table]:
@@ -52,15 +63,40 @@ def released_moments(work: Store, layout: RunLayout, n_files: int, n_attributes:
     return tuple(merge_all(Moments(**f["moments"][j]) for f in files) for j in range(n_attributes))
 
 
+def certificate_of(blocks: pa.Table) -> dict[str, float | None] | None:
+    """How far from the least possible the loss is at most, if the algorithm proved a bound for every block.
+
+    Blocks lose independently of each other, so their bounds add up. The SSE is that of what is released, after
+    rounding; bounds are rounded down and the ratio up.
+    """
+    if "bound" not in blocks.column_names:
+        return None
+    columns = [blocks[name].to_pylist() for name in ("sse", "weight", "bound")]
+    whole = combined(Certificate(*figures) for figures in zip(*columns, strict=True))
+    return {
+        "sse": significant(whole.sse),
+        "weight": significant(whole.weight),
+        "bound": rounded(whole.bound, decimal.ROUND_FLOOR),
+        "optimum_at_least": rounded(whole.optimum_at_least, decimal.ROUND_FLOOR),
+        "ratio": rounded(whole.ratio, decimal.ROUND_CEILING) if math.isfinite(whole.ratio) else None,
+    }
+
+
 def published_losses(
-    statistics: LossStatistics, n_groups: int, types: Sequence[QuasiType], moments: Sequence[Moments]
+    statistics: LossStatistics,
+    n_groups: int,
+    types: Sequence[QuasiType],
+    moments: Sequence[Moments],
+    certificate: Mapping[str, float | None] | None,
 ) -> dict[str, Any]:
-    """The figures that may be published."""
+    """The figures that may be published; the certificate as :func:`certificate_of` gives it."""
     free = statistics.records - n_groups
     figures: dict[str, Any] = {"records": statistics.records}
     if free < _FREE_FOR_TOTALS:
         return {**figures, "withheld": "the release is too small for figures that do not tell of single records"}
     figures |= {name: significant(value) for name, value in losses_of(statistics).items()}
+    if certificate is not None:
+        figures["certificate"] = dict(certificate)
     if free < _FREE_FOR_ATTRIBUTES:
         return {**figures, "withheld": "figures by attribute: the release is too small for them"}
     attributes = zip(types, attribute_losses(statistics), moments, strict=True)

@@ -12,6 +12,7 @@ import pytest
 
 from microagg_core import Microaggregated, algorithms, microaggregate, partition
 from microagg_core.errors import DataError, MicroaggError, SpecError
+from microagg_core.factor import minimum_factor, optimal_two
 from microagg_core.metrics.losses import group_means, losses, standardize
 
 CANARY = 987654321.125
@@ -152,7 +153,7 @@ def test_losses_are_those_of_the_standardized_attributes(people: pd.DataFrame) -
     for standardized in (True, False):
         result = microaggregate(people, names, 3, "v_mdav", standardize=standardized, gamma=0.5)
         expected = losses(Z, result.groups)
-        assert vars(result.losses) == pytest.approx(vars(expected), rel=1e-9)
+        assert result.losses.as_json() == pytest.approx(expected.as_json(), rel=1e-9)
         assert (result.losses.l_sse, result.losses.l_e) == pytest.approx((expected.l_sse, expected.l_e))
     assert result.losses.sst == pytest.approx(len(people) * 3)
 
@@ -277,3 +278,17 @@ def test_more_records_than_an_algorithm_takes_are_refused(people: pd.DataFrame) 
         microaggregate(people, ["pay"], 3, "exhaustive")
     assert error.value.message == message
     assert np.bincount(microaggregate(people.head(15), ["pay"], 3, "exhaustive").groups).min() >= 3
+
+
+@pytest.mark.parametrize("standardized", [True, False])
+def test_a_proved_method_certifies_the_loss_that_is_reported(people: pd.DataFrame, standardized: bool) -> None:
+    names = ["pay", "share"]
+    result = microaggregate(people, names, 2, "two_mu_approx", standardize=standardized)
+    Z = standardize(people[names].to_numpy(np.float64))
+    certificate = result.losses.certificate
+    assert certificate is not None
+    assert certificate.sse == result.losses.sse == pytest.approx(losses(Z, result.groups).sse)
+    assert certificate.bound == pytest.approx(minimum_factor(Z).certificate.bound)
+    assert certificate.optimum_at_least <= losses(Z, optimal_two(Z).labels).sse <= result.losses.sse * (1 + 1e-12)
+    assert result.losses.as_json()["certificate"]["ratio"] == pytest.approx(2 * certificate.sse / certificate.bound)
+    assert microaggregate(people, names, 2).losses.certificate is None
