@@ -23,6 +23,13 @@ def test_algorithm_cost_runs() -> None:
     assert [line.split()[:4] for line in lines] == [["univariate", "2000", "1", k] for k in ("3", "10", "50")]
 
 
+def test_factor_growth_runs(tmp_path: Path) -> None:
+    picture = tmp_path / "growth.png"
+    shown = output_of("factor_growth.py", "--largest", "2000", "--optimal", "5", "--plot", str(picture))
+    assert "growth from 600 to 2000: n^" in shown and "best partition" in shown
+    assert picture.stat().st_size > 1000
+
+
 @pytest.mark.server
 def test_release_at_scale_runs() -> None:
     arguments = ["--rows", "20000", "--blocks", "30", "--workers", "1", "--largest", "0.5", "--max-records", "2000"]
