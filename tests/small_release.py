@@ -7,17 +7,21 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.synchronize import Barrier
+from pathlib import Path
 from queue import Queue
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+import pytest
 
 from microagg_core.errors import MicroaggError
+from microagg_core.storage.layout import LATEST
 from microagg_core.storage.manifest import AlgorithmEntry, ColumnEntry, CsvDialect, ReleaseFacts
 from microagg_core.storage.objects import Store, sha256_hex
-from microagg_core.storage.publish import Published, StagedPart, publish
+from microagg_core.storage.publish import Published, StagedPart, existing, publish
+from s3_server import Place
 
 ROLES = {"age": "quasi_identifier", "town": "blocking"}
 
@@ -118,3 +122,26 @@ def replace_created(facts: ReleaseFacts, salt: str) -> ReleaseFacts:
 def changed(part: StagedPart, **fields: Any) -> StagedPart:
     """A part with other promises."""
     return replace(part, **fields)
+
+
+def names_of(output: Store) -> list[str]:
+    return output.list(unfinished=True)
+
+
+def expected_names(output: Store) -> list[str]:
+    """What the committed manifests account for, and nothing else."""
+    found = {LATEST}
+    for release_id in output.folders():
+        for _, manifest in existing(output, release_id):
+            found |= manifest.part_names() | {manifest.layout.manifest()}
+    return sorted(found)
+
+
+@pytest.fixture
+def output(storage_place: Place) -> Store:
+    return Store(storage_place.url, storage_place.storage_options)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "work"))

@@ -1,36 +1,34 @@
-"""Publishing and latest.json: on a disk and on a real S3 server, and against rivals at the worst moments."""
+"""Publishing: on a disk and on a real S3 server, and against rivals at the worst moments."""
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from meddled import Meddled
 from microagg_core.errors import StorageError
-from microagg_core.storage.latest import newest, parse_latest, update_latest
-from microagg_core.storage.layout import LATEST, ReleaseLayout, release_order
+from microagg_core.storage.layout import LATEST, ReleaseLayout
 from microagg_core.storage.objects import Store
 from microagg_core.storage.publish import (
     StagedPart,
     Upload,
     existing,
     plan_uploads,
-    probe_conditional_create,
     publish,
     upload_in_turn,
     withdraw,
 )
 from microagg_core.storage.urls import is_local
 from microagg_core.storage.verify import verify
-from s3_server import Answer, Environ, FaultyServer, Place, s3_error
 from small_release import (
     changed,
+    expected_names,
     facts_for,
+    names_of,
     publish_in_process,
     publish_tables,
     safe_tables,
@@ -42,32 +40,9 @@ ID = "2026-11-18"
 FIRST = ReleaseLayout(ID, "r0001")
 
 
-@pytest.fixture
-def output(storage_place: Place) -> Store:
-    return Store(storage_place.url, storage_place.storage_options)
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "work"))
-
-
-def names_of(output: Store) -> list[str]:
-    return output.list(unfinished=True)
-
-
 def nothing_left(output: Store) -> bool:
     """No object; and no folder, where there are such things."""
     return names_of(output) == [] and (not is_local(output.url) or list(Path(output.url).iterdir()) == [])
-
-
-def expected_names(output: Store) -> list[str]:
-    """What the committed manifests account for, and nothing else."""
-    found = {LATEST}
-    for release_id in output.folders():
-        for _, manifest in existing(output, release_id):
-            found |= manifest.part_names() | {manifest.layout.manifest()}
-    return sorted(found)
 
 
 def test_a_first_release(output: Store, work: Store) -> None:
@@ -210,35 +185,6 @@ def test_a_rival_that_gives_up_between_upload_and_commit_takes_nothing(output: S
     assert verify(output.url, output.storage_options).passed
 
 
-@dataclass(frozen=True)
-class Meddled(Store):
-    """A real store, beside which something happens at a chosen moment."""
-
-    before_create: Callable[[], object] | None = None
-    after_create: Callable[[], object] | None = None
-    after_listing: Callable[[], object] | None = None
-    after_delete: Callable[[], object] | None = None
-
-    def create(self, name: str, data: bytes) -> bool:
-        if self.before_create and name == FIRST.manifest():
-            self.before_create()
-        created = super().create(name, data)
-        if self.after_create and name == FIRST.manifest():
-            self.after_create()
-        return created
-
-    def folders(self, prefix: str = "") -> list[str]:
-        found = super().folders(prefix)
-        if self.after_listing and prefix == "":
-            self.after_listing()
-        return found
-
-    def delete(self, name: str) -> None:
-        super().delete(name)
-        if self.after_delete and "/data/" in name:
-            self.after_delete()
-
-
 def uploads_of(parts: Sequence[StagedPart]) -> tuple[Upload, ...]:
     return plan_uploads(FIRST, facts_for(safe_tables()), parts)
 
@@ -309,168 +255,6 @@ def test_two_processes_race_for_one_id(output: Store, work: Store, same: bool) -
     assert names_of(output) == expected_names(output)
     for release_id in rounds:
         assert verify(output.url_of(release_id), output.storage_options).passed
-
-
-# --- latest.json ---------------------------------------------------------------------------------------------
-
-
-def commit_only(output: Store, work: Store, release_id: str) -> None:
-    """A committed release, as one that was killed before it came to latest.json."""
-    elsewhere = Store(f"{work.url}-{release_id}")
-    manifest = publish_tables(elsewhere, work, safe_tables(), release_id=release_id).manifest
-    for name in manifest.part_names():
-        output.copy_from(elsewhere, name, name)
-    output.create(manifest.layout.manifest(), manifest.to_bytes())
-
-
-def test_latest_is_the_greatest_and_an_older_release_does_not_take_it_back(output: Store, work: Store) -> None:
-    for release_id in ("v9", "v10", "v2"):
-        publish_tables(output, work, safe_tables(), release_id=release_id)
-    assert parse_latest(output.read(LATEST)) == ReleaseLayout("v10", "r0001") == newest(output)
-    publish_tables(output, work, safe_tables("x"), release_id="v9", replacing=True)
-    assert parse_latest(output.read(LATEST)) == ReleaseLayout("v10", "r0001")
-    publish_tables(output, work, safe_tables("x"), release_id="v10", replacing=True)
-    assert parse_latest(output.read(LATEST)) == ReleaseLayout("v10", "r0002")
-
-
-def test_an_uncommitted_release_is_never_the_latest(output: Store, work: Store) -> None:
-    publish_tables(output, work, safe_tables(), release_id="v1")
-    output.put("v2/r0001/data/part-00000-efefefefefefefef.parquet", b"still being uploaded")
-    output.put("v1/r0002/data/part-00000-efefefefefefefef.parquet", b"still being uploaded")
-    assert update_latest(output) == ReleaseLayout("v1", "r0001")
-
-
-def test_a_damaged_or_orphaned_latest_is_repaired(output: Store, work: Store) -> None:
-    assert update_latest(output) is None
-    publish_tables(output, work, safe_tables(), release_id="v1")
-    output.put(LATEST, b"{")
-    assert update_latest(output) == ReleaseLayout("v1", "r0001") == parse_latest(output.read(LATEST))
-    gone = ReleaseLayout("v2", "r0001")
-    output.put_json(LATEST, {"id": gone.id, "revision": gone.revision, "manifest": gone.manifest()})
-    assert update_latest(output) == ReleaseLayout("v1", "r0001") == parse_latest(output.read(LATEST))
-
-
-def test_a_writer_that_was_held_up_does_not_go_backwards(output: Store, work: Store) -> None:
-    """It listed v1 only; before it writes, a rival publishes v2 and names it."""
-    commit_only(output, work, "v1")
-    seen: list[ReleaseLayout | None] = []
-    calls = [0]
-
-    def rival() -> None:
-        calls[0] += 1
-        if calls[0] == 1:
-            publish_tables(output, work, safe_tables(), release_id="v2")
-        seen.append(parse_latest(output.read(LATEST)))
-
-    update_latest(Meddled(output.url, output.storage_options, after_listing=rival))
-    assert calls[0] >= 2
-    assert {*seen, parse_latest(output.read(LATEST))} == {ReleaseLayout("v2", "r0001")}
-
-
-def test_latest_never_moves_backwards_while_many_publish(output: Store, work: Store) -> None:
-    ids = [f"v{i}" for i in range(1, 13)]
-    publish_tables(output, work, safe_tables(), release_id="v0")
-    seen: list[ReleaseLayout] = []
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.is_set():
-            named = parse_latest(output.read(LATEST)) if output.exists(LATEST) else None
-            if named is not None:
-                assert output.exists(named.manifest())
-                seen.append(named)
-
-    def publish_some(mine: list[str]) -> None:
-        for release_id in mine:
-            publish_tables(output, work, safe_tables(), release_id=release_id)
-
-    watcher = threading.Thread(target=watch)
-    writers = [threading.Thread(target=publish_some, args=(ids[i::4],)) for i in range(4)]
-    watcher.start()
-    while not seen:
-        assert watcher.is_alive()
-    for thread in writers:
-        thread.start()
-    for thread in writers:
-        thread.join()
-    done.set()
-    watcher.join()
-    keys = [release_order(layout.id, layout.revision) for layout in seen]
-    assert keys == sorted(keys) and seen[0].id == "v0"
-    assert parse_latest(output.read(LATEST)) == ReleaseLayout("v12", "r0001")
-    assert names_of(output) == expected_names(output)
-
-
-# --- stores that cannot be trusted ---------------------------------------------------------------------------
-
-
-def ignore_conditions(environ: Environ, forward: Callable[[], Answer]) -> Answer:
-    """What some servers do: the conditions of a request count for nothing."""
-    environ.pop("HTTP_IF_NONE_MATCH", None)
-    environ.pop("HTTP_IF_MATCH", None)
-    return forward()
-
-
-@pytest.mark.server
-def test_a_store_that_grants_the_same_creation_twice_is_refused(moto_server: FaultyServer, work: Store) -> None:
-    place = moto_server.new_bucket()
-    output = Store(place.url, place.storage_options)
-    moto_server.fault = ignore_conditions
-    with pytest.raises(StorageError, match=r"does not honour conditional creation"):
-        probe_conditional_create(output)
-    with pytest.raises(StorageError, match=r"does not honour conditional creation"):
-        publish_tables(output, work, safe_tables())
-    assert names_of(output) == []
-    moto_server.fault = None
-    publish_tables(output, work, safe_tables())
-    assert names_of(output) == expected_names(output)
-
-
-@pytest.mark.server
-def test_a_store_without_conditional_requests_is_refused(moto_server: FaultyServer, work: Store) -> None:
-    place = moto_server.new_bucket()
-    output = Store(place.url, place.storage_options)
-    moto_server.fault = lambda environ, forward: (
-        s3_error("501 Not Implemented", "NotImplemented") if "HTTP_IF_NONE_MATCH" in environ else forward()
-    )
-    with pytest.raises(StorageError, match=r"the store refused it \(NotImplemented\)"):
-        publish_tables(output, work, safe_tables())
-    assert names_of(output) == []
-
-
-@pytest.mark.server
-def test_a_commit_whose_answer_was_lost_is_a_commit(moto_server: FaultyServer, work: Store) -> None:
-    """The manifest arrives, the answer does not; the client asks again, and is told that somebody has it."""
-    place = moto_server.new_bucket()
-    output = Store(place.url, place.storage_options)
-    lost: list[int] = []
-
-    def lose_answer(environ: Environ, forward: Callable[[], Answer]) -> Answer:
-        answer = forward()
-        if environ["REQUEST_METHOD"] == "PUT" and environ["PATH_INFO"].endswith("manifest.json") and not lost:
-            lost.append(1)
-            return s3_error("500 Internal Server Error", "InternalError")
-        return answer
-
-    moto_server.fault = lose_answer
-    published = publish_tables(output, work, safe_tables())
-    assert lost and not published.already
-    assert names_of(output) == expected_names(output)
-
-
-@pytest.mark.server
-def test_what_cannot_be_cleaned_up_is_said(moto_server: FaultyServer, work: Store) -> None:
-    place = moto_server.new_bucket()
-    output = Store(place.url, place.storage_options)
-    denied = s3_error("403 Forbidden", "AccessDenied")
-
-    def break_off(out: Store, uploads: Sequence[Upload]) -> None:
-        upload_in_turn(out, uploads)
-        moto_server.fault = lambda environ, forward: denied if environ["REQUEST_METHOD"] == "DELETE" else forward()
-        raise StorageError("the network is down")
-
-    with pytest.raises(StorageError, match=rf"the network is down; .*remove s3://.*/{ID}/r0001"):
-        publish(output, facts_for(safe_tables()), stage_parts(work, safe_tables()), upload_all=break_off)
 
 
 def test_a_part_with_false_promises_is_refused(output: Store, work: Store) -> None:

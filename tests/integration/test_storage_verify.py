@@ -14,18 +14,8 @@ from microagg_core.storage.manifest import CsvDialect
 from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.storage.publish import publish
 from microagg_core.storage.verify import VerifyReport, verify
-from s3_server import FaultyServer, Place, s3_error
+from s3_server import FaultyServer, s3_error
 from small_release import changed, facts_for, file_bytes, publish_tables, safe_tables, stage_parts, table_of
-
-
-@pytest.fixture
-def output(storage_place: Place) -> Store:
-    return Store(storage_place.url, storage_place.storage_options)
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "work"))
 
 
 @pytest.fixture
