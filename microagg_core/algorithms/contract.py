@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from microagg_core.factor.certificate import Certificate
+    from microagg_core.metrics.certificate import Certificate
 
 
 #: What an algorithm's file implements: ``groups(X, k, *, seed, **parameters) -> labels``. X is an (n, p) array

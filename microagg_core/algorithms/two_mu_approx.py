@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from microagg_core.factor.certificate import Certificate
+    from microagg_core.metrics.certificate import Certificate
 
 
 def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:

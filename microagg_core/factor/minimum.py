@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.errors import InternalError
-from microagg_core.factor.certificate import Certificate
 from microagg_core.factor.engines import ENGINES, Cover, Duals, blossom_engine
 from microagg_core.factor.pairs import Graph, Points, complete_graph, neighbour_graph, points_of, with_pairs
 from microagg_core.factor.proof import in_units, prices_of, whole_bound
 from microagg_core.factor.stars import cut, labels_of, sse_of
 from microagg_core.kernels.pair_tree import PairTree, light_pairs, plant
+from microagg_core.metrics.certificate import Certificate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microagg_core.factor.certificate import Certificate
+from microagg_core.metrics.certificate import Certificate
 from microagg_core.metrics.moments import moments_of, offsets_from
 
 Floats = NDArray[np.float64]

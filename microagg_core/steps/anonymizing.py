@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from microagg_core.algorithms import algorithms
 from microagg_core.encoding import Encoding
-from microagg_core.factor.certificate import NOTHING, Certificate
+from microagg_core.metrics.certificate import NOTHING, Certificate
 from microagg_core.metrics.statistics import LossStatistics, loss_statistics
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.planned import Planned, load_planned

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.encoding import QuasiType
-from microagg_core.factor.certificate import Certificate, combined
+from microagg_core.metrics.certificate import Certificate, combined
 from microagg_core.metrics.moments import Moments, merge_all
 from microagg_core.metrics.statistics import LossStatistics, attribute_losses, correlations, losses_of
 from microagg_core.steps.work import Context

@@ -22,6 +22,7 @@ for name in names:
 print(len(names))
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
+WORKER = "import sys, microagg_core.runner; print(*sorted(sys.modules))"
 LIGHT = "import sys, microagg_core, microagg_core.spec; print(*sorted({n.partition('.')[0] for n in sys.modules}))"
 
 
@@ -40,6 +41,12 @@ def test_a_fresh_process_that_imports_every_module_has_no_cluster_in_it() -> Non
 def test_reading_a_spec_needs_neither_compiler_nor_arrays() -> None:
     (loaded,) = in_a_fresh_process(LIGHT)
     assert {"numba", "llvmlite", "numpy", "pandas", "pyarrow"} & set(loaded.split()) == set()
+
+
+def test_a_worker_loads_solvers_and_graphs_only_for_the_algorithm_that_needs_them() -> None:
+    """They take a sixth of the memory of a small worker."""
+    (loaded,) = in_a_fresh_process(WORKER)
+    assert {"scipy.optimize", "scipy.sparse", "networkx", "microagg_core.factor"} & set(loaded.split()) == set()
 
 
 def imported(tree: ast.AST) -> set[str]:

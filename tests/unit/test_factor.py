@@ -11,7 +11,6 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from microagg_core.errors import InternalError
 from microagg_core.factor import Certificate, minimum_factor, optimal_two
-from microagg_core.factor.certificate import combined
 from microagg_core.factor.engines import Cover, Duals, blossom_engine, networkx_engine
 from microagg_core.factor.groups import costs, distinct, groups_of, incidence
 from microagg_core.factor.odd_sets import broken_sets
@@ -22,6 +21,7 @@ from microagg_core.factor.relaxation import whole_bound as relaxed_bound
 from microagg_core.factor.stars import cut, labels_of
 from microagg_core.kernels.group_prices import cheap_groups
 from microagg_core.kernels.pair_tree import light_pairs, nearest_pairs, plant
+from microagg_core.metrics.certificate import combined
 
 Array = NDArray[np.float64]
 
