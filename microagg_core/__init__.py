@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from microagg_core.algorithms import algorithms
 
 if TYPE_CHECKING:
-    from microagg_core.api import Microaggregated, microaggregate, partition
+    from microagg_core.api import Microaggregated, lower_bound, microaggregate, partition
 
-__all__ = ["Microaggregated", "algorithms", "microaggregate", "partition"]
+__all__ = ["Microaggregated", "algorithms", "lower_bound", "microaggregate", "partition"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,9 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from microagg_core.algorithms import AlgorithmInfo, algorithms
 from microagg_core.errors import DataError, SpecError
 from microagg_core.metrics.losses import Losses, losses
+from microagg_core.refine.costs import EFFORTS
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from microagg_core.refine.bounds import Bound
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -70,16 +73,38 @@ def _matrix(X: ArrayLike) -> Floats:
     return matrix
 
 
+def _effort(refine: str) -> str:
+    if refine not in ("off", *EFFORTS):
+        raise SpecError(f"refine: must be off, {' or '.join(EFFORTS)} (got {refine!r})")
+    return refine
+
+
+def _grouped(info: AlgorithmInfo, X: Floats, k: int, seed: int, params: dict[str, Any], effort: str) -> Ints:
+    """The algorithm's groups, improved as the effort says."""
+    return _refined(X, info.run(X, k, seed=seed, **params), k, seed, effort)
+
+
+def _refined(X: Floats, labels: Ints, k: int, seed: int, effort: str) -> Ints:
+    if effort == "off":
+        return labels
+    from microagg_core.refine.local import refine
+
+    return refine(X, labels, k, effort=effort, seed=seed)
+
+
 def _check_enough(n: int, k: int) -> None:
     if n < k:
         raise DataError(f"the data have {n} records, fewer than k = {k}; choose a smaller k or add records")
 
 
-def partition(X: ArrayLike, k: int, algorithm: str = "mdav", *, seed: int = 0, **params: Any) -> Ints:
+def partition(
+    X: ArrayLike, k: int, algorithm: str = "mdav", *, refine: str = "off", seed: int = 0, **params: Any
+) -> Ints:
     """Group the records of X so that no group has fewer than k.
 
     X is an (n, p) array of finite numbers, one record a row, used as it is given: standardize it first where
     its attributes have different units. ``params`` are the algorithm's own, as ``algorithms()`` lists them.
+    ``refine`` improves the groups afterwards, by moves and exchanges of records: "off", "fast" or "thorough".
 
     Returns one int64 label a record, 0 to g-1 in the order of each group's first record; the same arguments
     give the same labels on every machine.
@@ -94,9 +119,35 @@ def partition(X: ArrayLike, k: int, algorithm: str = "mdav", *, seed: int = 0, *
     matrix = _matrix(X)
     n, p = matrix.shape
     k, seed = _whole_number("k", k, 1), _whole_number("seed", seed, 0)
-    info = _algorithm(algorithm, k, p, params)
+    info, effort = _algorithm(algorithm, k, p, params), _effort(refine)
     _check_enough(n, k)
-    return info.run(matrix, k, seed=seed, **params)
+    return _grouped(info, matrix, k, seed, params, effort)
+
+
+def lower_bound(X: ArrayLike, k: int, effort: str = "fast") -> Bound:
+    """A sum of squared errors that no partition of X into groups of at least k can be below.
+
+    ``X`` is an (n, p) array of finite numbers, used as it is given. "fast" gives the neighbour bound, in
+    near-linear time; "thorough" also tries a stronger proof where one is affordable (k from 3 to 5 on up to
+    1,500 records) and gives the best. The bound's ``kind`` and ``facts`` say how it was proved.
+
+    Raises:
+        SpecError: a wrong argument.
+        DataError: fewer than k records, or values that are missing or infinite.
+
+    >>> bound = lower_bound([[0.0], [1.0], [8.0], [9.0]], k=2)
+    >>> bound.kind, round(bound.sse, 9), round(bound.gap(1.0), 9)
+    ('neighbours', 1.0, 0.0)
+    """
+    from microagg_core.refine.certifying import best_bound
+
+    matrix, k = _matrix(X), _whole_number("k", k, 1)
+    if effort not in EFFORTS:
+        raise SpecError(f"effort: must be {' or '.join(EFFORTS)} (got {effort!r})")
+    _check_enough(len(matrix), k)
+    if matrix.shape[1] == 0:
+        raise SpecError("X: needs at least one attribute")
+    return best_bound(matrix, k, effort)
 
 
 def microaggregate(
@@ -106,6 +157,7 @@ def microaggregate(
     algorithm: str = "mdav",
     *,
     standardize: bool = True,
+    refine: str = "off",
     seed: int = 0,
     **params: Any,
 ) -> Microaggregated:
@@ -116,8 +168,9 @@ def microaggregate(
     records are compared; with ``standardize=False`` they are compared as they are, dates and timestamps in
     days or in their unit. All other columns, the index and the order of columns stay. The losses are always
     those of the standardized quasi-identifiers. With the algorithm individual_ranking each quasi-identifier has groups
-    of its own: every one of them is k-anonymous, their combinations are not. Where the algorithm proves how far from
-    the least possible its loss is (two_mu_approx), ``losses.certificate`` says so.
+    of its own: every one of them is k-anonymous, their combinations are not. ``refine`` ("off", "fast" or "thorough")
+    improves the groups, whichever algorithm made them. Where the algorithm proves how far from the least possible the
+    loss is (two_mu_approx), ``losses.certificate`` says so.
 
     Raises:
         SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.
@@ -134,15 +187,16 @@ def microaggregate(
     k, seed = _whole_number("k", k, 1), _whole_number("seed", seed, 0)
     table = QuasiIdentifiers.of(df, quasi_identifiers)
     each = algorithm in algorithms() and algorithms()[algorithm].each_attribute
-    info = _algorithm(algorithm, k, 1 if each else len(quasi_identifiers), params)
+    info, effort = _algorithm(algorithm, k, 1 if each else len(quasi_identifiers), params), _effort(refine)
     _check_enough(len(df), k)
     Z = table.standardized()
     X = Z if standardize else table.as_given()
     certificate = None
     if each:
-        labels = np.stack([info.run(column[:, None], k, seed=seed, **params) for column in X.T], axis=1)
+        labels = np.stack([_grouped(info, column[:, None], k, seed, params, effort) for column in X.T], axis=1)
     else:
         labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
+        labels = _refined(X, labels, k, seed, effort)
     lost = losses(Z, labels)
     if certificate is not None:
         lost = lost.certified(certificate)

@@ -1,0 +1,144 @@
+"""Refinement makes any partition no worse and never smaller than k, whatever the records."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive
+from microagg_core import algorithms, microaggregate, partition
+from microagg_core.errors import SpecError
+from microagg_core.metrics.losses import losses, standardize
+from microagg_core.refine.local import cut_large, refine
+from strategies import matrices
+
+EVERY_ALGORITHM = [pytest.param(name, id=name) for name in algorithms()]
+
+
+def exact_loss(X: np.ndarray, labels: np.ndarray) -> Fraction:
+    groups = [np.flatnonzero(labels == label).tolist() for label in range(labels.max() + 1)]
+    return naive.sum_of_squares(X.tolist(), groups)
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
+    """Records of any kind in groups of at least k, some far larger, drawn at random."""
+    k = draw(st.integers(2, 5))
+    n = draw(st.one_of(st.sampled_from([k, 2 * k - 1, 2 * k]), st.integers(k, 8 * k)))
+    X = draw(matrices(n, draw(st.integers(1, 5))))
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    n_groups = draw(st.integers(1, n // k))
+    labels = np.concatenate([np.repeat(np.arange(n_groups), k), rng.integers(0, n_groups, n - k * n_groups)])
+    return X, rng.permutation(labels), k
+
+
+@given(partitions(), st.sampled_from(["fast", "fast", "thorough"]))
+@settings(max_examples=250, deadline=None)
+def test_never_below_k_and_never_worse(case: tuple[np.ndarray, np.ndarray, int], effort: str) -> None:
+    X, labels, k = case
+    before = X.copy(), labels.copy()
+    refined = refine(X, labels, k, effort=effort, seed=3)
+    assert refined.dtype == np.int64 and refined.shape == labels.shape
+    groups, first, sizes = np.unique(refined, return_index=True, return_counts=True)
+    assert groups.tolist() == list(range(len(groups))) and (np.diff(first) > 0).all()
+    assert sizes.min() >= k
+    given_loss = exact_loss(X, np.unique(labels, return_inverse=True)[1])
+    assert exact_loss(X, refined) <= given_loss * (1 + Fraction(1, 10**13))
+    assert np.array_equal(X, before[0]) and np.array_equal(labels, before[1]), "arguments are left as they are"
+
+
+@pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
+@pytest.mark.parametrize("effort", ["fast", "thorough"])
+def test_every_algorithm_can_be_refined(algorithm: str, effort: str) -> None:
+    info = algorithms()[algorithm]
+    k = min(3, info.max_k or 3)
+    X = np.random.default_rng(2).standard_normal(
+        (min(150, info.max_records or 150) - 4, min(3, info.max_attributes or 3))
+    )
+    plain, refined = partition(X, k, algorithm), partition(X, k, algorithm, refine=effort)
+    before, after = losses(X, plain).sse, losses(X, refined).sse
+    assert np.bincount(refined).min() >= k
+    assert after <= before * (1 + 1e-14)
+    if algorithm in ("mdav", "mdav_plus", "v_mdav", "mdav_star", "md", "mst", "mu_approx"):
+        assert after < 0.97 * before, "there is much to gain"
+
+
+def test_thorough_is_better_than_fast_where_there_is_more_to_gain() -> None:
+    X = np.random.default_rng(4).standard_normal((600, 5))
+    plain, fast, thorough = (losses(X, partition(X, 4, refine=effort)).sse for effort in ("off", "fast", "thorough"))
+    assert thorough < 0.995 * fast < 0.95 * plain
+
+
+def test_the_best_groups_are_found_from_the_worst() -> None:
+    """Ten heaps of four, dealt out like cards."""
+    X = np.repeat(np.arange(10.0) * 100, 4)[:, None] + np.tile([0.0, 1.0, 2.0, 4.0], 10)[:, None]
+    assert refine(X, np.tile(np.arange(4), 10) + 7, 4, effort="thorough").tolist() == np.repeat(range(10), 4).tolist()
+
+
+def test_what_is_best_stays() -> None:
+    x = np.random.default_rng(0).standard_normal((200, 1))
+    best = partition(x, 3, "univariate")
+    assert refine(x, best, 3, effort="thorough").tolist() == best.tolist()
+
+
+@pytest.mark.parametrize("k", [3, 30])
+def test_the_same_input_gives_the_same_groups(k: int) -> None:
+    X = np.random.default_rng(1).standard_normal((500, 3))
+    labels = partition(X, k)
+    expected = refine(X, labels, k).tolist()
+    with ThreadPoolExecutor(4) as threads:
+        assert all(found.tolist() == expected for found in threads.map(lambda _: refine(X, labels, k), range(8)))
+    assert refine(np.asfortranarray(X), labels, k).tolist() == expected
+    assert refine(X, 5 * labels + 3, k).tolist() == expected, "what groups are called does not matter"
+    assert refine(np.ldexp(X, -900), labels, k).tolist() == expected
+    assert refine(np.ldexp(X, 900), labels, k).tolist() == expected
+    others = [refine(X, labels, k, seed=seed).tolist() for seed in range(1, 4)]
+    assert expected not in others, "another seed takes other ways"
+
+
+def test_the_order_of_records_does_not_matter_where_none_are_equal() -> None:
+    rng = np.random.default_rng(6)
+    X, order = rng.standard_normal((300, 3)), rng.permutation(300)
+    labels = partition(X, 3)
+    straight, shuffled = refine(X, labels, 3), refine(X[order], labels[order], 3)
+    assert np.unique(np.stack([straight[order], shuffled]), axis=1).shape[1] == straight.max() + 1
+
+
+def test_large_groups_are_cut() -> None:
+    X = np.random.default_rng(0).random((1000, 3))
+    sizes = np.bincount(refine(X, np.zeros(1000, dtype=np.int64), 4))
+    assert sizes.min() >= 4 and sizes.max() < 8
+    halves = np.bincount(cut_large(X, np.zeros(1000, dtype=np.int64), 4))
+    assert halves.min() >= 4 and halves.max() < 8
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 1], [0, 0, 0, 1], [0, 1, 2, 3]])
+def test_a_partition_that_is_none_is_refused(labels: list[int]) -> None:
+    with pytest.raises(ValueError, match="each record a group, and no group fewer than k"):
+        refine(np.zeros((4, 1)), np.array(labels), 2)
+
+
+def test_a_table_is_refined() -> None:
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"age": rng.integers(18, 90, 300), "pay": rng.lognormal(8, 1, 300), "name": "x"})
+    plain = microaggregate(people, ["age", "pay"], 4)
+    refined = microaggregate(people, ["age", "pay"], 4, refine="fast")
+    assert refined.losses.sse < 0.95 * plain.losses.sse
+    Z = standardize(people[["age", "pay"]].to_numpy(np.float64))
+    assert refined.losses.sse == pytest.approx(losses(Z, refined.groups).sse, rel=1e-12)
+    each = microaggregate(people, ["age", "pay"], 4, "individual_ranking", refine="fast")
+    assert each.groups.shape == (300, 2)
+
+
+@pytest.mark.parametrize("effort", ["slow", "", None, 3])
+def test_an_unknown_effort_is_refused(effort: object) -> None:
+    for call in (partition, lambda X, k, refine: microaggregate(pd.DataFrame(X), [0], k, refine=refine)):
+        with pytest.raises(SpecError) as error:
+            call(np.zeros((5, 1)), 2, refine=effort)
+        assert error.value.message == f"refine: must be off, fast or thorough (got {effort!r})"
