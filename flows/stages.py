@@ -25,8 +25,8 @@ from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.audit import find_release, write_audit
 from microagg_core.steps.gate import Check, refuse_failed, run_checks
 from microagg_core.steps.measuring import (
-    certificate_of,
     combine_blocks,
+    proved_figures,
     published_losses,
     released_moments,
     risk_figures,
@@ -233,10 +233,13 @@ def measure(release: Release) -> str:
     types = planned.context.types
     moments = released_moments(work, layout, planned.plan.n_files, len(types))
     release.risk = risk_figures(planned.context, release.blocks)
-    certificate = certificate_of(release.blocks)
-    release.losses = published_losses(statistics, release.risk["groups"], types, moments, certificate)
-    loss = release.losses.get("l_sse")
-    return f"information loss {loss} %" if loss is not None else "losses withheld: the release is small"
+    release.losses = published_losses(
+        statistics, release.risk["groups"], types, moments, proved_figures(statistics, release.blocks)
+    )
+    loss, gap = release.losses.get("l_sse"), release.losses.get("gap")
+    if loss is None:
+        return "losses withheld: the release is small"
+    return f"information loss {loss} %, of which at most {gap} % could be avoided"
 
 
 def publish_release(release: Release) -> str:

@@ -228,19 +228,33 @@ class Encoding:
     def steady(cls, types: tuple[QuasiType, ...], moments: tuple[Moments, ...]) -> Encoding:
         """The same to 24 bits, for moments that were merged from parts.
 
-        The last bits of merged moments tell how the file was cut into parts, and would part ties in one way or the
-        other: the same rows in other row groups would make other groups.
-
         >>> kind = quasi_type("x", pa.float64(), "type")
         >>> Encoding.steady((kind,), (Moments(10, 2.0, 0.1, 10.0, 0, 0.0, 4.0),)).deviations
         (1.0,)
         """
-        exact = cls.from_moments(types, moments)
-        deviations = tuple(_to_bits(d) for d in exact.deviations)
+        return cls.from_moments(types, moments).steadied()
+
+    def steadied(self) -> Encoding:
+        """Means and deviations to 24 bits.
+
+        The last bits of merged moments tell how the file was cut into parts, and would part ties in one way or the
+        other: the same rows in other row groups would make other groups.
+        """
+        deviations = tuple(_to_bits(d) for d in self.deviations)
         means = tuple(
-            _to_steps_of(math.ldexp(d, -_STEADY_BITS), m) for m, d in zip(exact.means, deviations, strict=True)
+            _to_steps_of(math.ldexp(d, -_STEADY_BITS), m) for m, d in zip(self.means, deviations, strict=True)
         )
-        return cls(types, exact.origins, means, deviations)
+        return Encoding(self.types, self.origins, means, deviations)
+
+    def least_stretch(self, other: Encoding) -> float:
+        """At least so many times a squared distance on this scale is that on another of the same attributes.
+
+        >>> kind = quasi_type("x", pa.float64(), "type")
+        >>> Encoding((kind,), (0.0,), (0.0,), (2.0,)).least_stretch(Encoding((kind,), (0.0,), (0.0,), (4.0,)))
+        0.2499999999999991
+        """
+        pairs = zip(self.deviations, other.deviations, strict=True)
+        return min(((mine / its) ** 2 for mine, its in pairs if its > 0), default=1.0) * (1.0 - 2.0**-48)
 
     def offsets(self, columns: list[pa.ChunkedArray | pa.Array]) -> tuple[Floats, NDArray[np.bool_]]:
         """Offsets from the origins (n x p) and which values are missing."""

@@ -31,7 +31,9 @@ from microagg_core.spec_parts import (
     Output,
     PartError,
     Problem,
+    Refine,
     RunningCluster,
+    TimeBudget,
     Whole,
     Work,
     parse_bytes,
@@ -55,10 +57,12 @@ __all__ = [
     "Location",
     "Model",
     "Output",
+    "Refine",
     "ReleaseSpec",
     "Roles",
     "RoundingRule",
     "RunningCluster",
+    "TimeBudget",
     "Work",
     "parse_bytes",
 ]
@@ -213,6 +217,15 @@ class ReleaseSpec(Model):
     seed: Whole = Field(default=0, ge=0, lt=2**63, description="decides every draw: same seed, same release")
     k: Whole = Field(ge=2, description="least number of units that share a combination")
     algorithm: Algorithm = Algorithm()
+    refine: Refine = Field(
+        default="fast",
+        description="improve the algorithm's groups: 'off', 'fast' or 'thorough' (by steps), or 'seconds:' a block",
+    )
+    reproducible: bool = Field(
+        default=True,
+        strict=True,
+        description="false allows time budgets, with which the same spec and data give other groups each time",
+    )
     input: Input = Field(description="where the microdata are; needs a url")
     output: Output = Field(description="where releases are published; needs a url")
     work: Work = Field(description="a private place for staged rows and audits; needs a url")
@@ -232,6 +245,11 @@ class ReleaseSpec(Model):
     cluster: AnyCluster = Field(
         default=LocalCluster(), description="'local', or the address of a running Dask scheduler"
     )
+
+    @property
+    def effort(self) -> str | float:
+        """The refinement by name, or its seconds for each block."""
+        return self.refine.seconds if isinstance(self.refine, TimeBudget) else self.refine
 
     @field_validator("id")
     @classmethod
@@ -254,6 +272,8 @@ class ReleaseSpec(Model):
             info = algorithms()[parts["algorithm"].name]
             if problem := info.refuses(parts["k"], len(parts["roles"].quasi_identifiers)):
                 yield ("algorithm",), problem
+        if {"refine", "reproducible", "algorithm"} <= parts.keys() and parts["reproducible"]:
+            yield from _clock_problems(parts["refine"], parts["algorithm"])
         if {"blocks", "k"} <= parts.keys():
             most, k = parts["blocks"].max_records, parts["k"]
             if most is not None and most < 2 * k:
@@ -262,6 +282,17 @@ class ReleaseSpec(Model):
                 info = algorithms()[parts["algorithm"].name]
                 if problem := info.refuses_records(most):
                     yield ("blocks", "max_records"), problem
+
+
+def _clock_problems(refine: Any, algorithm: Algorithm) -> Iterator[Problem]:
+    """What would make the release depend on the machine's speed, which a reproducible one must not."""
+    if isinstance(refine, TimeBudget):
+        yield ("refine", "seconds"), "makes the release depend on the machine's speed; set reproducible: false"
+    if algorithm.parameters.get("seconds"):
+        yield (
+            ("algorithm", "seconds"),
+            "makes the release depend on the machine's speed; use steps, or set reproducible: false",
+        )
 
 
 def _column_problems(parts: Mapping[str, Any], role: Mapping[str, str]) -> Iterator[Problem]:

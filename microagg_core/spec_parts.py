@@ -205,6 +205,25 @@ class Work(Location):
     keep: Keep = Keep()
 
 
+class TimeBudget(Model):
+    """Refinement bounded by the clock, not by steps: another machine gives another release."""
+
+    seconds: Number = Field(gt=0, allow_inf_nan=False, description="seconds for each block")
+
+
+def _refine_shape(value: Any) -> Any:
+    if isinstance(value, TimeBudget | dict) or value in ("off", "fast", "thorough"):
+        return value
+    raise ValueError("must be 'off', 'fast', 'thorough' or, with reproducible: false, 'seconds:' for each block")
+
+
+Refine = Annotated[
+    Annotated[Literal["off", "fast", "thorough"], Tag("steps")] | Annotated[TimeBudget, Tag("seconds")],
+    Discriminator(lambda value: "seconds" if isinstance(value, TimeBudget | dict) else "steps"),
+    BeforeValidator(_refine_shape),
+]
+
+
 class LocalCluster(Model):
     """A Dask cluster on this machine, started for the run and stopped after it."""
 

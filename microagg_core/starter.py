@@ -194,6 +194,7 @@ id: date                  # one release a day, named after it; or an id of your 
 seed: 0
 k: 5                      # least number of people or firms that share a combination: yours to decide
 algorithm: mdav           # one of {algorithms}
+refine: fast              # improve its groups: off, fast or thorough
 
 input:
   url: {url}

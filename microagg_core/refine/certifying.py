@@ -1,4 +1,4 @@
-"""The best lower bound that an effort affords."""
+"""The best lower bound that is affordable, and groups refined together with it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from microagg_core.factor import minimum_factor
-from microagg_core.refine.bounds import Bound, neighbour_bound_of
+from microagg_core.factor import Certificate, minimum_factor
+from microagg_core.refine.bounds import Bound, in_units_of, neighbour_bound, neighbour_bound_of
+from microagg_core.refine.costs import EFFORTS, factor_is_affordable
+from microagg_core.refine.local import neighbour_count, refine_near
+from microagg_core.refine.neighbours import Records
+from microagg_core.refine.searching import search
 
 Floats = NDArray[np.float64]
-
-#: Above so many records, or attributes, a factor takes minutes.
-_MOST_FOR_FACTOR, _MOST_ATTRIBUTES = 100_000, 30
+Ints = NDArray[np.int64]
 
 
 def factor_bound(X: Floats, k: int) -> Bound | None:
@@ -24,7 +26,7 @@ def factor_bound(X: Floats, k: int) -> Bound | None:
     3.999999999999998
     """
     n, p = X.shape
-    if k != 2 or not 2 * k <= n <= _MOST_FOR_FACTOR or p > _MOST_ATTRIBUTES:
+    if n < 2 * k or not factor_is_affordable(n, p, k):
         return None
     found = minimum_factor(X)
     facts = {"records": n, "pairs": found.proof.pairs, "rounds": found.proof.rounds}
@@ -45,3 +47,32 @@ def best_bound(X: Floats, k: int, effort: str) -> Bound:
     if effort == "thorough" and bounds[0].kind != "one group":
         bounds += [bound for prove in PROOFS.values() if (bound := prove(X, k)) is not None]
     return max(bounds, key=lambda bound: bound.sse)
+
+
+def refine_with_bound(
+    X: Floats, labels: Ints, k: int, effort: str | float, seed: int, known: Certificate | None = None
+) -> tuple[Ints, Bound]:
+    """Refined labels, the given ones where nothing was gained, and what X loses at least: neighbours or factor.
+
+    ``effort`` is "off", "fast", "thorough", or a number of seconds for a search from the labels; ``known``, what the
+    algorithm has proved of X already.
+
+    >>> X = np.array([[0.0], [9.0], [0.5], [9.5]])
+    >>> labels, bound = refine_with_bound(X, np.array([0, 0, 1, 1]), 2, "fast", 0)
+    >>> labels.tolist(), round(bound.sse, 9)
+    ([0, 1, 0, 1], 0.25)
+    """
+    n, p = X.shape
+    if n < 2 * k:
+        return labels, neighbour_bound_of(X, k)
+    records = Records.of(X, k - 1 if effort == "off" else max(k - 1, neighbour_count(n, k)))
+    bound = in_units_of(X, records.Z, neighbour_bound(records.graph, k, p))
+    proof = factor_bound(X, k) if known is None else Bound(known.optimum_at_least, "factor")
+    if proof is not None and proof.sse > bound.sse:
+        bound = proof
+    if effort == "off":
+        return labels, bound
+    if effort in EFFORTS:
+        return refine_near(records, labels, k, str(effort), seed), bound
+    found = search(X, k, seconds=float(effort), seed=seed, start=labels)
+    return (labels if np.array_equal(found, labels) else found), bound

@@ -9,6 +9,7 @@ import numpy as np
 
 from microagg_core.algorithms import algorithms
 from microagg_core.blocking.cuts import count_leaves
+from microagg_core.refine.costs import refined_info
 from microagg_core.steps.planned import Planned
 
 #: A worker holds about this many copies of a partition's rows while it works on one.
@@ -67,7 +68,7 @@ class PlanReport:
 def report_plan(planned: Planned) -> PlanReport:
     """Describe a plan."""
     plan, strata, spec = planned.plan, planned.plan.strata, planned.context.spec
-    info, p = algorithms()[spec.algorithm.name], len(planned.context.types)
+    info, p = refined_info(algorithms()[spec.algorithm.name], spec.effort), len(planned.context.types)
     rows = plan.rows_of_partitions()
     block_memory = max(info.memory_bytes(int(n), p, spec.k) for n in plan.block_rows)
     reasons = [_reason(planned, block) for block in range(plan.n_blocks)]

@@ -29,6 +29,8 @@ def release_document(published: Published, stages: Sequence[dict[str, Any]]) -> 
         "algorithm": manifest.algorithm.model_dump(),
         "files": len(manifest.parts),
         "bytes": sum(part.bytes for part in manifest.parts),
+        "refine": manifest.refine,
+        "reproducible": manifest.reproducible,
         "losses": manifest.losses,
         "checks": [check.model_dump() for check in manifest.checks],
         "stages": list(stages),
@@ -56,10 +58,15 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("k", str(document["k"])),
         ("algorithm", algorithm["name"] + (f" ({parameters})" if parameters else "")),
+        ("refined", _refinement(document)),
         ("files", f"{document['files']} ({document['bytes'] / 2**20:.1f} MiB)"),
     ]
     if "l_sse" in losses:
         rows.append(("information loss", f"L_SSE {losses['l_sse']} %, L_E {losses['l_e']} %"))
+    if "gap" in losses:
+        least = 100 * losses["lower_bound"] / losses["sst"] if losses["sst"] > 0 else 0.0
+        rows.append(("lower bound", f"L_SSE {least:.6g} % for any groups of at least k in these blocks"))
+        rows.append(("gap", f"at most {losses['gap']} % of the loss could be avoided"))
     if ratio := losses.get("certificate", {}).get("ratio"):
         rows.append(("certified", f"loss at most {ratio} times the least possible within the released blocks"))
     if "correlation_change" in losses:
@@ -70,6 +77,15 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     if seconds:
         rows.append(("time", f"{seconds:.1f} s"))
     return rows
+
+
+def _refinement(document: dict[str, Any]) -> str:
+    refine = document.get("refine", "off")
+    words = f"{refine['seconds']:g} s a block" if isinstance(refine, dict) else str(refine)
+    facts = [] if document["losses"].get("refined", True) or refine == "off" else ["nothing was gained"]
+    if not document.get("reproducible", True):
+        facts.append("not reproducible")
+    return f"{words} ({', '.join(facts)})" if facts else words
 
 
 def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import Any
@@ -20,6 +20,7 @@ from microagg_core.algorithms import algorithms
 from microagg_core.encoding import Encoding
 from microagg_core.metrics.certificate import NOTHING, Certificate
 from microagg_core.metrics.statistics import LossStatistics, loss_statistics
+from microagg_core.refine.certifying import refine_with_bound
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.planned import Planned, load_planned
 from microagg_core.steps.staging import load_measure_scale
@@ -38,42 +39,69 @@ class BlockOutcome:
     labels: Ints
     released: list[NDArray[Any]]
     seconds: float
+    #: No groups of at least k lose less than this sum of squared errors, on the scale of refinement.
+    lower_bound: float
+    #: Whether refinement made the groups better.
+    improved: bool
+    #: What the algorithm proved besides, on the same scale, if it proves anything.
     certificate: Certificate | None
 
 
 def run_block(
     spec: ReleaseSpec, encoding: Encoding, scale: Encoding, offsets: Floats, missing: NDArray[np.bool_], block: int
 ) -> BlockOutcome:
-    """Partition one block and average its groups.
+    """Partition one block, refine its groups and average them.
+
+    The algorithm runs on the whole file's standardization; refinement and the lower bound are about the loss, and so
+    on a scale near that of the released records. Rounding can turn a small gain into a loss: the refined groups
+    are kept only if, rounded, they lose less than the algorithm's do.
 
     Args:
-        spec: gives k, the algorithm with its parameters, and the seed.
+        spec: gives k, the algorithm with its parameters, the refinement, and the seed.
         encoding: the whole file's standardization.
-        scale: the standardization by which losses are measured, and certified.
+        scale: the standardization for refinement, steady, so that it does not tell how the file was cut into parts.
         offsets: quasi-identifiers as offsets from the encoding's origins, records in input order.
         missing: which of them are missing; the same for all records of a block.
         block: the block's number, which with the spec's seed makes the block's own seed.
     """
-    there = ~missing[0]
-    Z = encoding.standardize(offsets, missing)[:, there]
     start = time.perf_counter()
-    info, certificate = algorithms()[spec.algorithm.name], None
-    if Z.shape[1]:
-        seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-        measured = np.ascontiguousarray(scale.standardize(offsets, missing)[:, there])
-        labels, certificate = info.run_certified(
-            np.ascontiguousarray(Z), spec.k, measured=measured, seed=seed, **spec.algorithm.parameters
-        )
-    else:  # nothing to average: the pattern in which every quasi-identifier is missing
-        labels = np.zeros(len(offsets), dtype=np.int64)
-        certificate = None if info.certified is None else NOTHING
-    seconds = time.perf_counter() - start
+    info = algorithms()[spec.algorithm.name]
+    if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
+        labels, certificate = np.zeros(len(offsets), dtype=np.int64), NOTHING if info.certified else None
+        return BlockOutcome(labels, _released(encoding, offsets, labels), 0.0, 0.0, False, certificate)
+    there = ~missing[0]
+    Z = np.ascontiguousarray(encoding.standardize(offsets, missing)[:, there])
+    measured = np.ascontiguousarray(scale.standardize(offsets, missing)[:, there])
+    seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    labels, certificate = info.run_certified(Z, spec.k, measured=measured, seed=seed, **spec.algorithm.parameters)
+    released = _released(encoding, offsets, labels)
+    refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, certificate)
+    improved = False
+    if refined is not labels:
+        again = _released(encoding, offsets, refined)
+        improved = _lost(encoding, scale, offsets, again, missing) < _lost(encoding, scale, offsets, released, missing)
+        if improved:
+            labels, released = refined, again
+    return BlockOutcome(labels, released, time.perf_counter() - start, bound.sse, improved, certificate)
+
+
+def _released(encoding: Encoding, offsets: Floats, labels: Ints) -> list[NDArray[Any]]:
+    """The groups' means, rounded, for each attribute and record."""
     sizes = np.bincount(labels)
     released = []
     for j, (kind, origin) in enumerate(zip(encoding.types, encoding.origins, strict=True)):
         means = _group_means(offsets[:, j], labels, sizes)
         released.append(kind.rounded(means, origin)[labels])
-    return BlockOutcome(labels, released, seconds, certificate)
+    return released
+
+
+def _lost(
+    encoding: Encoding, scale: Encoding, offsets: Floats, released: list[NDArray[Any]], missing: NDArray[np.bool_]
+) -> float:
+    """The sum of squared errors of what would be released."""
+    after = _released_offsets(encoding, released)
+    difference = scale.standardize(offsets, missing) - scale.standardize(after, missing)
+    return float(np.sum(difference * difference))
 
 
 def _group_means(values: Floats, labels: Ints, sizes: Ints) -> Floats:
@@ -105,6 +133,7 @@ def anonymize_partition(task: Task) -> Receipt:
     """Anonymize the blocks of one partition."""
     planned = load_planned(task)
     scale = load_measure_scale(task, planned.encoding)
+    steady = scale.steadied()
     rows = _read_staged(task, planned)
     confidential = [
         hash_rows([rows.table[f"c{j}"]], len(rows.records), seed=0)
@@ -116,14 +145,14 @@ def anonymize_partition(task: Task) -> Receipt:
     numbers, first = np.unique(rows.block, return_index=True)
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
         offsets, missing = rows.offsets[start:end], rows.missing[start:end]
-        outcome = run_block(spec, planned.encoding, scale, offsets, missing, number)
+        outcome = run_block(spec, planned.encoding, steady, offsets, missing, number)
         kernel += outcome.seconds
         for j in range(p):
             released[j].append(outcome.released[j])
         figures = _measure(planned.encoding, scale, offsets, outcome, missing)
         statistics.append(figures)
         constant = _constant_groups(outcome.labels, [h[start:end] for h in confidential])
-        blocks.append(_block_row(number, outcome, figures, constant))
+        blocks.append(_block_row(number, outcome, figures, constant, steady.least_stretch(scale)))
     columns = [np.concatenate(values) for values in released]
     data, slices = _released_rows(planned, rows, columns)
     return _write(task, data, slices, statistics, blocks, len(rows.records), kernel)
@@ -152,13 +181,14 @@ def _measure(
     encoding: Encoding, scale: Encoding, offsets: Floats, outcome: BlockOutcome, missing: NDArray[np.bool_]
 ) -> LossStatistics:
     """Loss figures of what is released, after rounding, on the released records' scale."""
-    after = np.column_stack(
-        [
-            kind.released_offsets(ticks, origin)
-            for kind, ticks, origin in zip(encoding.types, outcome.released, encoding.origins, strict=True)
-        ]
-    )
+    after = _released_offsets(encoding, outcome.released)
     return loss_statistics(scale.standardize(offsets, missing), scale.standardize(after, missing), missing)
+
+
+def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Floats:
+    """Released ticks as offsets from the encoding's origins."""
+    columns = zip(encoding.types, released, encoding.origins, strict=True)
+    return np.column_stack([kind.released_offsets(ticks, origin) for kind, ticks, origin in columns])
 
 
 def _constant_groups(labels: Ints, confidential: list[NDArray[np.uint64]]) -> list[int]:
@@ -170,8 +200,11 @@ def _constant_groups(labels: Ints, confidential: list[NDArray[np.uint64]]) -> li
     ]
 
 
-def _block_row(number: int, outcome: BlockOutcome, figures: LossStatistics, constant: list[int]) -> dict[str, Any]:
-    sizes = np.bincount(outcome.labels)
+def _block_row(
+    number: int, outcome: BlockOutcome, figures: LossStatistics, constant: list[int], stretch: float
+) -> dict[str, Any]:
+    """A line of the audit; ``stretch`` takes the bound to the scale of losses."""
+    sizes, certificate = np.bincount(outcome.labels), outcome.certificate
     return {
         "block": number,
         "records": len(outcome.labels),
@@ -179,7 +212,9 @@ def _block_row(number: int, outcome: BlockOutcome, figures: LossStatistics, cons
         "least": int(sizes.min()),
         "most": int(sizes.max()),
         "sse": float(figures.sse.sum()),
-        **({} if outcome.certificate is None else vars(replace(outcome.certificate, sse=float(figures.sse.sum())))),
+        "lower_bound": outcome.lower_bound * stretch,
+        "improved": outcome.improved,
+        **({} if certificate is None else {"weight": certificate.weight, "bound": certificate.bound * stretch}),
         "seconds": outcome.seconds,
         **{f"constant_{j}": count for j, count in enumerate(constant)},
     }

@@ -10,6 +10,7 @@ import decimal
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -21,6 +22,7 @@ from microagg_core.encoding import QuasiType
 from microagg_core.metrics.certificate import Certificate, combined
 from microagg_core.metrics.moments import Moments, merge_all
 from microagg_core.metrics.statistics import LossStatistics, attribute_losses, correlations, losses_of
+from microagg_core.refine.bounds import gap_percent
 from microagg_core.steps.work import Context
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store
@@ -28,8 +30,10 @@ from microagg_core.tables.slices import read_slice
 
 #: A record's distance from its group's mean is unknown to a reader; there are as many free unknowns for each attribute
 #: as records less groups. Figures are equations in them, so they are published only where unknowns abound.
-_FREE_FOR_TOTALS = 6
+_FREE_FOR_TOTALS = 7
 _FREE_FOR_ATTRIBUTES = 50
+#: Standardizing rounds nearby values by less than this takes from a bound.
+_SHRINK = 1.0 - 2.0**-30
 
 
 def significant(value: float, digits: int = 6) -> float:
@@ -63,16 +67,28 @@ def released_moments(work: Store, layout: RunLayout, n_files: int, n_attributes:
     return tuple(merge_all(Moments(**f["moments"][j]) for f in files) for j in range(n_attributes))
 
 
-def certificate_of(blocks: pa.Table) -> dict[str, float | None] | None:
-    """How far from the least possible the loss is at most, if the algorithm proved a bound for every block.
+def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> dict[str, Any]:
+    """What is proved of ``sse``: a lower bound, the gap to it in percent of the loss; and whether groups were refined.
 
-    Blocks lose independently of each other, so their bounds add up. The SSE is that of what is released, after
-    rounding; bounds are rounded down and the ratio up.
+    Blocks lose independently of each other, so their bounds add up. All refers to what is released, after
+    rounding. Bounds are rounded down, by more than standardizing has rounded nearby values, and gap and ratio
+    computed from them, so that none claims too much.
     """
-    if "bound" not in blocks.column_names:
-        return None
+    sse = losses_of(statistics)["sse"]
+    total = math.fsum(np.asarray(blocks["lower_bound"]).tolist())
+    bound = min(rounded(total * _SHRINK, decimal.ROUND_FLOOR), significant(sse))
+    figures: dict[str, Any] = {"lower_bound": bound, "gap": significant(gap_percent(sse, bound))}
+    figures["refined"] = bool(np.any(np.asarray(blocks["improved"])))
+    if "bound" in blocks.column_names:
+        figures["certificate"] = _certificate(blocks)
+    return figures
+
+
+def _certificate(blocks: pa.Table) -> dict[str, float | None]:
+    """How far from the least possible the loss is at most, from bounds that the algorithm proved for every block."""
     columns = [blocks[name].to_pylist() for name in ("sse", "weight", "bound")]
     whole = combined(Certificate(*figures) for figures in zip(*columns, strict=True))
+    whole = replace(whole, bound=whole.bound * _SHRINK)
     return {
         "sse": significant(whole.sse),
         "weight": significant(whole.weight),
@@ -87,16 +103,14 @@ def published_losses(
     n_groups: int,
     types: Sequence[QuasiType],
     moments: Sequence[Moments],
-    certificate: Mapping[str, float | None] | None,
+    proved: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The figures that may be published; the certificate as :func:`certificate_of` gives it."""
+    """The figures that may be published; what is proved as :func:`proved_figures` gives it."""
     free = statistics.records - n_groups
     figures: dict[str, Any] = {"records": statistics.records}
     if free < _FREE_FOR_TOTALS:
         return {**figures, "withheld": "the release is too small for figures that do not tell of single records"}
-    figures |= {name: significant(value) for name, value in losses_of(statistics).items()}
-    if certificate is not None:
-        figures["certificate"] = dict(certificate)
+    figures |= {name: significant(value) for name, value in losses_of(statistics).items()} | dict(proved)
     if free < _FREE_FOR_ATTRIBUTES:
         return {**figures, "withheld": "figures by attribute: the release is too small for them"}
     attributes = zip(types, attribute_losses(statistics), moments, strict=True)

@@ -31,6 +31,7 @@ from microagg_core.blocking.strata import Strata, plan_strata
 from microagg_core.encoding import Encoding
 from microagg_core.errors import DataError
 from microagg_core.kernels.hashing import mix_words
+from microagg_core.refine.costs import refined_info
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.planned import route_batch
 from microagg_core.steps.survey import Survey
@@ -96,7 +97,8 @@ def make_plan(
     schema = context.schema
     released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
     strata = plan_strata(keys, spec.k, spec.blocks.undersized, [released[c.name] for c in schema.blocking])
-    info, p = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters), len(context.types)
+    chosen = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters)
+    info, p = refined_info(chosen, spec.effort), len(context.types)
     limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
     oversize = np.flatnonzero(strata.rows > limit)
     trees: dict[int, Tree] = {}

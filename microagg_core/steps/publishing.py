@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from microagg_core.algorithms import algorithms
-from microagg_core.spec import ReleaseSpec
+from microagg_core.spec import ReleaseSpec, TimeBudget
 from microagg_core.steps.gate import Check
 from microagg_core.steps.planned import Planned
 from microagg_core.storage.layout import ReleaseLayout, RunLayout, revision_name
@@ -67,6 +67,8 @@ def release_facts(
             name=spec.algorithm.name,
             parameters=algorithms()[spec.algorithm.name].with_defaults(spec.algorithm.parameters),
         ),
+        refine={"seconds": spec.refine.seconds} if isinstance(spec.refine, TimeBudget) else spec.refine,
+        reproducible=spec.reproducible,
         seed=spec.seed,
         undersized=spec.blocks.undersized,
         missing=spec.missing,

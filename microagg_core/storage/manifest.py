@@ -87,6 +87,10 @@ class ReleaseFacts(_Model):
     format: Literal["parquet", "csv"]
     csv: CsvDialect | None = None
     algorithm: AlgorithmEntry
+    #: How the algorithm's groups were improved: off, fast, thorough, or the seconds for each block.
+    refine: Literal["off", "fast", "thorough"] | dict[Literal["seconds"], float] = "off"
+    #: Whether the same spec, data and seed give the same bytes.
+    reproducible: bool = True
     seed: int
     undersized: str
     missing: str

@@ -22,7 +22,7 @@ NAMES = ["x", "y"]
 
 def certificate_of(folder: Path, frame: pd.DataFrame, **changes: Any) -> dict[str, float]:
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    spec = {"k": 2, "algorithm": "two_mu_approx", "rounding": {"x": "none", "y": "none"}, **changes}
+    spec = {"k": 2, "algorithm": "two_mu_approx", "rounding": {"x": "none", "y": "none"}, "refine": "off", **changes}
     run_stages(start(write_release(folder, [table], **spec)))
     manifest = json.loads(next((folder / "output").rglob("manifest.json")).read_text())
     certificate: dict[str, float] = manifest["losses"]["certificate"]
@@ -51,6 +51,13 @@ def test_blocks_add_up_to_what_the_manifest_says(tmp_path: Path) -> None:
     assert found["optimum_at_least"] == pytest.approx(found["bound"] / 2, rel=1e-5)
     assert found["ratio"] >= found["sse"] / found["optimum_at_least"] * (1 - 1e-5)
     assert 1 <= found["ratio"] <= 2
+
+
+def test_refined_groups_are_certified_by_the_same_bound(tmp_path: Path) -> None:
+    frame = enough(people(900).to_pandas(), 2)
+    plain, refined = (certificate_of(tmp_path / effort, frame, refine=effort) for effort in ("off", "fast"))
+    assert refined["bound"] == plain["bound"]
+    assert refined["sse"] < plain["sse"] and 1 <= refined["ratio"] < plain["ratio"]
 
 
 def test_the_bound_is_below_the_optimum_of_every_block(tmp_path: Path) -> None:

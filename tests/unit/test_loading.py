@@ -202,6 +202,17 @@ def test_numbers_are_read_as_people_write_them() -> None:
     assert spec.blocks.max_records == 100_000
 
 
+@pytest.mark.parametrize("refine", ["off", "fast", "thorough"])
+def test_off_is_a_word_here(refine: str) -> None:
+    assert load(GOOD + f"refine: {refine}\n").refine == refine
+
+
+def test_a_time_budget_is_told_what_it_needs() -> None:
+    says = "refine.seconds: makes the release depend on the machine's speed; set reproducible: false"
+    assert errors(GOOD + "refine: {seconds: 5}\n") == [f"release.yaml:14: {says}"]
+    assert load(GOOD + "refine: {seconds: 5}\nreproducible: false\n").effort == 5
+
+
 def test_anchors_and_merge_keys() -> None:
     text = GOOD.replace("output: {url: ../out}", "output: &store {url: ../out, storage_options: {anon: true}}")
     spec = load(text.replace("work: {url: s3://bucket/work}", "work:\n  <<: *store\n  url: elsewhere"))

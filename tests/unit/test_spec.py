@@ -43,6 +43,7 @@ def test_the_smallest_spec_has_every_default() -> None:
     assert (spec.version, spec.id, spec.seed, spec.unit, spec.missing) == (1, "date", 0, "row", "error")
     assert spec.algorithm.name == "mdav" and spec.blocks.undersized == "merge"
     assert spec.cluster == LocalCluster() and spec.rounding == {}
+    assert (spec.refine, spec.effort, spec.reproducible) == ("fast", "fast", True)
 
 
 def test_a_spec_is_frozen() -> None:
@@ -91,6 +92,14 @@ def test_ways_to_write_an_algorithm(written: Any, name: str, parameters: dict[st
     assert (algorithm.name, algorithm.parameters) == (name, parameters)
 
 
+def test_time_budgets_need_a_spec_that_does_not_promise_the_same_bytes() -> None:
+    spec = spec_with(refine={"seconds": 2}, reproducible=False)
+    assert spec.effort == 2 and ReleaseSpec.model_validate_json(spec.model_dump_json()) == spec
+    says = "refine.seconds: makes the release depend on the machine's speed; set reproducible: false"
+    assert says in complaint_about(refine={"seconds": 2})
+    assert spec_with(refine="thorough", reproducible=False).effort == "thorough"
+
+
 def test_one_unit_column_may_stand_alone() -> None:
     assert spec_with(unit="person").unit == ("person",)
     assert spec_with(unit=["person", "region"]).unit == ("person", "region")
@@ -126,6 +135,10 @@ def test_k_is_a_whole_number_and_nothing_that_passes_for_one(value: Any) -> None
             {"algorithm": "exhaustive", "blocks": {"max_records": 30}},
             "blocks.max_records: exhaustive takes at most 20 records (got 30)",
         ),
+        ({"refine": "slow"}, "must be 'off', 'fast', 'thorough' or, with reproducible: f"),
+        ({"refine": {"seconds": 0}, "reproducible": False}, "greater than 0"),
+        ({"refine": {"steps": 9}}, "steps"),
+        ({"reproducible": "no"}, "reproducible"),
         ({"id": "latest.json"}, "must not be latest.json"),
         ({"cluster": {"local": {}, "workers": 2}}, "must be 'local'"),
         ({"cluster": "tcp://user:pw@host:1"}, "must not hold a user or password"),

@@ -1,0 +1,157 @@
+"""Every release is refined and certified: its manifest has the loss of what is released, a proved bound and the gap."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from flows.stages import Release
+from microagg_core import lower_bound
+from microagg_core.metrics.losses import standardize
+from microagg_core.refine.bounds import gap_percent
+from microagg_core.reporting.release_report import release_document, summary_rows
+from people import people
+from releases import data_digests, released_table, run_stages, start, write_release
+
+#: One blocking column without small keys, so that a block is a region; ``number`` finds a record again.
+ROLES = {
+    "identifiers": ["id"],
+    "quasi_identifiers": ["x", "y"],
+    "blocking": ["region"],
+    "confidential": ["number"],
+    "drop": ["town", "note", "amount"],
+}
+SPEC: dict[str, Any] = {
+    "roles": ROLES,
+    "acknowledge": {"nearly_unique": ["number"]},
+    "k": 4,
+}
+
+
+def numbered(n: int) -> pa.Table:
+    return people(n).append_column("number", pa.array(range(n)))
+
+
+def made(folder: Path, table: pa.Table, **changes: Any) -> Release:
+    return run_stages(start(write_release(folder, [table], **{**SPEC, **changes})))
+
+
+def before_and_after(folder: Path, table: pa.Table) -> tuple[pd.DataFrame, pd.DataFrame]:
+    after = released_table(folder / "output").to_pandas().set_index("number").sort_index()
+    before = table.to_pandas().set_index("number").loc[after.index]
+    return before, after
+
+
+def regions_bound(table: pa.Table, k: int, effort: str = "fast") -> float:
+    """The blocks' bounds, computed from the input alone."""
+    frame = table.to_pandas()
+    Z = standardize(frame[["x", "y"]].to_numpy(np.float64))
+    regions = [np.ascontiguousarray(Z[frame["region"] == region]) for region in frame["region"].unique()]
+    return sum(lower_bound(X, k, effort).sse for X in regions)
+
+
+def test_the_manifest_has_loss_bound_and_gap_of_what_was_released(tmp_path: Path) -> None:
+    table = numbered(900)
+    release = made(tmp_path, table)
+    assert release.published is not None
+    manifest = release.published.manifest
+    assert (manifest.refine, manifest.reproducible) == ("fast", True)
+    found = manifest.losses
+    before, after = before_and_after(tmp_path, table)
+    deviation = before[["x", "y"]].std(ddof=0)
+    sse = (((before[["x", "y"]] - after[["x", "y"]]) / deviation) ** 2).to_numpy().sum()
+    assert found["sse"] == pytest.approx(sse, rel=1e-5), "of the values that are released, after rounding"
+    bound = regions_bound(table, 4)
+    assert bound * (1 - 1e-5) <= found["lower_bound"] <= bound * (1 + 1e-9), "rounded down to six digits"
+    assert found["gap"] == pytest.approx(gap_percent(found["sse"], found["lower_bound"]), rel=1e-5)
+    assert 0 < found["gap"] < 60
+    assert found["refined"] is True
+
+
+def test_the_report_says_all_three(tmp_path: Path) -> None:
+    release = made(tmp_path, numbered(300))
+    assert release.published is not None
+    rows = dict(summary_rows(release_document(release.published, [])))
+    found = release.published.manifest.losses
+    assert rows["refined"] == "fast"
+    assert rows["information loss"].startswith(f"L_SSE {found['l_sse']} %")
+    assert (
+        rows["lower bound"].startswith("L_SSE ")
+        and "for any groups of at least k in these blocks" in rows["lower bound"]
+    )
+    assert rows["gap"] == f"at most {found['gap']} % of the loss could be avoided"
+    assert float(rows["lower bound"].split()[1]) == pytest.approx(100 * found["lower_bound"] / found["sst"], rel=1e-5)
+
+
+def test_refinement_loses_less_and_off_leaves_the_algorithms_groups(tmp_path: Path) -> None:
+    table = numbered(900)
+    loss = {}
+    for refine in ("off", "fast", "thorough"):
+        release = made(tmp_path / refine, table, refine=refine)
+        assert release.published is not None and release.published.manifest.refine == refine
+        loss[refine] = release.losses
+        assert loss[refine]["lower_bound"] == loss["off"]["lower_bound"], "the bound is not about the groups"
+    assert loss["thorough"]["sse"] <= loss["fast"]["sse"] < 0.93 * loss["off"]["sse"]
+    assert not loss["off"]["refined"] and loss["fast"]["refined"]
+    sizes = released_table(tmp_path / "off" / "output").to_pandas().groupby(["region", "x", "y"]).size()
+    assert (sizes == 4).sum() >= len(sizes) - 6, "MDAV's groups have k records, but for two a block"
+
+
+@pytest.mark.parametrize("step", [1, 50, 400])
+def test_rounded_values_never_lose_more_for_being_refined(step: int, tmp_path: Path) -> None:
+    table = numbered(400)
+    rounding = {"x": step, "y": step / 100}
+    off, fast = (made(tmp_path / r, table, rounding=rounding, refine=r).losses for r in ("off", "fast"))
+    assert fast["sse"] <= off["sse"] * (1 + 1e-5)
+    assert fast["lower_bound"] == off["lower_bound"] <= fast["sse"]
+
+
+def test_two_records_a_group_are_certified_by_the_factor(tmp_path: Path) -> None:
+    table = numbered(300)
+    release = made(tmp_path, table, k=2, algorithm="two_mu_approx")
+    strong = regions_bound(table, 2, "thorough")
+    assert strong > 1.1 * regions_bound(table, 2)
+    assert release.losses["lower_bound"] == pytest.approx(strong, rel=1e-5)
+    assert release.losses["gap"] < 10
+
+
+def test_patterns_of_missing_values_are_bounded_by_what_they_have(tmp_path: Path) -> None:
+    frame = numbered(400).to_pandas().astype({"x": "Int64"})
+    frame.loc[:20, "x"] = pd.NA
+    frame.loc[10:60, "y"] = np.nan
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    release = made(tmp_path, table, missing="separate")
+    assert 0 < release.losses["lower_bound"] < release.losses["sse"]
+
+
+def test_equal_records_lose_nothing_and_have_no_gap(tmp_path: Path) -> None:
+    frame = numbered(300).to_pandas()
+    frame["x"], frame["y"] = 7, (frame["region"] == "north") * 2.5
+    release = made(tmp_path, pa.Table.from_pandas(frame, preserve_index=False))
+    assert (release.losses["sse"], release.losses["lower_bound"], release.losses["gap"]) == (0, 0, 0)
+
+
+def test_a_time_budget_is_told_in_the_manifest(tmp_path: Path) -> None:
+    table = numbered(200)
+    release = made(tmp_path, table, refine={"seconds": 0.3}, reproducible=False)
+    off = made(tmp_path / "off", table, refine="off")
+    manifest = json.loads(next((tmp_path / "output").rglob("manifest.json")).read_text())
+    assert (manifest["refine"], manifest["reproducible"]) == ({"seconds": 0.3}, False)
+    assert release.losses["sse"] < off.losses["sse"]
+    assert release.published is not None
+    rows = dict(summary_rows(release_document(release.published, [])))
+    assert rows["refined"] == "0.3 s a block (not reproducible)"
+
+
+def test_steps_give_the_same_bytes_again(tmp_path: Path) -> None:
+    table = numbered(500)
+    for name in ("one", "two"):
+        made(tmp_path / name, table, refine="thorough")
+    one, two = (data_digests(tmp_path / name / "output") for name in ("one", "two"))
+    assert one == two and len(one) > 0
