@@ -8,12 +8,11 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from microagg_core.factor import Certificate, minimum_factor
+from microagg_core.metrics.certificate import Certificate
 from microagg_core.refine.bounds import Bound, in_units_of, neighbour_bound, neighbour_bound_of
 from microagg_core.refine.costs import EFFORTS, factor_is_affordable
 from microagg_core.refine.local import neighbour_count, refine_near
 from microagg_core.refine.neighbours import Records
-from microagg_core.refine.searching import search
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,6 +27,8 @@ def factor_bound(X: Floats, k: int) -> Bound | None:
     n, p = X.shape
     if n < 2 * k or not factor_is_affordable(n, p, k):
         return None
+    from microagg_core.factor import minimum_factor
+
     found = minimum_factor(X)
     facts = {"records": n, "pairs": found.proof.pairs, "rounds": found.proof.rounds}
     return Bound(found.certificate.optimum_at_least, "factor", facts)
@@ -74,5 +75,7 @@ def refine_with_bound(
         return labels, bound
     if effort in EFFORTS:
         return refine_near(records, labels, k, str(effort), seed), bound
+    from microagg_core.refine.searching import search
+
     found = search(X, k, seconds=float(effort), seed=seed, start=labels)
     return (labels if np.array_equal(found, labels) else found), bound

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from microagg_core.algorithms.contract import AlgorithmInfo
+from microagg_core.algorithms import AlgorithmInfo, algorithms
 
 #: By effort: sweeps of annealing, and at most how many downhill after them.
 EFFORTS: dict[str, tuple[int, int]] = {"fast": (40, 1), "thorough": (600, 5)}
+
+#: Seconds that the proof for a block may take where nobody asked for the factor itself.
+_AFFORDABLE = 10.0
 
 
 # Fitted on one core of a 2-core virtual machine: seconds for a record's neighbours, and for one step of a record.
@@ -21,18 +24,18 @@ def refinement_bytes(n: int, p: int, k: int) -> int:
     return 8 * n * (3 * p + 3 * max(10, min(k + 2, 26)) + 12) + 8 * (n // k) * (p + 4)
 
 
+def factor_seconds(n: int, p: int) -> float:
+    """Seconds of one core for a factor: those of the algorithm that is one."""
+    return algorithms()["two_mu_approx"].cost_seconds(n, p, 2)
+
+
 def factor_is_affordable(n: int, p: int, k: int) -> bool:
     """Whether the [1,2]-factor of so many records, the best proof there is for k=2, takes some seconds at most.
 
     >>> factor_is_affordable(100_000, 4, 2), factor_is_affordable(100_000, 10, 2), factor_is_affordable(100, 4, 3)
     (True, False, False)
     """
-    return k == 2 and n * p * p <= 1_600_000
-
-
-def factor_seconds(n: int, p: int) -> float:
-    """Seconds of one core for a factor."""
-    return n * (4e-5 + 2.5e-6 * p * p)
+    return k == 2 and factor_seconds(n, p) <= _AFFORDABLE
 
 
 def refined_info(info: AlgorithmInfo, effort: str | float) -> AlgorithmInfo:
@@ -45,14 +48,14 @@ def refined_info(info: AlgorithmInfo, effort: str | float) -> AlgorithmInfo:
     """
 
     def seconds(n: int, p: int, k: int) -> float:
-        proof = factor_seconds(n, p) if factor_is_affordable(n, p, k) else 0.0
+        proof = factor_seconds(n, p) if factor_is_affordable(n, p, k) and info.certified is None else 0.0
         if not isinstance(effort, str):
             return info.cost_seconds(n, p, k) + proof + effort
         sweeps = EFFORTS[effort][0] if effort in EFFORTS else 0
         return info.cost_seconds(n, p, k) + proof + refinement_seconds(n, p, k, sweeps)
 
     def memory(n: int, p: int, k: int) -> int:
-        proof = 2000 * n if factor_is_affordable(n, p, k) else 0
+        proof = algorithms()["two_mu_approx"].memory_bytes(n, p, 2) if factor_is_affordable(n, p, k) else 0
         return max(info.memory_bytes(n, p, k), refinement_bytes(n, p, k), proof)
 
     return replace(info, cost_seconds=seconds, memory_bytes=memory)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from microagg_core.algorithms.running import checked_labels, private_copy
 from microagg_core.kernels.nearest_lists import nearest_sums, spread
@@ -41,6 +40,8 @@ class NeighbourGraph:
         new[1:] = (X[1:] != X[:-1]).any(axis=1)
         record_class = np.cumsum(new) - 1
         distinct, sizes = X[new], np.bincount(record_class)
+        from scipy.spatial import cKDTree
+
         tree = cKDTree(distinct)
         wanted = min(count + 1, len(distinct))
         found = tree.query(distinct, wanted)
