@@ -13,9 +13,16 @@ if TYPE_CHECKING:
 
 def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
     """Group the records; MDAV draws nothing at random, so the seed changes nothing."""
-    from microagg_core.kernels.mdav import mdav
+    return peeled(X, k, 2 * k)
 
-    return mdav(X.T, k)
+
+def peeled(X: NDArray[np.float64], k: int, two_from: int) -> NDArray[np.int64]:
+    """Group the records from the outside in: two groups a round while ``two_from`` records remain, else one."""
+    from microagg_core.kernels.mdav import peel
+    from microagg_core.kernels.mdav_tree import peel_tree
+    from microagg_core.kernels.searching import tree_pays
+
+    return peel_tree(X.T, k, two_from) if tree_pays(*X.shape) else peel(X.T, k, two_from)
 
 
 # Fitted to tests/benchmark/algorithm_cost.py on one core of a 2-core virtual machine: seconds a record, and seconds

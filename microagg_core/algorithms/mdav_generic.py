@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from microagg_core.algorithms.contract import AlgorithmInfo
 from microagg_core.algorithms.mdav import INFO as MDAV
+from microagg_core.algorithms.mdav import peeled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,9 +15,7 @@ if TYPE_CHECKING:
 
 def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
     """Group the records; MDAV-generic draws nothing at random, so the seed changes nothing."""
-    from microagg_core.kernels.mdav import mdav_generic
-
-    return mdav_generic(X.T, k)
+    return peeled(X, k, 3 * k)
 
 
 INFO = AlgorithmInfo(

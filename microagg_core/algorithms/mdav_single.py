@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from microagg_core.algorithms.contract import AlgorithmInfo
+from microagg_core.algorithms.mdav import peeled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,9 +14,7 @@ if TYPE_CHECKING:
 
 def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
     """Group the records; the method draws nothing at random, so the seed changes nothing."""
-    from microagg_core.kernels.mdav import mdav_single
-
-    return mdav_single(X.T, k)
+    return peeled(X, k, len(X) + 1)
 
 
 def _cost_seconds(n: int, p: int, k: int) -> float:

@@ -19,20 +19,26 @@ _NOTHING = 1e-12
 
 def groups(X: NDArray[np.float64], k: int, *, seed: int, gamma: float | str) -> NDArray[np.int64]:
     """Group the records; V-MDAV draws nothing at random, so the seed changes nothing."""
-    from microagg_core.kernels.v_mdav import v_mdav
+    return _groups_of_least_loss(X, k) if isinstance(gamma, str) else grown(X, k, gamma)
 
-    return _groups_of_least_loss(X, k) if isinstance(gamma, str) else v_mdav(X.T, k, gamma)
+
+def grown(X: NDArray[np.float64], k: int, gamma: float) -> NDArray[np.int64]:
+    """Group the records from the outside in, and let groups grow; the records may be rearranged."""
+    from microagg_core.kernels.searching import tree_pays
+    from microagg_core.kernels.v_mdav import v_mdav
+    from microagg_core.kernels.v_mdav_tree import v_mdav_tree
+
+    return v_mdav_tree(X.T, k, gamma) if tree_pays(*X.shape) else v_mdav(X.T, k, gamma)
 
 
 def _groups_of_least_loss(X: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     """The groups of the gamma that loses least on X; of several, the least gamma."""
-    from microagg_core.kernels.v_mdav import v_mdav
     from microagg_core.metrics.losses import losses
 
-    best = v_mdav(X.T.copy(), k, GAMMAS[0])
+    best = grown(X.copy(order="F"), k, GAMMAS[0])
     least = losses(X, best).sse
     for gamma in GAMMAS[1:]:
-        labels = v_mdav(X.T.copy(), k, gamma)
+        labels = grown(X.copy(order="F"), k, gamma)
         sse = losses(X, labels).sse
         if sse < least * (1 - _NOTHING):
             best, least = labels, sse

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from microagg_core.kernels.exact_sum import total_of
+from microagg_core.kernels.exact_sum import add
 from microagg_core.kernels.jit import jit
 
 Floats = NDArray[np.float64]
@@ -17,23 +17,27 @@ Ints = NDArray[np.int64]
 
 
 @jit
-def totals_of_groups(X: Floats, ids: Ints, labels: Ints, m: int, n_groups: int) -> tuple[Floats, Ints, Ints]:
-    """Total of each group, one a column, its number of records, and its lowest record number.
+def totals_of_groups(X: Floats, ids: Ints, labels: Ints, first: int, n_groups: int) -> tuple[Floats, Ints, Ints]:
+    """Total of each group from ``first`` on, one a column, its number of records, and its lowest record number.
 
-    The groups stand one behind the other after the first m columns of X, the first of them at the end.
+    ``ids`` holds the record in each column of X; records with a lower label, or none (-1), are left out.
     """
-    totals = np.empty((X.shape[0], n_groups))
-    sizes = np.zeros(n_groups, np.int64)
-    lowest = np.full(n_groups, X.shape[1])
-    stop = X.shape[1]
-    for group in range(n_groups):
-        start = stop
-        while start > m and labels[ids[start - 1]] == group:
-            start -= 1
-            lowest[group] = min(lowest[group], ids[start])
-        totals[:, group] = total_of(X, start, stop)[0]
-        sizes[group] = stop - start
-        stop = start
+    totals = np.zeros((X.shape[0], n_groups - first))
+    sizes = np.zeros(n_groups - first, np.int64)
+    lowest = np.full(n_groups - first, X.shape[1])
+    for column in range(X.shape[1]):
+        group = labels[ids[column]] - first
+        if labels[ids[column]] >= 0 and group >= 0:
+            sizes[group] += 1
+            lowest[group] = min(lowest[group], ids[column])
+    low = np.empty(n_groups - first)
+    for j in range(X.shape[0]):
+        row, high = X[j], totals[j]
+        low[:] = 0.0
+        for column in range(X.shape[1]):
+            group = labels[ids[column]] - first
+            if labels[ids[column]] >= 0 and group >= 0:
+                high[group], low[group] = add(high[group], low[group], row[column])
     return totals, sizes, lowest
 
 
@@ -56,3 +60,14 @@ def closest(point: Floats, factor: float, totals: Floats, sizes: Ints, lowest: I
         if d < best_distance or (d == best_distance and lowest[group] < lowest[best]):
             best, best_distance = group, d
     return best, squares[best]
+
+
+@jit
+def join_closest(X: Floats, ids: Ints, labels: Ints, n_groups: int) -> None:
+    """Give each record without a label (-1) to the group whose centroid is closest, as it was before any joined."""
+    left_over = np.flatnonzero(labels[ids] < 0)
+    if left_over.shape[0] == 0:
+        return
+    totals, sizes, lowest = totals_of_groups(X, ids, labels, 0, n_groups)
+    for column in left_over:
+        labels[ids[column]] = closest(X[:, column].copy(), 1.0, totals, sizes, lowest, False)[0]

@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from microagg_core.kernels.jit import jit
+from microagg_core.kernels.jit import inlined, jit
 from microagg_core.kernels.two_floats import Pair, two_sum
 
 Floats = NDArray[np.float64]
 
 
-@jit
-def _add(high: float, low: float, value: float) -> Pair:
+@inlined
+def add(high: float, low: float, value: float) -> Pair:
     """Add a float to a pair; the error of each addition is computed exactly and carried on."""
     total, error = two_sum(high, value)
     return two_sum(total, error + low)
@@ -31,7 +31,7 @@ def add_record(totals: Floats, X: Floats, position: int, sign: float) -> None:
     ``totals`` is (2, p): high and low parts; ``X`` is (p, n).
     """
     for j in range(X.shape[0]):
-        totals[0, j], totals[1, j] = _add(totals[0, j], totals[1, j], sign * X[j, position])
+        totals[0, j], totals[1, j] = add(totals[0, j], totals[1, j], sign * X[j, position])
 
 
 @jit

@@ -32,3 +32,24 @@ def jit(function: Function) -> Function:
     keep_compiled_code(compiled)
     typed: Function = compiled
     return typed
+
+
+def uncounted(function: Function) -> Function:
+    """Compile a function that allocates nothing, and have it count no references.
+
+    Numba counts the references to every array that passes through a function, with an atomic instruction each
+    time; in searches of a microsecond that would be most of the time. A function that makes no arrays but
+    views need not count: whoever calls it holds what it is given. All that it calls is of its kind.
+    """
+    compiled: Any = numba.njit(_nrt=False, **_OPTIONS)(function)
+    keep_compiled_code(compiled)
+    typed: Function = compiled
+    return typed
+
+
+def inlined(function: Function) -> Function:
+    """Compile a small function that allocates nothing into whatever calls it."""
+    compiled: Any = numba.njit(forceinline=True, _nrt=False, **_OPTIONS)(function)
+    keep_compiled_code(compiled)
+    typed: Function = compiled
+    return typed

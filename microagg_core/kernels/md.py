@@ -135,7 +135,7 @@ def _farthest_pair(X: Floats, ids: Ints, where: Ints, m: int, bounds: Floats, pa
 def md(X: Floats, k: int) -> Ints:
     """Group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k."""
     n = X.shape[1]
-    labels = np.empty(n, np.int64)
+    labels = np.full(n, -1)
     ids, where = np.arange(n), np.arange(n)
     bounds, partners = np.full(n, np.inf), np.full(n, -1)
     m, n_groups = n, 0
@@ -151,7 +151,7 @@ def md(X: Floats, k: int) -> Ints:
         n_groups += 2
     last = n_groups
     if 0 < m < k:
-        totals, sizes, lowest = totals_of_groups(X, ids, labels, m, n_groups)
+        totals, sizes, lowest = totals_of_groups(X, ids, labels, 0, n_groups)
         last = closest(total_of(X, 0, m)[0], float(m), totals, sizes, lowest, False)[0]
     labels[ids[:m]] = last
     return labels

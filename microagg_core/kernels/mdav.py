@@ -31,20 +31,27 @@ def _take(
 
 
 @jit
-def _last_group(X: Floats, ids: Ints, labels: Ints, m: int, k: int, n_groups: int) -> int:
-    """The group of the m records that remain: one of their own, or the nearer of the last round's two."""
-    if m >= k:
-        return n_groups
-    totals, sizes, lowest = totals_of_groups(X, ids, labels, m, n_groups)
-    rest, last = total_of(X, 0, m)[0], n_groups - 2
-    return last + closest(rest, float(m), totals[:, last:], sizes[last:], lowest[last:], False)[0]
+def place_rest(X: Floats, ids: Ints, labels: Ints, m: int, k: int, n_groups: int) -> None:
+    """Label the m records that have none (-1): a group of their own, or, if fewer than k, the nearer of the last two.
+
+    ``ids`` holds the record in each column of X.
+    """
+    labels[labels < 0] = n_groups
+    if 0 < m < k:
+        totals, sizes, lowest = totals_of_groups(X, ids, labels, n_groups - 2, n_groups + 1)
+        rest = totals[:, 2].copy()
+        nearer = closest(rest, float(m), totals[:, :2], sizes[:2], lowest[:2], False)[0]
+        labels[labels == n_groups] = n_groups - 2 + nearer
 
 
 @jit
-def _peel(X: Floats, k: int, two_from: int) -> Ints:
-    """Group numbers of the n records of X: two groups a round while ``two_from`` remain, one while 2k do."""
+def peel(X: Floats, k: int, two_from: int) -> Ints:
+    """Group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k.
+
+    A round makes two groups while ``two_from`` records remain, and one while 2k do.
+    """
     n = X.shape[1]
-    labels = np.empty(n, np.int64)
+    labels = np.full(n, -1)
     ids, where = np.arange(n), np.arange(n)
     totals = total_of(X, 0, n)
     m, n_groups = n, 0
@@ -58,26 +65,5 @@ def _peel(X: Floats, k: int, two_from: int) -> Ints:
             column = farthest(X, ids, m, 1.0, point)
             m = _take(X, ids, where, m, column, k, totals, labels, n_groups)
             n_groups += 1
-    if m > 0:
-        last = _last_group(X, ids, labels, m, k, n_groups)
-        for column in range(m):
-            labels[ids[column]] = last
+    place_rest(X, ids, labels, m, k, n_groups)
     return labels
-
-
-@jit
-def mdav(X: Floats, k: int) -> Ints:
-    """Group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k."""
-    return _peel(X, k, 2 * k)
-
-
-@jit
-def mdav_generic(X: Floats, k: int) -> Ints:
-    """As :func:`mdav`, but two groups a round only while 3k records remain, so that no group is ever short."""
-    return _peel(X, k, 3 * k)
-
-
-@jit
-def mdav_single(X: Floats, k: int) -> Ints:
-    """As :func:`mdav`, but one group a round."""
-    return _peel(X, k, X.shape[1] + 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from microagg_core.kernels.jit import jit
+from microagg_core.kernels.jit import inlined, jit
 
 Pair: TypeAlias = tuple[float, float]
 
@@ -16,7 +16,7 @@ _NOTHING = 2.0**-80
 _SPLIT = 2.0**27 + 1.0
 
 
-@jit
+@inlined
 def two_sum(a: float, b: float) -> Pair:
     """The exact sum of two floats."""
     total = a + b

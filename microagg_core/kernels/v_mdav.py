@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from microagg_core.kernels.centroids import closest, totals_of_groups
+from microagg_core.kernels.centroids import join_closest
 from microagg_core.kernels.jit import jit
 from microagg_core.kernels.scan import BLOCK, exchange, least, outside_in, squared_distances, take_group
 
@@ -73,14 +73,6 @@ def _extend(X: Floats, ids: Ints, where: Ints, m: int, k: int, gamma: float, nea
 
 
 @jit
-def _join_nearest(X: Floats, ids: Ints, labels: Ints, m: int, n_groups: int) -> None:
-    """Give each record that remains to the group with the nearest centroid."""
-    totals, sizes, lowest = totals_of_groups(X, ids, labels, m, n_groups)
-    for column in range(m):
-        labels[ids[column]] = closest(X[:, column].copy(), 1.0, totals, sizes, lowest, False)[0]
-
-
-@jit
 def v_mdav(X: Floats, k: int, gamma: float) -> Ints:
     """Group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k."""
     n = X.shape[1]
@@ -98,6 +90,5 @@ def v_mdav(X: Floats, k: int, gamma: float) -> Ints:
             remaining = _extend(X, ids, where, remaining, k, gamma, near)
         labels[ids[remaining:m]] = n_groups
         m, n_groups = remaining, n_groups + 1
-    if m > 0:
-        _join_nearest(X, ids, labels, m, n_groups)
+    join_closest(X, ids, labels, n_groups)
     return labels

@@ -1,0 +1,220 @@
+"""The tree and its searches against sorting, and the kernels that stand on it against twins and plain scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import twins
+from microagg_core import partition
+from microagg_core.algorithms.running import checked_labels, private_copy
+from microagg_core.kernels import searching
+from microagg_core.kernels.centroid_order import farthest_from_centroid, new_order
+from microagg_core.kernels.exact_sum import total_of
+from microagg_core.kernels.extremes import farthest_from_record, farthest_from_total
+from microagg_core.kernels.mdav import peel
+from microagg_core.kernels.mdav_tree import peel_tree
+from microagg_core.kernels.neighbours import find_nearest
+from microagg_core.kernels.searching import Search, new_search
+from microagg_core.kernels.shrinking_tree import LEAF, Tree, new_tree, remaining, remove, renew
+from microagg_core.kernels.v_mdav import v_mdav
+from microagg_core.kernels.v_mdav_tree import v_mdav_tree
+
+Data = Callable[[np.random.Generator, int, int], np.ndarray]
+Kernel = Callable[[np.ndarray, int], np.ndarray]
+
+
+def _correlated(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
+    return rng.standard_normal((n, 2)) @ rng.standard_normal((2, p)) + 0.1 * rng.standard_normal((n, p))
+
+
+def _clustered(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
+    return 10 * rng.standard_normal((5, p))[rng.integers(0, 5, n)] + 0.1 * rng.standard_normal((n, p))
+
+
+def _on_a_sphere(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
+    X = rng.standard_normal((n, p))
+    return X / np.sqrt((X**2).sum(axis=1, keepdims=True))
+
+
+DATA: dict[str, Data] = {
+    "random": lambda rng, n, p: rng.standard_normal((n, p)),
+    "lattice": lambda rng, n, p: rng.integers(0, 3, (n, p)).astype(np.float64),
+    "tenths": lambda rng, n, p: rng.integers(-9, 10, (n, p)) * 0.1,
+    "repeated": lambda rng, n, p: rng.standard_normal((max(2, n // 9), p))[rng.integers(0, max(2, n // 9), n)],
+    "equal": lambda rng, n, p: np.full((n, p), rng.random()),
+    "correlated": _correlated,
+    "clustered": _clustered,
+    "sphere": _on_a_sphere,
+    "heavy tails": lambda rng, n, p: np.exp(6 * rng.standard_normal((n, p))),
+    "far off": lambda rng, n, p: rng.random((n, p)) + 1e12,
+}
+
+#: Each kernel on the tree, with its twin's name and its plain counterpart.
+KERNELS: dict[str, tuple[Kernel, str, dict[str, float], Kernel]] = {
+    "mdav": (lambda X, k: peel_tree(X, k, 2 * k), "mdav", {}, lambda X, k: peel(X, k, 2 * k)),
+    "mdav_generic": (lambda X, k: peel_tree(X, k, 3 * k), "mdav_generic", {}, lambda X, k: peel(X, k, 3 * k)),
+    "mdav_single": (lambda X, k: peel_tree(X, k, 10**9), "mdav_single", {}, lambda X, k: peel(X, k, 10**9)),
+    "mdav_plus": (lambda X, k: v_mdav_tree(X, k, 0.0), "mdav_plus", {}, lambda X, k: v_mdav(X, k, 0.0)),
+    "v_mdav 0.2": (
+        lambda X, k: v_mdav_tree(X, k, 0.2),
+        "v_mdav",
+        {"gamma": 0.2},
+        lambda X, k: v_mdav(X, k, 0.2),
+    ),
+    "v_mdav 1.1": (
+        lambda X, k: v_mdav_tree(X, k, 1.1),
+        "v_mdav",
+        {"gamma": 1.1},
+        lambda X, k: v_mdav(X, k, 1.1),
+    ),
+}
+
+
+def _numbered(labels: np.ndarray) -> list[int]:
+    return checked_labels(labels, (1, None), "test").tolist()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("data", DATA)
+def test_a_kernel_on_the_tree_equals_its_twin(kernel: str, data: str) -> None:
+    fast, twin, params, _ = KERNELS[kernel]
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        n, p = int(rng.integers(4, 90)), int(rng.integers(1, 21))
+        k = int(rng.integers(2, min(n, 9) + 1))
+        X = DATA[data](rng, n, p)
+        expected = twins.labels(twin, X, k, **params)
+        assert _numbered(fast(private_copy(X).T, k)) == expected, f"seed {seed}"
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize(("n", "p", "k"), [(4000, 2, 5), (3000, 20, 3), (2500, 7, 60), (1500, 1, 2)])
+def test_a_kernel_on_the_tree_equals_plain_scans(kernel: str, data: str, n: int, p: int, k: int) -> None:
+    """Enough records for many leaves, for trees that are built anew, and for the change to scans and back."""
+    fast, _, _, plain = KERNELS[kernel]
+    X = DATA[data](np.random.default_rng(n), n, p)
+    assert _numbered(fast(private_copy(X).T, k)) == _numbered(plain(private_copy(X).T, k))
+
+
+@pytest.mark.parametrize("algorithm", ["mdav", "mdav_generic", "mdav_single", "mdav_plus", "v_mdav"])
+def test_the_choice_between_tree_and_scans_changes_nothing(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(4).integers(0, 30, (2000, 3)).astype(np.float64)
+    found = []
+    for pays in (True, False):
+        monkeypatch.setattr(searching, "tree_pays", lambda n, p, pays=pays: pays)
+        found.append(partition(X, 4, algorithm).tolist())
+    assert found[0] == found[1]
+
+
+def _thinned(data: str, seed: int) -> tuple[Tree, Search, np.ndarray, np.ndarray, np.ndarray]:
+    """A tree out of which records were taken, a search, the records, which remain, and their totals."""
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.integers(1, 400)), int(rng.integers(1, 21))
+    X = np.ascontiguousarray(DATA[data](rng, n, p).T)
+    tree, left, totals = new_tree(X), np.arange(n), total_of(X, 0, n)
+    for _ in range(int(rng.integers(0, 30))):
+        gone = rng.permutation(left)[: int(rng.integers(0, 20))]
+        if len(gone) < len(left):
+            remove(tree, gone, totals)
+            left = np.setdiff1d(left, gone)
+            renew(tree)
+    return tree, new_search(p, n), X, left, totals
+
+
+def _distances(X: np.ndarray, point: np.ndarray, factor: float = 1.0) -> np.ndarray:
+    """Squared distances, added up attribute by attribute."""
+    total = np.zeros(X.shape[1])
+    for j in range(len(X)):
+        total += (factor * X[j] - point[j]) ** 2
+    return total
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_a_thinned_tree_holds_what_remains(data: str) -> None:
+    for seed in range(10):
+        tree, _, X, left, totals = _thinned(data, seed)
+        assert sorted(remaining(tree)) == left.tolist()
+        assert (tree.ids[tree.slots[left]] == left).all()
+        assert totals[0] == pytest.approx(X[:, left].sum(axis=1), rel=1e-9, abs=1e-9)
+        assert (tree.boxes[1, 0] == X[:, left].min(axis=1)).all() and (tree.boxes[1, 1] == X[:, left].max(axis=1)).all()
+        assert tree.lowest[1] == left.min()
+
+
+@pytest.mark.parametrize("scans", [0, 99])
+@pytest.mark.parametrize("data", DATA)
+def test_searches_find_what_sorting_finds(data: str, scans: int) -> None:
+    """From records that remain, from records that are gone, and from points far outside; by tree and by scan."""
+    for seed in range(10):
+        tree, search, X, left, _ = _thinned(data, seed)
+        rng = np.random.default_rng(seed)
+        for point in (*X.T[rng.integers(0, X.shape[1], 6)], np.full(len(X), 1e6)):
+            d = _distances(X[:, left], point)
+            for most in {1, min(5, len(left)), len(left)}:
+                search.scans[:], search.point[:] = scans, point
+                leaf = int(rng.integers(0, tree.size[0]))
+                assert find_nearest(tree, search, leaf, 0, most) == most
+                assert search.found[:most].tolist() == left[np.lexsort((left, d))[:most]].tolist()
+                assert search.near[:most].tolist() == np.sort(d)[:most].tolist()
+            search.scans[:] = scans
+            assert farthest_from_record(tree, search) == left[np.lexsort((left, -d))[0]]
+
+
+@pytest.mark.parametrize("scans", [0, 99])
+@pytest.mark.parametrize("data", DATA)
+def test_the_farthest_from_a_total_is_found(data: str, scans: int) -> None:
+    for seed in range(10):
+        tree, search, X, left, totals = _thinned(data, seed)
+        d = _distances(X[:, left], totals[0], float(len(left)))
+        search.scans[:], search.point[:] = scans, totals[0]
+        assert farthest_from_total(tree, search) == left[np.lexsort((left, -d))[0]]
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("batch", [1, 40])
+def test_the_order_by_an_old_centroid_finds_the_farthest(data: str, batch: int) -> None:
+    """Records leave at random, few or many at a time, so that the centroid moves little or far."""
+    rng = np.random.default_rng(batch)
+    X = np.ascontiguousarray(DATA[data](rng, 3000, 3).T)
+    tree, search, left, totals = new_tree(X), new_search(3, 1), np.arange(3000), total_of(X, 0, 3000)
+    order = new_order(tree)
+    for _ in range(60):
+        d = _distances(X[:, left], totals[0], float(len(left)))
+        farthest = farthest_from_centroid(tree, search, order, totals[0])
+        assert farthest == left[np.lexsort((left, -d))[0]]
+        gone = np.union1d(rng.choice(left, batch - 1, replace=False), [farthest])
+        remove(tree, gone, totals)
+        left = np.setdiff1d(left, gone)
+
+
+def test_a_search_goes_on_from_what_other_points_found() -> None:
+    X = np.array([[0.0, 1.0, 5.0, 7.0, 7.5]])
+    tree, search = new_tree(X), new_search(1, 2)
+    search.point[0] = 4.0
+    assert find_nearest(tree, search, 0, 0, 1) == 1 and search.found[0] == 2
+    search.point[0] = 7.25
+    assert find_nearest(tree, search, 0, 1, 1) == 1
+    assert (search.found[0], search.near[0]) == (3, 0.0625), "of two equally near, the lower"
+
+
+def test_an_empty_tree_gives_nothing() -> None:
+    X = np.arange(3.0)[None, :]
+    tree, search, totals = new_tree(X), new_search(1, 2), total_of(X, 0, 3)
+    remove(tree, np.arange(3), totals)
+    assert find_nearest(tree, search, 0, 0, 2) == 0
+    assert totals.tolist() == [[0.0], [0.0]]
+
+
+def test_a_tree_that_does_not_prune_gives_way_to_scans() -> None:
+    """Independent attributes: nearly every leaf may hold a neighbour, so most searches scan."""
+    X = np.ascontiguousarray(np.random.default_rng(0).standard_normal((200 * LEAF, 20)).T)
+    tree, search = new_tree(X), new_search(20, 4)
+    ordered = []
+    for record in range(40):
+        search.point[:] = X[:, record]
+        find_nearest(tree, search, 0, 0, 4)
+        ordered.append(int(search.scans[0, 1]))
+    assert sorted(set(ordered)) == [8, 24, 56], "a tree that disappoints again is left for longer"
