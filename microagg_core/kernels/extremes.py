@@ -9,7 +9,11 @@ point c, and a the point on the sphere opposite to the record r that is searched
 so the farthest from r is much the same as the nearest to a, and boxes bound that well. The bound is not computed
 as the distance is: it is widened by more than all that rounding can do. c and R may be any numbers, so that
 their rounding does not matter; that of a moves it by at most e, and (|x-a| - e)^2 is at least
-(1-t) |x-a|^2 - e^2/t for any t; all other terms have a small relative error.
+(1-t) |x-a|^2 - e^2/t for any t. With u = 2**-53, a's rounding is at most (p/2 + 6) u R + sqrt(p) u |c|, and e is taken
+as 8 (p + 8) u (|c| + 2R), |c| being the greatest of c's values. All else is off by a share, in sum at most (5p + 20) u:
+q^2, w^2, |x-a|^2 and the distance itself by (p + 2) u, w and w/R by half of that, and the bound's own arithmetic by
+a few u. The term that is subtracted is never greater than the others together, as a square is not negative, so it is
+enough to widen those, by 8 (p + 8) u. Where R or w is so small that squares may vanish, there is no such bound.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ Floats = NDArray[np.float64]
 
 #: Below this part of the largest value, a radius says nothing that rounding has not blurred.
 _BLUR = 2.0**-40
+#: The square of a smaller radius, times what rounding leaves of it, may vanish.
+_VANISHING = 2.0**-450
 #: The t of the module's text.
 _SHRINK = 2.0**-20
 
@@ -59,7 +65,8 @@ def _look_opposite(tree: Tree, search: Search) -> None:
         away += (center[j] - point[j]) ** 2
         size = max(size, abs(center[j]))
     radius, away = np.sqrt(tree.radii[1]), np.sqrt(away)
-    if not (radius > _BLUR * size and away > _BLUR * size and away < radius / _BLUR):
+    blurred = _BLUR * max(size, radius)
+    if not (radius > max(blurred, _VANISHING) and away > blurred and away < radius / _BLUR):
         terms[2] = -1.0
         return
     for j in range(point.shape[0]):
@@ -77,7 +84,7 @@ def _update(
     """The farthest record and its distance, with those of a leaf."""
     if count_beyond(distances, best_distance) > 0:
         for i in range(count):
-            d, record = distances[i], np.int64(ids[leaf * LEAF + i])
+            d, record = distances[i], int(ids[leaf * LEAF + i])
             if d > best_distance or (d == best_distance and record < best):
                 best, best_distance = record, d
     return best, best_distance
@@ -87,7 +94,7 @@ def _update(
 def _scan(tree: Tree, search: Search, factor: float) -> int:
     """Read every leaf for the farthest record."""
     blocks, ids, counts, point, distances = tree.blocks, tree.ids, tree.counts, search.point, search.distances
-    best, best_distance = np.int64(-1), -1.0
+    best, best_distance = -1, -1.0
     for leaf in range(tree.size[0]):
         if counts[leaf] > 0:
             if factor == 1.0:
@@ -107,7 +114,7 @@ def _bound(
         return -1.0
     if terms[2] < 0.0:
         return greatest_distance(boxes, node, factor, point)
-    return terms[0] * radii[node] + terms[1] - terms[2] * least_distance(boxes, node, antipode)
+    return float(terms[0] * radii[node] + terms[1] - terms[2] * least_distance(boxes, node, antipode))
 
 
 @uncounted
@@ -117,7 +124,7 @@ def _walk(tree: Tree, search: Search, factor: float, kind: int) -> int:
     point, antipode = search.point, search.antipode
     boxes, lowest, radii, blocks, ids, counts = tree.boxes, tree.lowest, tree.radii, tree.blocks, tree.ids, tree.counts
     leaves, scanned, compared = tree.size[0], 0, 0
-    best, best_distance = np.int64(-1), -1.0
+    best, best_distance = -1, -1.0
     stack[0], bounds[0], height = 1, np.inf, 1
     while height > 0:
         height -= 1

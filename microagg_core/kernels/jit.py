@@ -19,6 +19,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _OPTIONS: dict[str, Any] = {"nogil": True, "parallel": False, "fastmath": False, "error_model": "numpy"}
 
 
+def _compiled(function: Function, options: dict[str, Any]) -> Function:
+    compiled: Any = numba.njit(**options)(function)
+    keep_compiled_code(compiled)
+    typed: Function = compiled
+    return typed
+
+
 def jit(function: Function) -> Function:
     """Compile a function at its first call, with the project's options; a call looks as it did.
 
@@ -28,10 +35,7 @@ def jit(function: Function) -> Function:
     >>> double(4)
     8
     """
-    compiled: Any = numba.njit(**_OPTIONS)(function)
-    keep_compiled_code(compiled)
-    typed: Function = compiled
-    return typed
+    return _compiled(function, _OPTIONS)
 
 
 def uncounted(function: Function) -> Function:
@@ -41,15 +45,9 @@ def uncounted(function: Function) -> Function:
     time; in searches of a microsecond that would be most of the time. A function that makes no arrays but
     views need not count: whoever calls it holds what it is given. All that it calls is of its kind.
     """
-    compiled: Any = numba.njit(_nrt=False, **_OPTIONS)(function)
-    keep_compiled_code(compiled)
-    typed: Function = compiled
-    return typed
+    return _compiled(function, {**_OPTIONS, "_nrt": False})
 
 
 def inlined(function: Function) -> Function:
     """Compile a small function that allocates nothing into whatever calls it."""
-    compiled: Any = numba.njit(forceinline=True, _nrt=False, **_OPTIONS)(function)
-    keep_compiled_code(compiled)
-    typed: Function = compiled
-    return typed
+    return _compiled(function, {**_OPTIONS, "_nrt": False, "forceinline": True})

@@ -22,11 +22,15 @@ Ints = NDArray[np.int64]
 def _take(
     X: Floats, ids: Ints, where: Ints, m: int, column: int, k: int, totals: Floats, labels: Ints, label: int
 ) -> int:
-    """Group a record with its k-1 nearest and take them out of the totals; how many records remain."""
+    """Group a record with its k-1 nearest and take them out of the totals; how many records remain.
+
+    The record leaves the totals first, the others by number, so that rounding does not depend on the columns.
+    """
     remaining = take_group(X, ids, where, m, column, k)
-    for i in range(remaining, m):
-        labels[ids[i]] = label
-        add_record(totals, X, i, -1.0)
+    labels[ids[remaining:m]] = label
+    add_record(totals, X, m - 1, -1.0)
+    for i in np.argsort(ids[remaining : m - 1]):
+        add_record(totals, X, remaining + i, -1.0)
     return remaining
 
 

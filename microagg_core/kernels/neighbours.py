@@ -48,7 +48,7 @@ def _add_leaf(
     if count_within(distances, near[most - 1]) > 0:
         for i in range(count):
             if distances[i] <= near[most - 1]:
-                n_found = _add(near, found, n_found, most, distances[i], np.int64(ids[leaf * LEAF + i]))
+                n_found = _add(near, found, n_found, most, distances[i], int(ids[leaf * LEAF + i]))
     return n_found
 
 

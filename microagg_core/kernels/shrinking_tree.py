@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from microagg_core.kernels.exact_sum import add
 from microagg_core.kernels.jit import inlined, jit, uncounted
 
 Floats = NDArray[np.float64]
@@ -215,7 +214,7 @@ def _measure_node(boxes: Floats, lowest: ShortInts, radii: Floats, node: int) ->
         high = boxes[a, 1, j] if boxes[a, 1, j] > boxes[b, 1, j] else boxes[b, 1, j]
         changed |= low != boxes[node, 0, j] or high != boxes[node, 1, j]
         boxes[node, 0, j], boxes[node, 1, j] = low, high
-    return changed
+    return bool(changed)
 
 
 @uncounted
@@ -280,8 +279,8 @@ def remaining(tree: Tree) -> ShortInts:
 
 
 @inlined
-def _vacate(tree: Tree, record: int, totals: Floats) -> tuple[int, bool]:
-    """Take a record out of its leaf and out of the totals; the leaf, and whether its box may have shrunk."""
+def _vacate(tree: Tree, record: int) -> tuple[int, bool]:
+    """Take a record out of its leaf; the leaf, and whether its box may have shrunk."""
     blocks, boxes, ids, center = tree.blocks, tree.boxes, tree.ids, tree.center
     slot = tree.slots[record]
     leaf, place = slot // LEAF, slot % LEAF
@@ -289,7 +288,6 @@ def _vacate(tree: Tree, record: int, totals: Floats) -> tuple[int, bool]:
     on_edge, radius = tree.lowest[node] == record, 0.0
     for j in range(center.shape[0]):
         value = blocks[leaf, j, place]
-        totals[0, j], totals[1, j] = add(totals[0, j], totals[1, j], -value)
         radius += (value - center[j]) ** 2
         on_edge |= value == boxes[node, 0, j] or value == boxes[node, 1, j]
         blocks[leaf, j, place] = blocks[leaf, j, last]
@@ -303,8 +301,8 @@ def _vacate(tree: Tree, record: int, totals: Floats) -> tuple[int, bool]:
 
 
 @uncounted
-def remove(tree: Tree, records: Ints, totals: Floats) -> None:
-    """Take records out, and out of the totals of those that remain; the boxes above them shrink."""
+def remove(tree: Tree, records: Ints) -> None:
+    """Take records out; the boxes above them shrink."""
     boxes, lowest, radii = tree.boxes, tree.lowest, tree.radii
     shrunk, before = False, -1
     for i in range(records.shape[0] + 1):
@@ -317,7 +315,7 @@ def remove(tree: Tree, records: Ints, totals: Floats) -> None:
                     node >>= 1
             shrunk = False
         if i < records.shape[0]:
-            before, on_edge = _vacate(tree, records[i], totals)
+            before, on_edge = _vacate(tree, records[i])
             shrunk |= on_edge
     tree.size[1] -= records.shape[0]
 

@@ -10,7 +10,6 @@ from microagg_core.kernels.neighbours import find_nearest
 from microagg_core.kernels.searching import Search
 from microagg_core.kernels.shrinking_tree import LEAF, Tree, remove
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
@@ -25,16 +24,17 @@ def look_from(tree: Tree, search: Search, record: int) -> int:
 
 
 @uncounted
-def take_group(tree: Tree, search: Search, record: int, k: int, totals: Floats, labels: Ints, label: int) -> None:
-    """Group a record with its k-1 nearest: out of the tree and the totals, and labelled.
+def take_group(tree: Tree, search: Search, record: int, k: int, labels: Ints, label: int) -> int:
+    """Take a record and its k-1 nearest out of the tree, and label them; the leaf in which the record stood.
 
     The record stays the point that is searched from; its neighbours stand in ``search.found``.
     """
     leaf = look_from(tree, search, record)
     search.found[0] = record
-    remove(tree, search.found[:1], totals)
+    remove(tree, search.found[:1])
     labels[record] = label
     n_found = find_nearest(tree, search, leaf, 0, k - 1)
-    remove(tree, search.found[:n_found], totals)
+    remove(tree, search.found[:n_found])
     for i in range(n_found):
         labels[search.found[i]] = label
+    return leaf

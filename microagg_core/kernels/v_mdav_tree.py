@@ -64,7 +64,7 @@ def _scan_for_members(tree: Tree, search: Search, growth: Growth, k: int) -> Non
             if count_within(distances, near[i]) == 0:
                 continue
             for place in range(counts[leaf]):
-                d, record = distances[place], np.int64(ids[leaf * LEAF + place])
+                d, record = distances[place], int(ids[leaf * LEAF + place])
                 if d < near[i] or (d == near[i] and (record < nearest[i] or nearest[i] < 0)):
                     near[i], nearest[i] = d, record
 
@@ -114,7 +114,7 @@ def _join(tree: Tree, search: Search, growth: Growth, size: int, gamma: float) -
 
 
 @uncounted
-def _extend(tree: Tree, search: Search, growth: Growth, k: int, gamma: float, totals: Floats, labels: Ints) -> None:
+def _extend(tree: Tree, search: Search, growth: Growth, k: int, gamma: float, labels: Ints) -> None:
     """Let a group of k grow, up to 2k-1."""
     _find_nearest_to_members(tree, search, growth, k)
     for size in range(k, 2 * k - 1):
@@ -122,7 +122,7 @@ def _extend(tree: Tree, search: Search, growth: Growth, k: int, gamma: float, to
             return
         joined = growth.members[size]
         labels[joined] = labels[growth.members[0]]
-        remove(tree, growth.members[size : size + 1], totals)
+        remove(tree, growth.members[size : size + 1])
         for i in range(size):
             if growth.nearest[i] == joined:
                 _find_nearest_to_member(tree, search, growth, i)
@@ -131,21 +131,20 @@ def _extend(tree: Tree, search: Search, growth: Growth, k: int, gamma: float, to
 @jit
 def _group_all(X: Floats, k: int, gamma: float, labels: Ints) -> int:
     """Label the records of groups; how many groups there are. Fewer than k records stay without."""
-    tree, search, totals = new_tree(X), new_search(X.shape[0], k), np.zeros((2, X.shape[0]))
+    tree, search = new_tree(X), new_search(X.shape[0], k)
     growth, n_groups = _new_growth(X.shape[0], k), 0
     for record in outside_in(X):
         if tree.size[1] < k:
             break
         if labels[record] >= 0:
             continue
-        growth.leaves[:k] = tree.slots[record] // LEAF
-        take_group(tree, search, record, k, totals, labels, n_groups)
+        growth.leaves[:k] = take_group(tree, search, record, k, labels, n_groups)
         if gamma > 0:
             growth.members[0] = record
             growth.members[1:k] = search.found[: k - 1]
             for i in range(k):
                 growth.points[i] = X[:, growth.members[i]]
-            _extend(tree, search, growth, k, gamma, totals, labels)
+            _extend(tree, search, growth, k, gamma, labels)
         n_groups += 1
         renew(tree)
     return n_groups

@@ -12,7 +12,6 @@ from microagg_core import partition
 from microagg_core.algorithms.running import checked_labels, private_copy
 from microagg_core.kernels import searching
 from microagg_core.kernels.centroid_order import farthest_from_centroid, new_order
-from microagg_core.kernels.exact_sum import total_of
 from microagg_core.kernels.extremes import farthest_from_record, farthest_from_total
 from microagg_core.kernels.mdav import peel
 from microagg_core.kernels.mdav_tree import peel_tree
@@ -110,19 +109,19 @@ def test_the_choice_between_tree_and_scans_changes_nothing(algorithm: str, monke
     assert found[0] == found[1]
 
 
-def _thinned(data: str, seed: int) -> tuple[Tree, Search, np.ndarray, np.ndarray, np.ndarray]:
-    """A tree out of which records were taken, a search, the records, which remain, and their totals."""
+def _thinned(data: str, seed: int) -> tuple[Tree, Search, np.ndarray, np.ndarray]:
+    """A tree out of which records were taken, a search, the records, and which remain."""
     rng = np.random.default_rng(seed)
     n, p = int(rng.integers(1, 400)), int(rng.integers(1, 21))
     X = np.ascontiguousarray(DATA[data](rng, n, p).T)
-    tree, left, totals = new_tree(X), np.arange(n), total_of(X, 0, n)
+    tree, left = new_tree(X), np.arange(n)
     for _ in range(int(rng.integers(0, 30))):
         gone = rng.permutation(left)[: int(rng.integers(0, 20))]
         if len(gone) < len(left):
-            remove(tree, gone, totals)
+            remove(tree, gone)
             left = np.setdiff1d(left, gone)
             renew(tree)
-    return tree, new_search(p, n), X, left, totals
+    return tree, new_search(p, n), X, left
 
 
 def _distances(X: np.ndarray, point: np.ndarray, factor: float = 1.0) -> np.ndarray:
@@ -136,10 +135,9 @@ def _distances(X: np.ndarray, point: np.ndarray, factor: float = 1.0) -> np.ndar
 @pytest.mark.parametrize("data", DATA)
 def test_a_thinned_tree_holds_what_remains(data: str) -> None:
     for seed in range(10):
-        tree, _, X, left, totals = _thinned(data, seed)
+        tree, _, X, left = _thinned(data, seed)
         assert sorted(remaining(tree)) == left.tolist()
         assert (tree.ids[tree.slots[left]] == left).all()
-        assert totals[0] == pytest.approx(X[:, left].sum(axis=1), rel=1e-9, abs=1e-9)
         assert (tree.boxes[1, 0] == X[:, left].min(axis=1)).all() and (tree.boxes[1, 1] == X[:, left].max(axis=1)).all()
         assert tree.lowest[1] == left.min()
 
@@ -149,7 +147,7 @@ def test_a_thinned_tree_holds_what_remains(data: str) -> None:
 def test_searches_find_what_sorting_finds(data: str, scans: int) -> None:
     """From records that remain, from records that are gone, and from points far outside; by tree and by scan."""
     for seed in range(10):
-        tree, search, X, left, _ = _thinned(data, seed)
+        tree, search, X, left = _thinned(data, seed)
         rng = np.random.default_rng(seed)
         for point in (*X.T[rng.integers(0, X.shape[1], 6)], np.full(len(X), 1e6)):
             d = _distances(X[:, left], point)
@@ -167,9 +165,10 @@ def test_searches_find_what_sorting_finds(data: str, scans: int) -> None:
 @pytest.mark.parametrize("data", DATA)
 def test_the_farthest_from_a_total_is_found(data: str, scans: int) -> None:
     for seed in range(10):
-        tree, search, X, left, totals = _thinned(data, seed)
-        d = _distances(X[:, left], totals[0], float(len(left)))
-        search.scans[:], search.point[:] = scans, totals[0]
+        tree, search, X, left = _thinned(data, seed)
+        total = X[:, left].sum(axis=1)
+        d = _distances(X[:, left], total, float(len(left)))
+        search.scans[:], search.point[:] = scans, total
         assert farthest_from_total(tree, search) == left[np.lexsort((left, -d))[0]]
 
 
@@ -179,14 +178,15 @@ def test_the_order_by_an_old_centroid_finds_the_farthest(data: str, batch: int) 
     """Records leave at random, few or many at a time, so that the centroid moves little or far."""
     rng = np.random.default_rng(batch)
     X = np.ascontiguousarray(DATA[data](rng, 3000, 3).T)
-    tree, search, left, totals = new_tree(X), new_search(3, 1), np.arange(3000), total_of(X, 0, 3000)
+    tree, search, left = new_tree(X), new_search(3, 1), np.arange(3000)
     order = new_order(tree)
     for _ in range(60):
-        d = _distances(X[:, left], totals[0], float(len(left)))
-        farthest = farthest_from_centroid(tree, search, order, totals[0])
+        total = X[:, left].sum(axis=1)
+        d = _distances(X[:, left], total, float(len(left)))
+        farthest = farthest_from_centroid(tree, search, order, total)
         assert farthest == left[np.lexsort((left, -d))[0]]
         gone = np.union1d(rng.choice(left, batch - 1, replace=False), [farthest])
-        remove(tree, gone, totals)
+        remove(tree, gone)
         left = np.setdiff1d(left, gone)
 
 
@@ -202,10 +202,9 @@ def test_a_search_goes_on_from_what_other_points_found() -> None:
 
 def test_an_empty_tree_gives_nothing() -> None:
     X = np.arange(3.0)[None, :]
-    tree, search, totals = new_tree(X), new_search(1, 2), total_of(X, 0, 3)
-    remove(tree, np.arange(3), totals)
+    tree, search = new_tree(X), new_search(1, 2)
+    remove(tree, np.arange(3))
     assert find_nearest(tree, search, 0, 0, 2) == 0
-    assert totals.tolist() == [[0.0], [0.0]]
 
 
 def test_a_tree_that_does_not_prune_gives_way_to_scans() -> None:
