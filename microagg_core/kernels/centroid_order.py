@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from microagg_core.kernels.extremes import farthest_from_total
 from microagg_core.kernels.jit import inlined, jit, uncounted
 from microagg_core.kernels.searching import Search
-from microagg_core.kernels.shrinking_tree import Tree, remaining, select
+from microagg_core.kernels.shrinking_tree import LEAF, Tree, leaf_distances, select
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -70,24 +70,23 @@ def new_order(tree: Tree) -> Order:
 @jit
 def _list(tree: Tree, order: Order, totals: Floats) -> None:
     """List the farthest of the records that remain, by their distance from the present centroid."""
-    records = remaining(tree)
-    m, p = records.shape[0], tree.X.shape[0]
+    m = tree.size[1]
     size = min(max(min(_LEAST, m), m // 8), order.radii.shape[0])
+    order.center[:] = totals / m
     # Negative, so that the farthest come first.
-    keys = np.zeros(m)
-    for j in range(p):
-        order.center[j] = totals[j] / m
-        row, c = tree.X[j], order.center[j]
-        for i in range(m):
-            keys[i] -= (row[records[i]] - c) ** 2
+    keys, slots, distances, found = np.empty(m), np.empty(m, np.int32), tree.room[0], 0
+    for leaf in range(tree.size[0]):
+        leaf_distances(tree.blocks, leaf, order.center, distances)
+        for place in range(tree.counts[leaf]):
+            keys[found], slots[found] = -distances[place], leaf * LEAF + place
+            found += 1
     if size < m:
-        select(keys, records, 0, m, size)
+        select(keys, slots, 0, m, size)
     rank = np.argsort(keys[:size])
     for i in range(size):
-        record = records[rank[i]]
-        order.radii[i], order.records[i] = np.sqrt(-keys[rank[i]]), record
-        for j in range(p):
-            order.rows[i, j] = tree.X[j, record]
+        slot = slots[rank[i]]
+        order.radii[i], order.records[i] = np.sqrt(-keys[rank[i]]), tree.ids[slot]
+        order.rows[i] = tree.blocks[slot // LEAF, :, slot % LEAF]
     order.reach[0] = order.radii[size - 1] if size < m else -1.0
     order.state[0], order.state[1], order.state[2], order.state[5] = 0, size, 0, 0
 

@@ -6,36 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.kernels.centroid_order import farthest_from_centroid, new_order
-from microagg_core.kernels.exact_sum import add, total_of
+from microagg_core.kernels.exact_sum import total_of
 from microagg_core.kernels.extremes import farthest_from_record
-from microagg_core.kernels.jit import jit, uncounted
+from microagg_core.kernels.jit import jit
 from microagg_core.kernels.mdav import place_rest
-from microagg_core.kernels.searching import Search, new_search
-from microagg_core.kernels.shrinking_tree import Tree, new_tree, renew
+from microagg_core.kernels.searching import new_search
+from microagg_core.kernels.shrinking_tree import new_tree, renew
 from microagg_core.kernels.tree_group import take_group
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@uncounted
-def _take_away(totals: Floats, tree: Tree, search: Search, k: int) -> None:
-    """Take the group that was searched last out of the totals: its first record, then the others by number.
-
-    The plain scans do it in the same order, so that both round alike.
-    """
-    found, X = search.found, tree.X
-    for i in range(1, k - 1):
-        record, at = found[i], i
-        while at > 0 and found[at - 1] > record:
-            found[at] = found[at - 1]
-            at -= 1
-        found[at] = record
-    for j in range(X.shape[0]):
-        high, low = add(totals[0, j], totals[1, j], -search.point[j])
-        for i in range(k - 1):
-            high, low = add(high, low, -X[j, found[i]])
-        totals[0, j], totals[1, j] = high, low
 
 
 @jit
@@ -53,14 +33,12 @@ def peel_tree(X: Floats, k: int, two_from: int) -> Ints:
     while tree.size[1] >= 2 * k:
         makes_two = tree.size[1] >= two_from
         record = farthest_from_centroid(tree, search, order, totals[0])
-        take_group(tree, search, record, k, labels, n_groups)
-        _take_away(totals, tree, search, k)
+        take_group(tree, search, record, k, totals, labels, n_groups)
         n_groups += 1
         if makes_two:
             # The group's search has left its record as the point.
             record = farthest_from_record(tree, search)
-            take_group(tree, search, record, k, labels, n_groups)
-            _take_away(totals, tree, search, k)
+            take_group(tree, search, record, k, totals, labels, n_groups)
             n_groups += 1
         renew(tree)
     place_rest(X, np.arange(n), labels, tree.size[1], k, n_groups)

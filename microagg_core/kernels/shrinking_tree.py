@@ -28,6 +28,8 @@ LEAF = 32
 NOBODY = 2**31 - 1
 #: Records whose spread tells in which attribute to split.
 _SAMPLE = 200
+#: Records whose values fit the processor's cache.
+_SIDE_BY_SIDE = 1 << 14
 #: Packing a record takes as long as reading so many slots.
 _PACKING = 40
 
@@ -106,13 +108,13 @@ def select(keys: Floats, order: ShortInts, start: int, stop: int, middle: int) -
 
 
 @jit
-def _widest(X: Floats, order: ShortInts, start: int, stop: int, step: int) -> int:
-    """The attribute in which every step-th of these records spread most, or -1 where all those are equal."""
+def _widest(X: Floats, order: ShortInts, step: int) -> int:
+    """The attribute in which every step-th of these columns spread most, or -1 where all those are equal."""
     widest, width = -1, 0.0
     for j in range(X.shape[0]):
         row = X[j]
-        low = high = row[order[start]]
-        for i in range(start, stop, step):
+        low = high = row[order[0]]
+        for i in range(0, order.shape[0], step):
             value = row[order[i]]
             low, high = min(low, value), max(high, value)
         if high - low > width:
@@ -133,20 +135,55 @@ def _starts(leaves: int) -> tuple[Ints, Ints]:
 
 
 @jit
+def _halve(X: Floats, order: ShortInts, keys: Floats, middle: int) -> None:
+    """Bring the columns named by ``order`` on their side of the median of the widest attribute."""
+    j = _widest(X, order, 1 + order.shape[0] // _SAMPLE)
+    if j < 0:
+        j = _widest(X, order, 1)
+    if j < 0:
+        order.sort()
+        return
+    row = X[j]
+    for i in range(order.shape[0]):
+        keys[i] = row[order[i]]
+    select(keys, order, 0, order.shape[0], middle)
+
+
+@jit
 def _split(X: Floats, order: ShortInts, before: Ints, below: Ints) -> None:
-    """Bring the records into the order of the leaves: medians of the widest attribute, equal ones by number."""
-    keys = np.empty(order.shape[0])
-    for node in range(1, before.shape[0] // 2):
-        start, stop = LEAF * before[node], min(LEAF * (before[node] + below[node]), order.shape[0])
-        j = _widest(X, order, start, stop, 1 + (stop - start) // _SAMPLE)
-        if j < 0:
-            j = _widest(X, order, start, stop, 1)
-        if j < 0:
-            order[start:stop].sort()
-            continue
-        for i in range(start, stop):
-            keys[i] = X[j, order[i]]
-        select(keys, order, start, stop, LEAF * before[2 * node + 1])
+    """Bring the records into the order of the leaves, node by node.
+
+    From where a node's records fit the processor's cache, all below it are split in a copy that has them side by side.
+    """
+    leaves, keys = before.shape[0] // 2, np.empty(order.shape[0])
+    values = np.empty((X.shape[0], _SIDE_BY_SIDE))
+    for top in range(1, leaves):
+        start, stop = LEAF * before[top], min(LEAF * (before[top] + below[top]), order.shape[0])
+        if stop - start > _SIDE_BY_SIDE:
+            _halve(X, order[start:stop], keys, LEAF * before[2 * top + 1] - start)
+        elif top == 1 or LEAF * below[top >> 1] > _SIDE_BY_SIDE:
+            _split_side_by_side(X, order[start:stop], values, keys, top, before, below)
+
+
+@jit
+def _split_side_by_side(
+    X: Floats, order: ShortInts, values: Floats, keys: Floats, top: int, before: Ints, below: Ints
+) -> None:
+    """Split a node's records all the way down to the leaves."""
+    order.sort()
+    size = order.shape[0]
+    for j in range(X.shape[0]):
+        row, copy = X[j], values[j]
+        for i in range(size):
+            copy[i] = row[order[i]]
+    places, first, last = np.arange(size).astype(np.int32), top, top
+    while first < before.shape[0] // 2:
+        for node in range(first, min(last + 1, before.shape[0] // 2)):
+            start = LEAF * (before[node] - before[top])
+            stop = min(start + LEAF * below[node], size)
+            _halve(values, places[start:stop], keys, LEAF * below[2 * node])
+        first, last = 2 * first, 2 * last + 1
+    order[:] = order[places]
 
 
 @jit

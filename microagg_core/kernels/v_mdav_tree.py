@@ -132,13 +132,13 @@ def _extend(tree: Tree, search: Search, growth: Growth, k: int, gamma: float, la
 def _group_all(X: Floats, k: int, gamma: float, labels: Ints) -> int:
     """Label the records of groups; how many groups there are. Fewer than k records stay without."""
     tree, search = new_tree(X), new_search(X.shape[0], k)
-    growth, n_groups = _new_growth(X.shape[0], k), 0
+    totals, growth, n_groups = np.zeros((2, X.shape[0])), _new_growth(X.shape[0], k), 0
     for record in outside_in(X):
         if tree.size[1] < k:
             break
         if labels[record] >= 0:
             continue
-        growth.leaves[:k] = take_group(tree, search, record, k, labels, n_groups)
+        growth.leaves[:k] = take_group(tree, search, record, k, totals, labels, n_groups)
         if gamma > 0:
             growth.members[0] = record
             growth.members[1:k] = search.found[: k - 1]
