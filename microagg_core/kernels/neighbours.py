@@ -41,7 +41,7 @@ def _add(near: Floats, found: Ints, n_found: int, most: int, d: float, record: i
 
 
 @inlined
-def _add_leaf(
+def add_leaf(
     distances: Floats, ids: ShortInts, leaf: int, count: int, near: Floats, found: Ints, n_found: int, most: int
 ) -> int:
     """Add those of a leaf's records that are near enough; how many are found then."""
@@ -60,7 +60,7 @@ def _scan(tree: Tree, search: Search, n_found: int, most: int) -> int:
     for leaf in range(tree.size[0]):
         if counts[leaf] > 0:
             leaf_distances(blocks, leaf, point, distances)
-            n_found = _add_leaf(distances, ids, leaf, counts[leaf], near, found, n_found, most)
+            n_found = add_leaf(distances, ids, leaf, counts[leaf], near, found, n_found, most)
     return n_found
 
 
@@ -97,7 +97,7 @@ def find_nearest(tree: Tree, search: Search, leaf: int, n_found: int, most: int)
                 scanned += 1
                 leaf = node - leaves
                 leaf_distances(blocks, leaf, point, distances)
-                n_found = _add_leaf(distances, ids, leaf, counts[leaf], near, found, n_found, most)
+                n_found = add_leaf(distances, ids, leaf, counts[leaf], near, found, n_found, most)
                 break
             a, b = 2 * node, 2 * node + 1
             to_a, to_b = least_distance(boxes, a, point), least_distance(boxes, b, point)

@@ -265,13 +265,12 @@ def measure_all(tree: Tree) -> None:
 
 
 @jit
-def plant(tree: Tree, order: ShortInts, splits: bool) -> None:
-    """Build the tree over the records of ``order``, rearranged at medians or, if it is not to be split, as it is."""
+def plant(tree: Tree, order: ShortInts) -> None:
+    """Build the tree over the records of ``order``, which are rearranged at medians."""
     leaves = (order.shape[0] + LEAF - 1) // LEAF
     tree.size[0], tree.size[1], tree.size[2], tree.size[3] = leaves, order.shape[0], leaves, 0
     before, below = _starts(leaves)
-    if splits:
-        _split(tree.X, order, before, below)
+    _split(tree.X, order, before, below)
     _fill(tree, order, LEAF * before[leaves:])
     for j in range(tree.X.shape[0]):
         total = 0.0
@@ -299,7 +298,7 @@ def new_tree(X: Floats) -> Tree:
         np.empty((2, LEAF)),
         np.zeros(5, np.int64),
     )
-    plant(tree, np.arange(n).astype(np.int32), True)
+    plant(tree, np.arange(n).astype(np.int32))
     return tree
 
 
@@ -357,11 +356,32 @@ def remove(tree: Tree, records: Ints) -> None:
     tree.size[1] -= records.shape[0]
 
 
+@uncounted
+def _pack(tree: Tree) -> None:
+    """Close the gaps between the records, which keep their order."""
+    blocks, ids, slots, counts = tree.blocks, tree.ids, tree.slots, tree.counts
+    to, old_leaves, leaves = 0, tree.size[0], (tree.size[1] + LEAF - 1) // LEAF
+    for leaf in range(old_leaves):
+        for place in range(counts[leaf]):
+            record, to_leaf, to_place = ids[leaf * LEAF + place], to // LEAF, to % LEAF
+            for j in range(blocks.shape[1]):
+                blocks[to_leaf, j, to_place] = blocks[leaf, j, place]
+            ids[to], slots[record] = record, to
+            to += 1
+    for slot in range(to, leaves * LEAF):
+        ids[slot] = NOBODY
+        blocks[slot // LEAF, :, slot % LEAF] = np.nan
+    for leaf in range(leaves):
+        counts[leaf] = min(LEAF, to - leaf * LEAF)
+    tree.size[0], tree.size[2], tree.size[3] = leaves, leaves, 0
+    measure_all(tree)
+
+
 @jit
 def renew(tree: Tree) -> None:
     """Build the tree anew when two thirds of its slots are empty, or pack its records when scans waste time on gaps."""
     slots, m = LEAF * tree.size[0], tree.size[1]
     if 3 * m < slots and m > LEAF:
-        plant(tree, remaining(tree), True)
-    elif tree.size[3] > _PACKING * m:
-        plant(tree, remaining(tree), False)
+        plant(tree, remaining(tree))
+    elif tree.size[3] > _PACKING * m and m > 0:
+        _pack(tree)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from microagg_core.kernels.centroids import join_closest
 from microagg_core.kernels.jit import inlined, jit, uncounted
-from microagg_core.kernels.neighbours import find_nearest
+from microagg_core.kernels.neighbours import add_leaf, find_nearest
 from microagg_core.kernels.scan import outside_in
-from microagg_core.kernels.searching import NEAREST, Search, count_within, new_search
+from microagg_core.kernels.searching import NEAREST, Search, new_search
 from microagg_core.kernels.shrinking_tree import LEAF, Tree, leaf_distances, new_tree, remove, renew
 from microagg_core.kernels.tree_group import look_from, take_group
 
@@ -19,14 +19,19 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+#: How many of the free records nearest to a member are looked up at once: some are needed when the nearest joins.
+_AHEAD = 3
+
+
 class Growth(NamedTuple):
-    """A group that may grow, with the nearest free record to each of its members."""
+    """A group that may grow, with the free records nearest to each of its members, by rising distance and number."""
 
     members: Ints  #: (2k)
     leaves: Ints  #: where they stood
     points: Floats  #: (2k, p), their values
-    nearest: Ints  #: -1 where no record is free
-    distances: Floats  #: squared, infinite where no record is free
+    counts: Ints  #: how many are listed; 0 where no record is free
+    nearest: Ints  #: (2k, _AHEAD)
+    distances: Floats  #: squared
 
 
 @jit
@@ -38,40 +43,37 @@ def _new_growth(p: int, k: int) -> Growth:
         np.empty(most, np.int64),
         np.empty((most, p)),
         np.empty(most, np.int64),
-        np.empty(most),
+        np.empty((most, _AHEAD), np.int64),
+        np.empty((most, _AHEAD)),
     )
 
 
 @uncounted
 def _find_nearest_to_member(tree: Tree, search: Search, growth: Growth, i: int) -> None:
-    """Find the free record nearest to a member."""
+    """Find the free records nearest to a member."""
     for j in range(search.point.shape[0]):
         search.point[j] = growth.points[i, j]
-    n_found = find_nearest(tree, search, growth.leaves[i], 0, 1)
-    growth.nearest[i] = search.found[0] if n_found > 0 else -1
-    growth.distances[i] = search.near[0]
+    count = find_nearest(tree, search, growth.leaves[i], 0, _AHEAD)
+    growth.counts[i] = count
+    for at in range(count):
+        growth.nearest[i, at], growth.distances[i, at] = search.found[at], search.near[at]
 
 
 @uncounted
 def _scan_for_members(tree: Tree, search: Search, growth: Growth, k: int) -> None:
-    """Find the free record nearest to each of k members in one pass over the leaves."""
+    """Find the free records nearest to each of k members in one pass over the leaves."""
     blocks, ids, counts, distances = tree.blocks, tree.ids, tree.counts, search.distances
-    near, nearest = growth.distances, growth.nearest
-    near[:k], nearest[:k] = np.inf, -1
+    growth.distances[:k], growth.counts[:k] = np.inf, 0
     for leaf in range(tree.size[0]):
         for i in range(k if counts[leaf] > 0 else 0):
             leaf_distances(blocks, leaf, growth.points[i], distances)
-            if count_within(distances, near[i]) == 0:
-                continue
-            for place in range(counts[leaf]):
-                d, record = distances[place], int(ids[leaf * LEAF + place])
-                if d < near[i] or (d == near[i] and (record < nearest[i] or nearest[i] < 0)):
-                    near[i], nearest[i] = d, record
+            near, nearest = growth.distances[i], growth.nearest[i]
+            growth.counts[i] = add_leaf(distances, ids, leaf, counts[leaf], near, nearest, growth.counts[i], _AHEAD)
 
 
 @uncounted
 def _find_nearest_to_members(tree: Tree, search: Search, growth: Growth, k: int) -> None:
-    """Find the free record nearest to each of k members."""
+    """Find the free records nearest to each of k members."""
     if search.scans[NEAREST, 0] > k:
         search.scans[NEAREST, 0] -= k
         tree.size[3] += k * (LEAF * tree.size[2] - tree.size[1])
@@ -83,34 +85,43 @@ def _find_nearest_to_members(tree: Tree, search: Search, growth: Growth, k: int)
 
 @inlined
 def _closest(growth: Growth, size: int) -> int:
-    """The member with the nearest free record; of two that are equally near, the lower record."""
-    distances, nearest, best = growth.distances, growth.nearest, 0
-    for i in range(1, size):
-        is_as_near = distances[i] == distances[best]
-        if distances[i] < distances[best] or (is_as_near and nearest[i] < nearest[best]):
+    """The member with the nearest free record; of two that are equally near, the lower record. -1 if none is free."""
+    best = -1
+    for i in range(size):
+        if growth.counts[i] == 0:
+            return -1
+        d, record = growth.distances[i, 0], growth.nearest[i, 0]
+        least = growth.distances[best, 0]
+        if best < 0 or d < least or (d == least and record < growth.nearest[best, 0]):
             best = i
     return best
 
 
+@inlined
+def _strike(growth: Growth, i: int, record: int) -> None:
+    """Take a record off the list of a member."""
+    kept = 0
+    for at in range(growth.counts[i]):
+        if growth.nearest[i, at] != record:
+            growth.nearest[i, kept], growth.distances[i, kept] = growth.nearest[i, at], growth.distances[i, at]
+            kept += 1
+    growth.counts[i] = kept
+
+
 @uncounted
-def _join(tree: Tree, search: Search, growth: Growth, size: int, gamma: float) -> bool:
-    """Whether the record nearest to the group is nearer to it than gamma times to any other, and so joins it."""
+def _joins(tree: Tree, search: Search, growth: Growth, size: int, gamma: float) -> bool:
+    """Whether the record nearest to the group is nearer to it than gamma times to any other; it is put at its end."""
     closest = _closest(growth, size)
-    joining = growth.nearest[closest]
-    if joining < 0:
+    if closest < 0:
         return False
-    leaf = look_from(tree, search, joining)
-    n_found = find_nearest(tree, search, leaf, 0, 2)
-    # The record itself is found too, or as many others at distance 0.
-    if not growth.distances[closest] < gamma * search.near[1]:
-        return False
-    other = 1 if search.found[0] == joining else 0
-    growth.members[size], growth.leaves[size] = joining, leaf
+    joining, d_in = growth.nearest[closest, 0], growth.distances[closest, 0]
+    growth.members[size], growth.leaves[size] = joining, look_from(tree, search, joining)
     for j in range(search.point.shape[0]):
         growth.points[size, j] = search.point[j]
-    growth.nearest[size] = search.found[other] if n_found > other else -1
-    growth.distances[size] = search.near[other]
-    return True
+    _find_nearest_to_member(tree, search, growth, size)
+    # The record itself is found too, unless there are enough others at distance 0.
+    _strike(growth, size, joining)
+    return bool(growth.counts[size] == 0 or d_in < gamma * growth.distances[size, 0])
 
 
 @uncounted
@@ -118,20 +129,21 @@ def _extend(tree: Tree, search: Search, growth: Growth, k: int, gamma: float, la
     """Let a group of k grow, up to 2k-1."""
     _find_nearest_to_members(tree, search, growth, k)
     for size in range(k, 2 * k - 1):
-        if not _join(tree, search, growth, size, gamma):
+        if not _joins(tree, search, growth, size, gamma):
             return
         joined = growth.members[size]
         labels[joined] = labels[growth.members[0]]
         remove(tree, growth.members[size : size + 1])
-        for i in range(size):
-            if growth.nearest[i] == joined:
+        for i in range(size + 1):
+            _strike(growth, i, joined)
+            if growth.counts[i] == 0:
                 _find_nearest_to_member(tree, search, growth, i)
 
 
 @jit
 def _group_all(X: Floats, k: int, gamma: float, labels: Ints) -> int:
     """Label the records of groups; how many groups there are. Fewer than k records stay without."""
-    tree, search = new_tree(X), new_search(X.shape[0], k)
+    tree, search = new_tree(X), new_search(X.shape[0], max(k, _AHEAD))
     totals, growth, n_groups = np.zeros((2, X.shape[0])), _new_growth(X.shape[0], k), 0
     for record in outside_in(X):
         if tree.size[1] < k:

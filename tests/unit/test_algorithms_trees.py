@@ -104,7 +104,7 @@ def test_the_choice_between_tree_and_scans_changes_nothing(algorithm: str, monke
     X = np.random.default_rng(4).integers(0, 30, (2000, 3)).astype(np.float64)
     found = []
     for pays in (True, False):
-        monkeypatch.setattr(searching, "tree_pays", lambda n, p, pays=pays: pays)
+        monkeypatch.setattr(searching, "tree_pays", lambda n, p, k, pays=pays: pays)
         found.append(partition(X, 4, algorithm).tolist())
     assert found[0] == found[1]
 
