@@ -22,7 +22,7 @@ def peeled(X: NDArray[np.float64], k: int, two_from: int) -> NDArray[np.int64]:
     from microagg_core.kernels.mdav_tree import peel_tree
     from microagg_core.kernels.searching import tree_pays
 
-    return peel_tree(X.T, k, two_from) if tree_pays(*X.shape, k) else peel(X.T, k, two_from)
+    return peel_tree(X.T, k, two_from) if tree_pays(len(X), X.shape[1], k) else peel(X.T, k, two_from)
 
 
 # Fitted to tests/benchmark/algorithm_cost.py on one core of a 2-core virtual machine: seconds a record, and seconds

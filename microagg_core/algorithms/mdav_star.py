@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
     """Group the records; MDAV* draws nothing at random, so the seed changes nothing."""
     from microagg_core.kernels.mdav_star import mdav_star
+    from microagg_core.kernels.mdav_star_tree import mdav_star_tree
+    from microagg_core.kernels.searching import tree_pays
 
-    return mdav_star(X.T, k)
+    n, p = X.shape
+    # A group has its total in two floats an attribute, and its size and numbers.
+    pays = tree_pays(n, p, k, more_bytes=(16 * p + 16) / k)
+    return mdav_star_tree(X.T, k) if pays else mdav_star(X.T, k)
 
 
 # Fitted to tests/benchmark/algorithm_cost.py on one core of a 2-core virtual machine: seconds a record, and seconds

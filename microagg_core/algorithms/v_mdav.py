@@ -28,7 +28,7 @@ def grown(X: NDArray[np.float64], k: int, gamma: float) -> NDArray[np.int64]:
     from microagg_core.kernels.v_mdav import v_mdav
     from microagg_core.kernels.v_mdav_tree import v_mdav_tree
 
-    return v_mdav_tree(X.T, k, gamma) if tree_pays(*X.shape, k) else v_mdav(X.T, k, gamma)
+    return v_mdav_tree(X.T, k, gamma) if tree_pays(len(X), X.shape[1], k) else v_mdav(X.T, k, gamma)
 
 
 def _groups_of_least_loss(X: NDArray[np.float64], k: int) -> NDArray[np.int64]:

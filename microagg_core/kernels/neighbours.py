@@ -14,7 +14,7 @@ Ints = NDArray[np.int64]
 
 
 @inlined
-def _path(boxes: Floats, point: Floats, leaves: int, leaf: int, stack: Ints, bounds: Floats) -> int:
+def path(boxes: Floats, point: Floats, leaves: int, leaf: int, stack: Ints, bounds: Floats) -> int:
     """Stack every node that hangs on the way from the root to a leaf, and the leaf on top; the stack's height."""
     node, height = leaves + leaf, 0
     while node >> height > 1:
@@ -87,7 +87,7 @@ def find_nearest(tree: Tree, search: Search, leaf: int, n_found: int, most: int)
     if scan_is_due(tree, search, NEAREST):
         return _scan(tree, search, n_found, most)
     leaves, scanned = tree.size[0], 0
-    height = _path(boxes, point, leaves, leaf, stack, bounds)
+    height = path(boxes, point, leaves, leaf, stack, bounds)
     compared = height
     while height > 0:
         height -= 1

@@ -21,8 +21,8 @@ Ints = NDArray[np.int64]
 #: The kinds of search, each of which chooses for itself.
 NEAREST, FARTHEST_FROM_RECORD, FARTHEST_FROM_CENTROID = 0, 1, 2
 
-#: With more attributes, the tree with its copy of the data would take more than 200 bytes a record.
-_MOST_ATTRIBUTES = 16
+#: Most bytes a record that may be taken besides the data; what a tree and an order take, for each attribute and besides.
+_MOST_BYTES, _BYTES_AN_ATTRIBUTE, _BYTES = 200.0, 10.0, 40.0
 #: Most scans in a row before the tree is tried again.
 _MOST_SCANS = 512
 #: For so many scans it does not pay to keep the boxes tight.
@@ -46,16 +46,18 @@ class Search(NamedTuple):
     work: Ints  #: (kinds, 2), leaves read and boxes compared so far
 
 
-def tree_pays(n: int, p: int, k: int) -> bool:
+def tree_pays(n: int, p: int, k: int, more_bytes: float = 0.0) -> bool:
     """Whether so many records of so many attributes, in groups of k, are enough for a tree.
 
     Below, plain scans are faster, or not much slower. What a tree adds to a record's cost was measured against scans of
-    as many records as there are groups: on data that no tree prunes, it is to be less than a fifth.
+    as many records as there are groups: on data that no tree prunes, it is to be less than a fifth. Nor may a tree
+    take more memory than there is; ``more_bytes`` is what the caller takes for each record.
 
     >>> tree_pays(100_000, 10, 5), tree_pays(100_000, 10, 50)
     (True, False)
     """
-    return p <= _MOST_ATTRIBUTES and n >= k * (300 + 15 * p) * p
+    fits = _BYTES_AN_ATTRIBUTE * p + _BYTES + more_bytes <= _MOST_BYTES
+    return fits and n >= k * (300 + 15 * p) * p
 
 
 @jit

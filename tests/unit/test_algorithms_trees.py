@@ -14,6 +14,8 @@ from microagg_core.kernels import searching
 from microagg_core.kernels.centroid_order import farthest_from_centroid, new_order
 from microagg_core.kernels.extremes import farthest_from_record, farthest_from_total
 from microagg_core.kernels.mdav import peel
+from microagg_core.kernels.mdav_star import mdav_star
+from microagg_core.kernels.mdav_star_tree import mdav_star_tree
 from microagg_core.kernels.mdav_tree import peel_tree
 from microagg_core.kernels.neighbours import find_nearest
 from microagg_core.kernels.searching import Search, new_search
@@ -69,6 +71,7 @@ KERNELS: dict[str, tuple[Kernel, str, dict[str, float], Kernel]] = {
         {"gamma": 1.1},
         lambda X, k: v_mdav(X, k, 1.1),
     ),
+    "mdav_star": (mdav_star_tree, "mdav_star", {}, mdav_star),
 }
 
 
@@ -99,12 +102,12 @@ def test_a_kernel_on_the_tree_equals_plain_scans(kernel: str, data: str, n: int,
     assert _numbered(fast(private_copy(X).T, k)) == _numbered(plain(private_copy(X).T, k))
 
 
-@pytest.mark.parametrize("algorithm", ["mdav", "mdav_generic", "mdav_single", "mdav_plus", "v_mdav"])
+@pytest.mark.parametrize("algorithm", ["mdav", "mdav_generic", "mdav_single", "mdav_plus", "v_mdav", "mdav_star"])
 def test_the_choice_between_tree_and_scans_changes_nothing(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(4).integers(0, 30, (2000, 3)).astype(np.float64)
     found = []
     for pays in (True, False):
-        monkeypatch.setattr(searching, "tree_pays", lambda n, p, k, pays=pays: pays)
+        monkeypatch.setattr(searching, "tree_pays", lambda *sizes, pays=pays, **memory: pays)
         found.append(partition(X, 4, algorithm).tolist())
     assert found[0] == found[1]
 
