@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 #: The kinds of search, each of which chooses for itself.
 NEAREST, FARTHEST_FROM_RECORD, FARTHEST_FROM_CENTROID = 0, 1, 2
 
-#: Most bytes a record that may be taken besides the data; what a tree and an order take, for each attribute and besides.
+#: Most bytes a record that may be taken besides the data; what a tree takes for each attribute, and besides.
 _MOST_BYTES, _BYTES_AN_ATTRIBUTE, _BYTES = 200.0, 10.0, 40.0
 #: Most scans in a row before the tree is tried again.
 _MOST_SCANS = 512

@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from yardstick import brute_force_mdav
+
+from microagg_core import partition
 
 FOLDER = Path(__file__).parent
 
@@ -38,3 +42,23 @@ def test_release_at_scale_runs() -> None:
     assert found["blocks"] > 30
     assert set(found["stages"]) >= {"survey", "plan", "stage", "anonymize", "validate", "publish"}
     assert len(found["peak_mib"]) >= 2
+
+
+def test_algorithm_speed_runs(tmp_path: Path) -> None:
+    script = Path(__file__).parent / "algorithm_speed.py"
+    arguments = ["--to", str(tmp_path), "--scale", "0.002", "--growth", "mdav_plus"]
+    subprocess.run([sys.executable, str(script), *arguments], capture_output=True, timeout=250, check=True)
+    found = json.loads((tmp_path / "speed.json").read_text())
+    assert set(found["growth"]) == {"mdav_plus", "brute force"}
+    assert len(found["growth"]["mdav_plus"]["seconds"]) == len(found["growth_records"]) == 5
+    assert {line["goal"] for line in found["table"]} >= {20, 4, 10}
+    assert (tmp_path / "speed.md").read_text().count("| mdav, ") == 3
+    assert "<svg" in (tmp_path / "growth.svg").read_text()
+
+
+def test_the_yardstick_makes_the_groups_of_mdav() -> None:
+    X = np.random.default_rng(3).random((402, 3))
+    ours, theirs = partition(X, 4, "mdav"), brute_force_mdav(X, 4)
+    in_groups_of_four = np.bincount(ours)[ours] == 4
+    pairs = np.unique(np.stack([ours, theirs])[:, in_groups_of_four], axis=1)
+    assert pairs.shape[1] == 402 // 4 - 1, "the two records that are left are placed in ways of their own"
