@@ -82,7 +82,7 @@ def cost(name: str, data: str, n: int, p: int, k: int) -> tuple[float, float]:
 
 
 def costs(cases: list[tuple[str, str, int, int, int]]) -> list[tuple[float, float]]:
-    """The costs of cases, algorithm and all, in ascending size, in this fresh process, after everything was compiled."""
+    """The costs of cases, algorithm and all, by rising size, in this fresh process, with all compiled before."""
     for name, data, n, p, k in cases:
         # Small and large data go different ways.
         cost(name, data, min(n, 2_000), p, k)
