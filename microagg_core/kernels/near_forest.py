@@ -6,7 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.kernels.jit import jit
-from microagg_core.kernels.kd_tree import build, nearest_outside
+from microagg_core.kernels.nearest_outside import nearest_outside
+from microagg_core.kernels.searching import new_search
+from microagg_core.kernels.shrinking_tree import new_tree
+from microagg_core.kernels.tree_group import look_from
 from microagg_core.kernels.union_find import component_of, join
 
 Floats = NDArray[np.float64]
@@ -22,14 +25,15 @@ def forest(X: Floats, k: int, order: Ints) -> Ints:
     that stays below k meets its root's turn, and where the order is random, any small tree is as likely to be next
     as any other. A tree below k holds at most k-2 others, so the nearest record outside is one of the k-1 nearest.
     """
-    n = X.shape[1]
-    tree = build(X)
+    p, n = X.shape
+    tree, search = new_tree(X), new_search(p, 1)
     heads = np.full(n, -1)
     components, sizes = np.arange(n), np.ones(n, np.int64)
     for record in order:
         own = component_of(components, record)
         if sizes[own] < k:
-            head = nearest_outside(tree, X[:, record].copy(), components, own)
+            leaf = look_from(tree, search, record)
+            head = nearest_outside(tree, search, leaf, components, own)
             heads[record] = head
             join(components, sizes, own, component_of(components, head))
     return heads

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from microagg_core.kernels.jit import jit
+from microagg_core.kernels.jit import jit, uncounted
 
 Ints = NDArray[np.int64]
 
 
-@jit
+@uncounted
 def component_of(components: Ints, record: int) -> int:
     """The record that stands for a record's component; the way there is shortened for the next time."""
     while components[record] != record:
