@@ -17,6 +17,7 @@ from microagg_core.refine.costs import EFFORTS
 if TYPE_CHECKING:
     import pandas as pd
 
+    from microagg_core.refine.best import Tried
     from microagg_core.refine.bounds import Bound
 
 Floats = NDArray[np.float64]
@@ -34,6 +35,8 @@ class Microaggregated:
     data: pd.DataFrame
     groups: Ints
     losses: Losses
+    #: With ``algorithm="best"``: every algorithm that was run, and what it lost, before and after refinement.
+    tried: tuple[Tried, ...] = ()
 
 
 def _whole_number(name: str, value: Any, least: int) -> int:
@@ -81,10 +84,10 @@ def _effort(refine: str) -> str:
 
 def _grouped(info: AlgorithmInfo, X: Floats, k: int, seed: int, params: dict[str, Any], effort: str) -> Ints:
     """The algorithm's groups, improved as the effort says."""
-    return _refined(X, info.run(X, k, seed=seed, **params), k, seed, effort)
+    return _improved(X, info.run(X, k, seed=seed, **params), k, seed, effort)
 
 
-def _refined(X: Floats, labels: Ints, k: int, seed: int, effort: str) -> Ints:
+def _improved(X: Floats, labels: Ints, k: int, seed: int, effort: str) -> Ints:
     if effort == "off":
         return labels
     from microagg_core.refine.local import refine
@@ -170,7 +173,8 @@ def microaggregate(
     those of the standardized quasi-identifiers. With the algorithm individual_ranking each quasi-identifier has groups
     of its own: every one of them is k-anonymous, their combinations are not. ``refine`` ("off", "fast" or "thorough")
     improves the groups, whichever algorithm made them. Where the algorithm proves how far from the least possible the
-    loss is (two_mu_approx), ``losses.certificate`` says so.
+    loss is (two_mu_approx), ``losses.certificate`` says so. With ``algorithm="best"`` the result's ``tried`` has every
+    algorithm that was run.
 
     Raises:
         SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.
@@ -192,12 +196,18 @@ def microaggregate(
     Z = table.standardized()
     X = Z if standardize else table.as_given()
     certificate = None
+    tried: tuple[Tried, ...] = ()
     if each:
         labels = np.stack([_grouped(info, column[:, None], k, seed, params, effort) for column in X.T], axis=1)
+    elif info.name == "best":
+        from microagg_core.refine.best import best
+
+        found = best(X, k, seed=seed)
+        labels, tried = _improved(X, found.labels, k, seed, effort), found.tried
     else:
         labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
-        labels = _refined(X, labels, k, seed, effort)
+        labels = _improved(X, labels, k, seed, effort)
     lost = losses(Z, labels)
     if certificate is not None:
         lost = lost.certified(certificate)
-    return Microaggregated(table.masked(df, labels), labels, lost)
+    return Microaggregated(table.masked(df, labels), labels, lost, tried)

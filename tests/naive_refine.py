@@ -118,7 +118,7 @@ class Refinement:
         for x in range(len(self.X)):
             limit = temperature * quantiles[random.below(len(quantiles))]
             if every > 0 and random.below(every) == 0:
-                self.rebuild(x, random.below(2) == 1, limit, random)
+                self.rebuild(x, random.below(3), limit, random)
                 continue
             y = self.near[x][random.below(len(self.near[x]))]
             a, b = self.member_of(x), self.member_of(y)
@@ -153,11 +153,11 @@ class Refinement:
         make()
         return True
 
-    def rebuild(self, x: int, gathers: bool, limit: float, random: Random) -> None:
-        """Dissolve x's group or gather a new one around it; put everything back where that costs too much."""
+    def rebuild(self, x: int, kind: int, limit: float, random: Random) -> None:
+        """Dissolve x's group, gather a new one or regroup several; put everything back where that costs too much."""
         saved, unused = [list(group) for group in self.groups], self.unused
         before = self.loss()
-        loose = self.gather(x, random) if gathers else self.dissolve(x)
+        loose = [self.dissolve, self.gather, self.regroup][kind](x, random)
         if loose is not None:
             for i in range(len(loose)):
                 if self.loss() - before >= limit:
@@ -173,7 +173,7 @@ class Refinement:
         else:
             self.groups, self.unused = saved, unused
 
-    def dissolve(self, x: int) -> list[int] | None:
+    def dissolve(self, x: int, random: Random) -> list[int] | None:
         group = self.member_of(x)
         loose = group[::-1]
         group.clear()
@@ -207,6 +207,33 @@ class Refinement:
                 loose += group[::-1]
                 group.clear()
         return loose
+
+    def regroup(self, x: int, random: Random) -> list[int]:
+        wanted = 2 + random.below(3)
+        ruined: list[Group] = []
+        loose: list[int] = []
+        for y in (x, *self.near[x]):
+            group = self.group_of(y)
+            if group is not None and len(ruined) < wanted:
+                loose += group[::-1]
+                group.clear()
+                ruined.append(group)
+        while len(loose) >= self.k and (ruined or self.unused):
+            new = ruined.pop(0) if ruined else self.opened()
+            at = random.below(len(loose))
+            z = loose[at]
+            for i in range(self.k):
+                if i > 0:
+                    at = min(range(len(loose)), key=lambda t: math.dist(self.X[z], self.X[loose[t]]))
+                # Those before what is taken keep their places, as in a list whose front moves on.
+                loose[0], loose[at] = loose[at], loose[0]
+                new.append(loose.pop(0))
+        return loose
+
+    def opened(self) -> Group:
+        self.groups.append([])
+        self.unused -= 1
+        return self.groups[-1]
 
     def insert(self, x: int) -> bool:
         """Put a loose record where, of its neighbours' groups, it costs least."""

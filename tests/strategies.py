@@ -12,8 +12,12 @@ from hypothesis.extra import numpy as hnp
 from microagg_core.algorithms import AlgorithmInfo, algorithms
 
 #: For every parameter of an algorithm, values that a user may choose, and values at the edge of what is allowed.
-VALUES: dict[str, list[Any]] = {"gamma": [0.2, 1.1, 3.0, "auto"]}
-EDGES: dict[str, list[Any]] = {"gamma": [0.0, 1e300]}
+VALUES: dict[str, list[Any]] = {"gamma": [0.2, 1.1, 3.0, "auto"], "steps": [100, 1000], "seconds": [0]}
+EDGES: dict[str, list[Any]] = {"gamma": [0.0, 1e300], "steps": [1, 1.5], "seconds": [0.0]}
+
+#: What searches at random has no twin of its own, and another way where a last bit or the order of attributes is
+#: another. Its parts have twins, and what it promises has tests.
+SEARCHING = frozenset({"search", "best"})
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ _FILES = (
     "mst",
     "mu_approx",
     "two_mu_approx",
+    "search",
+    "best",
 )
 
 

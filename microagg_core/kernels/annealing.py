@@ -1,4 +1,4 @@
-"""Local search over groups: moves and swaps between neighbours, groups dissolved and made, some of them uphill.
+"""Local search over groups: moves and swaps between neighbours, and groups dissolved, made and remade, first uphill too.
 
 Records are visited in order, each with one neighbour drawn at random: it moves to the neighbour's group if its own
 has more than k, or changes places with a member of it. A change is made when it costs less than a random
@@ -21,7 +21,7 @@ from microagg_core.kernels.groups import (
 )
 from microagg_core.kernels.jit import jit
 from microagg_core.kernels.random_draws import draw
-from microagg_core.kernels.rebuilding import Journal, rebuild
+from microagg_core.kernels.rebuilding import KINDS, Journal, rebuild
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -56,11 +56,11 @@ def total_sse(g: Grouping) -> float:
 def sweep(
     g: Grouping, j: Journal, near: Near, k: int, temperature: float, every: int, quantiles: Floats, random: UInt64s
 ) -> None:
-    """Try one change for each record, one in ``every`` (0: none) a group dissolved or made."""
+    """Try one change for each record, one in ``every`` (0: none) of whole groups."""
     for x in range(near.shape[0]):
         limit = temperature * quantiles[draw(random, quantiles.shape[0])]
         if every > 0 and draw(random, every) == 0:
-            rebuild(g, j, near, k, x, draw(random, 2) == 1, limit, random)
+            rebuild(g, j, near, k, x, draw(random, KINDS), limit, random)
             continue
         y = near[x, draw(random, near.shape[1])]
         if g.label[x] == g.label[y]:

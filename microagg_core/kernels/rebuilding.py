@@ -1,8 +1,9 @@
-"""Dissolving a group, and making a new one, as a whole: done when it costs little enough, else undone.
+"""Changes of whole groups: done when they cost little enough, else undone.
 
 A group is dissolved by giving each of its records to the cheapest group of its neighbours. A new group takes a record
-and neighbours of it from wherever they are; groups that are left with fewer than k are dissolved. A group that
-grows to 2k is split. What a change touches is noted before, so that it can be undone exactly.
+and neighbours of it from wherever they are; groups that are left with fewer than k are dissolved. Several groups near
+each other are ruined, and new ones made of their records. A group that grows to 2k is split. What a change touches is
+noted before, so that it can be undone exactly.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ Ints = NDArray[np.int64]
 UInt64s = NDArray[np.uint64]
 
 _TOUCHED, _OPENED, _NUMBER, _LOOSE = 0, 1, 2, 3
+
+#: What a change does with the group of the record that it starts from.
+DISSOLVE, GATHER, REGROUP = 0, 1, 2
+KINDS = 3
 
 
 class Journal(NamedTuple):
@@ -170,13 +175,72 @@ def _gather(g: Grouping, j: Journal, near: NDArray[np.int32], k: int, x: int, ra
 
 
 @jit
+def _ruin(g: Grouping, j: Journal, near: NDArray[np.int32], x: int, wanted: int) -> float:
+    """Loosen x's group and those of its nearest until there are so many, or no neighbours; what they lost."""
+    lost, y, r, ruined = 0.0, x, 0, 0
+    while True:
+        a = g.label[y]
+        if a >= 0:
+            lost += sse_of(g, a)
+            _touch(g, j, a)
+            _loosen(g, j, a)
+            ruined += 1
+        if ruined == wanted or r >= near.shape[1]:
+            return lost
+        y = near[x, r]
+        r += 1
+
+
+@jit
+def _next_loose(g: Grouping, j: Journal, start: int, z: int) -> int:
+    """Where among the loose records, from ``start`` on, the nearest to z stands."""
+    at, least = start, np.inf
+    for t in range(start, j.counters[_LOOSE]):
+        d = squared_distance(g.X[z], g.X[j.loose[t]])
+        if d < least:
+            at, least = t, d
+    return at
+
+
+@jit
+def _regroup(g: Grouping, j: Journal, near: NDArray[np.int32], k: int, x: int, random: UInt64s) -> float:
+    """Ruin two to four groups from x's on, and make groups of k around records drawn; fewer than k stay loose."""
+    delta = -_ruin(g, j, near, x, 2 + draw(random, 3))
+    ruined, used, start = j.counters[_TOUCHED], 0, 0
+    while j.counters[_LOOSE] - start >= k:
+        c = j.groups[used] if used < ruined else _open(g, j)
+        if c < 0:
+            break
+        used += 1
+        at = start + draw(random, j.counters[_LOOSE] - start)
+        z = j.loose[at]
+        for i in range(k):
+            if i > 0:
+                at = _next_loose(g, j, start, z)
+            j.loose[start], j.loose[at] = j.loose[at], j.loose[start]
+            put(g, j.loose[start], c)
+            start += 1
+        renew(g, c)
+        delta += sse_of(g, c)
+    for t in range(start, j.counters[_LOOSE]):
+        j.loose[t - start] = j.loose[t]
+    j.counters[_LOOSE] -= start
+    return delta
+
+
+@jit
 def rebuild(
-    g: Grouping, j: Journal, near: NDArray[np.int32], k: int, x: int, gathers: bool, limit: float, random: UInt64s
+    g: Grouping, j: Journal, near: NDArray[np.int32], k: int, x: int, kind: int, limit: float, random: UInt64s
 ) -> bool:
-    """Dissolve x's group, or gather a new one around x, if that costs less than ``limit``; whether it was done."""
+    """Dissolve x's group, gather a new one around x or regroup what is near, if that costs less than ``limit``.
+
+    Says whether it was done.
+    """
     j.counters[_TOUCHED], j.counters[_OPENED], j.counters[_LOOSE] = 0, 0, 0
     j.counters[_NUMBER] += 1
-    if gathers:
+    if kind == REGROUP:
+        delta = _regroup(g, j, near, k, x, random)
+    elif kind == GATHER:
         delta = _gather(g, j, near, k, x, random)
     else:
         a = g.label[x]

@@ -7,7 +7,10 @@ from dataclasses import replace
 from microagg_core.algorithms import AlgorithmInfo, algorithms
 
 #: By effort: sweeps of annealing, and at most how many downhill after them.
-EFFORTS: dict[str, tuple[int, int]] = {"fast": (40, 1), "thorough": (600, 5)}
+EFFORTS: dict[str, tuple[int, int]] = {"fast": (32, 1), "thorough": (600, 5)}
+
+#: Steps that a search gives each record unless told otherwise.
+DEFAULT_STEPS = 6000
 
 #: Seconds that the proof for a block may take where nobody asked for the factor itself.
 _AFFORDABLE = 10.0
@@ -16,7 +19,7 @@ _AFFORDABLE = 10.0
 # Fitted on one core of a 2-core virtual machine: seconds for a record's neighbours, and for one step of a record.
 def refinement_seconds(n: int, p: int, k: int, sweeps: int) -> float:
     """Seconds of one core for so many sweeps, neighbours included."""
-    return n * (2e-6 * (p + 2) + sweeps * (5e-7 + 1.4e-8 * k * p))
+    return n * (2e-6 * (p + 2) + sweeps * (6e-7 + 2.2e-8 * k * p))
 
 
 def refinement_bytes(n: int, p: int, k: int) -> int:

@@ -7,6 +7,7 @@ leaves to gain cannot be part of a better partition and is left out. What remain
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -55,9 +56,13 @@ def _membership(groups: Sequence[tuple[int, ...]], n: int) -> csc_array:
     return csc_array((np.ones(len(rows)), rows, starts), shape=(n, len(groups)))
 
 
-def relaxation(groups: Sequence[tuple[int, ...]], cost: Floats, n: int) -> tuple[float, Floats] | None:
+def relaxation(
+    groups: Sequence[tuple[int, ...]], cost: Floats, n: int, seconds: float | None = None
+) -> tuple[float, Floats] | None:
     """Value of the linear relaxation and each record's price, as the solver gives them; None if it fails."""
-    result = _optimize.linprog(cost, A_eq=_membership(groups, n), b_eq=np.ones(n), method="highs")
+    options = {} if seconds is None else {"time_limit": max(seconds, 0.1)}
+    membership = _membership(groups, n)
+    result = _optimize.linprog(cost, A_eq=membership, b_eq=np.ones(n), method="highs", options=options)
     return (float(result.fun), np.asarray(result.eqlin.marginals)) if result.status == 0 else None
 
 
@@ -74,7 +79,8 @@ def best_partition(known: Groups, labels: Ints, seconds: float | None = None) ->
     if upper <= 0 or not 0 < len(groups) <= _MOST_COLUMNS:
         return labels
     scale = upper / n
-    solved = relaxation(groups, cost / scale, n)
+    began = time.monotonic()
+    solved = relaxation(groups, cost / scale, n, seconds)
     if solved is None:
         return labels
     value, price = solved
@@ -86,7 +92,8 @@ def best_partition(known: Groups, labels: Ints, seconds: float | None = None) ->
         mine = set(_parts(labels))
         order = kept[np.argsort(reduced[kept], kind="stable")][: _COLUMNS_A_RECORD * n]
         kept = np.union1d(order, [i for i, group in enumerate(groups) if group in mine])
-    chosen = _solved([groups[i] for i in kept], cost[kept] / scale, n, seconds)
+    left = None if seconds is None else seconds - (time.monotonic() - began)
+    chosen = _solved([groups[i] for i in kept], cost[kept] / scale, n, left)
     if chosen is None:
         return labels
     found = np.full(n, -1, dtype=np.int64)

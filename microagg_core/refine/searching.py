@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.algorithms.running import checked_labels
+from microagg_core.refine.costs import DEFAULT_STEPS
 from microagg_core.refine.local import cut_large, neighbour_count, sse_of_labels
 from microagg_core.refine.neighbours import Records
 from microagg_core.refine.programme import Groups, best_partition
@@ -17,48 +18,50 @@ from microagg_core.refine.state import Annealing
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Steps a record where neither steps nor seconds are given.
-_DEFAULT_SWEEPS = 3000
-#: Hottest temperature (in mean squared errors), power of its fall, and whether from the best so far, run by run.
-_SCHEDULES = ((2.0, 2, False), (1.0, 2, False), (0.5, 2, True), (4.0, 3, False), (2.0, 2, False), (0.3, 2, True))
-_RUNS = 6
+#: Run by run: its share of all sweeps, its hottest temperature (in mean squared errors), the power of its fall, and
+#: whether it starts from the best so far. Short runs find out which valley is deep, long ones go down in it.
+_RUNS = (
+    *((0.07, hottest, power, False) for hottest, power in ((4.0, 3), (2.0, 3), (2.0, 2), (2.0, 4), (1.0, 2), (2.0, 3))),
+    (0.2, 1.0, 2, True),
+    (0.2, 4.0, 3, False),
+    (0.18, 0.7, 2, True),
+)
 _DOWNHILL = 50
 #: Above so many records, or this k, the programme would take longer than all the runs for little.
-_MOST_FOR_PROGRAMME, _LARGEST_K_FOR_PROGRAMME = 6000, 6
-_PROGRAMME_SHARE = 0.35
+_MOST_FOR_PROGRAMME, _LARGEST_K_FOR_PROGRAMME = 6000, 10
+_PROGRAMME_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Sweeps for each of the runs; with ``ends``, a clock's reading after which no run starts.
+    """Sweeps in all runs; with ``ends``, a clock's reading at which the runs end, however many there were.
 
     The programme has so many seconds, none of them if 0, or is bounded by counts if None.
     """
 
     sweeps: int
-    runs: int
     ends: float | None = None
     programme_seconds: float | None = None
 
     def is_spent(self, run: int) -> bool:
-        """Whether no run of this number is to start."""
-        return time.monotonic() >= self.ends if self.ends is not None else run >= self.runs
+        """Whether the run of this number is not to start, or not to go on."""
+        return time.monotonic() >= self.ends if self.ends is not None else run >= len(_RUNS)
 
 
 def search(
     X: Floats,
     k: int,
     *,
-    steps: int | None = None,
+    steps: int = DEFAULT_STEPS,
     seconds: float | None = None,
     seed: int = 0,
     start: Ints | None = None,
 ) -> Ints:
     """Look for the partition into groups of at least k with the least sum of squared errors.
 
-    Annealing runs (at most ``steps`` tries of a change in all; default 3,000 a record) start from ``start``, by
-    default MDAV's groups; then a programme picks the best partition from all groups met. With ``seconds``,
-    runs go on for about that long instead, and the result depends on the machine.
+    Annealing runs (``steps`` tries of a change for each record, in all of them) start from ``start``, by default
+    MDAV's groups; then a programme picks the best partition from all groups met. With ``seconds`` all of it
+    takes about that long instead, and the result depends on the machine.
 
     Returns labels 0 to g-1 in the order of each group's first record; never worse than ``start``.
 
@@ -67,11 +70,11 @@ def search(
     """
     from microagg_core.algorithms import algorithms
 
+    began = time.monotonic()
     given = algorithms()["mdav"].run(X, k, seed=seed) if start is None else checked_labels(start, (k, None), "search")
     n = len(X)
-    if n < 2 * k or k < 2:
+    if n < 2 * k:
         return given
-    began = time.monotonic()
     count = neighbour_count(n, k)
     records = Records.of(X, count)
     first = records.inward(given)
@@ -85,21 +88,19 @@ def search(
     return records.outward(found, k) if sse_of_labels(records.Z, found) < before else given
 
 
-def _budget(annealing: Annealing, first: Ints, steps: int | None, seconds: float | None, began: float) -> Budget:
+def _budget(annealing: Annealing, first: Ints, steps: int, seconds: float | None, began: float) -> Budget:
     n = len(first)
+    solvable = annealing.k <= _LARGEST_K_FOR_PROGRAMME and n <= _MOST_FOR_PROGRAMME
     if seconds is None:
-        sweeps = _DEFAULT_SWEEPS if steps is None else max(1, steps // n)
-        runs = min(_RUNS, max(1, sweeps // 50))
-        small = annealing.k <= _LARGEST_K_FOR_PROGRAMME
-        return Budget(sweeps // runs, runs, programme_seconds=None if small else 0.0)
-    annealing.run(first, 2, 0.1, 1, 0)  # compiles
+        return Budget(steps, programme_seconds=None if solvable else 0.0)
+    annealing.run(first, 1, 0.5, 1, 0)  # compiles
     start = time.monotonic()
-    annealing.run(first, 10, 0.5, 1, 0)
-    a_sweep = (time.monotonic() - start) / 10
-    share = _PROGRAMME_SHARE if annealing.k <= _LARGEST_K_FOR_PROGRAMME else _PROGRAMME_SHARE / 3
-    programme = share * seconds if n <= _MOST_FOR_PROGRAMME else 0.0
-    left = max(0.9 * seconds - programme - (start - began), 0.0)
-    return Budget(max(int(left / _RUNS / a_sweep), 1), _RUNS, began + 0.9 * (seconds - programme), programme)
+    annealing.run(first, 3, 0.5, 1, 0)
+    a_sweep = (time.monotonic() - start) / 3
+    programme = _PROGRAMME_SHARE * seconds if solvable else 0.0
+    ends = began + 0.97 * seconds - programme
+    left = max(ends - time.monotonic(), 0.0)
+    return Budget(max(int(left / a_sweep), 1), ends, programme)
 
 
 def searched(records: Records, k: int, sweeps: int, seed: int = 0) -> tuple[Ints, Groups]:
@@ -108,24 +109,27 @@ def searched(records: Records, k: int, sweeps: int, seed: int = 0) -> tuple[Ints
 
     given = algorithms()["mdav"].run(records.Z, k, seed=seed)
     annealing = Annealing(records.Z, records.near(neighbour_count(len(given), k)), k, seed)
-    return _annealed(annealing, records.Z, given, Budget(sweeps // _RUNS, _RUNS))
+    return _annealed(annealing, records.Z, given, Budget(sweeps))
 
 
 def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> tuple[Ints, Groups]:
     """All runs: the best partition, and the groups met where a programme is worth it."""
     best, least = first, sse_of_labels(X, first)
-    known = Groups(X)
+    known, collects = Groups(X), len(X) <= _MOST_FOR_PROGRAMME
     known.add_partition(first)
     run = 0
     while not budget.is_spent(run):
-        hottest, power, onward = _SCHEDULES[run % len(_SCHEDULES)]
-        start = best if onward else first
-        for labels in annealing.snapshots(start, budget.sweeps, hottest, power, _DOWNHILL):
-            if len(X) <= _MOST_FOR_PROGRAMME:
+        share, hottest, power, onward = _RUNS[run % len(_RUNS)]
+        start, sweeps = best if onward else first, max(1, int(share * budget.sweeps))
+        way = (start, sweeps, hottest, power, _DOWNHILL)
+        for labels in annealing.snapshots(*way) if collects else [annealing.run(*way)]:
+            if collects:
                 known.add_partition(labels)
             sse = sse_of_labels(X, labels)
             if sse < least:
                 best, least = labels, sse
+            if budget.ends is not None and budget.is_spent(run):
+                break
         run += 1
     return best, known
 

@@ -58,6 +58,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("k", str(document["k"])),
         ("algorithm", algorithm["name"] + (f" ({parameters})" if parameters else "")),
+        *([("tried", _choices(losses))] if "tried" in losses else []),
         ("refined", _refinement(document)),
         ("files", f"{document['files']} ({document['bytes'] / 2**20:.1f} MiB)"),
     ]
@@ -77,6 +78,10 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     if seconds:
         rows.append(("time", f"{seconds:.1f} s"))
     return rows
+
+
+def _choices(losses: dict[str, Any]) -> str:
+    return f"{', '.join(losses['tried'])}; least loss: {', '.join(losses['chosen'])}"
 
 
 def _refinement(document: dict[str, Any]) -> str:

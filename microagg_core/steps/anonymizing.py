@@ -20,6 +20,7 @@ from microagg_core.algorithms import algorithms
 from microagg_core.encoding import Encoding
 from microagg_core.metrics.certificate import NOTHING, Certificate
 from microagg_core.metrics.statistics import LossStatistics, loss_statistics
+from microagg_core.refine.best import best
 from microagg_core.refine.certifying import refine_with_bound
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.planned import Planned, load_planned
@@ -33,6 +34,20 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Made:
+    """The groups as an algorithm made them, before refinement.
+
+    ``tried`` names all that were run where the spec leaves the choice to the block; ``certificate`` is what the
+    algorithm proved, if it proves anything, on the scale of refinement.
+    """
+
+    labels: Ints
+    algorithm: str
+    tried: tuple[str, ...]
+    certificate: Certificate | None
+
+
+@dataclass(frozen=True)
 class BlockOutcome:
     """What the algorithm made of one block: a group for each record, and the groups' released ticks."""
 
@@ -43,8 +58,8 @@ class BlockOutcome:
     lower_bound: float
     #: Whether refinement made the groups better.
     improved: bool
-    #: What the algorithm proved besides, on the same scale, if it proves anything.
-    certificate: Certificate | None
+    #: What made the groups.
+    made: Made
 
 
 def run_block(
@@ -67,22 +82,35 @@ def run_block(
     start = time.perf_counter()
     info = algorithms()[spec.algorithm.name]
     if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
-        labels, certificate = np.zeros(len(offsets), dtype=np.int64), NOTHING if info.certified else None
-        return BlockOutcome(labels, _released(encoding, offsets, labels), 0.0, 0.0, False, certificate)
+        made = Made(
+            np.zeros(len(offsets), dtype=np.int64), spec.algorithm.name, (), NOTHING if info.certified else None
+        )
+        return BlockOutcome(labels, _released(encoding, offsets, labels), 0.0, 0.0, False, made)
     there = ~missing[0]
     Z = np.ascontiguousarray(encoding.standardize(offsets, missing)[:, there])
     measured = np.ascontiguousarray(scale.standardize(offsets, missing)[:, there])
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    labels, certificate = info.run_certified(Z, spec.k, measured=measured, seed=seed, **spec.algorithm.parameters)
+    made = _grouped(spec, Z, measured, seed)
+    labels = made.labels
     released = _released(encoding, offsets, labels)
-    refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, certificate)
+    refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, made.certificate)
     improved = False
     if refined is not labels:
         again = _released(encoding, offsets, refined)
         improved = _lost(encoding, scale, offsets, again, missing) < _lost(encoding, scale, offsets, released, missing)
         if improved:
             labels, released = refined, again
-    return BlockOutcome(labels, released, time.perf_counter() - start, bound.sse, improved, certificate)
+    return BlockOutcome(labels, released, time.perf_counter() - start, bound.sse, improved, made)
+
+
+def _grouped(spec: ReleaseSpec, Z: Floats, measured: Floats, seed: int) -> Made:
+    """The groups of the spec's algorithm; of "best", those of the one that was."""
+    info = algorithms()[spec.algorithm.name]
+    if info.name == "best":
+        found = best(Z, spec.k, seed=seed)
+        return Made(found.labels, found.chosen, tuple(sorted({one.algorithm for one in found.tried})), None)
+    labels, certificate = info.run_certified(Z, spec.k, measured=measured, seed=seed, **spec.algorithm.parameters)
+    return Made(labels, info.name, (), certificate)
 
 
 def _released(encoding: Encoding, offsets: Floats, labels: Ints) -> list[NDArray[Any]]:
@@ -204,7 +232,7 @@ def _block_row(
     number: int, outcome: BlockOutcome, figures: LossStatistics, constant: list[int], stretch: float
 ) -> dict[str, Any]:
     """A line of the audit; ``stretch`` takes the bound to the scale of losses."""
-    sizes, certificate = np.bincount(outcome.labels), outcome.certificate
+    sizes, certificate = np.bincount(outcome.labels), outcome.made.certificate
     return {
         "block": number,
         "records": len(outcome.labels),
@@ -215,6 +243,8 @@ def _block_row(
         "lower_bound": outcome.lower_bound * stretch,
         "improved": outcome.improved,
         **({} if certificate is None else {"weight": certificate.weight, "bound": certificate.bound * stretch}),
+        "algorithm": outcome.made.algorithm,
+        "tried": ",".join(outcome.made.tried),
         "seconds": outcome.seconds,
         **{f"constant_{j}": count for j, count in enumerate(constant)},
     }

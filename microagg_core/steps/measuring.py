@@ -68,7 +68,7 @@ def released_moments(work: Store, layout: RunLayout, n_files: int, n_attributes:
 
 
 def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> dict[str, Any]:
-    """What is proved of ``sse``: a lower bound, the gap to it in percent of the loss; and whether groups were refined.
+    """What is proved of ``sse``: a lower bound, the gap to it in percent of the loss; and what made the groups.
 
     Blocks lose independently of each other, so their bounds add up. All refers to what is released, after
     rounding. Bounds are rounded down, by more than standardizing has rounded nearby values, and gap and ratio
@@ -77,7 +77,7 @@ def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> dict[str, An
     sse = losses_of(statistics)["sse"]
     total = math.fsum(np.asarray(blocks["lower_bound"]).tolist())
     bound = min(rounded(total * _SHRINK, decimal.ROUND_FLOOR), significant(sse))
-    figures: dict[str, Any] = {"lower_bound": bound, "gap": significant(gap_percent(sse, bound))}
+    figures: dict[str, Any] = {"lower_bound": bound, "gap": significant(gap_percent(sse, bound)), **_choices(blocks)}
     figures["refined"] = bool(np.any(np.asarray(blocks["improved"])))
     if "bound" in blocks.column_names:
         figures["certificate"] = _certificate(blocks)
@@ -96,6 +96,12 @@ def _certificate(blocks: pa.Table) -> dict[str, float | None]:
         "optimum_at_least": rounded(whole.optimum_at_least, decimal.ROUND_FLOOR),
         "ratio": rounded(whole.ratio, decimal.ROUND_CEILING) if math.isfinite(whole.ratio) else None,
     }
+
+
+def _choices(blocks: pa.Table) -> dict[str, list[str]]:
+    """What was tried, and what was chosen by some block, where the choice was left to the blocks."""
+    tried = {name for names in blocks["tried"].to_pylist() for name in names.split(",") if name}
+    return {"tried": sorted(tried), "chosen": sorted(set(blocks["algorithm"].to_pylist()))} if tried else {}
 
 
 def published_losses(

@@ -13,6 +13,7 @@ import pytest
 
 from flows.stages import Release
 from microagg_core import lower_bound
+from microagg_core.errors import SpecError
 from microagg_core.metrics.losses import standardize
 from microagg_core.refine.bounds import gap_percent
 from microagg_core.reporting.release_report import release_document, summary_rows
@@ -149,9 +150,32 @@ def test_a_time_budget_is_told_in_the_manifest(tmp_path: Path) -> None:
     assert rows["refined"] == "0.3 s a block (not reproducible)"
 
 
+def test_the_best_algorithm_is_told(tmp_path: Path) -> None:
+    table = numbered(300)
+    release = made(tmp_path, table, algorithm="best")
+    assert release.published is not None
+    found = release.published.manifest.losses
+    assert {"mdav", "mdav_star", "v_mdav", "md"} <= set(found["tried"]) and "search" not in found["tried"]
+    assert 1 <= len(found["chosen"]) <= 3 and set(found["chosen"]) < set(found["tried"])
+    rows = dict(summary_rows(release_document(release.published, [])))
+    assert rows["tried"] == f"{', '.join(found['tried'])}; least loss: {', '.join(found['chosen'])}"
+    assert found["sse"] <= made(tmp_path / "one", table).losses["sse"] * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("reproducible", [True, False])
+def test_a_search_for_some_seconds_is_no_reproducible_release(reproducible: bool, tmp_path: Path) -> None:
+    spec = {"algorithm": {"name": "search", "seconds": 0.2}, "reproducible": reproducible}
+    if reproducible:
+        with pytest.raises(SpecError, match=r"algorithm\.seconds: makes the release depend on the machine's speed"):
+            made(tmp_path, numbered(100), **spec)
+        return
+    release = made(tmp_path, numbered(100), **spec)
+    assert release.published is not None and release.published.manifest.reproducible is False
+
+
 def test_steps_give_the_same_bytes_again(tmp_path: Path) -> None:
     table = numbered(500)
     for name in ("one", "two"):
-        made(tmp_path / name, table, refine="thorough")
+        made(tmp_path / name, table, refine="thorough", algorithm={"name": "search", "steps": 200})
     one, two = (data_digests(tmp_path / name / "output") for name in ("one", "two"))
     assert one == two and len(one) > 0

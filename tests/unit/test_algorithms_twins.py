@@ -13,13 +13,15 @@ import twins
 from microagg_core import algorithms, partition
 from microagg_core.metrics.losses import losses
 from naive import GAMMAS
-from strategies import VALUES
+from strategies import SEARCHING, VALUES
 
 
 def _settings() -> list[Any]:
     """Every algorithm, with every combination of the values of its parameters."""
     found = []
     for name, info in algorithms().items():
+        if name in SEARCHING:
+            continue
         names = [parameter.name for parameter in info.parameters]
         for values in product(*(VALUES[parameter] for parameter in names)):
             params = dict(zip(names, values, strict=True))
