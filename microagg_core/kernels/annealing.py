@@ -1,4 +1,4 @@
-"""Local search over groups: moves and swaps between neighbours, and groups dissolved, made and remade, first uphill too.
+"""Local search over groups: moves and swaps between neighbours; groups dissolved, made and remade, first uphill too.
 
 Records are visited in order, each with one neighbour drawn at random: it moves to the neighbour's group if its own
 has more than k, or changes places with a member of it. A change is made when it costs less than a random
