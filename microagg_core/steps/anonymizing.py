@@ -82,9 +82,8 @@ def run_block(
     start = time.perf_counter()
     info = algorithms()[spec.algorithm.name]
     if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
-        made = Made(
-            np.zeros(len(offsets), dtype=np.int64), spec.algorithm.name, (), NOTHING if info.certified else None
-        )
+        labels = np.zeros(len(offsets), dtype=np.int64)
+        made = Made(labels, info.name, (), NOTHING if info.certified else None)
         return BlockOutcome(labels, _released(encoding, offsets, labels), 0.0, 0.0, False, made)
     there = ~missing[0]
     Z = np.ascontiguousarray(encoding.standardize(offsets, missing)[:, there])
