@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from microagg_core.algorithms.contract import AlgorithmInfo
+from microagg_core.algorithms.tree_cost import bytes_of_tree, of_a_record, of_a_search
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,15 +26,17 @@ def peeled(X: NDArray[np.float64], k: int, two_from: int) -> NDArray[np.int64]:
     return peel_tree(X.T, k, two_from) if tree_pays(len(X), X.shape[1], k) else peel(X.T, k, two_from)
 
 
-# Fitted to tests/benchmark/algorithm_cost.py on one core of a 2-core virtual machine: seconds a record, and seconds
-# for a scanned record and for each of its attributes.
+# Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine: seconds a
+# record, and a group's by a search, which is no longer than a scan; or plain scans where they are quicker.
 def _cost_seconds(n: int, p: int, k: int) -> float:
-    return 2.5e-7 * n + n * n / k * (1.0e-10 + 1.1e-10 * p)
+    scan = n * (3.9e-10 + 1.1e-10 * p)
+    search = min(scan, 5.3e-7 * of_a_search(n, p))
+    return min(2.4e-7 * n + n / k * scan, n * (5.1e-7 + 2.4e-8 * p) * of_a_record(n) + n / k * search)
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    """A copy of the data, and seven numbers a record."""
-    return 8 * n * (p + 7)
+    """A copy of the data, and the tree."""
+    return 8 * n * p + bytes_of_tree(n, p)
 
 
 INFO = AlgorithmInfo(
@@ -42,10 +45,11 @@ INFO = AlgorithmInfo(
     description=(
         "Takes the record farthest from the centroid of the records that remain and groups it with its k-1 nearest, "
         "then does the same around the record farthest from that one, until fewer than 2k remain. Choose it when "
-        "figures must be comparable with the literature and with other tools. Groups have k records, but for "
-        "one of up to 2k-1. Time grows with the square of the records and falls with k. It is a heuristic: no "
-        "bound on its loss is proved; on the literature's scattered files it is 5 to 25 % above the best known, on "
-        "its clustered one up to twice that and more."
+        "figures must be comparable with the literature and with other tools. Groups have k records, but for one of "
+        "up to 2k-1. Time grows little faster than the records while there are few attributes, or structure to go "
+        "by; with ten or more and none, with their square. It is a heuristic: no bound on its loss is proved; on the "
+        "literature's scattered files it is 5 to 25 % above the best known, on its clustered one up to twice that "
+        "and more."
     ),
     groups=groups,
     sizes=lambda k: (k, 2 * k - 1),

@@ -25,8 +25,9 @@ INFO = AlgorithmInfo(
         "Makes two groups a round as MDAV does while at least 3k records remain; of 2k to 3k-1, one more group is "
         "taken around the record farthest from the centroid, and what then remains is the last group. Choose it to "
         "get the groups that sdcMicro and mu-ARGUS would make; on most data its loss is MDAV's to three digits. "
-        "Groups have k records, but for the last, of up to 2k-1. Time grows with the square of the records and falls "
-        "with k. It is a heuristic: no bound on its loss is proved."
+        "Groups have k records, but for the last, of up to 2k-1. Time grows little faster than the records while "
+        "there are few attributes, or structure to go by; with ten or more and none, with their square. It is a "
+        "heuristic: no bound on its loss is proved."
     ),
     groups=groups,
     sizes=lambda k: (k, 2 * k - 1),

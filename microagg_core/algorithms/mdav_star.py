@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from microagg_core.algorithms.contract import AlgorithmInfo
+from microagg_core.algorithms.tree_cost import bytes_of_tree, of_a_record, of_a_search
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,15 +24,19 @@ def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
     return mdav_star_tree(X.T, k) if pays else mdav_star(X.T, k)
 
 
-# Fitted to tests/benchmark/algorithm_cost.py on one core of a 2-core virtual machine: seconds a record, and seconds
-# for a scanned record and for each of its attributes; the groups that are weighed make part of them free of k.
+# Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine: seconds a
+# record, of which many are looked at one by one; and a group's by a search, which is no longer than a scan; or plain
+# scans where they are quicker.
 def _cost_seconds(n: int, p: int, k: int) -> float:
-    return 6e-7 * n + n * n / k * (2e-10 + 1.2e-10 * p) + n * n * 1e-11 * (2 + p)
+    scan, scan_alone = n * (4.8e-10 + 8.0e-11 * p), n * 1.5e-11 * p
+    search = min(scan, 9.4e-7 * of_a_search(n, p)) / k + min(scan_alone, 9.1e-8 * of_a_search(n, p))
+    by_tree = n * ((3.9e-7 + 4.2e-8 * p) * of_a_record(n) + search)
+    return min(n * (7.3e-7 + scan / k + scan_alone), by_tree)
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    """A copy of the data, seven numbers a record, and the groups' totals in two floats each."""
-    return 8 * n * (p + 7) + 8 * (n // k) * (2 * p + 2)
+    """A copy of the data, the tree, and the groups' totals in two floats each."""
+    return 8 * n * p + bytes_of_tree(n, p) + 16 * (n // k) * (p + 1)
 
 
 INFO = AlgorithmInfo(
@@ -42,8 +47,9 @@ INFO = AlgorithmInfo(
         "closed group whose sum of squares it raises least, whichever adds less for each record that it places; the "
         "last records, fewer than k, join one by one. Choose it when the loss counts most: of the MDAV family it "
         "loses the least on most files, by 1 to 45 % against MDAV+, most where there are clusters. Groups have at "
-        "least k records and no ceiling: few have more than 2k-1. Time grows with the square of the records and "
-        "falls with k. It is a heuristic: no bound on its loss is proved."
+        "least k records and no ceiling: few have more than 2k-1. Time grows little faster than the records while "
+        "there are few attributes, or structure to go by; with ten or more and none, with their square. It is a "
+        "heuristic: no bound on its loss is proved."
     ),
     groups=groups,
     sizes=lambda k: (k, None),

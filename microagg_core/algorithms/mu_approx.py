@@ -90,15 +90,15 @@ def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
 
 
 # Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine: seconds a
-# record, and seconds to find its nearest, which grow with the attributes up to those of a scan over all records.
+# record, and seconds to find its nearest, which grow with the attributes up to those of a walk over the whole tree.
 def _cost_seconds(n: int, p: int, k: int) -> float:
-    search = 4.6e-9 * math.pow(1.65, min(p, 60)) * math.pow(n, 0.3)
-    scan = n * (1.2e-9 + 2.3e-10 * p)
-    return n * (8e-7 + min(search, scan))
+    search = 3.3e-9 * math.pow(1.6, min(p, 60)) * math.pow(n, 0.3)
+    walk = n * (8e-10 + 1.3e-10 * p)
+    return n * (6.5e-7 + min(search, walk))
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    """A copy of the data, and either the search tree, at most twice as large, or the trees, 18 numbers a record."""
+    """A copy of the data, and either the search tree or the trees of records, 18 numbers each."""
     return 8 * n * (p + max(2 * p + 6, 18))
 
 
