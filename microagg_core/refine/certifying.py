@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from microagg_core.metrics.certificate import Certificate
 from microagg_core.refine.bounds import Bound, in_units_of, neighbour_bound, neighbour_bound_of
+from microagg_core.refine.columns import column_bound
 from microagg_core.refine.costs import EFFORTS, factor_is_affordable
 from microagg_core.refine.local import neighbour_count, refine_near
 from microagg_core.refine.neighbours import Records
@@ -35,7 +36,9 @@ def factor_bound(X: Floats, k: int) -> Bound | None:
 
 
 #: Proofs that are tried with "thorough" besides the neighbours: None where they do not apply, or came to no end.
-PROOFS: MappingProxyType[str, Callable[[Floats, int], Bound | None]] = MappingProxyType({"factor": factor_bound})
+PROOFS: MappingProxyType[str, Callable[[Floats, int], Bound | None]] = MappingProxyType(
+    {"factor": factor_bound, "columns": column_bound}
+)
 
 
 def best_bound(X: Floats, k: int, effort: str) -> Bound:

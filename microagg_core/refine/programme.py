@@ -114,7 +114,8 @@ def _parts(labels: Ints) -> list[tuple[int, ...]]:
 
 def _solved(groups: Sequence[tuple[int, ...]], cost: Floats, n: int, seconds: float | None) -> list[int] | None:
     """Numbers of groups that hold every record once; None where the solver has nothing."""
-    options: dict[str, Any] = {"mip_rel_gap": 0.0, "node_limit": _NODES}
+    # Without presolve: with it, the solver has been seen to write to the standard output.
+    options: dict[str, Any] = {"mip_rel_gap": 0.0, "node_limit": _NODES, "presolve": False}
     if seconds is not None:
         options["time_limit"] = max(seconds, 0.1)
     result = _optimize.milp(
