@@ -45,9 +45,7 @@ def test_release_at_scale_runs() -> None:
 
 
 def test_algorithm_speed_runs(tmp_path: Path) -> None:
-    script = Path(__file__).parent / "algorithm_speed.py"
-    arguments = ["--to", str(tmp_path), "--scale", "0.002", "--growth", "mdav_plus"]
-    subprocess.run([sys.executable, str(script), *arguments], capture_output=True, timeout=250, check=True)
+    output_of("algorithm_speed.py", "--to", str(tmp_path), "--scale", "0.002", "--growth", "mdav_plus")
     found = json.loads((tmp_path / "speed.json").read_text())
     assert set(found["growth"]) == {"mdav_plus", "brute force"}
     assert len(found["growth"]["mdav_plus"]["seconds"]) == len(found["growth_records"]) == 5
@@ -62,3 +60,12 @@ def test_the_yardstick_makes_the_groups_of_mdav() -> None:
     in_groups_of_four = np.bincount(ours)[ours] == 4
     pairs = np.unique(np.stack([ours, theirs])[:, in_groups_of_four], axis=1)
     assert pairs.shape[1] == 402 // 4 - 1, "the two records that are left are placed in ways of their own"
+
+
+def test_loss_reached_runs() -> None:
+    shown = output_of("loss_reached.py", "--cells", "60:3", "--steps", "50", "--sizes", "500,1000")
+    tables = [table.splitlines() for table in shown.strip().split("\n\n")]
+    assert [table[0].split()[0] for table in tables] == ["search", "refine", "uniform", "bounds"]
+    assert [len(table) for table in tables] == [2, 3, 3, 3]
+    searched, proved = float(tables[0][1].split()[2]), float(tables[3][2].split()[3])
+    assert 0 < proved <= searched
