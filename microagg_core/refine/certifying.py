@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import MappingProxyType
-
 import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.metrics.certificate import Certificate
 from microagg_core.refine.bounds import Bound, in_units_of, neighbour_bound, neighbour_bound_of
-from microagg_core.refine.columns import column_bound
 from microagg_core.refine.costs import EFFORTS, factor_is_affordable
 from microagg_core.refine.local import neighbour_count, refine_near
 from microagg_core.refine.neighbours import Records
@@ -35,12 +31,6 @@ def factor_bound(X: Floats, k: int) -> Bound | None:
     return Bound(found.certificate.optimum_at_least, "factor", facts)
 
 
-#: Proofs that are tried with "thorough" besides the neighbours: None where they do not apply, or came to no end.
-PROOFS: MappingProxyType[str, Callable[[Floats, int], Bound | None]] = MappingProxyType(
-    {"factor": factor_bound, "columns": column_bound}
-)
-
-
 def best_bound(X: Floats, k: int, effort: str) -> Bound:
     """The neighbour bound, or with "thorough" the best of all proofs that apply, for an (n, p) array.
 
@@ -49,7 +39,9 @@ def best_bound(X: Floats, k: int, effort: str) -> Bound:
     """
     bounds = [neighbour_bound_of(X, k)]
     if effort == "thorough" and bounds[0].kind != "one group":
-        bounds += [bound for prove in PROOFS.values() if (bound := prove(X, k)) is not None]
+        from microagg_core.refine.columns import column_bound
+
+        bounds += [bound for bound in (factor_bound(X, k), column_bound(X, k)) if bound is not None]
     return max(bounds, key=lambda bound: bound.sse)
 
 
