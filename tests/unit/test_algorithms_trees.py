@@ -12,6 +12,16 @@ from microagg_core import partition
 from microagg_core.algorithms.running import checked_labels, private_copy
 from microagg_core.kernels import searching
 from microagg_core.kernels.centroid_order import farthest_from_centroid, new_order
+from microagg_core.kernels.centroids import closest
+from microagg_core.kernels.closed_groups import (
+    ClosedGroups,
+    add_member,
+    cheapest_to_join,
+    hold,
+    new_closed_groups,
+    new_group,
+)
+from microagg_core.kernels.exact_sum import total_of
 from microagg_core.kernels.extremes import farthest_from_record, farthest_from_total
 from microagg_core.kernels.mdav import peel
 from microagg_core.kernels.mdav_star import mdav_star
@@ -220,3 +230,61 @@ def test_a_tree_that_does_not_prune_gives_way_to_scans() -> None:
         find_nearest(tree, search, 0, 0, 4)
         ordered.append(int(search.scans[0, 1]))
     assert sorted(set(ordered)) == [8, 24, 56], "a tree that disappoints again is left for longer"
+
+
+def _closed(data: str, seed: int) -> tuple[Search, ClosedGroups, np.ndarray, list[np.ndarray]]:
+    """Groups of some records around others, some of them joined later, and records that stay free."""
+    rng = np.random.default_rng(seed)
+    p, k = int(rng.integers(1, 21)), int(rng.integers(2, 6))
+    X = np.ascontiguousarray(DATA[data](rng, 600, p).T)
+    tree = new_tree(X)
+    groups, order, members = new_closed_groups(tree, k), rng.permutation(600), []
+    slots = []
+    for i in range(0, 60 * k, k):
+        members.append(order[i : i + k])
+        slots.append(new_group(groups, int(order[i])))
+    for record in order[60 * k : 60 * k + 100]:
+        group = int(rng.integers(0, 60))
+        members[group] = np.append(members[group], record)
+    for slot, group in zip(slots, members, strict=True):
+        for record in group:
+            add_member(groups, slot, X, int(record))
+            hold(groups, slot)
+    assert groups.labels[slots].tolist() == list(range(60))
+    return new_search(p, 1), groups, X, members
+
+
+@pytest.mark.parametrize("scans", [0, 99])
+@pytest.mark.parametrize("data", DATA)
+def test_the_group_that_grows_least_is_found(data: str, scans: int) -> None:
+    """The same as by looking at all groups one after the other, to the last bit."""
+    for seed in range(5):
+        search, groups, X, members = _closed(data, seed)
+        totals = np.stack([total_of(X[:, group], 0, len(group))[0] for group in members], axis=1)
+        sizes, lowest = np.array([len(group) for group in members]), np.array([group.min() for group in members])
+        for record in range(0, 600, 25):
+            search.point[:], groups.state[3] = X[:, record], scans
+            slot, numerator, weight = cheapest_to_join(groups, search, record)
+            label = groups.labels[slot]
+            assert (label, numerator) == closest(X[:, record].copy(), 1.0, totals, sizes, lowest, True)
+            assert weight == sizes[label] * (sizes[label] + 1.0)
+
+
+@pytest.mark.parametrize("scans", [0, 99])
+def test_of_groups_that_grow_alike_the_one_with_the_lowest_record_is_joined(scans: int) -> None:
+    X = np.array([[0.0, 2.0, 0.0, 2.0, 0.0, 2.0, 1.0, 40.0, 41.0, 42.0]])
+    tree = new_tree(X)
+    groups, search = new_closed_groups(tree, 2), new_search(1, 1)
+    for pair in ([4, 2], [1, 3], [0, 5], [7, 8]):
+        slot = new_group(groups, pair[0])
+        for record in pair:
+            add_member(groups, slot, X, record)
+        hold(groups, slot)
+    # The centroids are 0, 2, 1 and 40.5.
+    for record, label in ((4, 0), (3, 1), (6, 2), (9, 3)):
+        search.point[:], groups.state[3] = X[:, record], scans
+        assert groups.labels[cheapest_to_join(groups, search, record)[0]] == label
+    search.point[:], groups.state[3] = 1.5, scans
+    assert groups.labels[cheapest_to_join(groups, search, 6)[0]] == 2, "0 and 5 are before 1 and 3"
+    search.point[:], groups.state[3] = -5.0, scans
+    assert groups.labels[cheapest_to_join(groups, search, 6)[0]] == 0
