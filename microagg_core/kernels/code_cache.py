@@ -4,17 +4,22 @@ Compiling takes seconds, so machine code is kept on disk: in the folder that ``N
 the user's cache folder; never in the package's own, which may be read-only or shared by unlike machines.
 Where neither can be written, or a disk fills up, each process compiles for itself and nothing fails.
 
-Numba's own cache leaves two gaps when many workers start at once. It does not see that a kernel has changed
+Numba's own cache leaves three gaps when processes share it. It does not see that a kernel has changed
 when the change lies in another file that the kernel calls; here, the folder's name holds a digest of the
 processor, numba, Python and all kernels. And it numbers its files in the order of arrival, so that two
 processes that add different entries may take the same number, and an index may then point at the wrong machine
-code; here, an entry's file is named by what the entry is for, and is whole before the index names it.
+code; here, an entry's file is named by what the entry is for, and is whole before the index names it. Last, it
+tells functions of the same name and types apart, such as the sorts that it makes of one template, by a count that begins at 1
+in every process: where code from several processes is linked, two functions may have one symbol, and one of them is
+then run in place of the other. Here, the count begins elsewhere in each process.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
+import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numba.core.bytecode
 import numba.core.caching
 import numba.core.config
 
@@ -34,6 +40,8 @@ _FunctionCache: Any = numba.core.caching.FunctionCache
 _IndexDataCacheFile: Any = numba.core.caching.IndexDataCacheFile
 
 _KERNELS = Path(__file__).parent
+
+numba.core.bytecode.FunctionIdentity._unique_ids = itertools.count(secrets.randbits(60))
 
 
 def _user_cache() -> Path:

@@ -53,3 +53,15 @@ def test_a_disk_that_takes_no_more_costs_only_time(tmp_path: Path) -> None:
     no_file_above_100_bytes = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
     hits, folder = _finish(_start(tmp_path, no_file_above_100_bytes + SCRIPT))
     assert hits == 0 and not list(Path(folder).rglob("*.nbc"))
+
+
+def test_functions_of_different_processes_never_have_one_symbol(tmp_path: Path) -> None:
+    """Numba counts functions from 1 in each process, and links those of one name and count as one."""
+    script = (
+        "from microagg_core.kernels.jit import jit\n"
+        "double = jit(lambda x: 2 * x)\n"
+        "double(4)\n"
+        "print(*(done.fndesc.unique_name for done in double.overloads.values()))\n"
+    )
+    names = {_finish(_start(tmp_path, script))[1] for _ in range(3)}
+    assert len(names) == 3
