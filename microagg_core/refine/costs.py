@@ -16,15 +16,17 @@ DEFAULT_STEPS = 6000
 _AFFORDABLE = 10.0
 
 
-# Fitted on one core of a 2-core virtual machine: seconds for a record's neighbours, and for one step of a record.
+# Fitted on one core of a 2-core virtual machine: what a tree looks at for a record's neighbours doubles with each
+# attribute, up to all records; and a step of a record.
 def refinement_seconds(n: int, p: int, k: int, sweeps: int) -> float:
     """Seconds of one core for so many sweeps, neighbours included."""
-    return n * (2e-6 * (p + 2) + sweeps * (6e-7 + 2.2e-8 * k * p))
+    looked_at = min(n, 20 << min(p, 30))
+    return n * (3e-6 + 5.7e-10 * p * looked_at + sweeps * (6e-7 + 2.2e-8 * k * p))
 
 
 def refinement_bytes(n: int, p: int, k: int) -> int:
     """Three copies of the data, neighbours with their distances, members of groups, and centres."""
-    return 8 * n * (3 * p + 3 * max(10, min(k + 2, 26)) + 12) + 8 * (n // k) * (p + 4)
+    return 8 * n * (3 * p + 2 * max(10, k + 2) + max(10, min(k + 2, 26)) + 12) + 8 * (n // k) * (p + 4)
 
 
 def factor_seconds(n: int, p: int) -> float:
