@@ -9,9 +9,9 @@ when the change lies in another file that the kernel calls; here, the folder's n
 processor, numba, Python and all kernels. And it numbers its files in the order of arrival, so that two
 processes that add different entries may take the same number, and an index may then point at the wrong machine
 code; here, an entry's file is named by what the entry is for, and is whole before the index names it. Last, it
-tells functions of the same name and types apart, such as the sorts that it makes of one template, by a count that begins at 1
-in every process: where code from several processes is linked, two functions may have one symbol, and one of them is
-then run in place of the other. Here, the count begins elsewhere in each process.
+tells functions of the same name and types apart, such as the sorts that it makes of one template, by a count that
+begins at 1 in every process: where code from several processes is linked, two functions may have one symbol, and
+one of them is then run in place of the other. Here, the count begins elsewhere in each process.
 """
 
 from __future__ import annotations

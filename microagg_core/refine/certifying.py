@@ -31,6 +31,14 @@ def factor_bound(X: Floats, k: int) -> Bound | None:
     return Bound(found.certificate.optimum_at_least, "factor", facts)
 
 
+def _slow_proofs(X: Floats, k: int) -> list[Bound]:
+    """What takes long to prove, where it applies and comes to an end."""
+    from microagg_core.refine.columns import column_bound
+
+    columns = column_bound(X, k)
+    return [] if columns is None else [columns]
+
+
 def best_bound(X: Floats, k: int, effort: str) -> Bound:
     """The neighbour bound, or with "thorough" the best of all proofs that apply, for an (n, p) array.
 
@@ -39,19 +47,18 @@ def best_bound(X: Floats, k: int, effort: str) -> Bound:
     """
     bounds = [neighbour_bound_of(X, k)]
     if effort == "thorough" and bounds[0].kind != "one group":
-        from microagg_core.refine.columns import column_bound
-
-        bounds += [bound for bound in (factor_bound(X, k), column_bound(X, k)) if bound is not None]
+        factor = factor_bound(X, k)
+        bounds += _slow_proofs(X, k) if factor is None else [factor]
     return max(bounds, key=lambda bound: bound.sse)
 
 
 def refine_with_bound(
     X: Floats, labels: Ints, k: int, effort: str | float, seed: int, known: Certificate | None = None
 ) -> tuple[Ints, Bound]:
-    """Refined labels, the given ones where nothing was gained, and what X loses at least: neighbours or factor.
+    """Refined labels, the given ones where nothing was gained, and what X loses at least: the best of the proofs.
 
-    ``effort`` is "off", "fast", "thorough", or a number of seconds for a search from the labels; ``known``, what the
-    algorithm has proved of X already.
+    ``effort`` is "off", "fast", "thorough", or a number of seconds for a search from the labels; what takes long to
+    prove is tried with "thorough" only. ``known`` is what the algorithm has proved of X already.
 
     >>> X = np.array([[0.0], [9.0], [0.5], [9.5]])
     >>> labels, bound = refine_with_bound(X, np.array([0, 0, 1, 1]), 2, "fast", 0)
@@ -62,10 +69,13 @@ def refine_with_bound(
     if n < 2 * k:
         return labels, neighbour_bound_of(X, k)
     records = Records.of(X, k - 1 if effort == "off" else max(k - 1, neighbour_count(n, k)))
-    bound = in_units_of(X, records.Z, neighbour_bound(records.graph, k, p))
-    proof = factor_bound(X, k) if known is None else Bound(known.optimum_at_least, "factor")
-    if proof is not None and proof.sse > bound.sse:
-        bound = proof
+    bounds = [in_units_of(X, records.Z, neighbour_bound(records.graph, k, p))]
+    factor = factor_bound(X, k) if known is None else Bound(known.optimum_at_least, "factor")
+    if factor is not None:
+        bounds.append(factor)
+    elif effort == "thorough":
+        bounds += _slow_proofs(X, k)
+    bound = max(bounds, key=lambda bound: bound.sse)
     if effort == "off":
         return labels, bound
     if effort in EFFORTS:

@@ -19,6 +19,7 @@ from scipy.spatial.distance import cdist
 from microagg_core.kernels.pricing import price_all
 from microagg_core.metrics.losses import group_means
 from microagg_core.refine.bounds import Bound, in_units_of
+from microagg_core.refine.costs import columns_are_affordable
 from microagg_core.refine.local import sse_of_labels
 from microagg_core.refine.neighbours import Records
 from microagg_core.refine.programme import Groups, relaxation
@@ -27,7 +28,6 @@ from microagg_core.refine.searching import searched
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SMALLEST_K, LARGEST_K, MOST_RECORDS = 3, 5, 1500
 #: Rounds of relaxation and pricing, and nodes of all searches: counts, so that every machine proves the same.
 _ROUNDS, _NODES = 60, 100_000_000
 #: Steps of the search that finds the first groups.
@@ -71,7 +71,7 @@ def column_bound(X: Floats, k: int) -> Bound | None:
     'columns'
     """
     n = len(X)
-    if not (SMALLEST_K <= k <= LARGEST_K and 2 * k <= n <= MOST_RECORDS):
+    if n < 2 * k or not columns_are_affordable(n, k):
         return None
     records = Records.of(X, 12)
     Z = records.Z

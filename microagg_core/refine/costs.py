@@ -43,6 +43,22 @@ def factor_is_affordable(n: int, p: int, k: int) -> bool:
     return k == 2 and factor_seconds(n, p) <= _AFFORDABLE
 
 
+def columns_are_affordable(n: int, k: int) -> bool:
+    """Whether prices of so many records, the best proof there is for k from 3 to 5, take a minute or so at most.
+
+    >>> columns_are_affordable(1500, 5), columns_are_affordable(1501, 5), columns_are_affordable(100, 6)
+    (True, False, False)
+    """
+    return 3 <= k <= 5 and n <= 1500
+
+
+def proof_seconds(n: int, p: int, k: int, thorough: bool) -> float:
+    """Seconds of one core for what is proved besides the neighbour bound."""
+    if factor_is_affordable(n, p, k):
+        return factor_seconds(n, p)
+    return 0.02 * n if thorough and columns_are_affordable(n, k) else 0.0
+
+
 def refined_info(info: AlgorithmInfo, effort: str | float) -> AlgorithmInfo:
     """The algorithm with its cost and memory when followed by refinement: an effort's name, or seconds a block.
 
@@ -53,7 +69,7 @@ def refined_info(info: AlgorithmInfo, effort: str | float) -> AlgorithmInfo:
     """
 
     def seconds(n: int, p: int, k: int) -> float:
-        proof = factor_seconds(n, p) if factor_is_affordable(n, p, k) and info.certified is None else 0.0
+        proof = 0.0 if info.certified else proof_seconds(n, p, k, effort == "thorough")
         if not isinstance(effort, str):
             return info.cost_seconds(n, p, k) + proof + effort
         sweeps = EFFORTS[effort][0] if effort in EFFORTS else 0

@@ -37,7 +37,7 @@ REACHED = {
     "eia": (0.351, 0.483, 0.737, 1.466, 1.939),
 }
 #: Steps for each record that take less than a minute.
-STEPS = {"tarragona": 20_000, "census": 20_000, "eia": 7_000}
+STEPS = {"tarragona": 20_000, "census": 20_000, "eia": 8_000}
 CELLS = [f"{name}:{k}" for name in REACHED for k in KS]
 
 

@@ -94,14 +94,15 @@ def test_refinement_loses_less_and_off_leaves_the_algorithms_groups(tmp_path: Pa
     table = numbered(900)
     loss = {}
     for refine in ("off", "fast", "thorough"):
-        release = made(tmp_path / refine, table, refine=refine)
+        release = made(tmp_path / refine, table, refine=refine, k=6)
         assert release.published is not None and release.published.manifest.refine == refine
         loss[refine] = release.losses
-        assert loss[refine]["lower_bound"] == loss["off"]["lower_bound"], "the bound is not about the groups"
+    assert loss["fast"]["lower_bound"] == loss["off"]["lower_bound"], "the bound is not about the groups"
+    assert loss["thorough"]["lower_bound"] == loss["off"]["lower_bound"], "prices take too long for k = 6"
     assert loss["thorough"]["sse"] <= loss["fast"]["sse"] < 0.93 * loss["off"]["sse"]
     assert not loss["off"]["refined"] and loss["fast"]["refined"]
     sizes = released_table(tmp_path / "off" / "output").to_pandas().groupby(["region", "x", "y"]).size()
-    assert (sizes == 4).sum() >= len(sizes) - 6, "MDAV's groups have k records, but for two a block"
+    assert (sizes == 6).sum() >= len(sizes) - 6, "MDAV's groups have k records, but for two a block"
 
 
 @pytest.mark.parametrize("step", [1, 50, 400])
@@ -148,6 +149,14 @@ def test_a_time_budget_is_told_in_the_manifest(tmp_path: Path) -> None:
     assert release.published is not None
     rows = dict(summary_rows(release_document(release.published, [])))
     assert rows["refined"] == "0.3 s a block (not reproducible)"
+
+
+def test_thorough_proves_more(tmp_path: Path) -> None:
+    table = numbered(240)
+    fast, thorough = (made(tmp_path / r, table, refine=r, k=3).losses for r in ("fast", "thorough"))
+    assert thorough["lower_bound"] > 1.2 * fast["lower_bound"]
+    assert thorough["lower_bound"] == pytest.approx(regions_bound(table, 3, "thorough"), rel=1e-4)
+    assert fast["gap"] > 20 and 0 < thorough["gap"] < 8
 
 
 def test_the_best_algorithm_is_told(tmp_path: Path) -> None:
