@@ -27,8 +27,8 @@ _RUNS = (
     (0.18, 0.7, 2, True),
 )
 _DOWNHILL = 50
-#: A record's neighbours are the groups it can go to. Where natural groups are larger than k, few lie in one group.
-_NEIGHBOURS = 16
+#: A record's neighbours are the groups it can go to: more than a group can have, for natural groups may be as large.
+_MOST_NEIGHBOURS = 26
 #: Above so many records, or this k, the programme would take longer than all the runs for little.
 _MOST_FOR_PROGRAMME, _LARGEST_K_FOR_PROGRAMME = 6000, 10
 _PROGRAMME_SHARE = 0.25
@@ -77,7 +77,7 @@ def search(
     n = len(X)
     if n < 2 * k:
         return given
-    count = min(n - 1, max(_NEIGHBOURS, min(k + 6, 26)))
+    count = min(n - 1, max(neighbour_count(n, k), min(2 * k + 2, _MOST_NEIGHBOURS)))
     records = Records.of(X, count)
     first = records.inward(given)
     before = sse_of_labels(records.Z, first)

@@ -36,8 +36,8 @@ REACHED = {
     "census": (4.671, 6.096, 7.365, 9.198, 11.509),
     "eia": (0.351, 0.483, 0.737, 1.466, 1.939),
 }
-#: Steps for each record that take less than a minute.
-STEPS = {"tarragona": 20_000, "census": 20_000, "eia": 8_000}
+#: Steps for each record that take about a minute at most.
+STEPS = {"tarragona": 15_000, "census": 20_000, "eia": 7_000}
 CELLS = [f"{name}:{k}" for name in REACHED for k in KS]
 
 
