@@ -36,8 +36,8 @@ REACHED = {
     "census": (4.671, 6.096, 7.365, 9.198, 11.509),
     "eia": (0.351, 0.483, 0.737, 1.466, 1.939),
 }
-#: Steps for each record that take about a minute at most.
-STEPS = {"tarragona": 15_000, "census": 20_000, "eia": 7_000}
+#: Steps for each record that take about a minute at most, for k up to 5 and above.
+STEPS = {"tarragona": (25_000, 15_000), "census": (20_000, 12_000), "eia": (7_000, 7_000)}
 CELLS = [f"{name}:{k}" for name in REACHED for k in KS]
 
 
@@ -68,6 +68,11 @@ def timed(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any
     return found, time.process_time() - start
 
 
+def default_steps(name: str, k: int) -> int:
+    """Steps of a search for each record, where the command does not say."""
+    return STEPS.get(name, (6000, 6000))[k > 5]
+
+
 def _target(name: str, k: int) -> float | None:
     return REACHED[name][KS.index(k)] if name in REACHED and k in KS else None
 
@@ -77,7 +82,7 @@ def _search(cells: list[tuple[str, int]], steps: int | None, seeds: list[int]) -
     for name, k in cells:
         X = records(name)
         for seed in seeds:
-            labels, seconds = timed(partition, X, k, "search", steps=steps or STEPS.get(name, 6000), seed=seed)
+            labels, seconds = timed(partition, X, k, "search", steps=steps or default_steps(name, k), seed=seed)
             found, target = loss(X, labels, k), _target(name, k)
             beside = (
                 "" if target is None else f"{target:>10.3f}  {'reached' if round(found, 3) <= target else 'missed'}"
@@ -122,7 +127,7 @@ def _bounds(cells: list[tuple[str, int]], steps: int | None) -> None:
         labels = (
             partition(X, k, "two_mu_approx", refine="thorough")
             if k == 2
-            else partition(X, k, "search", steps=steps or STEPS.get(name, 6000))
+            else partition(X, k, "search", steps=steps or default_steps(name, k))
         )
         found = loss(X, labels, k)
         for effort in ("fast", "thorough"):
