@@ -35,7 +35,7 @@ INFO = AlgorithmInfo(
     description=(
         "Anneals MDAV's groups: records move and change places between neighbouring groups, groups dissolve, form and "
         "mix, at first also at a loss. After several runs a programme picks the best partition from all groups that "
-        "they met (up to 6,000 records and k of 10). Choose it for small data that deserve the last percent: on the "
+        "they met (up to 6,000 records and k of 6). Choose it for small data that deserve the last percent: on the "
         "literature's files it loses 9 to 28 % less than the best of the other algorithms. Groups have k to 2k-1 "
         "records. Time grows with the records and the steps that each is given; with seconds it runs for that long, "
         "and the groups depend on the machine. It is a heuristic: a lower bound says how far from the best it can be."

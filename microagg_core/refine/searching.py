@@ -30,7 +30,7 @@ _DOWNHILL = 50
 #: A record's neighbours are the groups it can go to: more than a group can have, for natural groups may be as large.
 _MOST_NEIGHBOURS = 26
 #: Above so many records, or this k, the programme would take longer than all the runs for little.
-_MOST_FOR_PROGRAMME, _LARGEST_K_FOR_PROGRAMME = 6000, 10
+_MOST_FOR_PROGRAMME, _LARGEST_K_FOR_PROGRAMME = 6000, 6
 _PROGRAMME_SHARE = 0.25
 
 
