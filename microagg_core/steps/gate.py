@@ -289,8 +289,3 @@ def _check_values(files: list[dict[str, Any]], inputs: list[dict[str, Any]], con
 def _total(side: list[dict[str, Any]], part: int) -> tuple[int, ...]:
     sums = [sum(int(s["sums"][part][i], 16) for s in side) % 2**64 for i in range(len(_SEEDS))]
     return (sum(s["counts"][part] for s in side), *sums)
-
-
-def load_planned_of(work: Store, key: str) -> Planned:
-    """Context, survey and plan of a run, for the flow."""
-    return load_planned(Task("flow", 0, work, key))
