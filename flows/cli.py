@@ -9,13 +9,17 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from microagg_core.errors import EXIT_INTERRUPTED, MicroaggError, sanitized
+
+if TYPE_CHECKING:
+    from microagg_core.spec import ReleaseSpec
 
 
 class _InterruptedError(MicroaggError):
@@ -217,15 +221,36 @@ def make_release(spec: str, direct: bool, release_id: str | None, replace: bool,
     from flows.progress import terminal_progress
     from microagg_core.loading import load_spec
 
-    load_spec(spec)  # errors of the spec come before anything is started
+    loaded = load_spec(spec)  # errors of the spec come before anything is started
     progress = terminal_progress(quiet)
-    if direct:
+    if direct or _needs_nobody(loaded):
         from flows.direct import release_directly
 
         return release_directly(spec, release_id, replace, progress)
     from flows.prefect_run import release_through_prefect
 
     return release_through_prefect(spec, release_id, replace, progress)
+
+
+def _needs_nobody(spec: ReleaseSpec) -> bool:
+    """Whether a release is so small, and its spec so plain, that neither a cluster nor a Prefect server is wanted."""
+    from flows.executors import cluster_for
+    from microagg_core.spec import NoCluster
+
+    if spec.cluster is not None or names_prefect_server(os.environ):
+        return False
+    return isinstance(cluster_for(spec), NoCluster)
+
+
+def names_prefect_server(environment: Mapping[str, str]) -> bool:
+    """Whether a Prefect server is named, in the environment or a profile; loading Prefect to ask takes seconds."""
+    if "PREFECT_API_URL" in environment:
+        return True
+    home = Path(environment.get("PREFECT_HOME") or Path("~/.prefect").expanduser())
+    try:
+        return "PREFECT_API_URL" in (home / "profiles.toml").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
 
 
 def show_release(document: dict[str, Any], as_json: bool) -> None:

@@ -1,191 +1,166 @@
-"""Workers: a Dask cluster of this machine or a running scheduler, and mapping a function over small items.
+"""Clusters: workers of this machine, started for a release and stopped after it, or a scheduler that runs already.
 
-Items and results are names and numbers (tasks and receipts); rows never pass through here. A bounded number of
-futures is out at a time and each is released as soon as its receipt is in: a worker that dies then makes nobody
-repeat what is finished.
+Whoever reaches a Dask scheduler can run code in its workers. So the local one speaks TLS with certificates that exist
+only in the memory of this process and its workers, and one beyond this machine is reached without TLS only where the
+spec says so.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import shutil
 import tempfile
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import dask
-from distributed import Client, LocalCluster, as_completed
-from distributed.scheduler import KilledWorker
+from distributed import Client, LocalCluster, Security
 
+from flows.dask_executor import DaskExecutor
 from flows.interrupts import sparing_children
-from flows.progress import Progress, shown
-from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
-from microagg_core.spec import Cluster, RunningCluster
+from flows.progress import Progress
+from microagg_core.errors import ClusterError, MicroaggError
 from microagg_core.spec import LocalCluster as LocalSpec
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+from microagg_core.spec import ReleaseSpec, RunningCluster
 
 _CONNECT_SECONDS = 30
-#: Futures out at a time, for each worker thread: enough to keep it busy, few enough to lose.
-_AHEAD = 3
+#: A local worker that dies is started again by its nanny within seconds.
+_LOCAL_WAIT_SECONDS = 60.0
 #: Loggers of callbacks that fail when a connection ends under them, as it does when a run is interrupted or a cluster
 #: goes away. What matters of it is raised where the work is waited for, and said in a sentence.
 _CALLBACKS = ("tornado.application", "asyncio")
-#: What a worker needs beside the rows it works on: Python with its libraries, and compiled kernels.
-WORKER_BASE_BYTES = 360 * 2**20
-
-
-class Workers:
-    """A connected cluster."""
-
-    def __init__(self, client: Client, progress: Progress) -> None:
-        self._client = client
-        self.progress = progress
-
-    def threads(self) -> int:
-        """Worker threads at this moment."""
-        return max(1, sum(int(w["nthreads"]) for w in self._workers().values()))
-
-    def memory_per_task(self) -> int | None:
-        """The least memory that a task can count on, in bytes; None where workers have no limit."""
-        limits = [int(w["memory_limit"]) // int(w["nthreads"]) for w in self._workers().values() if w["memory_limit"]]
-        return min(limits) if limits else None
-
-    def _workers(self) -> dict[str, Any]:
-        workers: dict[str, Any] | None = self._client.scheduler_info(n_workers=-1).get("workers")
-        if workers is None:
-            raise TransientClusterError(
-                "the Dask scheduler does not answer any more; finished work is kept, so start the release again"
-            )
-        return workers
-
-    def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
-        """Apply a function to every item on the workers; results in the items' order.
-
-        Raises:
-            MicroaggError: the first that a task raised; a ``ClusterError`` where a task kills its workers.
-        """
-        results: dict[int, Result] = {}
-        with shown(self.progress, what, len(items)) as progress:
-            for number, result in self._completed(function, items, what):
-                results[number] = result
-                progress.advance()
-        return [results[i] for i in range(len(items))]
-
-    def _completed(
-        self, function: Callable[[Item], Result], items: Sequence[Item], what: str
-    ) -> Iterator[tuple[int, Result]]:
-        run = uuid.uuid4().hex[:8]
-        waiting = iter(enumerate(items))
-        number_of: dict[str, int] = {}
-        pool: Any = as_completed([], loop=self._client.loop)  # type: ignore[no-untyped-call]
-
-        def submit() -> bool:
-            number, item = next(waiting, (-1, None))
-            if number < 0:
-                return False
-            key = f"{what}-{number}-{run}"
-            number_of[key] = number
-            pool.add(self._client.submit(function, item, key=key, pure=False, retries=0))
-            return True
-
-        for _ in range(_AHEAD * self.threads()):
-            submit()
-        try:
-            for future in pool:
-                number = number_of.pop(future.key)
-                result = self._result(future, what, number)
-                future.release()
-                submit()
-                yield number, result
-        finally:
-            for future in list(pool.futures):
-                future.cancel()
-
-    def _result(self, future: Any, what: str, number: int) -> Any:
-        try:
-            return future.result()
-        except MicroaggError:
-            raise
-        except KilledWorker:
-            raise ClusterError(
-                f"{what}, task {number}: every worker that tried it died, most likely for memory; "
-                "give each worker more memory or fewer threads, or lower blocks.max_records"
-            ) from None
-        except (asyncio.CancelledError, OSError, TimeoutError):
-            raise TransientClusterError(
-                f"the cluster went away during {what}; finished work is kept, so start the release again"
-            ) from None
-        except Exception as error:
-            raise _cluster_trouble(error, what) from None
-
-
-def _cluster_trouble(error: Exception, what: str) -> MicroaggError:
-    """Errors of Dask itself, whose classes vary from version to version."""
-    if type(error).__module__.split(".")[0] in ("distributed", "tornado", "concurrent"):
-        return TransientClusterError(
-            f"the cluster failed during {what} ({type(error).__name__}); finished work is kept, so start again"
-        )
-    return sanitized(error, what)
+_SETTINGS = {
+    # 30 s is dask's shortest patience that survives a busy machine.
+    "distributed.comm.timeouts.connect": "30s",
+    # A worker that is not heard of for so long is given up, and its tasks go to others.
+    "distributed.scheduler.worker-ttl": "45s",
+    "distributed.worker.daemon": True,
+}
 
 
 @contextmanager
-def connect(spec: Cluster, progress: Progress) -> Iterator[Workers]:
+def connect(cluster: LocalSpec | RunningCluster, spec: ReleaseSpec, progress: Progress) -> Iterator[DaskExecutor]:
     """A cluster as the spec asks for; one of our own is stopped at the end.
 
     Raises:
-        ClusterError: no scheduler answers, or it has no workers.
+        ClusterError: it cannot be started, no scheduler answers, or a worker is not fit for the work.
     """
     for name in _CALLBACKS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    # 30 s is dask's shortest patience that survives a busy machine; spilled bytes are receipts, hence tiny.
-    with dask.config.set({"distributed.comm.timeouts.connect": "30s", "distributed.worker.daemon": True}):
-        if isinstance(spec, RunningCluster):
-            with _running(spec, progress) as workers:
-                yield workers
+    with dask.config.set(_SETTINGS):
+        if isinstance(cluster, RunningCluster):
+            with _running(cluster, spec, progress) as executor:
+                yield executor
         else:
-            with _local(spec, progress) as workers:
-                yield workers
+            with _local(cluster, spec, progress) as executor:
+                yield executor
 
 
 @contextmanager
-def _local(spec: LocalSpec, progress: Progress) -> Iterator[Workers]:
+def _local(cluster: LocalSpec, spec: ReleaseSpec, progress: Progress) -> Iterator[DaskExecutor]:
     folder = tempfile.mkdtemp(prefix="microagg-workers-")
     try:
         with ExitStack() as running:
-            with sparing_children():
-                cluster = running.enter_context(
-                    LocalCluster(  # type: ignore[no-untyped-call]
-                        n_workers=spec.workers,
-                        threads_per_worker=spec.threads,
-                        memory_limit=spec.memory_bytes,
-                        processes=True,
-                        dashboard_address="127.0.0.1:0",
-                        local_directory=folder,
-                        silence_logs=50,
-                    )
-                )
-                client = running.enter_context(Client(cluster, set_as_default=False))  # type: ignore[no-untyped-call]
-            yield Workers(client, progress)
+            client = _start(cluster, folder, running)
+            yield DaskExecutor(client, spec, progress, no_workers=_LOCAL_WAIT_SECONDS, own=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def _running(spec: RunningCluster, progress: Progress) -> Iterator[Workers]:
+def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
+    """Start a scheduler in this process, and workers in processes of their own.
+
+    Raises:
+        ClusterError: this machine does not let it.
+    """
+    security = Security.temporary()  # type: ignore[no-untyped-call]
     try:
-        client = Client(spec.address, timeout=_CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
-    except (OSError, TimeoutError, ValueError):
+        with sparing_children():
+            workers = running.enter_context(
+                LocalCluster(  # type: ignore[no-untyped-call]
+                    n_workers=cluster.workers,
+                    threads_per_worker=cluster.threads,
+                    memory_limit=cluster.memory_bytes,
+                    processes=True,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",
+                    local_directory=folder,
+                    security=security,
+                    silence_logs=50,
+                )
+            )
+            client: Client = running.enter_context(
+                Client(workers, security=security, set_as_default=False)  # type: ignore[no-untyped-call]
+            )
+            return client
+    except MicroaggError:
+        raise
+    except Exception as error:
         raise ClusterError(
-            f"no Dask scheduler answers at {spec.address}; start it, or correct cluster.address"
+            f"no workers can be started on this machine ({type(error).__name__}); look at its limits for processes, "
+            "open files, memory and its loopback network, or write cluster: none, which needs no workers"
+        ) from None
+
+
+@contextmanager
+def _running(cluster: RunningCluster, spec: ReleaseSpec, progress: Progress) -> Iterator[DaskExecutor]:
+    with _connected(cluster) as client:
+        yield DaskExecutor(client, spec, progress, no_workers=cluster.wait, own=False)
+
+
+@contextmanager
+def _connected(cluster: RunningCluster) -> Iterator[Client]:
+    """A client of the scheduler at the spec's address.
+
+    Raises:
+        ClusterError: none answers there, or not with these certificates.
+    """
+    try:
+        client = Client(  # type: ignore[no-untyped-call]
+            cluster.address, timeout=_CONNECT_SECONDS, security=_security(cluster), set_as_default=False
+        )
+    except (OSError, TimeoutError, ValueError, TypeError, RuntimeError):
+        tls = ", and that its certificates and those of cluster.tls are of one authority"
+        raise ClusterError(
+            f"no Dask scheduler answers at {cluster.address}; check that it runs there"
+            f"{tls if cluster.address.startswith('tls') else ''}, or correct cluster.address"
         ) from None
     with client:
-        try:
-            client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
-        except TimeoutError:
-            raise ClusterError(f"the Dask scheduler at {spec.address} has no workers; start some") from None
-        yield Workers(client, progress)
+        yield client
+
+
+def _security(cluster: RunningCluster) -> Any:
+    """The certificates that the spec names; those of Dask's own configuration where it names none.
+
+    Raises:
+        ClusterError: the address asks for certificates and there are none, or they cannot be read.
+    """
+    if not cluster.address.startswith(("tls://", "wss://")):
+        return None
+    if cluster.tls is None:
+        security = Security()  # type: ignore[no-untyped-call]
+        if not _connection(security).get("ssl_context"):
+            raise ClusterError(
+                f"{cluster.address} asks for certificates and none are named; set cluster.tls (ca, cert, key) or "
+                "distributed.comm.tls in Dask's configuration"
+            )
+        return security
+    names = cluster.tls
+    security = Security(  # type: ignore[no-untyped-call]
+        tls_ca_file=names.ca, tls_client_cert=names.cert, tls_client_key=names.key, require_encryption=True
+    )
+    try:
+        _connection(security)
+    except OSError:
+        raise ClusterError(
+            "the certificates that cluster.tls names cannot be read; check their paths, their rights and that the key "
+            "belongs to the certificate"
+        ) from None
+    return security
+
+
+def _connection(security: Any) -> dict[str, Any]:
+    """How a client connects; reads the certificates."""
+    arguments: dict[str, Any] = security.get_connection_args("client")
+    return arguments

@@ -6,7 +6,7 @@ import datetime
 from dataclasses import asdict
 from typing import Any
 
-from flows.cluster import connect
+from flows.executors import executor_for
 from flows.progress import Progress
 from flows.stages import new_release, run_until
 from microagg_core.errors import DataError, MicroaggError
@@ -18,7 +18,7 @@ from microagg_core.reporting.release_report import release_document
 def release_directly(spec_path: str, identity: str | None, replace: bool, progress: Progress) -> dict[str, Any]:
     """Make and publish one release; returns its document."""
     spec = load_spec(spec_path)
-    with connect(spec.cluster, progress) as workers:
+    with executor_for(spec, progress) as workers:
         release = new_release(spec, workers, identity, replace, datetime.datetime.now(datetime.UTC))
         run_until("report", release)
     if release.published is None:
@@ -29,7 +29,7 @@ def release_directly(spec_path: str, identity: str | None, replace: bool, progre
 def plan_directly(spec_path: str, progress: Progress) -> tuple[PlanReport, MicroaggError | None]:
     """Survey and plan only; a plan that a release would refuse comes with the refusal."""
     spec = load_spec(spec_path)
-    with connect(spec.cluster, progress) as workers:
+    with executor_for(spec, progress) as workers:
         # Whatever is published under the id is no concern of a plan.
         release = new_release(spec, workers, None, True, datetime.datetime.now(datetime.UTC))
         release.ignore_published = True

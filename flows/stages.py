@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flows.cluster import WORKER_BASE_BYTES, Workers
+from flows.executors import WORKER_BASE_BYTES, Executor
 from flows.progress import Progress
 from microagg_core.errors import ClusterError, StorageError, sanitized
 from microagg_core.loading import canonical
@@ -61,7 +61,7 @@ class Release:
     """One release on its way; made by :func:`new_release`, handed from stage to stage."""
 
     spec: ReleaseSpec
-    workers: Workers
+    workers: Executor
     now: datetime.datetime
     identity: str
     replace: bool
@@ -117,7 +117,7 @@ class Release:
 
 
 def new_release(
-    spec: ReleaseSpec, workers: Workers, identity: str | None, replace_published: bool, now: datetime.datetime
+    spec: ReleaseSpec, workers: Executor, identity: str | None, replace_published: bool, now: datetime.datetime
 ) -> Release:
     """A release that has not started."""
     work = Store(spec.work.url, dict(spec.work.storage_options))
@@ -173,17 +173,13 @@ def plan(release: Release) -> str:
 
 
 def _refuse_too_little_memory(release: Release) -> None:
-    there, needed = release.workers.memory_per_task(), needed_memory(release.planned)
+    there, needed = release.workers.memory_per_task(), report_plan(release.planned).task_bytes
     if there is not None and there < needed:
         raise ClusterError(
-            f"a task needs about {needed // 2**20} MiB and each worker thread has {there // 2**20} MiB; give workers "
-            "more memory or fewer threads, or lower blocks.max_records"
+            f"a task needs about {needed // 2**20} MiB for its rows, and each worker thread has {there // 2**20} MiB "
+            f"below Dask's threshold, once {WORKER_BASE_BYTES // 2**20} MiB are set aside for each worker itself; give "
+            "workers more memory or fewer threads, or lower blocks.max_records"
         )
-
-
-def needed_memory(planned: Planned) -> int:
-    """Bytes that the largest partition needs on a worker."""
-    return WORKER_BASE_BYTES + report_plan(planned).task_bytes
 
 
 def stage(release: Release) -> str:

@@ -26,7 +26,7 @@ def spec_schema() -> dict[str, Any]:
         ],
         "default": "row",
     }
-    fields["cluster"] = {"description": fields["cluster"]["description"], **_cluster(), "default": "local"}
+    fields["cluster"] = {"description": fields["cluster"]["description"], **_cluster(), "default": None}
     schema["$defs"].pop("Algorithm")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "microagg release spec"}
 
@@ -35,8 +35,9 @@ def _cluster() -> dict[str, Any]:
     local = {"$ref": "#/$defs/LocalCluster"}
     return {
         "anyOf": [
-            {"const": "local"},
+            {"enum": ["none", "local", None]},
             {"type": "string", "pattern": ADDRESS_PATTERN},
+            {"type": "object", "properties": {"none": {"enum": [None, {}]}}, "required": ["none"], "maxProperties": 1},
             {
                 "type": "object",
                 "properties": {"local": {"anyOf": [local, {"type": "null"}]}},

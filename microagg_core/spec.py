@@ -28,6 +28,7 @@ from microagg_core.spec_parts import (
     LocalCluster,
     Location,
     Model,
+    NoCluster,
     Output,
     PartError,
     Problem,
@@ -56,6 +57,7 @@ __all__ = [
     "LocalCluster",
     "Location",
     "Model",
+    "NoCluster",
     "Output",
     "Refine",
     "ReleaseSpec",
@@ -243,7 +245,9 @@ class ReleaseSpec(Model):
     )
     acknowledge: Acknowledge = Acknowledge()
     cluster: AnyCluster = Field(
-        default=LocalCluster(), description="'local', or the address of a running Dask scheduler"
+        default=None,
+        description="who does the work: 'none' (the process that was called), 'local' (Dask workers on this machine), "
+        "or the address of a running Dask scheduler; default: none below 200,000 records, else local",
     )
 
     @property

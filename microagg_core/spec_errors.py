@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from microagg_core.credentials import SECRET_REASON, looks_secret
 from microagg_core.field_paths import Loc, dotted
 from microagg_core.marked_yaml import Found, Place
-from microagg_core.spec import LocalCluster, Model, ReleaseSpec, RunningCluster
+from microagg_core.spec import LocalCluster, Model, NoCluster, ReleaseSpec, RunningCluster
 from microagg_core.spec_parts import PATTERNS, PartError
 from microagg_core.storage.urls import holds_credentials
 
@@ -125,12 +125,15 @@ def _shown(place: Place) -> str:
     return str(place.text)
 
 
+_CLUSTERS: dict[str, type[Model]] = {"none": NoCluster, "local": LocalCluster, "running": RunningCluster}
+
+
 def _model_at(loc: Loc) -> type[Model]:
     """The model whose field an error speaks of."""
     model: type[Model] = ReleaseSpec
     for before, part in zip((None, *loc), loc, strict=False):
         if before == "cluster":
-            model = RunningCluster if part == "running" else LocalCluster
+            model = _CLUSTERS.get(str(part), LocalCluster)
         elif part in model.model_fields:
             model = _inner(model, str(part)) or model
     return model
@@ -149,8 +152,8 @@ def _unknown_key(loc: Loc) -> str:
     if homes := _homes(model).get(key):
         return f"is not a key the spec knows here; it belongs under {_any_of(homes)}"
     known = list(model.model_fields)
-    if model in (LocalCluster, RunningCluster):
-        known = ["local", *LocalCluster.model_fields, *RunningCluster.model_fields]
+    if model in _CLUSTERS.values():
+        known = ["none", "local", *LocalCluster.model_fields, *RunningCluster.model_fields]
     if near := difflib.get_close_matches(key, known, 1):
         return f"is not a key the spec knows; did you mean {near[0]}?"
     return f"is not a key the spec knows; here it knows {', '.join(known)}"

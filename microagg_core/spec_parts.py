@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -44,7 +46,7 @@ ADDRESS_PATTERN = r"^(tcp|tls|ucx|ws|wss|inproc)://.+"
 #: What the patterns mean, for the people whose text does not match.
 PATTERNS = {
     NAME_PATTERN: "must be at most 64 letters, digits, '.', '_' and '-', and start with a letter or digit",
-    ADDRESS_PATTERN: "must be the address of a scheduler, such as tcp://scheduler:8786, or 'local'",
+    ADDRESS_PATTERN: "must be the address of a scheduler, such as tls://scheduler:8786, or 'local' or 'none'",
 }
 
 
@@ -243,24 +245,91 @@ class LocalCluster(Model):
         return parse_bytes(self.memory)
 
 
+class NoCluster(Model):
+    """No cluster: the work is done one task after the other by the process that was called."""
+
+    none: Literal[True] = Field(default=True, description="nothing to set")
+
+
+class Tls(Model):
+    """Where the certificates lie that a scheduler at a ``tls://`` address asks for; each is a path."""
+
+    ca: str = Field(min_length=1, description="path of the certificate authority's certificate (PEM)")
+    cert: str = Field(min_length=1, description="path of this side's certificate (PEM)")
+    key: str = Field(min_length=1, description="path of this side's private key (PEM)")
+
+
 class RunningCluster(Model):
     """A Dask scheduler that is already there."""
 
-    address: str = Field(pattern=ADDRESS_PATTERN, description="e.g. tcp://scheduler:8786")
+    address: str = Field(pattern=ADDRESS_PATTERN, description="e.g. tls://scheduler:8786")
+    tls: Tls | None = Field(
+        default=None, description="certificates for a tls:// address; default: those of Dask's own configuration"
+    )
+    unencrypted: bool = Field(
+        default=False,
+        strict=True,
+        description="true: an address beyond this machine may be without TLS; whoever reaches such a scheduler can "
+        "run code in its workers, with their rights and credentials",
+    )
+    wait: Number = Field(
+        default=300,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds without any worker, at the start or later, before the release gives up",
+    )
 
     @field_validator("address")
     @classmethod
     def _no_credentials_in_address(cls, address: str) -> str:
         return _without_credentials(address)
 
+    @classmethod
+    def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
+        """Beyond this machine a scheduler is reached by TLS, unless the spec says that it need not be."""
+        address = parts.get("address", "")
+        if parts.get("tls") is not None and not address.startswith(_ENCRYPTED):
+            yield (
+                ("tls",),
+                f"is for an address that starts with tls:// or wss:// (got {address.partition('://')[0]}://)",
+            )
+        if address.startswith((*_ENCRYPTED, "inproc://")) or parts.get("unencrypted", False):
+            return
+        if not is_loopback(address):
+            yield (
+                ("address",),
+                "is beyond this machine and without TLS, so whoever reaches the scheduler can run code in its "
+                "workers; use tls://, or set unencrypted: true where the network is trusted",
+            )
 
-Cluster = LocalCluster | RunningCluster
+
+_ENCRYPTED = ("tls://", "wss://")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a scheduler's address is one of this machine's own.
+
+    >>> is_loopback("tcp://127.0.0.1:8786"), is_loopback("tcp://[::1]:8786"), is_loopback("tcp://scheduler:8786")
+    (True, True, False)
+    """
+    host = (urlsplit(address).hostname or "").lower()
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+Cluster = NoCluster | LocalCluster | RunningCluster
 
 
 def _cluster_shape(value: Any) -> Any:
-    """``local``, ``{local: {...}}``, an address or ``{address: ...}`` as the parts of one of the models."""
-    if isinstance(value, LocalCluster | RunningCluster):
+    """``none``, ``local``, ``{local: {...}}``, an address or ``{address: ...}`` as the parts of one of the models."""
+    if value is None or isinstance(value, NoCluster | LocalCluster | RunningCluster):
         return value
+    if value in ("none", {"none": None}, {"none": {}}):
+        return {"none": True}
     if value == "local":
         return {}
     if isinstance(value, str):
@@ -268,17 +337,22 @@ def _cluster_shape(value: Any) -> Any:
     if isinstance(value, dict) and set(value) == {"local"}:
         value = value["local"] if value["local"] is not None else {}
     if not isinstance(value, dict) or "local" in value:
-        raise ValueError("must be 'local', 'local:' with workers, threads and memory, or a scheduler's address")
+        raise ValueError("must be 'none', 'local', 'local:' with workers, threads and memory, or a scheduler's address")
     return value
 
 
 def _cluster_kind(value: Any) -> str:
-    is_running = isinstance(value, RunningCluster) or (isinstance(value, dict) and "address" in value)
-    return "running" if is_running else "local"
+    if value is None:
+        return "choice"
+    keys = value if isinstance(value, dict) else dict(value)
+    return "none" if "none" in keys else "running" if "address" in keys else "local"
 
 
 AnyCluster = Annotated[
-    Annotated[LocalCluster, Tag("local")] | Annotated[RunningCluster, Tag("running")],
+    Annotated[None, Tag("choice")]
+    | Annotated[NoCluster, Tag("none")]
+    | Annotated[LocalCluster, Tag("local")]
+    | Annotated[RunningCluster, Tag("running")],
     Discriminator(_cluster_kind),
     BeforeValidator(_cluster_shape),
 ]

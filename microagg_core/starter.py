@@ -222,5 +222,5 @@ missing: error            # quasi-identifiers without a value: error, or separat
 # rounding:               # quasi-identifiers are released in their own type, unless a step is given
 #   a_column: 0.5
 
-cluster: local            # or the address of a running scheduler, tcp://scheduler:8786
+# cluster: local          # or none, or the address of a running scheduler; without it, the input's size decides
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from flows.progress import Progress, Silence
+from flows.executors import InProcess
+from flows.progress import Silence
 from flows.stages import STAGES, Release, new_release, run_stage
 from microagg_core.loading import load_spec
 
 NOW = datetime.datetime(2026, 11, 18, 3, 0, tzinfo=datetime.UTC)
-
-
-class InProcess:
-    """Stands in for a cluster where a test is not about one: the same calls, done one after the other."""
-
-    def __init__(self) -> None:
-        self.progress: Progress = Silence()
-
-    def threads(self) -> int:
-        return 1
-
-    def memory_per_task(self) -> int | None:
-        return None
-
-    def map(self, function: Callable[[Any], Any], items: Sequence[Any], what: str) -> list[Any]:
-        return [function(item) for item in items]
 
 
 ROLES = {
@@ -65,7 +50,7 @@ def write_release(folder: Path, tables: Sequence[pa.Table], **changes: Any) -> P
 
 def start(path: Path, replace: bool = False, identity: str | None = None, now: datetime.datetime = NOW) -> Release:
     """A release that is worked on in this process."""
-    return new_release(load_spec(str(path)), InProcess(), identity, replace, now)  # type: ignore[arg-type]
+    return new_release(load_spec(str(path)), InProcess(Silence()), identity, replace, now)
 
 
 def run_stages(release: Release, *names: str) -> Release:

@@ -79,6 +79,34 @@ def list_input(source: Input) -> InputListing:
     return InputListing(tuple(parts), first, tuple(files))
 
 
+def has_fewer_rows(source: Input, limit: int) -> bool:
+    """Whether the input has fewer than ``limit`` rows, by the footers of Parquet files or the line ends of CSV.
+
+    A line end within a quoted cell counts too, so a CSV file may be taken for a larger one.
+
+    Raises:
+        StorageError: nothing there, or not readable.
+        DataError: a damaged file.
+    """
+    rows = 0
+    for url, _ in input_files(source.url, source.storage_options):
+        for some in _row_counts(url, source):
+            rows += some
+            if rows >= limit:
+                return False
+    return True
+
+
+def _row_counts(url: str, source: Input) -> Iterator[int]:
+    """Numbers that add up to the rows of a file, or a little more."""
+    if source.resolved_format != "csv":
+        yield from (rows or 0 for _, _, rows in _parquet_layout(url, source)[1])
+        return
+    with open_input(url, source.storage_options, sequential=True) as file:
+        while block := file.read(_CSV_BLOCK_BYTES):
+            yield block.count(b"\n") or 1
+
+
 def read_schema(source: Input) -> pa.Schema:
     """The schema of the first file: for CSV the declared types, and text for every other column."""
     url, _ = input_files(source.url, source.storage_options)[0]

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from distributed import Client
 
-from flows.cluster import Workers, connect
+from flows.cluster import connect
+from flows.executors import InProcess
 from flows.progress import Silence
 from flows.stages import new_release, run_until
 from microagg_core.errors import ClusterError, DataError
 from microagg_core.loading import load_spec
-from microagg_core.spec import LocalCluster, RunningCluster
+from microagg_core.spec import LocalCluster, ReleaseSpec, RunningCluster
 from people import people
+from prefect_server import wait_until
 from releases import NOW, data_digests, run_stages, start, write_release
 
 pytestmark = pytest.mark.server
@@ -30,6 +38,11 @@ def worker_processes() -> list[int]:
     """Worker processes that this test's cluster started (not the ones that watch over them)."""
     children = psutil.Process().children(recursive=True)
     return [p.pid for p in children if any("spawn_main" in part for part in p.cmdline())]
+
+
+def some_spec(folder: Path) -> ReleaseSpec:
+    """The spec of a small release in a folder."""
+    return load_spec(str(write_release(folder, [people(2000)])))
 
 
 def test_killed_workers_cost_time_and_nothing_else(tmp_path: Path) -> None:
@@ -50,28 +63,41 @@ def test_killed_workers_cost_time_and_nothing_else(tmp_path: Path) -> None:
                 killed.append(self.what)
                 os.kill(worker_processes()[-1], signal.SIGKILL)
 
-    with connect(LocalCluster(workers=2, memory="1GiB"), Killing()) as workers:
-        run_until("report", new_release(load_spec(str(path)), workers, None, False, NOW))
+    spec = load_spec(str(path))
+    with connect(LocalCluster(workers=2, memory="1GiB"), spec, Killing()) as workers:
+        run_until("report", new_release(spec, workers, None, False, NOW))
     assert killed == ["survey", "scatter", "gather", "anonymize", "check-input"]
     assert data_digests(tmp_path / "storm" / "output") == data_digests(tmp_path / "calm" / "output")
 
 
+class Cramped(InProcess):
+    """Workers that have next to nothing left for rows."""
+
+    def memory_per_task(self) -> int | None:
+        return 2**18
+
+
 def test_too_little_memory_refuses_at_planning(tmp_path: Path) -> None:
-    path = write_release(tmp_path, [people(2000)], cluster={"local": {"workers": 1, "memory": "300MiB"}})
-    spec = load_spec(str(path))
-    with connect(spec.cluster, Silence()) as workers:
-        release = new_release(spec, workers, None, False, NOW)
-        with pytest.raises(ClusterError, match=r"a task needs about .* MiB and each worker thread has 300 MiB"):
-            run_until("report", release)
+    release = new_release(some_spec(tmp_path), Cramped(Silence()), None, False, NOW)
+    with pytest.raises(ClusterError, match=r"a task needs about .* MiB for its rows, and each worker thread has 0 MiB"):
+        run_until("report", release)
     assert not (tmp_path / "output").exists()
     assert not list((tmp_path / "work").rglob("staged"))
 
 
-def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_dask_would_pause_before_they_have_any_rows_are_refused_at_once(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ClusterError, match=r"worker 1 \(.*\) has 300 MiB, and Dask pauses it at 80% of that"),
+        connect(LocalCluster(workers=1, memory="300MiB"), some_spec(tmp_path), Silence()),
+    ):
+        pass
+
+
+def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("flows.cluster._CONNECT_SECONDS", 3)
     with (
         pytest.raises(ClusterError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"),
-        connect(RunningCluster(address="tcp://127.0.0.1:9"), Silence()),
+        connect(RunningCluster(address="tcp://127.0.0.1:9"), some_spec(tmp_path), Silence()),
     ):
         pass
 
@@ -89,8 +115,8 @@ def _die_on_three(item: int) -> int:
     return item
 
 
-def test_map_keeps_order_and_stops_at_an_error() -> None:
-    with connect(LocalCluster(workers=2, memory="1GiB"), Silence()) as workers:
+def test_map_keeps_order_and_stops_at_an_error(tmp_path: Path) -> None:
+    with connect(LocalCluster(workers=2, memory="1GiB"), some_spec(tmp_path), Silence()) as workers:
         assert workers.map(_fail_on_three, [0, 1, 2, 4], "double") == [0, 2, 4, 8]
         with pytest.raises(DataError, match="three is refused"):
             workers.map(_fail_on_three, list(range(10)), "double")
@@ -99,15 +125,170 @@ def test_map_keeps_order_and_stops_at_an_error() -> None:
             workers.map(_die_on_three, [1, 2, 3], "die")
 
 
-def test_a_cluster_that_goes_away_is_transient() -> None:
-    with connect(LocalCluster(workers=1, memory="1GiB"), Silence()) as own:
-        address = own._client.scheduler.address
+def started(arguments: list[str], folder: Path, **environment: str) -> subprocess.Popen[bytes]:
+    """A process of Dask, in a group of its own."""
+    log = (folder / f"{arguments[0]}.log").open("ab")
+    return subprocess.Popen(
+        [sys.executable, "-m", "dask", *arguments],
+        stdout=log,
+        stderr=log,
+        # Where a command starts is where Python looks first; and what the tests send must be found.
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])), **environment},
+        start_new_session=True,
+    )
 
-        def slowly(workers: Workers) -> None:
-            workers.map(time.sleep, [60.0], "sleep")
 
-        with connect(RunningCluster(address=address), Silence()) as visitor:
-            threading.Timer(2.0, lambda: own._client.cluster.close()).start()
+@contextmanager
+def scheduler(folder: Path, **environment: str) -> Iterator[tuple[str, Callable[..., subprocess.Popen[bytes]]]]:
+    """A scheduler of its own, and a way to give it workers; all are ended with the block."""
+    file = folder / "scheduler.json"
+    where = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
+    processes = [started(["scheduler", *where], folder, **environment)]
+
+    def worker(*options: str, **environment: str) -> subprocess.Popen[bytes]:
+        address = json.loads(file.read_text())["address"]
+        limits = ["--nthreads", "1", "--no-dashboard", "--no-nanny", "--local-directory", str(folder)]
+        processes.append(started(["worker", address, *limits, *options], folder, **environment))
+        return processes[-1]
+
+    try:
+        wait_until(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler", 60)
+        yield json.loads(file.read_text())["address"], worker
+    finally:
+        for process in reversed(processes):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def test_a_cluster_that_goes_away_is_transient(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as (address, worker):
+        worker()
+        with connect(RunningCluster(address=address), some_spec(tmp_path), Silence()) as visitor:
+            threading.Timer(2.0, lambda: os.kill(scheduler_pid(address), signal.SIGKILL)).start()
             with pytest.raises(ClusterError) as stopped:
-                slowly(visitor)
+                visitor.map(time.sleep, [60.0], "sleep")
     assert stopped.value.transient
+
+
+def scheduler_pid(address: str) -> int:
+    """The process that listens at an address."""
+    port = int(address.rpartition(":")[2])
+    return next(c.pid for c in psutil.net_connections("tcp") if c.laddr.port == port and c.status == "LISTEN" and c.pid)
+
+
+def test_work_is_handed_out_before_the_first_worker_is_there_and_follows_the_pool(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as (address, worker):
+        threading.Timer(3.0, worker).start()
+        with connect(RunningCluster(address=address), some_spec(tmp_path), Silence()) as executor:
+            assert executor.memory_per_task() is None
+            assert executor.map(abs, [-1, -2, -3], "abs") == [1, 2, 3]
+            worker()
+            wait_until(lambda: len(executor.look_around() or ()) == 2, "the second worker", 60)
+            assert len(set(executor.map(whoever, list(range(40)), "who"))) == 2
+
+
+def whoever(_item: int) -> int:
+    """The process that does it."""
+    time.sleep(0.05)
+    return os.getpid()
+
+
+def test_without_a_worker_the_wait_ends_as_the_spec_says(tmp_path: Path) -> None:
+    with (
+        scheduler(tmp_path) as (address, _),
+        connect(RunningCluster(address=address, wait=4), some_spec(tmp_path), Silence()) as executor,
+        pytest.raises(ClusterError, match="because there is no worker; finished work is kept, so start workers"),
+    ):
+        executor.map(abs, [-1], "abs")
+
+
+def await_worker(address: str) -> None:
+    """Wait until a worker has joined."""
+    with Client(address, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=60)
+
+
+def without_the_package(folder: Path) -> str:
+    """A PYTHONPATH on which there is no microagg."""
+    (folder / "hidden" / "microagg_core").mkdir(parents=True)
+    (folder / "hidden" / "microagg_core" / "__init__.py").write_text("raise ImportError(name='microagg_core')")
+    return str(folder / "hidden")
+
+
+def test_a_scheduler_without_the_package_is_refused(tmp_path: Path) -> None:
+    with (
+        scheduler(tmp_path, PYTHONPATH=without_the_package(tmp_path)) as (address, _),
+        pytest.raises(ClusterError, match="the scheduler lacks the package microagg_core; install microagg there"),
+        connect(RunningCluster(address=address), some_spec(tmp_path), Silence()),
+    ):
+        pass
+
+
+def test_a_worker_without_the_package_is_refused_with_its_number(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as (address, worker):
+        worker(PYTHONPATH=without_the_package(tmp_path))
+        await_worker(address)
+        with (
+            pytest.raises(ClusterError, match=r"worker 1 \(tcp://.*\) lacks the package microagg_core; install"),
+            connect(RunningCluster(address=address), some_spec(tmp_path), Silence()) as executor,
+        ):
+            executor.map(abs, [-1], "abs")
+
+
+def test_a_worker_that_cannot_reach_the_input_says_so(tmp_path: Path) -> None:
+    spec = some_spec(tmp_path)
+    for part in (tmp_path / "input").iterdir():
+        part.unlink()
+    with (
+        pytest.raises(ClusterError, match=r"worker \d \(.*\) cannot do the work: .*no file matches"),
+        connect(LocalCluster(workers=2, memory="1GiB"), spec, Silence()),
+    ):
+        pass
+
+
+def hold_memory(mebibytes: int) -> None:
+    """Fill a worker's memory up to here and keep it, as a heap that does not shrink does."""
+    missing = mebibytes * 2**20 - psutil.Process().memory_info().rss
+    _held.append(b"x" * missing)
+
+
+_held: list[bytes] = []
+
+
+def test_workers_that_are_paused_for_good_are_started_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("flows.watch.IDLE_SECONDS", 10.0)
+    lines: list[str] = []
+
+    class Listening(Silence):
+        def say(self, text: str) -> None:
+            lines.append(text)
+
+    with connect(LocalCluster(workers=1, memory="700MiB"), some_spec(tmp_path), Listening()) as executor:
+        executor.map(hold_memory, [610], "hold")
+        assert executor.map(abs, [-1, -2], "abs") == [1, 2]
+    assert any("every worker is paused by Dask for its memory" in line for line in lines), lines
+    assert any("started anew" in line for line in lines)
+
+
+def test_workers_of_others_that_stay_paused_end_the_release_with_the_cause(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("flows.watch.IDLE_SECONDS", 8.0)
+    with scheduler(tmp_path) as (address, worker):
+        worker("--memory-limit", "600MiB")
+        await_worker(address)
+        with connect(RunningCluster(address=address), some_spec(tmp_path), Silence()) as executor:
+            executor.map(hold_memory, [530], "hold")
+            with pytest.raises(ClusterError, match=r"paused by Dask for its memory \(\d+ MiB in use, .*80% of 600 MiB"):
+                executor.map(abs, [-1], "abs")
+
+
+def test_a_local_cluster_lets_nobody_in_without_its_certificates(tmp_path: Path) -> None:
+    with connect(LocalCluster(workers=1, memory="1GiB"), some_spec(tmp_path), Silence()) as executor:
+        address = executor._client.scheduler.address
+        assert address.startswith("tls://127.0.0.1")
+        for stranger in (address, address.replace("tls://", "tcp://")):
+            with pytest.raises((OSError, TypeError, RuntimeError)):
+                Client(stranger, timeout=3, set_as_default=False)

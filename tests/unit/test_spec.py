@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from microagg_core.algorithms import algorithms
 from microagg_core.loading import canonical, spec_schema
-from microagg_core.spec import LocalCluster, ReleaseSpec, RunningCluster, parse_bytes
+from microagg_core.spec import LocalCluster, NoCluster, ReleaseSpec, RunningCluster, parse_bytes
 from microagg_core.spec_parts import PATTERNS, Model
 
 SMALLEST: dict[str, Any] = {
@@ -42,7 +42,7 @@ def test_the_smallest_spec_has_every_default() -> None:
     spec = spec_with()
     assert (spec.version, spec.id, spec.seed, spec.unit, spec.missing) == (1, "date", 0, "row", "error")
     assert spec.algorithm.name == "mdav" and spec.blocks.undersized == "merge"
-    assert spec.cluster == LocalCluster() and spec.rounding == {}
+    assert spec.cluster is None and spec.rounding == {}
     assert (spec.refine, spec.effort, spec.reproducible) == ("fast", "fast", True)
 
 
@@ -54,7 +54,7 @@ def test_a_spec_is_frozen() -> None:
 def test_a_spec_survives_its_own_json() -> None:
     spec = spec_with(
         algorithm={"name": "v_mdav", "gamma": 0.5},
-        cluster="tcp://scheduler:8786",
+        cluster="tls://scheduler:8786",
         unit="person",
         rounding={"age": 0.5, "height": "none"},
     )
@@ -65,13 +65,17 @@ def test_a_spec_survives_its_own_json() -> None:
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
+        (None, None),
+        ("none", NoCluster()),
+        ({"none": {}}, NoCluster()),
+        (NoCluster(), NoCluster()),
         ("local", LocalCluster()),
         ({"local": {"workers": 3}}, LocalCluster(workers=3)),
         ({"local": None}, LocalCluster()),
         ({"workers": 3}, LocalCluster(workers=3)),
         ("tls://scheduler:8786", RunningCluster(address="tls://scheduler:8786")),
-        ({"address": "tcp://scheduler:8786"}, RunningCluster(address="tcp://scheduler:8786")),
-        (RunningCluster(address="tcp://a:1"), RunningCluster(address="tcp://a:1")),
+        ({"address": "tls://scheduler:8786"}, RunningCluster(address="tls://scheduler:8786")),
+        (RunningCluster(address="tls://a:1"), RunningCluster(address="tls://a:1")),
     ],
 )
 def test_ways_to_write_a_cluster(written: Any, meant: Any) -> None:
@@ -140,8 +144,13 @@ def test_k_is_a_whole_number_and_nothing_that_passes_for_one(value: Any) -> None
         ({"refine": {"steps": 9}}, "steps"),
         ({"reproducible": "no"}, "reproducible"),
         ({"id": "latest.json"}, "must not be latest.json"),
-        ({"cluster": {"local": {}, "workers": 2}}, "must be 'local'"),
-        ({"cluster": "tcp://user:pw@host:1"}, "must not hold a user or password"),
+        ({"cluster": {"local": {}, "workers": 2}}, "must be 'none', 'local'"),
+        ({"cluster": "tls://user:pw@host:1"}, "must not hold a user or password"),
+        ({"cluster": "tcp://scheduler:8786"}, "is beyond this machine and without TLS"),
+        (
+            {"cluster": {"address": "tcp://127.0.0.1:1", "tls": {"ca": "a", "cert": "b", "key": "c"}}},
+            "is for an address that starts with tls:// or wss://",
+        ),
         ({"roles": {"quasi_identifiers": ["a"], "drop": ["a"]}}, "stands in quasi_identifiers and in drop"),
         ({"roles": {"quasi_identifiers": ["a", "a"]}}, "stands twice in quasi_identifiers"),
         ({"roles": {"to_decide": ["a", "b"], "quasi_identifiers": []}}, "columns without a role yet: 'a', 'b'"),
@@ -234,8 +243,8 @@ SCHEMA_CASES = [
     ({"algorithm": "magic"}, False),
     ({"cluster": "local"}, True),
     ({"cluster": {"local": {"workers": 2}}}, True),
-    ({"cluster": "tcp://scheduler:8786"}, True),
-    ({"cluster": {"address": "tcp://scheduler:8786"}}, True),
+    ({"cluster": "tls://scheduler:8786"}, True),
+    ({"cluster": {"address": "tls://scheduler:8786"}}, True),
     ({"cluster": {"local": {"worker": 2}}}, False),
     ({"cluster": "scheduler"}, False),
     ({"unit": "person"}, True),

@@ -1,0 +1,41 @@
+"""Whether a machine that is to work for a release reaches what it needs: the input, the work area, the output."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from microagg_core.errors import sanitized
+from microagg_core.spec import ReleaseSpec
+from microagg_core.storage.inputs import input_files, open_input
+from microagg_core.storage.layout import LATEST
+from microagg_core.storage.objects import Store
+
+
+def access_problem(spec: dict[str, Any]) -> str:
+    """What is out of reach from here, in a sentence; nothing where all is well.
+
+    Args:
+        spec: a release spec as plain values.
+    """
+    try:
+        _reach(ReleaseSpec.model_validate(spec))
+    except Exception as error:
+        return sanitized(error, "looking at the input, the work area and the output").message
+    return ""
+
+
+def _reach(spec: ReleaseSpec) -> None:
+    """Read a byte of the input, write and remove an object of the work area, look at the output.
+
+    Raises:
+        MicroaggError: one of them is out of reach.
+    """
+    url, _ = input_files(spec.input.url, spec.input.storage_options)[0]
+    with open_input(url, spec.input.storage_options) as file:
+        file.read(1)
+    work = Store(spec.work.url, dict(spec.work.storage_options))
+    probe = f"probes/{uuid.uuid4().hex}"
+    work.put(probe, b"reached\n")
+    work.delete(probe)
+    Store(spec.output.url, dict(spec.output.storage_options)).exists(LATEST)
