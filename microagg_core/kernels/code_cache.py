@@ -1,122 +1,115 @@
-"""Where compiled kernels are kept between processes, and how many processes can share them safely.
+"""Compiled kernels, kept on disk and shared by many processes at once, and never a reason to fail.
 
-Compiling takes seconds, so machine code is kept on disk: in the folder that ``NUMBA_CACHE_DIR`` names, else in
-the user's cache folder; never in the package's own, which may be read-only or shared by unlike machines.
-Where neither can be written, or a disk fills up, each process compiles for itself and nothing fails.
+Numba's own cache is tied to the path and the date of a source, so that another checkout, environment or user compiles
+again; it does not see that a kernel has changed when the change lies in another file; and processes that write to
+it at the same time lose each other's entries. Here the folder's name says all that the code depends on (see
+:mod:`microagg_core.kernels.target`), an entry is one file that is named by what it is for, and it is whole, with a
+checksum, before it has that name. An entry that cannot be read, or is damaged, is one that is not there.
 
-Numba's own cache leaves three gaps when processes share it. It does not see that a kernel has changed
-when the change lies in another file that the kernel calls; here, the folder's name holds a digest of the
-processor, numba, Python and all kernels. And it numbers its files in the order of arrival, so that two
-processes that add different entries may take the same number, and an index may then point at the wrong machine
-code; here, an entry's file is named by what the entry is for, and is whole before the index names it. Last, it
-tells functions of the same name and types apart, such as the sorts that it makes of one template, by a count that
-begins at 1 in every process: where code from several processes is linked, two functions may have one symbol, and
-one of them is then run in place of the other. Here, the count begins elsewhere in each process.
+And numba tells functions of the same name and types apart, such as the sorts that it makes of one template, by a
+count that begins at 1 in every process: where code from several processes is linked, two functions may have one
+symbol, and one of them is then run in place of the other. Here, the count begins elsewhere in each process.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import os
+import pickle
 import secrets
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numba
 import numba.core.bytecode
 import numba.core.caching
-import numba.core.config
 
-# The inner modules of numba and llvmlite carry no types.
-_llvm: Any = import_module("llvmlite.binding")
-_config: Any = numba.core.config
+from microagg_core.kernels.code_folders import code_folders
+from microagg_core.kernels.target import kernel_sources, pin_target
+
+# The inner modules of numba carry no types.
 _FunctionCache: Any = numba.core.caching.FunctionCache
-_IndexDataCacheFile: Any = numba.core.caching.IndexDataCacheFile
+_CompileResult: Any = import_module("numba.core.compiler").CompileResult
+_dumps: Any = import_module("numba.core.serialize").dumps
 
-_KERNELS = Path(__file__).parent
+_DIGEST_BYTES = 32
 
 numba.core.bytecode.FunctionIdentity._unique_ids = itertools.count(secrets.randbits(60))
+pin_target()
+_SOURCES = frozenset(str(path) for path in kernel_sources())
 
 
-def _user_cache() -> Path:
-    """The folder that the user, or the system's convention, gives to compiled code."""
-    if named := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "microagg"
-
-
-def _fingerprint() -> str:
-    """Name everything that compiled code depends on: processor, numba, Python, and every kernel's source."""
-    digest = hashlib.sha256()
-    processor = (_llvm.get_host_cpu_name(), _llvm.get_host_cpu_features().flatten())
-    for text in (*processor, numba.__version__, sys.version):
-        digest.update(text.encode() + b"\0")
-    for source in sorted(_KERNELS.glob("*.py")):
-        digest.update(source.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
-
-
-@cache
-def cache_folder() -> Path | None:
-    """Make and name the folder for compiled kernels; None where none can be written safely.
-
-    The folder holds code that is loaded and run, so one that belongs to somebody else is not used.
-    """
-    try:
-        folder = _user_cache() / f"kernels-{_fingerprint()}"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        owner = folder.stat().st_uid
-    except (OSError, RuntimeError):  # RuntimeError: the user has no home folder
-        return None
-    is_ours = not hasattr(os, "getuid") or owner == os.getuid()
-    return folder if is_ours and os.access(folder, os.W_OK | os.X_OK) else None
-
-
-class _KeyedEntries(_IndexDataCacheFile):  # type: ignore[misc]
-    """Numba's index and data files, with each entry's file named by its key."""
-
-    def save(self, key: Any, data: Any) -> None:
-        """Write the entry, then the index that names it."""
-        number = int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "big")
-        name = self._data_name(number)
-        self._save_data(name, data)
-        self._save_index({**self._load_index(), key: name})
-
-
-class _SharedCache(_FunctionCache):  # type: ignore[misc]
-    """A function's cache that a full or vanished disk does not stop."""
+class _KernelCache(_FunctionCache):  # type: ignore[misc]
+    """What numba asks for compiled code of one function, and gives what it has compiled."""
 
     def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        self._cache_file.__class__ = _KeyedEntries
+        self._name = repr(function)
+        self._py_func = function
+        self._stem = f"{function.__module__.removeprefix('microagg_core.')}.{function.__qualname__}"
+        self.enable()
+
+    @property
+    def cache_path(self) -> str:
+        """Where new entries go."""
+        return str(code_folders().write)
+
+    def flush(self) -> None:
+        """Forget nothing: entries of other sources are in other folders."""
+
+    def _key(self, sig: Any, codegen: Any) -> str:
+        """What an entry is for: types, target, and the bytecode."""
+        return repr(self._index_key(sig, codegen))
+
+    def _file_name(self, key: str) -> str:
+        return f"{self._stem}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.code"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The code for these types from the first folder that has it; None where none does."""
+        target_context.refresh()
+        key = self._key(sig, target_context.codegen())
+        for folder in code_folders().read:
+            if (reduced := _read(folder / self._file_name(key), key)) is not None:
+                return _CompileResult._rebuild(target_context, *reduced)
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled, if that is possible."""
+        folder = code_folders().write
+        if folder is None or data.library.has_dynamic_globals:
+            return
+        key = self._key(sig, data.codegen)
+        # The annotated source is long, holds paths, and nobody reads it.
+        reduced = data._replace(type_annotation="")._reduce()
         with suppress(OSError):
-            super().save_overload(sig, data)
+            _write(folder / self._file_name(key), _dumps((key, reduced)))
 
 
-@contextmanager
-def _numba_keeps_code_in(folder: Path) -> Iterator[None]:
-    """Set numba's folder while a cache is made, which is when numba reads it, and only then."""
-    before = _config.CACHE_DIR
-    _config.CACHE_DIR = str(folder)
+def _read(path: Path, key: str) -> Any:
+    """What an entry holds; None where there is none, or none that is whole and for this key."""
     try:
-        yield
-    finally:
-        _config.CACHE_DIR = before
+        content = path.read_bytes()
+    except OSError:
+        return None
+    body = content[_DIGEST_BYTES:]
+    if hashlib.sha256(body).digest() != content[:_DIGEST_BYTES]:
+        return None
+    found, reduced = pickle.loads(body)
+    return reduced if found == key else None
+
+
+def _write(path: Path, body: bytes) -> None:
+    """Put an entry under its name once it is whole."""
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}.unfinished")
+    try:
+        unfinished.write_bytes(hashlib.sha256(body).digest() + body)
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def keep_compiled_code(dispatcher: Any) -> None:
     """Have a compiled kernel of this package kept on disk; functions from elsewhere are left alone."""
-    source = Path(dispatcher.py_func.__code__.co_filename)
-    folder = cache_folder() if source.parent == _KERNELS else None
-    if folder is not None:
-        with _numba_keeps_code_in(folder):
-            dispatcher._cache = _SharedCache(dispatcher.py_func)
+    if dispatcher.py_func.__code__.co_filename in _SOURCES:
+        dispatcher._cache = _KernelCache(dispatcher.py_func)
