@@ -2,7 +2,7 @@
 
 The groups are those of a release of the same records as one block with ``refine: off``, and the figures those of its
 manifest where nothing is rounded: groups are made on the same scale, and losses measured on the same (that of all
-records), see ``metrics/moments.py``.
+records), see ``metrics/moments.py``. Only what an algorithm draws differs: each block of a release has its own seed.
 """
 
 from __future__ import annotations
