@@ -208,7 +208,7 @@ def microaggregate(
     else:
         labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
         labels = _improved(X, labels, k, seed, effort)
-    lost = losses(Z, labels)
+    lost = losses(table.measured(), labels)
     if certificate is not None:
-        lost = lost.certified(certificate)
+        lost = lost.certified(table.certified(certificate))
     return Microaggregated(table.masked(df, labels), labels, lost, tried)

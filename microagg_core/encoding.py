@@ -8,7 +8,6 @@ means are taken of the ticks' offsets from the file's origin, and rounded back t
 from __future__ import annotations
 
 import decimal
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,11 +17,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.errors import DataError, SpecError
-from microagg_core.metrics.moments import Moments, Origin, middle, offsets_from
+from microagg_core.metrics.moments import Moments, Origin, middle, offsets_from, standardized, steadied
 from microagg_core.tables.hashing import one_array
 
 Floats = NDArray[np.float64]
-_STEADY_BITS = 24
 _MAX_EXACT_DECIMAL = 18  # digits that always fit 64 bits
 
 
@@ -144,17 +142,6 @@ def _to_int64(values: Floats) -> NDArray[np.int64]:
     return np.where(too_large, np.int64(2**63 - 1), np.where(too_large, 0.0, values).astype(np.int64))
 
 
-def _to_bits(value: float) -> float:
-    """A float with so many bits that count; the others are cut off."""
-    fraction, exponent = math.frexp(value)
-    return math.ldexp(int(math.ldexp(fraction, _STEADY_BITS)), exponent - _STEADY_BITS)
-
-
-def _to_steps_of(step: float, value: float) -> float:
-    """The nearest multiple of a step; the value itself where there is no step."""
-    return round(value / step) * step if step > 0 else value
-
-
 def _range_of(kind: pa.DataType) -> tuple[int, int]:
     """Least and greatest tick of a type."""
     if pa.types.is_boolean(kind):
@@ -235,16 +222,9 @@ class Encoding:
         return cls.from_moments(types, moments).steadied()
 
     def steadied(self) -> Encoding:
-        """Means and deviations to 24 bits.
-
-        The last bits of merged moments tell how the file was cut into parts, and would part ties in one way or the
-        other: the same rows in other row groups would make other groups.
-        """
-        deviations = tuple(_to_bits(d) for d in self.deviations)
-        means = tuple(
-            _to_steps_of(math.ldexp(d, -_STEADY_BITS), m) for m, d in zip(self.means, deviations, strict=True)
-        )
-        return Encoding(self.types, self.origins, means, deviations)
+        """Means and deviations to 24 bits: the scale on which groups are made."""
+        pairs = [steadied(*of) for of in zip(self.origins, self.means, self.deviations, strict=True)]
+        return Encoding(self.types, self.origins, tuple(m for m, _ in pairs), tuple(d for _, d in pairs))
 
     def least_stretch(self, other: Encoding) -> float:
         """At least so many times a squared distance on this scale is that on another of the same attributes.
@@ -268,13 +248,7 @@ class Encoding:
 
     def standardize(self, offsets: Floats, missing: NDArray[np.bool_] | None = None) -> Floats:
         """Offsets to standardized values; missing values become 0 and take no part in anything."""
-        means, deviations = np.array(self.means), np.array(self.deviations)
-        scale: Floats = np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0)
-        with np.errstate(over="ignore"):
-            scaled_directly = np.isfinite(scale)
-            z: Floats = (offsets - means) * np.where(scaled_directly, scale, 0.0)
-        for j in np.flatnonzero(~scaled_directly):  # a deviation below 1e-308 has no reciprocal
-            z[:, j] = (offsets[:, j] - means[j]) / deviations[j]
+        z = standardized(offsets, np.array(self.means), np.array(self.deviations))
         if missing is not None and missing.any():
             z[missing] = 0.0
         return z

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.metrics.certificate import Certificate
-from microagg_core.metrics.moments import moments_of, offsets_from
+from microagg_core.metrics.moments import moments_of, offsets_from, standardized, steadied
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,20 +59,19 @@ class Losses:
         return replace(self, certificate=replace(certificate, sse=self.sse))
 
 
-def _standardized(column: NDArray[Any]) -> Floats:
-    moments = moments_of(column)
-    if moments.deviation == 0:
-        return np.zeros(len(column))
-    return (offsets_from(column, moments.origin) - moments.mean) / moments.deviation
-
-
 def standardize(X: NDArray[Any]) -> Floats:
     """Each column of an (n, p) array of finite numbers at mean 0 and population variance 1; a constant one at 0.
+
+    Mean and deviation have 24 bits, as in a release and in ``microaggregate``, so that groups of what is returned are
+    those that they make.
 
     >>> standardize(np.array([[1e9 + 1, 7.0], [1e9 - 1, 7.0]])).tolist()
     [[1.0, 0.0], [-1.0, 0.0]]
     """
-    return np.stack([_standardized(np.asarray(column)) for column in X.T], axis=1)
+    moments = [moments_of(np.asarray(column)) for column in X.T]
+    offsets = np.stack([offsets_from(column, m.origin) for column, m in zip(X.T, moments, strict=True)], axis=1)
+    scale = np.array([steadied(m.origin, m.mean, m.deviation) for m in moments])
+    return standardized(offsets, scale[:, 0], scale[:, 1])
 
 
 def group_means(X: Floats, labels: Ints) -> Floats:

@@ -1,16 +1,20 @@
 """Loss of a release as sums over its records: a block's statistics, and how blocks combine.
 
-Everything is measured on the released records' standardized quasi-identifiers (mean 0, population variance 1), so
-plain sums lose no digits. Missing values take no part; a correlation is over the records that have both attributes.
+Everything is measured on the released records' standardized quasi-identifiers (mean 0, population variance 1, with
+all digits: not the scale to 24 bits on which the groups are made). Missing values take no part; a correlation is over
+the records that have both attributes.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from microagg_core.metrics.pairs import PairMoments, pair_moments
 
 Floats = NDArray[np.float64]
 
@@ -19,19 +23,15 @@ Floats = NDArray[np.float64]
 class LossStatistics:
     """Sums over some records; two sets combine by addition.
 
-    Arrays over attributes: ``sse`` (squared differences), ``absolute`` (absolute differences). Arrays over pairs of
-    attributes, over the records that have both: ``n``, sums of the first attribute before and after, and sums of
-    products before and after. ``sde`` and ``sdt`` are sums of distances.
+    Arrays over attributes: ``sse`` (squared differences), ``absolute`` (absolute differences). ``before`` and
+    ``after`` are the moments of pairs of attributes. ``sde`` and ``sdt`` are sums of distances.
     """
 
     records: int
     sse: Floats
     absolute: Floats
-    n: Floats
-    sum_before: Floats
-    sum_after: Floats
-    product_before: Floats
-    product_after: Floats
+    before: PairMoments
+    after: PairMoments
     sde: float
     sdt: float
 
@@ -41,13 +41,24 @@ class LossStatistics:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        return {f.name: np.asarray(getattr(self, f.name)).tolist() for f in fields(self)}
+        arrays = {name: getattr(self, name).tolist() for name in ("sse", "absolute")}
+        return {**vars(self), **arrays, "before": self.before.to_json(), "after": self.after.to_json()}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> LossStatistics:
         """Inverse of :meth:`to_json`."""
-        values: dict[str, Any] = {name: np.array(v) if isinstance(v, list) else v for name, v in value.items()}
-        return cls(**values)
+        arrays = {name: np.array(value[name]) for name in ("sse", "absolute")}
+        pairs = {name: PairMoments.from_json(value[name]) for name in ("before", "after")}
+        return cls(**{**value, **arrays, **pairs})
+
+
+def significant(value: float, digits: int = 6) -> float:
+    """A number to so many significant digits.
+
+    >>> significant(12.3456789), significant(0.0)
+    (12.3457, 0.0)
+    """
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else value
 
 
 def loss_statistics(before: Floats, after: Floats, missing: NDArray[np.bool_]) -> LossStatistics:
@@ -57,33 +68,23 @@ def loss_statistics(before: Floats, after: Floats, missing: NDArray[np.bool_]) -
     >>> losses_of(s)["l_sse"]
     100.0
     """
-    there = (~missing).astype(np.float64)
-    before, after = before * there, after * there
+    before, after = np.where(missing, 0.0, before), np.where(missing, 0.0, after)
     difference = before - after
     squares = difference * difference
     return LossStatistics(
         records=len(before),
         sse=squares.sum(axis=0),
         absolute=np.abs(difference).sum(axis=0),
-        n=_products(there, there),
-        sum_before=_products(before, there),
-        sum_after=_products(after, there),
-        product_before=_products(before, before),
-        product_after=_products(after, after),
+        before=pair_moments(before, missing),
+        after=pair_moments(after, missing),
         sde=float(np.sqrt(squares.sum(axis=1)).sum()),
         sdt=float(np.sqrt((before * before).sum(axis=1)).sum()),
     )
 
 
-def _products(a: Floats, b: Floats) -> Floats:
-    """Sums of products of every pair of columns; a BLAS would add in an order that depends on its threads."""
-    sums: Floats = np.einsum("ij,ik->jk", a, b)
-    return sums
-
-
 def losses_of(s: LossStatistics) -> dict[str, float]:
     """SSE, SST, L_SSE, SDE, SDT and L_E as the literature defines them; 0/0 is no loss."""
-    sse, sst = float(s.sse.sum()), float(_squares(s.product_before, s.sum_before, s.n).sum())
+    sse, sst = float(s.sse.sum()), float(_squares(s.before).sum())
     return {
         "sse": sse,
         "sst": sst,
@@ -96,9 +97,8 @@ def losses_of(s: LossStatistics) -> dict[str, float]:
 
 def attribute_losses(s: LossStatistics) -> list[dict[str, float]]:
     """Per attribute: loss in percent of its variance, the share of variance kept, and IL1s."""
-    sst = _squares(s.product_before, s.sum_before, s.n)
-    kept = _squares(s.product_after, s.sum_after, s.n)
-    n = np.maximum(np.diag(s.n), 1.0)
+    sst, kept = _squares(s.before), _squares(s.after)
+    n = np.maximum(np.diag(s.before.n), 1.0)
     return [
         {
             "l_sse": _percent(float(s.sse[j]), float(sst[j])),
@@ -109,30 +109,30 @@ def attribute_losses(s: LossStatistics) -> list[dict[str, float]]:
     ]
 
 
-def correlations(s: LossStatistics) -> tuple[Floats, Floats]:
-    """Correlation matrices before and after; 0 where an attribute is constant."""
-    return (
-        _correlation(s.product_before, s.sum_before, s.n),
-        _correlation(s.product_after, s.sum_after, s.n),
-    )
+def correlation_change(s: LossStatistics) -> dict[str, float | int | None]:
+    """By how much correlations change, over the pairs of attributes that have one before and after.
+
+    A pair with fewer than two common records, or with an attribute that is constant in these, has none: it is counted
+    in ``left_out``, and takes no part in the ``mean`` and the ``largest`` change (None where no pair has one).
+
+    >>> before, none = np.array([[1.0, 4.0, 5.0], [2.0, 2.0, 5.0]]), np.zeros((2, 3), dtype=bool)
+    >>> correlation_change(loss_statistics(before, before, none))
+    {'pairs': 1, 'left_out': 2, 'mean': 0.0, 'largest': 0.0}
+    """
+    all_pairs = np.triu_indices(len(s.sse), 1)
+    change = np.abs(s.after.correlations() - s.before.correlations())[all_pairs]
+    known = change[np.isfinite(change)]
+    return {
+        "pairs": len(known),
+        "left_out": len(change) - len(known),
+        "mean": float(known.mean()) if len(known) else None,
+        "largest": float(known.max()) if len(known) else None,
+    }
 
 
-def _squares(product: Floats, total: Floats, n: Floats) -> Floats:
+def _squares(pairs: PairMoments) -> Floats:
     """Sums of squared deviations of each attribute."""
-    counts = np.maximum(np.diag(n), 1.0)
-    squares: Floats = np.maximum(np.diag(product) - np.diag(total) ** 2 / counts, 0.0)
-    return squares
-
-
-def _correlation(product: Floats, total: Floats, n: Floats) -> Floats:
-    counts = np.maximum(n, 1.0)
-    covariance = product - total * total.T / counts
-    # The variance of each attribute over the records that it shares with the other is not stored: over all its own
-    # records it differs only where values are missing, and the same definition serves before and after.
-    squares = _squares(product, total, n) / np.maximum(np.diag(n), 1.0)
-    scale = np.sqrt(np.outer(squares, squares)) * counts
-    correlation: Floats = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 1e-300)
-    return correlation
+    return np.diag(pairs.squares)
 
 
 def _percent(part: float, whole: float) -> float:

@@ -33,8 +33,13 @@ def release_document(published: Published, stages: Sequence[dict[str, Any]]) -> 
         "reproducible": manifest.reproducible,
         "losses": manifest.losses,
         "checks": [check.model_dump() for check in manifest.checks],
-        "stages": list(stages),
+        "stages": [{name: _to_milliseconds(value) for name, value in stage.items()} for stage in stages],
     }
+
+
+def _to_milliseconds(value: Any) -> Any:
+    """Seconds to three decimals: no clock that measured them had more to say."""
+    return round(value, 3) if isinstance(value, float) else value
 
 
 def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
@@ -71,13 +76,20 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     if ratio := losses.get("certificate", {}).get("ratio"):
         rows.append(("certified", f"loss at most {ratio} times the least possible within the released blocks"))
     if "correlation_change" in losses:
-        rows.append(("correlations", f"change by {losses['correlation_change']['mean']} on average"))
+        rows.append(("correlations", _correlations(losses["correlation_change"])))
     if document["checks"]:
         rows.append(("gate", f"{len(document['checks'])} checks passed"))
     seconds = sum(stage["seconds"] for stage in document["stages"])
     if seconds:
         rows.append(("time", f"{seconds:.1f} s"))
     return rows
+
+
+def _correlations(change: dict[str, Any]) -> str:
+    if change["mean"] is None:
+        return "no pair of quasi-identifiers has one before and after"
+    left_out = f" ({change['left_out']} pairs have none)" if change.get("left_out") else ""
+    return f"change by {change['mean']} on average, by {change['largest']} at most{left_out}"
 
 
 def _choices(losses: dict[str, Any]) -> str:
@@ -93,22 +105,37 @@ def _refinement(document: dict[str, Any]) -> str:
     return f"{words} ({', '.join(facts)})" if facts else words
 
 
+_SQUARED = {"days": " days²", "seconds": " s²"}
+
+
 def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Per attribute: name, loss, IL1s, mean and the share of variance kept, as text."""
+    """Per attribute, as text: name, loss, IL1s, mean and variance of what is released, and the variance kept.
+
+    Mean and variance are in the column's own unit; dates and timestamps vary in days and seconds.
+
+    >>> figures = {"unit": "days", "l_sse": 1.5, "il1s": 0.1, "mean": "2000-01-31", "variance": 9.0}
+    >>> attribute_rows({"losses": {"attributes": {"born": {**figures, "variance_kept": 98.5}}}})
+    [('born', '1.5 %', '0.1', '2000-01-31', '9.0 days²', '98.5 %')]
+    """
     attributes = document["losses"].get("attributes", {})
     return [
         (
             name,
-            f"{a['l_sse']} %",
-            f"{a['il1s']}",
-            "-" if a["mean"] is None else f"{a['mean']}",
-            f"{a['variance_kept']} %",
+            _shown(a["l_sse"], " %"),
+            _shown(a["il1s"]),
+            _shown(a["mean"]),
+            _shown(a["variance"], _SQUARED.get(a.get("unit"), "")),
+            _shown(a["variance_kept"], " %"),
         )
         for name, a in attributes.items()
     ]
 
 
-ATTRIBUTE_HEADER = ("quasi-identifier", "L_SSE", "IL1s", "mean", "variance kept")
+def _shown(figure: float | str | None, unit: str = "") -> str:
+    return "-" if figure is None else f"{figure}{unit}"
+
+
+ATTRIBUTE_HEADER = ("quasi-identifier", "L_SSE", "IL1s", "mean", "variance", "variance kept")
 
 
 def as_markdown(document: dict[str, Any]) -> str:
@@ -117,7 +144,7 @@ def as_markdown(document: dict[str, Any]) -> str:
     lines += [f"| {_cell(name)} | {_cell(text)} |" for name, text in summary_rows(document)]
     attributes = attribute_rows(document)
     if attributes:
-        lines += ["", "| " + " | ".join(ATTRIBUTE_HEADER) + " |", "| --- | ---: | ---: | ---: | ---: |"]
+        lines += ["", "| " + " | ".join(ATTRIBUTE_HEADER) + " |", "| --- |" + " ---: |" * (len(ATTRIBUTE_HEADER) - 1)]
         lines += ["| " + " | ".join(_cell(text) for text in row) + " |" for row in attributes]
     return "\n".join(lines) + "\n"
 

@@ -10,7 +10,7 @@ import decimal
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -21,7 +21,13 @@ import pyarrow as pa
 from microagg_core.encoding import QuasiType
 from microagg_core.metrics.certificate import Certificate, combined
 from microagg_core.metrics.moments import Moments, merge_all
-from microagg_core.metrics.statistics import LossStatistics, attribute_losses, correlations, losses_of
+from microagg_core.metrics.statistics import (
+    LossStatistics,
+    attribute_losses,
+    correlation_change,
+    losses_of,
+    significant,
+)
 from microagg_core.refine.bounds import gap_percent
 from microagg_core.steps.work import Context
 from microagg_core.storage.layout import RunLayout
@@ -34,15 +40,6 @@ _FREE_FOR_TOTALS = 7
 _FREE_FOR_ATTRIBUTES = 50
 #: Standardizing rounds nearby values by less than this takes from a bound.
 _SHRINK = 1.0 - 2.0**-30
-
-
-def significant(value: float, digits: int = 6) -> float:
-    """A number to so many significant digits.
-
-    >>> significant(12.3456789), significant(0.0)
-    (12.3457, 0.0)
-    """
-    return float(f"{value:.{digits}g}") if math.isfinite(value) else value
 
 
 def rounded(value: float, direction: str, digits: int = 6) -> float:
@@ -116,52 +113,68 @@ def published_losses(
     figures: dict[str, Any] = {"records": statistics.records}
     if free < _FREE_FOR_TOTALS:
         return {**figures, "withheld": "the release is too small for figures that do not tell of single records"}
-    figures |= {name: significant(value) for name, value in losses_of(statistics).items()} | dict(proved)
+    figures |= {name: _published(value) for name, value in losses_of(statistics).items()} | dict(proved)
     if free < _FREE_FOR_ATTRIBUTES:
         return {**figures, "withheld": "figures by attribute: the release is too small for them"}
     attributes = zip(types, attribute_losses(statistics), moments, strict=True)
     figures["attributes"] = {kind.name: _attribute(kind, losses, after) for kind, losses, after in attributes}
-    before, after = correlations(statistics)
-    change = np.abs(after - before)[np.triu_indices(len(types), 1)]
-    if len(change):
-        figures["correlation_change"] = {
-            "mean": significant(float(change.mean())),
-            "largest": significant(float(change.max())),
-        }
+    if len(types) > 1:
+        change = correlation_change(statistics)
+        figures["correlation_change"] = {**change, **{n: _published(change[n]) for n in ("mean", "largest")}}
     return figures
 
 
 def _attribute(kind: QuasiType, losses: dict[str, float], after: Moments) -> dict[str, Any]:
-    mean, deviation = float(after.origin) + after.mean, after.deviation
-    scale = 10.0**kind.scale if kind.kind == "int" and kind.step else 1.0
-    shown: Any = significant(mean / scale)
-    if pa.types.is_date(kind.source_type) or pa.types.is_timestamp(kind.source_type):
-        shown = _as_day(mean, kind.source_type)
-    if not after.n:  # nothing but missing values
-        shown = None
+    unit = _unit(kind)
     return {
-        "l_sse": significant(losses["l_sse"]),
-        "il1s": significant(losses["il1s"]),
-        "mean": shown,
-        "variance": _squared(deviation / scale),
-        "variance_kept": significant(losses["variance_kept"]),
+        "unit": unit.name,
+        "l_sse": _published(losses["l_sse"]),
+        "il1s": _published(losses["il1s"]),
+        "mean": _mean(kind, after, unit) if after.n else None,  # nothing but missing values has none
+        "variance": _squared(after.deviation / unit.ticks),
+        "variance_kept": _published(losses["variance_kept"]),
     }
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """What mean and variance are in (the variance in its square), and how many ticks make one."""
+
+    name: str
+    ticks: float
+
+
+_TICKS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def _unit(kind: QuasiType) -> _Unit:
+    source = kind.source_type
+    if pa.types.is_date(source):
+        return _Unit("days", 1.0 if pa.types.is_date32(source) else 86_400_000.0)
+    if pa.types.is_timestamp(source):
+        return _Unit("seconds", float(_TICKS_OF_A_SECOND[source.unit]))
+    # What is released as a float has the column's own unit; ticks of decimals are units of their last digit.
+    return _Unit("the column's", 10.0**kind.scale if kind.kind == "int" and kind.step else 1.0)
+
+
+def _mean(kind: QuasiType, after: Moments, unit: _Unit) -> float | str:
+    """The mean as a number; of dates and timestamps to the day or second, as ISO 8601 has them."""
+    ticks = float(after.origin) + after.mean
+    if unit.name == "days":  # numpy's calendar goes on where Python's ends, in the year 9999
+        return str(np.datetime64(round(ticks / unit.ticks), "D"))
+    if unit.name == "seconds":
+        return str(np.datetime64(round(ticks / unit.ticks), "s")) + ("Z" if kind.source_type.tz else "")
+    return significant(ticks / unit.ticks)
 
 
 def _squared(deviation: float) -> float | None:
     """The variance; None where no float is large enough for it, since JSON has no infinity."""
-    variance = deviation * deviation
-    return significant(variance) if math.isfinite(variance) else None
+    return _published(deviation * deviation)
 
 
-def _as_day(ticks: float, kind: pa.DataType) -> str:
-    per_day = 1 if pa.types.is_date32(kind) else 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[_unit(kind)]
-    # numpy's calendar goes on where Python's ends, in the year 9999.
-    return str(np.datetime64(round(ticks / per_day), "D"))
-
-
-def _unit(kind: pa.DataType) -> str:
-    return "ms" if pa.types.is_date64(kind) else str(kind.unit)
+def _published(value: float | None) -> float | None:
+    """A figure to six significant digits; None where there is none that JSON could hold."""
+    return significant(value) if value is not None and math.isfinite(value) else None
 
 
 def risk_figures(context: Context, blocks: pa.Table) -> dict[str, Any]:

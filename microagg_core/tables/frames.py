@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from microagg_core.encoding import Encoding, QuasiType, quasi_type
 from microagg_core.errors import DataError, SpecError
+from microagg_core.metrics.certificate import Certificate
 from microagg_core.metrics.losses import masked_by
 from microagg_core.metrics.moments import moments_of, offsets_from
 
@@ -96,8 +97,17 @@ class QuasiIdentifiers:
         return np.stack([offsets_from(t, o) for t, o in zip(self.ticks, origins, strict=True)], axis=1)
 
     def standardized(self) -> Floats:
-        """An (n, p) array, each column at mean 0 and population variance 1; a constant one at 0."""
+        """An (n, p) array on the scale on which groups are made: columns of mean 0 and variance 1, to 24 bits."""
+        return self.encoding.steadied().standardize(self._offsets())
+
+    def measured(self) -> Floats:
+        """The same on the scale of losses: columns of mean 0 and population variance 1; a constant one at 0."""
         return self.encoding.standardize(self._offsets())
+
+    def certified(self, certificate: Certificate) -> Certificate:
+        """A certificate about :meth:`standardized` as one about :meth:`measured`; the bound claims no more."""
+        stretch = self.encoding.steadied().least_stretch(self.encoding)
+        return replace(certificate, bound=certificate.bound * min(stretch, 1.0))
 
     def as_given(self) -> Floats:
         """The values as an (n, p) array of floats; dates in days, timestamps in their unit, from about 0."""

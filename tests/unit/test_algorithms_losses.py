@@ -6,9 +6,12 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from microagg_core.encoding import Encoding, quasi_type
 from microagg_core.metrics.losses import Losses, group_means, losses, standardize
+from microagg_core.metrics.moments import merge, moments_of
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e9, -1e9])
@@ -20,8 +23,31 @@ def test_standardized_columns_have_mean_0_and_variance_1(offset: float, scale: f
     mean = sum(exact) / 500
     deviation = math.sqrt(sum((s - mean) ** 2 for s in exact) / 500)
     z = standardize(((steps + offset) * 2.0 ** round(math.log2(scale)))[:, None])[:, 0]
-    assert z == pytest.approx([float(s - mean) / deviation for s in exact], abs=1e-12)
-    assert abs(z.mean()) < 1e-12 and z.var() == pytest.approx(1, abs=1e-12)
+    assert z == pytest.approx([float(s - mean) / deviation for s in exact], rel=2**-24, abs=2**-23)
+    assert abs(z.mean()) < 2**-23 and z.var() == pytest.approx(1, abs=2**-22)
+
+
+@pytest.mark.parametrize("far", [0, 10**9])
+def test_whole_numbers_keep_their_ties_however_they_are_read(far: int) -> None:
+    """The same to the last bit as integers and as floats, whatever the middle of the file is."""
+    numbers = np.random.default_rng(3).integers(0, 40, (500, 2)) + far
+    Z = standardize(numbers)
+    assert (standardize(numbers.astype(np.float64)) == Z).all()
+    more = np.vstack([numbers, numbers, numbers])
+    assert (standardize(more)[:500] == Z).all()
+
+
+@pytest.mark.parametrize("cut", [1, 7, 250, 499])
+def test_the_scale_of_groups_does_not_tell_how_a_file_was_cut(cut: int) -> None:
+    """Not even where the deviation has so few digits that cutting, not rounding, would part 0.5 from its neighbour."""
+    numbers = np.random.default_rng(4).normal(size=(500, 3)) + 1e6
+    numbers[:, 2] = np.arange(500) % 2
+    encoding = Encoding.from_moments((quasi_type("x", pa.float64(), "type"),) * 3, tuple(map(moments_of, numbers.T)))
+    merged = tuple(merge(moments_of(column[:cut]), moments_of(column[cut:])) for column in numbers.T)
+    steady = Encoding.steady(encoding.types, merged)
+    assert (steady.deviations, steady.means) == (encoding.steadied().deviations, encoding.steadied().means)
+    assert steady.deviations[2] == 0.5
+    assert steady.steadied() == steady
 
 
 @pytest.mark.parametrize("value", [0.1, -999, 1e300, 1e-300, 0])

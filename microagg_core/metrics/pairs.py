@@ -1,0 +1,94 @@
+"""Correlations where values are missing: sums over the records that have both attributes of a pair, and their merging.
+
+A correlation is that of the records that have both attributes, with their own means and variances over these records
+(pairwise complete, as ``pandas.DataFrame.corr`` has it). So each *pair* has means and squares of its own, kept about
+its own mean and merged by Chan's formula: nothing cancels however far the pair's records lie from the file's mean,
+and what is constant there has squares of exactly 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PairMoments:
+    """For attributes i and j, over the records that have both; two sets combine by addition.
+
+    All are (p, p): ``n`` records; ``mean`` of i; ``squares``, of the deviations of i from that mean; ``products``, of
+    the deviations of i and j.
+    """
+
+    n: Floats
+    mean: Floats
+    squares: Floats
+    products: Floats
+
+    def __add__(self, other: PairMoments) -> PairMoments:
+        n = self.n + other.n
+        share = np.divide(other.n, n, out=np.zeros_like(n), where=n > 0)
+        apart = np.where((self.n > 0) & (other.n > 0), other.mean - self.mean, 0.0)
+        mean = np.where(self.n > 0, self.mean + apart * share, other.mean)
+        weight = self.n * share
+        squares = self.squares + other.squares + apart * apart * weight
+        products = self.products + other.products + apart * apart.T * weight
+        return PairMoments(n, mean, squares, products)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {f.name: getattr(self, f.name).tolist() for f in fields(self)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> PairMoments:
+        """Inverse of :meth:`to_json`."""
+        return cls(**{name: np.array(v) for name, v in value.items()})
+
+    def correlations(self) -> Floats:
+        """The correlation of each pair, within [-1, 1]; NaN where it has none.
+
+        A pair has none with fewer than two common records, or where one of its attributes is constant in them.
+
+        >>> values, none = np.array([[1.0, 4.0], [5.0, 2.0]]), np.zeros((2, 2), dtype=bool)
+        >>> pair_moments(values, none).correlations().round(9).tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+        """
+        # Both attributes' deviations, divided by one after the other: the product of two small ones may be no float.
+        first, second = np.sqrt(self.squares), np.sqrt(self.squares.T)
+        has_one = (self.n >= 2) & (first > 0) & (second > 0)
+        none = np.full_like(self.products, np.nan)
+        divided = np.divide(self.products, first, out=none.copy(), where=has_one)
+        correlations: Floats = np.clip(np.divide(divided, second, out=none, where=has_one), -1.0, 1.0)
+        return correlations
+
+
+def pair_moments(values: Floats, missing: NDArray[np.bool_]) -> PairMoments:
+    """The moments of all pairs of columns of (n, p) values, n > 0, of which some are missing."""
+    if (missing == missing[0]).all():  # as within any block of a release
+        return _complete(values, np.flatnonzero(~missing[0]))
+    patterns, which = np.unique(missing, axis=0, return_inverse=True)
+    of_each = [values[which.ravel() == number] for number in range(len(patterns))]
+    parts = [_complete(rows, np.flatnonzero(~pattern)) for rows, pattern in zip(of_each, patterns, strict=True)]
+    return reduce(add, parts)
+
+
+def _complete(values: Floats, there: NDArray[np.int64]) -> PairMoments:
+    """Of records that have the same attributes, those named, and no other."""
+    p, pairs = values.shape[1], np.ix_(there, there)
+    offsets = values[:, there] - values[0, there]
+    from_mean = offsets - offsets.mean(axis=0)
+    # A BLAS would add in an order that depends on its threads.
+    products = np.einsum("ij,ik->jk", from_mean, from_mean)
+    n, mean, squares, all_products = np.zeros((4, p, p))
+    n[pairs] = len(values)
+    mean[pairs] = (values[0, there] + offsets.mean(axis=0))[:, None]
+    squares[pairs] = np.diag(products)[:, None]
+    all_products[pairs] = products
+    return PairMoments(n, mean, squares, all_products)

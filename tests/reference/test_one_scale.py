@@ -1,0 +1,99 @@
+"""Groups of the same values are the same, whoever makes them: `microagg compare`, partition(), a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from published import SHARED
+from recompute import FILES as REAL
+from recompute import find, read
+
+from microagg_core.api import microaggregate, partition
+from microagg_core.comparing.compare import Outcome, compare, read_columns
+from microagg_core.metrics.losses import losses, standardize
+from microagg_core.metrics.statistics import significant
+from releases import run_stages, start, write_release
+
+ALGORITHMS = ["md", "mdav", "mdav_generic", "mdav_plus", "mdav_single", "mdav_star", "mst", "mu_approx", "v_mdav"]
+KS = [3, 5, 10]
+
+
+def tied(n: int = 300) -> pd.DataFrame:
+    """Few values in each column, so that most distances occur many times; deviations without a short reciprocal."""
+    rng = np.random.default_rng(5)
+    return pd.DataFrame({"kids": rng.poisson(2, n), "age": 18 + rng.integers(0, 60, n), "rooms": rng.integers(1, 7, n)})
+
+
+def real(name: str) -> pd.DataFrame:
+    path = SHARED / "casc" / f"{name}.csv"
+    if not path.is_file():
+        pytest.skip(f"{name}.csv of the reference files (../shared/casc) is not there")
+    return read_columns(str(path), [])
+
+
+def survey_of_society() -> pd.DataFrame:
+    """Small whole numbers: the last bit decides about groups in each of the 27 rows."""
+    path = find(REAL["GSS7402"], None)
+    if path is None:
+        pytest.skip("GSS7402 of R's package AER is not there")
+    if path.suffix != ".csv":
+        pytest.importorskip("pyreadr", reason="reads R's files")
+    return read(REAL["GSS7402"], path)[["age", "education", "siblings"]].head(1000)
+
+
+FILES = {
+    "tied": tied,
+    "GSS7402": survey_of_society,
+    "census": lambda: real("census"),
+    "eia": lambda: real("eia").iloc[:1500, [0, *range(3, 13)]],
+    "tarragona": lambda: real("tarragona"),
+}
+
+
+#: What a release with seed 0 draws from in its block 0: each block has a seed of its own.
+SEED_OF_BLOCK_0 = int(np.random.SeedSequence([0, 0]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def rows_of(table: pd.DataFrame, seed: int = 0) -> list[Outcome]:
+    found = compare(table, KS, ALGORITHMS, seed)
+    assert len(found.outcomes) == 27
+    return list(found.outcomes)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_compare_shows_what_partition_makes(name: str) -> None:
+    """Of values as the file has them, and as floats; in every row of algorithm and k."""
+    table = FILES[name]()
+    numbers = table.to_numpy(np.float64)
+    for row in rows_of(table):
+        labels = partition(standardize(numbers), row.k, row.algorithm)
+        result = microaggregate(table, list(table.columns), row.k, row.algorithm)
+        assert (labels == result.groups).all(), row
+        Z = (numbers - numbers.mean(axis=0)) / numbers.std(axis=0)
+        found = losses(Z, labels)
+        assert (significant(found.l_sse), significant(found.l_e)) == (row.l_sse, row.l_e), row
+
+
+@pytest.mark.parametrize("name", ["tied", "GSS7402"])
+def test_compare_shows_what_a_release_makes(name: str, tmp_path: Path) -> None:
+    """Of one block, neither refined nor rounded, from the same seed, however the input is cut into parts."""
+    table = FILES[name]()
+    names = list(table.columns)
+    whole = pa.Table.from_pandas(table.assign(note=np.arange(len(table)) % 7), preserve_index=False)
+    parts = [whole.slice(0, 10), whole.slice(10, 123), whole.slice(133)]
+    for row in rows_of(table, SEED_OF_BLOCK_0):
+        spec = {
+            "k": row.k,
+            "algorithm": row.algorithm,
+            "refine": "off",
+            "rounding": dict.fromkeys(names, "none"),
+            "blocks": {"max_records": 10_000},
+            "roles": {"quasi_identifiers": names, "confidential": ["note"]},
+        }
+        path = write_release(tmp_path, parts, **spec)
+        made = run_stages(start(path, identity=f"{row.algorithm}-{row.k}")).losses
+        assert (made["l_sse"], made["l_e"]) == (row.l_sse, row.l_e), row

@@ -1,0 +1,119 @@
+"""Correlations where values are missing: those of pandas, whatever the pairs' records are and however they come."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from microagg_core.metrics.pairs import PairMoments, pair_moments
+from microagg_core.metrics.statistics import LossStatistics, correlation_change, loss_statistics
+
+
+def with_gaps(n: int, p: int, seed: int = 0, share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
+    """Correlated values whose gaps depend on them, so that the pairs' records differ from the file's."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n, p)) + rng.normal(size=(n, 1))
+    missing = rng.random((n, p)) < np.clip(share + 0.3 * values, 0.0, 0.9)
+    return values, missing
+
+
+def as_pandas(values: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    return pd.DataFrame(np.where(missing, np.nan, values)).corr().to_numpy()
+
+
+def in_pieces(values: np.ndarray, missing: np.ndarray, cuts: list[int]) -> PairMoments:
+    pieces = [piece for piece in np.split(np.arange(len(values)), sorted(cuts)) if len(piece)]
+    return reduce(add, [pair_moments(values[piece], missing[piece]) for piece in pieces])
+
+
+@pytest.mark.parametrize("p", [1, 2, 5, 12])
+def test_correlations_are_those_of_pandas(p: int) -> None:
+    values, missing = with_gaps(400, p)
+    assert pair_moments(values, missing).correlations() == pytest.approx(as_pandas(values, missing), abs=1e-12)
+
+
+@given(st.lists(st.integers(0, 60), max_size=8), st.integers(0, 1000))
+@settings(max_examples=60, deadline=None)
+def test_the_whole_is_what_its_pieces_make(cuts: list[int], seed: int) -> None:
+    values, missing = with_gaps(60, 4, seed, share=0.5)
+    found = in_pieces(values, missing, cuts).correlations()
+    assert found == pytest.approx(as_pandas(values, missing), abs=1e-12, nan_ok=True)
+
+
+def exact_correlation(x: np.ndarray, y: np.ndarray) -> float:
+    a, b = [Fraction(v) for v in x.tolist()], [Fraction(v) for v in y.tolist()]
+    mean_a, mean_b = sum(a) / len(a), sum(b) / len(b)
+    covariance = sum((v - mean_a) * (w - mean_b) for v, w in zip(a, b, strict=True))
+    squares = sum((v - mean_a) ** 2 for v in a), sum((w - mean_b) ** 2 for w in b)
+    return float(covariance) / math.sqrt(float(squares[0])) / math.sqrt(float(squares[1]))
+
+
+@pytest.mark.parametrize("spread", [1e-3, 1e-6, 1e-9, 1e-12])
+def test_common_records_far_from_the_mean_and_near_each_other(spread: float) -> None:
+    """Three deviations from the file's mean, nearly equal: sums of squares about 0 would lose every digit."""
+    rng = np.random.default_rng(1)
+    values = 3.0 + spread * (rng.normal(size=(90, 2)) + rng.normal(size=(90, 1)))
+    none = np.zeros((90, 2), dtype=bool)
+    expected = exact_correlation(values[:, 0], values[:, 1])
+    assert pair_moments(values, none).correlations()[0, 1] == pytest.approx(expected, abs=1e-9)
+    # Pieces hand their means on as floats, of which the spacing is 2^-52 here.
+    merged = in_pieces(values, none, [1, 7, 60]).correlations()[0, 1]
+    assert merged == pytest.approx(expected, abs=1e-9 + 2**-52 / spread)
+
+
+def test_what_is_constant_in_the_common_records_has_no_correlation() -> None:
+    """Where a has 0.1 in all records that have b: no rounding error is taken for a variance, however they are cut."""
+    values = np.array([[0.1, 5.0], [0.1, 7.0], [0.1, 6.5], [0.9, 0.0], [0.3, 0.0]])
+    missing = np.array([[False, False]] * 3 + [[False, True]] * 2)
+    for cuts in ([], [1], [1, 2, 3, 4]):
+        found = in_pieces(values, missing, cuts).correlations()
+        assert math.isnan(found[0, 1]) and math.isnan(found[1, 0])
+        assert found[0, 0] == pytest.approx(1) and found[1, 1] == pytest.approx(1)
+
+
+def test_fewer_than_two_common_records_have_no_correlation() -> None:
+    values, missing = np.eye(3), ~np.eye(3, dtype=bool)
+    missing[0] = False
+    found = pair_moments(values, missing)
+    assert found.n[0, 1] == 1 and found.n[0, 0] == 1 and found.n[1, 1] == 2
+    assert np.isnan(found.correlations()[np.triu_indices(3, 1)]).all()
+
+
+@given(st.lists(st.tuples(*[st.floats(-1e150, 1e150) | st.none()] * 3), min_size=1, max_size=12))
+@settings(max_examples=300, deadline=None)
+def test_no_correlation_is_outside_its_range(rows: list[tuple[float | None, ...]]) -> None:
+    missing = np.array([[v is None for v in row] for row in rows])
+    values = np.array([[v or 0.0 for v in row] for row in rows])
+    found = pair_moments(values, missing).correlations()
+    assert (np.isnan(found) | (np.abs(found) <= 1)).all()
+
+
+def test_the_change_is_over_the_pairs_that_have_a_correlation() -> None:
+    before, missing = with_gaps(300, 4, 2)
+    after = before.round(0)
+    missing[:, 3], missing[:4, 3] = True, False
+    after[:, 3] = 1.0
+    change = np.abs(as_pandas(after, missing) - as_pandas(before, missing))[np.triu_indices(3, 1)]
+    assert change.max() > 0.01
+    found = correlation_change(loss_statistics(before, after, missing))
+    assert found == pytest.approx({"pairs": 3, "left_out": 3, "mean": change.mean(), "largest": change.max()})
+    only = loss_statistics(before[:, [2, 3]], after[:, [2, 3]], missing[:, [2, 3]])
+    assert correlation_change(only) == {"pairs": 0, "left_out": 1, "mean": None, "largest": None}
+
+
+def test_json_keeps_every_bit() -> None:
+    import json
+
+    values, missing = with_gaps(50, 3)
+    statistics = loss_statistics(values, values.round(0), missing)
+    again = LossStatistics.from_json(json.loads(json.dumps(statistics.to_json())))
+    assert again.to_json() == statistics.to_json()
+    assert correlation_change(again) == correlation_change(statistics)
