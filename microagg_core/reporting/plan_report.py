@@ -122,7 +122,8 @@ def _rounding_in_words(kind: QuasiType) -> str:
     """How the means of a quasi-identifier are rounded, and why."""
     name, rule = repr(kind.name), kind.applied_rule
     if kind.decimals is not None:
-        return f"{name}: to {kind.decimals} decimals (steps of {rule:g}), one more than the input needs"
+        decimals = "1 decimal" if kind.decimals == 1 else f"{kind.decimals} decimals"
+        return f"{name}: to {decimals}, one more than the input needs"
     if not isinstance(rule, str):
         return f"{name}: to steps of {rule:g}, as the spec says"
     if rule == "none":
