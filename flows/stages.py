@@ -73,6 +73,7 @@ class Release:
     checks: list[Check] = field(default_factory=list)
     losses: dict[str, Any] = field(default_factory=dict)
     risk: dict[str, Any] = field(default_factory=dict)
+    assembled: list[Receipt] = field(default_factory=list)
     blocks: pa.Table | None = None
     digest: str = ""
     ignore_published: bool = False
@@ -200,7 +201,7 @@ def anonymize(release: Release) -> str:
     costs = _partition_costs(release)
     tasks = sorted(release.tasks("anonymize", made.n_partitions), key=lambda t: -costs[t.number])
     done = release.run(tasks)
-    release.run(gather_tasks("assemble", done, made.n_files, release.work, release.key))
+    release.assembled = release.run(gather_tasks("assemble", done, made.n_files, release.work, release.key))
     return f"{made.n_blocks} blocks anonymized, {made.n_files} files assembled"
 
 
@@ -214,9 +215,9 @@ def _partition_costs(release: Release) -> list[float]:
 
 def validate(release: Release) -> str:
     """The gate: re-read what would be published, and the input, and compare."""
-    made = release.planned.plan
-    release.run(release.tasks("check-files", made.n_files))
-    release.run(release.tasks("check-input", len(release.planned.context.parts)))
+    made, n_parts = release.planned.plan, len(release.planned.context.parts)
+    read = release.run(gather_tasks("check-input", release.assembled, n_parts, release.work, release.key))
+    release.run(gather_tasks("check-files", read, made.n_files, release.work, release.key))
     release.checks = run_checks(release.work, release.key, release.planned, made.n_files)
     refuse_failed(release.checks)
     return f"{len(release.checks)} checks passed"

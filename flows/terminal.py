@@ -60,6 +60,9 @@ def show_plan(report: PlanReport) -> None:
     )
     _show_blocks(console, "largest blocks", report.largest)
     _show_blocks(console, "merged and split blocks", report.changed)
+    console.print("\nmeans are rounded")
+    for line in report.rounding:
+        console.print(f"  {line}", markup=False, highlight=False)
     for line in report.unwise:
         console.print(f"look at this: {line}")
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from microagg_core.encoding import QuasiType, quasi_type
+from microagg_core.encoding import DEFAULT_ROUNDING, QuasiType, quasi_type
 from microagg_core.errors import DataError, SpecError
 from microagg_core.spec import ReleaseSpec
 
@@ -105,7 +105,8 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
 
 def quasi_types(spec: ReleaseSpec, schema: FileSchema) -> tuple[QuasiType, ...]:
     """How each quasi-identifier is turned into numbers and back."""
-    return tuple(quasi_type(c.name, c.type, spec.rounding.get(c.name, "type")) for c in schema.quasi_identifiers)
+    rules = spec.rounding
+    return tuple(quasi_type(c.name, c.type, rules.get(c.name, DEFAULT_ROUNDING)) for c in schema.quasi_identifiers)
 
 
 def _check_names(names: list[str], role_of: dict[str, str]) -> None:
@@ -155,7 +156,7 @@ def _check_csv(spec: ReleaseSpec, released: list[Column]) -> None:
 
 def _released_type(spec: ReleaseSpec, column: Column) -> pa.DataType:
     if column.role == "quasi_identifiers":
-        return quasi_type(column.name, column.type, spec.rounding.get(column.name, "type")).released_type
+        return quasi_type(column.name, column.type, spec.rounding.get(column.name, DEFAULT_ROUNDING)).released_type
     if column.role == "blocking" and spec.blocks.undersized == "merge":
         return pa.string()
     return column.type

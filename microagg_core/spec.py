@@ -240,8 +240,9 @@ class ReleaseSpec(Model):
     )
     rounding: dict[ColumnName, RoundingRule] = Field(
         default={},
-        description="quasi-identifier -> 'type' (default: the column's own type), 'none' (released as "
-        "float64) or a step in the column's unit",
+        description="quasi-identifier -> 'type' (means as exact as the column's own type holds them), 'none' (the "
+        "mean as it is, released as float64) or a step in the column's unit; default: for floats one decimal more "
+        "than the input's values need, if they have short decimals, else 'type'",
     )
     acknowledge: Acknowledge = Acknowledge()
     cluster: AnyCluster = Field(

@@ -219,8 +219,8 @@ unit: row                 # is one row one person or firm? If not, name the colu
 blocks:
   undersized: merge       # blocking values with fewer than k: merge, suppress or error
 missing: error            # quasi-identifiers without a value: error, or separate
-# rounding:               # quasi-identifiers are released in their own type, unless a step is given
-#   a_column: 0.5
+# rounding:               # means have their column's type, floats one decimal more than the input, unless it says else
+#   a_column: 0.5         # a step; or type, for all digits; or none, for the mean as it is, as float64
 
 # cluster: local          # or none, or the address of a running scheduler; without it, the input's size decides
 """

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.metrics.certificate import Certificate
+from microagg_core.metrics.means import Groups, float_means
 from microagg_core.metrics.moments import moments_of, offsets_from, standardized, steadied
 
 Floats = NDArray[np.float64]
@@ -80,16 +81,8 @@ def group_means(X: Floats, labels: Ints) -> Floats:
     >>> group_means(np.array([[1.0], [3.0], [0.1], [0.1], [0.1]]), np.array([0, 0, 1, 1, 1])).ravel().tolist()
     [2.0, 0.1]
     """
-    _, first, counts = np.unique(labels, return_index=True, return_counts=True)
-    # A mean of offsets from one of the group loses nothing to a large value that all have in common. The
-    # difference of two values beyond 2**1022 would overflow; a quarter of them does not.
-    shrink = 0.25 if np.abs(X).max() > 2.0**1021 else 1.0
-    origin = X[first] * shrink
-    means = np.empty(origin.shape)
-    for j in range(X.shape[1]):
-        offsets = X[:, j] * shrink - origin[labels, j]
-        means[:, j] = (origin[:, j] + np.bincount(labels, offsets / counts[labels])) / shrink
-    return means
+    groups = Groups.of(labels)
+    return np.stack([float_means(column, groups) for column in X.T], axis=1)
 
 
 def masked_by(X: Floats, labels: Ints) -> Floats:

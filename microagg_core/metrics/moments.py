@@ -27,13 +27,15 @@ _STEADY_BITS = 24
 
 
 def offsets_from(values: NDArray[Any], origin: Origin) -> NDArray[np.float64]:
-    """``values - origin`` as floats; exact before rounding for 64-bit integers, signed or not.
+    """``values - origin`` as floats; exact before rounding for integers: of 64 bits, signed or not, or of any size.
 
     >>> offsets_from(np.array([2**62 + 1, 2**62 + 3]), 2**62 + 2)
     array([-1.,  1.])
     """
     if np.issubdtype(values.dtype, np.floating):
         return np.asarray(values, dtype=np.float64) - float(origin)
+    if values.dtype == object:
+        return np.asarray(values - int(origin), dtype=np.float64)
     # Subtraction modulo 2^64 is exact whenever the true difference fits 64 bits, and the origin is near the middle.
     base = np.uint64(int(origin) % 2**64)
     difference = (

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from microagg_core.algorithms import algorithms
 from microagg_core.encoding import Encoding
 from microagg_core.metrics.certificate import NOTHING, Certificate
+from microagg_core.metrics.means import Groups
 from microagg_core.metrics.statistics import LossStatistics, loss_statistics
 from microagg_core.refine.best import best
 from microagg_core.refine.certifying import refine_with_bound
@@ -63,7 +64,12 @@ class BlockOutcome:
 
 
 def run_block(
-    spec: ReleaseSpec, encoding: Encoding, scale: Encoding, offsets: Floats, missing: NDArray[np.bool_], block: int
+    spec: ReleaseSpec,
+    encoding: Encoding,
+    scale: Encoding,
+    ticks: list[NDArray[Any]],
+    missing: NDArray[np.bool_],
+    block: int,
 ) -> BlockOutcome:
     """Partition one block, refine its groups and average them.
 
@@ -75,27 +81,27 @@ def run_block(
         spec: gives k, the algorithm with its parameters, the refinement, and the seed.
         encoding: the whole file's standardization.
         scale: the standardization for refinement, steady, so that it does not tell how the file was cut into parts.
-        offsets: quasi-identifiers as offsets from the encoding's origins, records in input order.
+        ticks: each quasi-identifier's exact ticks, records in input order.
         missing: which of them are missing; the same for all records of a block.
         block: the block's number, which with the spec's seed makes the block's own seed.
     """
     start = time.perf_counter()
     info = algorithms()[spec.algorithm.name]
     if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
-        labels = np.zeros(len(offsets), dtype=np.int64)
+        labels = np.zeros(len(missing), dtype=np.int64)
         made = Made(labels, info.name, (), NOTHING if info.certified else None)
-        return BlockOutcome(labels, _released(encoding, offsets, labels), 0.0, 0.0, False, made)
-    there = ~missing[0]
+        return BlockOutcome(labels, _released(encoding, ticks, labels), 0.0, 0.0, False, made)
+    there, offsets = ~missing[0], encoding.offsets_of(ticks)
     Z = np.ascontiguousarray(encoding.standardize(offsets, missing)[:, there])
     measured = np.ascontiguousarray(scale.standardize(offsets, missing)[:, there])
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     made = _grouped(spec, Z, measured, seed)
     labels = made.labels
-    released = _released(encoding, offsets, labels)
+    released = _released(encoding, ticks, labels)
     refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, made.certificate)
     improved = False
     if refined is not labels:
-        again = _released(encoding, offsets, refined)
+        again = _released(encoding, ticks, refined)
         improved = _lost(encoding, scale, offsets, again, missing) < _lost(encoding, scale, offsets, released, missing)
         if improved:
             labels, released = refined, again
@@ -112,14 +118,10 @@ def _grouped(spec: ReleaseSpec, Z: Floats, measured: Floats, seed: int) -> Made:
     return Made(labels, info.name, (), certificate)
 
 
-def _released(encoding: Encoding, offsets: Floats, labels: Ints) -> list[NDArray[Any]]:
+def _released(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> list[NDArray[Any]]:
     """The groups' means, rounded, for each attribute and record."""
-    sizes = np.bincount(labels)
-    released = []
-    for j, (kind, origin) in enumerate(zip(encoding.types, encoding.origins, strict=True)):
-        means = _group_means(offsets[:, j], labels, sizes)
-        released.append(kind.rounded(means, origin)[labels])
-    return released
+    groups = Groups.of(labels)
+    return [kind.means(values, groups)[labels] for kind, values in zip(encoding.types, ticks, strict=True)]
 
 
 def _lost(
@@ -131,12 +133,6 @@ def _lost(
     return float(np.sum(difference * difference))
 
 
-def _group_means(values: Floats, labels: Ints, sizes: Ints) -> Floats:
-    # The sum of a few values near the greatest float would be infinite, their mean is not.
-    shift = 64 if np.abs(values).max() > 2.0**950 else 0
-    return np.asarray(np.ldexp(np.bincount(labels, weights=np.ldexp(values, -shift)) / sizes, shift))
-
-
 @dataclass
 class _Partition:
     """The rows of a partition, as read back."""
@@ -144,7 +140,7 @@ class _Partition:
     table: pa.Table
     records: Ints
     block: Ints
-    offsets: Floats
+    ticks: list[NDArray[Any]]
     missing: NDArray[np.bool_]
 
 
@@ -152,8 +148,8 @@ def _read_staged(task: Task, planned: Planned) -> _Partition:
     staged = Receipt.from_json(task.work.read_json(task.layout.receipt("gather", task.number)))
     table = read_slice(read_piece(task.work, staged.pieces[0]))
     block = np.asarray(table["block"])
-    offsets, missing = planned.encoding.offsets([table[f"q{j}"] for j in range(len(planned.encoding.types))])
-    return _Partition(table, np.asarray(table["record"]), block, offsets, missing)
+    ticks, missing = planned.encoding.ticks([table[f"q{j}"] for j in range(len(planned.encoding.types))])
+    return _Partition(table, np.asarray(table["record"]), block, ticks, missing)
 
 
 def anonymize_partition(task: Task) -> Receipt:
@@ -171,12 +167,12 @@ def anonymize_partition(task: Task) -> Receipt:
     statistics, blocks, kernel = [], [], 0.0
     numbers, first = np.unique(rows.block, return_index=True)
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
-        offsets, missing = rows.offsets[start:end], rows.missing[start:end]
-        outcome = run_block(spec, planned.encoding, steady, offsets, missing, number)
+        ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
+        outcome = run_block(spec, planned.encoding, steady, ticks, missing, number)
         kernel += outcome.seconds
         for j in range(p):
             released[j].append(outcome.released[j])
-        figures = _measure(planned.encoding, scale, offsets, outcome, missing)
+        figures = _measure(planned.encoding, scale, ticks, outcome, missing)
         statistics.append(figures)
         constant = _constant_groups(outcome.labels, [h[start:end] for h in confidential])
         blocks.append(_block_row(number, outcome, figures, constant, steady.least_stretch(scale)))
@@ -205,9 +201,14 @@ def _write(
 
 
 def _measure(
-    encoding: Encoding, scale: Encoding, offsets: Floats, outcome: BlockOutcome, missing: NDArray[np.bool_]
+    encoding: Encoding,
+    scale: Encoding,
+    ticks: list[NDArray[Any]],
+    outcome: BlockOutcome,
+    missing: NDArray[np.bool_],
 ) -> LossStatistics:
     """Loss figures of what is released, after rounding, on the released records' scale."""
+    offsets = encoding.offsets_of(ticks)
     after = _released_offsets(encoding, outcome.released)
     return loss_statistics(scale.standardize(offsets, missing), scale.standardize(after, missing), missing)
 

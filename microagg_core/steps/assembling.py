@@ -1,7 +1,8 @@
 """Assemble: released rows gathered into the files that would be published, in an order of their content alone.
 
 Beside every file lies a private list of record numbers in the same order, which the gate needs to compare what comes
-out with what went in. The file itself is what is published, byte for byte, if the gate lets it pass.
+out with what went in, and the same numbers by input part, by which it finds the file of a record. The file itself is
+what is published, byte for byte, if the gate lets it pass.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from microagg_core.steps.planned import load_planned
 from microagg_core.steps.staging import read_gathered
 from microagg_core.steps.work import Receipt, Task, put_piece
 from microagg_core.tables.files import EXTENSIONS, content_order, escape_formulas, to_file_bytes
-from microagg_core.tables.slices import to_bytes
+from microagg_core.tables.slices import to_bytes, write_slices
 
 
 def released_form(spec: ReleaseSpec, table: pa.Table) -> pa.Table:
@@ -45,11 +46,15 @@ def assemble_file(task: Task) -> Receipt:
     numbers = np.asarray(gathered["record"])[order]
     data = to_file_bytes(table, spec.output.format, blocking, spec.output.csv)
     extension = EXTENSIONS[spec.output.format]
+    records = pa.table({"record": numbers})
+    places, slices = write_slices(records, planned.survey.parts_of(numbers))
     pieces = (
         put_piece(task, layout.candidate(task.number, extension), data),
-        put_piece(task, layout.numbers(task.number), to_bytes(pa.table({"record": numbers}))),
+        put_piece(task, layout.numbers(task.number), to_bytes(records)),
+        put_piece(task, layout.places(task.number), places),
     )
-    return Receipt(task.stage, task.number, table.num_rows, pieces)
+    ranges = tuple((0, s.destination, s.start, s.end, s.rows, s.crc) for s in slices)
+    return Receipt(task.stage, task.number, table.num_rows, pieces, ranges)
 
 
 def _no_rows(schema: pa.Schema) -> pa.Table:

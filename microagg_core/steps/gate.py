@@ -2,14 +2,18 @@
 
 It knows nothing of groups. From the files it recounts combinations, columns, types, nulls and means; from the input
 it learns what should be there: each record's blocking and confidential values, hashed together with the private
-record number, must add up to the same sum on both sides. Any difference stops the release.
+record number, must add up to the same sum on both sides; and no quasi-identifier may lie outside the range that it has
+in the input among the records that share its released combination. Any difference stops the release.
+
+The input is read first. Its quasi-identifiers go, by record number, to the file in which the record should be, and the
+file is read with what came of the input beside it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,11 +26,11 @@ from microagg_core.errors import GateError
 from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all, moments_of
 from microagg_core.privacy.kanonymity import CombinationCounter
 from microagg_core.schema import FileSchema
-from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.assembling import released_form
+from microagg_core.steps.group_ranges import input_of, outside_ranges
 from microagg_core.steps.planned import Planned, Routed, load_planned, route_batch
-from microagg_core.steps.staging import refuse_changed
-from microagg_core.steps.survey import Fingerprint
+from microagg_core.steps.staging import Scatter, read_gathered, refuse_changed
+from microagg_core.steps.survey import Fingerprint, Survey
 from microagg_core.steps.work import Context, Receipt, Task, put_piece
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store, sha256_hex
@@ -53,21 +57,22 @@ class Check:
 class _Side:
     """What is summed over records on either side: values by record number, nulls, moments, rows."""
 
-    def __init__(self, schema: FileSchema, first_records: NDArray[np.int64]) -> None:
+    def __init__(self, schema: FileSchema, survey: Survey) -> None:
         self.kept = [c.name for c in schema.released if c.role != "quasi_identifiers"]
         self.names = [c.name for c in schema.released]
-        self.first_records = first_records
+        self.survey = survey
         self.rows = 0
         self.nulls = dict.fromkeys(self.names, 0)
-        self.sums = np.zeros((len(first_records), len(_SEEDS)), dtype=np.uint64)
-        self.counts = np.zeros(len(first_records), dtype=np.int64)
+        n_parts = len(survey.rows_of_parts)
+        self.sums = np.zeros((n_parts, len(_SEEDS)), dtype=np.uint64)
+        self.counts = np.zeros(n_parts, dtype=np.int64)
 
     def add(self, table: pa.Table, records: NDArray[np.int64]) -> None:
         """Account for released rows (with their record numbers)."""
         self.rows += table.num_rows
         for name in self.names:
             self.nulls[name] += table[name].null_count
-        part = np.searchsorted(self.first_records, records, side="right") - 1
+        part = self.survey.parts_of(records)
         self.counts += np.bincount(part, minlength=len(self.counts))
         columns = [pa.array(records), *(table[name] for name in self.kept)]
         for i, seed in enumerate(_SEEDS):
@@ -94,12 +99,16 @@ def check_file(task: Task) -> Receipt:
         "sha256": sha256_hex(data),
     }
     numbers = np.asarray(read_slice(task.work.read(layout.numbers(number)))["record"])
+    came = read_gathered(
+        task, [(layout.check_scatter(part, run), start, end) for part, run, start, end, _, _ in task.arguments]
+    )
     pieces = []
     if not found["columns"] and len(numbers) == table.num_rows:
-        side = _Side(schema, _first_records(planned))
+        side = _Side(schema, planned.survey)
         side.add(table, numbers)
         found |= side.to_json()
         found["moments"], found["not_finite"] = _file_moments(planned.context, table)
+        found["outside"] = _outside(planned, table, input_of(numbers, came))
         counter = CombinationCounter([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], spec.k)
         counter.add(table)
         pieces.append(put_piece(task, layout.check_table("combinations", number), to_bytes(counter.to_table())))
@@ -134,16 +143,23 @@ def _file_moments(context: Context, table: pa.Table) -> tuple[list[dict[str, Any
     return moments, not_finite
 
 
-def _first_records(planned: Planned) -> NDArray[np.int64]:
-    rows = np.array(planned.survey.rows_of_parts, dtype=np.int64)
-    return np.cumsum(rows) - rows
+def _outside(planned: Planned, table: pa.Table, came: pa.Table | None) -> list[int] | None:
+    """For each quasi-identifier, records outside the range of their combination; None where the input does not fit."""
+    if came is None:
+        return [0] * len(planned.encoding.types) if not table.num_rows else None
+    schema = planned.context.schema
+    combination = [table[c.name] for c in (*schema.blocking, *schema.quasi_identifiers)]
+    hashes = hash_rows(combination, table.num_rows, _SEEDS[0])
+    columns = enumerate(planned.encoding.types)
+    return [outside_ranges(kind, came[f"q{j}"], table[kind.name], hashes) for j, kind in columns]
 
 
 def check_input(task: Task) -> Receipt:
     """Re-read one input part and write what the release should hold of it."""
     planned = load_planned(task)
     context = planned.context
-    side, fingerprint = _Side(context.schema, _first_records(planned)), Fingerprint()
+    side, fingerprint = _Side(context.schema, planned.survey), Fingerprint()
+    scatter, file_of = Scatter(task, task.layout.check_scatter), _files_of(task, planned)
     moments = [EMPTY] * len(context.types)
     record = planned.survey.first_record(task.number)
     for table in read_part(context.parts[task.number], context.spec.input, context.schema.travelling):
@@ -155,10 +171,35 @@ def check_input(task: Task) -> Receipt:
             ticks, missing = kind.ticks(table[kind.name])
             moments[j] = merge(moments[j], moments_of(ticks[kept & ~missing]))
         side.add(_expected_rows(planned, routed), routed.records[kept])
+        _send(planned, routed, file_of[routed.records - planned.survey.first_record(task.number)], scatter)
     refuse_changed(planned, task.number, fingerprint)
     found = {**side.to_json(), "moments": [m.to_dict() for m in moments]}
+    scatter.flush()
     piece = put_piece(task, task.layout.input_checks(task.number), json.dumps(found).encode())
-    return Receipt(task.stage, task.number, side.rows, (piece,))
+    return Receipt(task.stage, task.number, side.rows, (*scatter.pieces, piece), tuple(scatter.slices))
+
+
+def _files_of(task: Task, planned: Planned) -> NDArray[Any]:
+    """The file in which each record of the part should be, by the files' own lists; the number of files: in none."""
+    first, n_files = planned.survey.first_record(task.number), planned.plan.n_files
+    # As narrow as can be: a part may be a file of any length.
+    files = np.full(planned.survey.rows_of_parts[task.number], n_files, dtype=np.min_scalar_type(n_files))
+    for number, run, start, end, rows, crc in task.arguments:
+        one = replace(task, arguments=((number, run, start, end, rows, crc),))
+        listed = read_gathered(one, [(task.layout.places(number), start, end)])
+        if listed is not None:
+            place = np.asarray(listed["record"]) - first
+            files[place[(place >= 0) & (place < len(files))]] = number
+    return files
+
+
+def _send(planned: Planned, routed: Routed, files: NDArray[Any], scatter: Scatter) -> None:
+    """Send the quasi-identifiers of the records to the files in which they should be."""
+    listed = files < planned.plan.n_files
+    columns = [pa.array(routed.records), *(routed.table[kind.name] for kind in planned.context.types)]
+    names = ["record", *(f"q{j}" for j in range(len(planned.context.types)))]
+    table = pa.Table.from_arrays(columns, names=names)
+    scatter.add(table.filter(pa.array(listed)), files[listed].astype(np.int64))
 
 
 def _expected_rows(planned: Planned, routed: Routed) -> pa.Table:
@@ -195,7 +236,8 @@ def run_checks(work: Store, key: str, planned: Planned, n_files: int) -> list[Ch
         return [*checks, Check("record numbers", False, "a file and its private record numbers differ in length")]
     checks.append(_check_combinations(work, layout, context, n_files))
     checks.append(_check_nulls(files, inputs))
-    checks += _check_means(context.spec, context.types, files, inputs)
+    checks += _check_means(planned.encoding.types, files, inputs)
+    checks.append(_check_groups(planned.encoding.types, files))
     checks.append(_check_values(files, inputs, context))
     return checks
 
@@ -250,7 +292,7 @@ def _check_nulls(files: list[dict[str, Any]], inputs: list[dict[str, Any]]) -> C
 
 
 def _check_means(
-    spec: ReleaseSpec, types: tuple[QuasiType, ...], files: list[dict[str, Any]], inputs: list[dict[str, Any]]
+    types: tuple[QuasiType, ...], files: list[dict[str, Any]], inputs: list[dict[str, Any]]
 ) -> list[Check]:
     wrong = []
     for j, kind in enumerate(types):
@@ -269,13 +311,24 @@ def _mean_kept(kind: QuasiType, before: Moments, after: Moments) -> bool:
     else:
         difference = (float(after.origin) + after.mean) - (float(before.origin) + before.mean) / unit
     largest = max(abs(float(before.least)), abs(float(before.greatest))) / unit
-    half_step = kind.step / 2.0
+    half_step = kind.step / 2.0 if kind.decimals is None else 0.5 * 10.0**-kind.decimals
     if kind.released_type == pa.float32():
         half_step += float(np.spacing(np.float32(largest))) / 2.0
-    if pa.types.is_decimal(kind.released_type) and kind.kind == "float":
-        half_step += 0.5 * 10.0**-kind.released_type.scale
     tolerance = 1e-9 * before.deviation / unit + 4 * float(np.spacing(largest)) + half_step
     return abs(difference) <= tolerance
+
+
+def _check_groups(types: tuple[QuasiType, ...], files: list[dict[str, Any]]) -> Check:
+    """Every released value lies in the range that its combination's records have in the input."""
+    if any(f["outside"] is None for f in files):
+        return Check("groups", False, "a file's record numbers are not those of the input's records that it holds")
+    wrong = [
+        f"{count} values of {kind.name!r} lie outside the range of the records that share them"
+        for j, kind in enumerate(types)
+        if (count := sum(f["outside"][j] for f in files))
+    ]
+    right = "every released value is within the range of the records that share it, and theirs where they are equal"
+    return Check("groups", not wrong, "; ".join(wrong) or right)
 
 
 def _check_values(files: list[dict[str, Any]], inputs: list[dict[str, Any]], context: Context) -> Check:

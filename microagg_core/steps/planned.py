@@ -35,8 +35,10 @@ class Planned:
 
     @classmethod
     def of(cls, context: Context, survey: Survey, plan: BlockPlan) -> Planned:
-        """Put together, with the whole file's standardization."""
-        return cls(context, survey, Encoding.steady(context.types, survey.moments), plan)
+        """Put together, with the whole file's standardization, and the decimals that its floats are released with."""
+        decimals = zip(context.types, survey.decimals, strict=True)
+        types = tuple(kind.for_input(needed) for kind, needed in decimals)
+        return cls(context, survey, Encoding.steady(types, survey.moments), plan)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def release_facts(
         seed=spec.seed,
         undersized=spec.blocks.undersized,
         missing=spec.missing,
-        rounding=dict(spec.rounding),
+        rounding={kind.name: kind.applied_rule for kind in planned.encoding.types},
         losses=losses,
         checks=tuple(CheckEntry(name=c.name, passed=c.passed, detail=c.detail) for c in checks),
         software={"microagg": software_version()},

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,10 +41,11 @@ _RUN_BYTES = 32 * 2**20
 
 
 @dataclass
-class _Scatter:
-    """The objects that one task writes for many destinations."""
+class Scatter:
+    """The objects that one task writes for many destinations, each named by task and run."""
 
     task: Task
+    name: Callable[[int, int], str]
     tables: list[pa.Table] = field(default_factory=list)
     destinations: list[Ints] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
@@ -69,7 +70,7 @@ class _Scatter:
             return
         data, slices = write_slices(pa.concat_tables(self.tables), np.concatenate(self.destinations))
         run = len(self.pieces)
-        self.pieces.append(put_piece(self.task, self.task.layout.scatter(self.task.number, run), data))
+        self.pieces.append(put_piece(self.task, self.name(self.task.number, run), data))
         self.slices += [(run, s.destination, s.start, s.end, s.rows, s.crc) for s in slices]
         self.tables, self.destinations, self.held = [], [], 0
 
@@ -78,7 +79,7 @@ def scatter_part(task: Task) -> Receipt:
     """Cut one input part by partition; stops if the part is not what was surveyed."""
     planned = load_planned(task)
     context, number = planned.context, task.number
-    fingerprint, scatter = Fingerprint(), _Scatter(task)
+    fingerprint, scatter = Fingerprint(), Scatter(task, task.layout.scatter)
     moments = [EMPTY] * len(context.types)
     record = planned.survey.first_record(number)
     for table in read_part(context.parts[number], context.spec.input, context.schema.travelling):

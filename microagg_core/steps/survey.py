@@ -1,8 +1,8 @@
 """Survey: what is in the input, counted part by part, before anything is decided.
 
-Of each part: rows, missing and non-finite values, moments of the quasi-identifiers, records of each blocking key, a
-sample of each confidential column's values, digests of what names a unit, and a fingerprint by which a later read is
-known to be of the same rows.
+Of each part: rows, missing and non-finite values, moments and decimals of the quasi-identifiers, records of each
+blocking key, a sample of each confidential column's values, digests of what names a unit, and a fingerprint by which a
+later read is known to be of the same rows.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.errors import DataError
+from microagg_core.metrics.decimals import decimals_needed, most_decimals, short_together
 from microagg_core.metrics.moments import EMPTY, Moments, merge_all, moments_of
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.units import UnitDigests, read_salt, unit_checks
@@ -43,6 +44,8 @@ class Survey:
     row_bytes: float
     missing: tuple[int, ...]
     moments: tuple[Moments, ...]
+    #: How many decimals the values of each quasi-identifier need; None where they have no short decimals.
+    decimals: tuple[int | None, ...]
     distinct: dict[str, int]
     nearly_unique: tuple[str, ...]
     fixes: tuple[tuple[str, str], ...]
@@ -56,6 +59,16 @@ class Survey:
         """The record number of a part's first row."""
         return sum(self.rows_of_parts[:part])
 
+    @property
+    def first_records(self) -> NDArray[np.int64]:
+        """The record number of each part's first row."""
+        rows = np.array(self.rows_of_parts, dtype=np.int64)
+        return np.cumsum(rows) - rows
+
+    def parts_of(self, records: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The part in which each record came."""
+        return np.searchsorted(self.first_records, records, side="right") - 1
+
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return {**self.__dict__, "moments": [m.to_dict() for m in self.moments]}
@@ -65,7 +78,8 @@ class Survey:
         """Inverse of :meth:`to_json`."""
         moments = tuple(Moments(**m) for m in value["moments"])
         pairs = tuple((a, b) for a, b in value["fixes"])
-        lists = {name: tuple(value[name]) for name in ("rows_of_parts", "fingerprints", "missing", "nearly_unique")}
+        names = ("rows_of_parts", "fingerprints", "missing", "decimals", "nearly_unique")
+        lists = {name: tuple(value[name]) for name in names}
         return cls(**{**value, **lists, "moments": moments, "fixes": pairs})
 
 
@@ -149,6 +163,7 @@ class _PartSurvey:
         self.missing = np.zeros(p, dtype=np.int64)
         self.not_finite = np.zeros(p, dtype=np.int64)
         self.moments: list[list[Moments]] = [[] for _ in range(p)]
+        self.decimals: list[int | None] = [0] * p
         self.keys: list[pa.Table] = []
         self.sketches: dict[str, list[Sketch]] = {c.name: [] for c in context.schema.confidential}
         self.fingerprint = Fingerprint()
@@ -169,7 +184,10 @@ class _PartSurvey:
             ticks, missing[:, j] = kind.ticks(table[kind.name])
             finite = np.isfinite(ticks) if kind.kind == "float" else np.ones(len(ticks), dtype=np.bool_)
             self.not_finite[j] += int(np.sum(~finite))
-            self.moments[j].append(moments_of(ticks[finite & ~missing[:, j]]))
+            there = ticks[finite & ~missing[:, j]]
+            self.moments[j].append(moments_of(there))
+            if kind.kind == "float" and self.decimals[j] is not None:
+                self.decimals[j] = most_decimals((self.decimals[j], decimals_needed(there, kind.is_single)))
         self.missing += missing.sum(axis=0)
         return missing
 
@@ -234,6 +252,7 @@ def _write(task: Task, found: _PartSurvey) -> list[Piece]:
         "not_finite": found.not_finite.tolist(),
         "fingerprint": found.fingerprint.text(),
         "moments": [merge_all(batches).to_dict() for batches in found.moments],
+        "decimals": found.decimals,
     }
     pieces = [put_piece(task, layout.survey(number, "json"), json.dumps(statistics).encode())]
     if found.keys:
@@ -291,6 +310,7 @@ def combine_survey(
         row_bytes=sum(p["bytes"] for p in parts) / sum(rows),
         missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
         moments=moments,
+        decimals=_decimals(context, parts, moments),
         distinct={name: s.distinct() for name, s in sketches.items()},
         nearly_unique=tuple(name for name, s in sketches.items() if s.nearly_unique()),
         fixes=tuple(
@@ -298,6 +318,18 @@ def combine_survey(
         ),
     )
     return survey, keys
+
+
+def _decimals(context: Context, parts: list[dict[str, Any]], moments: Sequence[Moments]) -> tuple[int | None, ...]:
+    """The decimals that each quasi-identifier needs, over all parts."""
+    return tuple(
+        short_together(
+            most_decimals(p["decimals"][j] for p in parts),
+            float(max(abs(m.least), abs(m.greatest))),
+            kind.is_single,
+        )
+        for j, (kind, m) in enumerate(zip(context.types, moments, strict=True))
+    )
 
 
 def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, Any]]) -> None:

@@ -210,6 +210,14 @@ class RunLayout:
         """The private record numbers of a candidate part, row by row."""
         return f"{self.folder}/candidate/numbers-{_number(part)}.arrow"
 
+    def places(self, part: int) -> str:
+        """The same record numbers, cut by the input part from which the gate reads the records again."""
+        return f"{self.folder}/candidate/places-{_number(part)}.arrow"
+
+    def check_scatter(self, part: int, run: int) -> str:
+        """Quasi-identifiers of an input part as the gate read them again, cut by the candidate part they went to."""
+        return f"{self.folder}/checks/input-{_number(part)}-run-{_number(run)}.arrow"
+
     def checks(self, part: int) -> str:
         """What the gate found in one candidate part."""
         return f"{self.folder}/checks/part-{_number(part)}.json"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from microagg_core.encoding import Encoding, QuasiType, quasi_type
 from microagg_core.errors import DataError, SpecError
 from microagg_core.metrics.certificate import Certificate
-from microagg_core.metrics.losses import masked_by
+from microagg_core.metrics.means import Groups
 from microagg_core.metrics.moments import moments_of, offsets_from
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class QuasiIdentifiers:
             values, missing = types[-1].ticks(array)
             if missing.any():
                 raise DataError(f"quasi-identifier {name!r} has missing values; remove or replace them first")
-            if not np.isfinite(values).all():
+            if types[-1].kind == "float" and not np.isfinite(values).all():
                 raise DataError(f"quasi-identifier {name!r} has infinite values; remove or replace them first")
             ticks.append(values)
         encoding = Encoding.from_moments(tuple(types), tuple(map(moments_of, ticks)))
@@ -122,10 +122,12 @@ class QuasiIdentifiers:
 
         The labels are one a record, or an (n, p) array of one a record and quasi-identifier.
         """
-        values = masked_by(self._offsets(), labels)
         data = df.copy()
+        groups = Groups.of(labels) if labels.ndim == 1 else None
         for j, (name, kind) in enumerate(zip(self.names, self.encoding.types, strict=True)):
-            column = kind.to_arrow(kind.rounded(values[:, j], self.encoding.origins[j])).to_pandas()
+            own = labels if labels.ndim == 1 else labels[:, j]
+            means = kind.means(self.ticks[j], groups or Groups.of(own))
+            column = kind.to_arrow(means[own]).to_pandas()
             is_number = kind.released_type == pa.float64()
             data[name] = column.to_numpy() if is_number else column.astype(df[name].dtype).array
         return data

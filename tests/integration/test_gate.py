@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from microagg_core.errors import GateError, StorageError
 from people import people
-from releases import Release, run_stages, start, write_release
+from releases import ROLES, Release, released_table, run_stages, start, write_release
 
 Breaking = Callable[[pa.Table], pa.Table]
 
@@ -77,6 +81,107 @@ BROKEN: dict[str, tuple[Breaking, str]] = {
 }
 
 
+def with_zeros(n: int) -> pa.Table:
+    """People of whom four fifths have an income of nothing, the others one of dollars and cents."""
+    rng = np.random.default_rng(5)
+    income = np.where(np.arange(n) % 5 > 0, 0.0, np.round(rng.gamma(2.0, 9000.0, n), 2))
+    return people(n).append_column("income", pa.array(income))
+
+
+def moved(column: str, chosen: Callable[[Any], bool], by: Callable[[Any], Any]) -> Breaking:
+    """One combination, of a value that is chosen, moved in one column."""
+
+    def breaking(table: pa.Table) -> pa.Table:
+        names = [name for name in ("region", "town", "x", "y", "income") if name in table.column_names]
+        keys = list(zip(*(table[c].to_pylist() for c in names), strict=True))
+        values = table[column].to_pylist()
+        key = next(key for key, value in zip(keys, values, strict=True) if chosen(value))
+        values = [by(v) if k == key else v for k, v in zip(keys, values, strict=True)]
+        position = table.column_names.index(column)
+        return table.set_column(position, column, pa.array(values, table.schema.field(position).type))
+
+    return breaking
+
+
+def last_place(value: float) -> float:
+    return float(np.nextafter(value, math.inf))
+
+
+OUTSIDE: dict[str, tuple[Breaking, dict[str, Any], str]] = {
+    "an equal group's zero moved by the least float": (
+        moved("income", lambda v: v == 0.0, lambda v: 5e-324),
+        {},
+        "values of 'income' lie outside",
+    ),
+    "an equal group's zero made a little negative": (
+        moved("income", lambda v: v == 0.0, lambda v: -7.28e-12),
+        {"rounding": {"income": "type"}},
+        "values of 'income' lie outside",
+    ),
+    "an equal group's number moved by one unit in the last place": (
+        moved("y", lambda v: v == 3.25, last_place),
+        {"rounding": {"y": "type"}},
+        "values of 'y' lie outside",
+    ),
+    "an equal group's whole number moved by one": (
+        moved("x", lambda v: v == 2**53 + 1, lambda v: v + 1),
+        {},
+        "values of 'x' lie outside",
+    ),
+    "a group's values moved above the greatest of them": (
+        moved("x", lambda v: v < 900, lambda v: 1000),
+        {},
+        "values of 'x' lie outside",
+    ),
+    "a group's values moved by more than its rounding step": (
+        moved("x", lambda v: v < 900, lambda v: 1050),
+        {"rounding": {"x": 50}},
+        "values of 'x' lie outside",
+    ),
+    "a value beside the rounding step's multiples": (
+        moved("x", lambda v: v == 2**53, lambda v: v + 20),
+        {"rounding": {"x": 16}},
+        "values of 'x' lie outside",
+    ),
+}
+
+
+def with_equal_group(n: int) -> pa.Table:
+    """The last seven are a block of equal people."""
+    table = with_zeros(n).slice(0, n - 7)
+    equal = table.slice(0, 7)
+    replace = {"x": [2**53 + 1] * 7, "y": [3.25] * 7, "region": ["far"] * 7, "town": ["off"] * 7}
+    replace |= {"id": [f"Q{i}" for i in range(7)]}
+    for column, values in replace.items():
+        position = equal.column_names.index(column)
+        equal = equal.set_column(position, column, pa.array(values, equal.schema.field(position).type))
+    return pa.concat_tables([table, equal])
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_gate_stops_a_value_outside_the_range_of_its_records(name: str, tmp_path: Path) -> None:
+    breaking, changes, says = OUTSIDE[name]
+    roles = {**ROLES, "quasi_identifiers": ["x", "y", "income"]}
+    tables = [with_zeros(400), with_equal_group(300).slice(100)]
+    tables[1] = tables[1].set_column(0, "id", pa.array([f"R{i}" for i in range(200)]))
+    spec = write_release(tmp_path, tables, roles=roles, blocks={"undersized": "suppress"}, **changes)
+    release = run_stages(start(spec), "survey", "plan", "stage", "anonymize")
+    break_file(release, breaking)
+    with pytest.raises(GateError) as stopped:
+        run_stages(release, "validate", "measure", "publish")
+    assert stopped.value.exit_code == 4
+    assert "groups: " in stopped.value.message and says in stopped.value.message
+    assert not (tmp_path / "output").exists()
+
+
+def test_gate_lets_pass_groups_that_a_rounding_step_takes_out_of_their_range(tmp_path: Path) -> None:
+    roles = {**ROLES, "quasi_identifiers": ["x", "y", "income"]}
+    rounding = {"x": 10_000, "y": 0.7, "income": 10}
+    release = run_stages(start(write_release(tmp_path, [with_equal_group(300)], roles=roles, rounding=rounding)))
+    assert all(check.passed for check in release.checks)
+    assert set(released_table(tmp_path / "output")["x"].to_pylist()) == {0, 9007199254740000}
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_gate_stops_what_is_broken(name: str, tmp_path: Path) -> None:
     breaking, says = BROKEN[name]
@@ -106,6 +211,18 @@ def test_record_numbers_exchanged_are_seen(tmp_path: Path) -> None:
     numbers[0], numbers[-1] = numbers[-1], numbers[0]
     release.work.put(name, to_bytes(pa.table({"record": numbers})))
     with pytest.raises(GateError, match="values differ"):
+        run_stages(release, "validate")
+
+
+def test_record_numbers_that_the_input_does_not_have_are_seen(tmp_path: Path) -> None:
+    """The gate finds a record's file by a list that it does not trust: what the list leaves out fails."""
+    release = anonymized(tmp_path)
+    name = release.layout.places(0)
+    listed = release.work.read(name)
+    first = release.assembled[0].slices[0]
+    release.assembled = [dataclasses.replace(release.assembled[0], slices=(first,))]
+    assert len(listed) > first[3]
+    with pytest.raises(GateError, match="groups: a file's record numbers are not those"):
         run_stages(release, "validate")
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from microagg_core.encoding import Encoding, quasi_type
 from microagg_core.errors import DataError, SpecError
-from microagg_core.metrics.moments import moments_of
+from microagg_core.metrics.means import Groups
+from microagg_core.metrics.moments import moments_of, offsets_from
 
 D = decimal.Decimal
 
@@ -21,14 +22,14 @@ def mean_released(array: pa.Array, rounding: str | float = "type") -> Any:
     """The mean of the whole column as one group, as it would be released."""
     kind = quasi_type("q", array.type, rounding)
     ticks, missing = kind.ticks(array)
-    encoding = Encoding.from_moments((kind,), (moments_of(ticks[~missing]),))
-    offsets, _ = encoding.offsets([array])
-    means = np.array([offsets[~missing, 0].mean()])
-    released = kind.rounded(means, encoding.origins[0])
+    origin = Encoding.from_moments((kind,), (moments_of(ticks[~missing]),)).origins[0]
+    released = kind.means(ticks[~missing], Groups.of(np.zeros(int(np.sum(~missing)), dtype=np.int64)))
     out = kind.to_arrow(released)
     assert out.type == kind.released_type
     again, _ = quasi_type("q", kind.released_type, "type").ticks(out)
-    assert kind.released_offsets(released, encoding.origins[0])[0] == pytest.approx(means[0], abs=max(kind.step, 1e-6))
+    mean = float(np.mean(offsets_from(ticks[~missing], origin)))
+    tolerance = max(kind.step, 1e-6, float(np.spacing(abs(float(origin)))))
+    assert kind.released_offsets(released, origin)[0] == pytest.approx(mean, abs=tolerance)
     assert again[0] == released[0]
     return out[0].as_py()
 
@@ -39,7 +40,7 @@ CASES: list[tuple[pa.Array, str | float, Any]] = [
     (pa.array([2, 3], pa.int64()), "type", 2),
     (pa.array([2**62 + 1, 2**62 + 3], pa.int64()), "type", 2**62 + 2),
     (pa.array([2**64 - 1, 2**64 - 5], pa.uint64()), "type", 2**64 - 3),
-    (pa.array([-(2**63), 2**63 - 1, 2**63 - 1], pa.int64()), "type", 3074457345618258432),
+    (pa.array([-(2**63), 2**63 - 1, 2**63 - 1], pa.int64()), "type", 3074457345618258602),
     (pa.array([1, 2, 4], pa.int32()), "none", 7 / 3),
     (pa.array([101, 102, 104], pa.int32()), 5, 100),
     (pa.array([126, 127], pa.int8()), 50, 100),  # 150 does not fit the type
@@ -56,9 +57,17 @@ CASES: list[tuple[pa.Array, str | float, Any]] = [
     (pa.array([D("1.10"), D("1.30")], pa.decimal128(9, 2)), 0.5, D("1.00")),
     (pa.array([D("1.10"), D("1.15")], pa.decimal128(9, 2)), "none", 1.125),
     (pa.array([D("-1.10"), D("-1.16")], pa.decimal128(9, 2)), "type", D("-1.13")),
-    (pa.array([D(10) ** 20, D(10) ** 20 + 2], pa.decimal128(30, 1)), "type", D(10) ** 20),
+    (pa.array([D(10) ** 20, D(10) ** 20 + 2], pa.decimal128(30, 1)), "type", D(10) ** 20 + 1),
+    (pa.array([D(10**38 - 1), D(10**38 - 2)], pa.decimal128(38, 0)), "type", D(10**38 - 2)),
+    (pa.array([D(1 - 10**38), D(1 - 10**38)], pa.decimal128(38, 0)), "type", D(1 - 10**38)),
+    (pa.array([0, 2**64 - 1], pa.uint64()), 2**63, 2**63),
+    (pa.array([2**63 - 1, 2**63 - 1], pa.int64()), 2**62, 2**62),
+    (pa.array([1.7976931348623157e308, 1.7976931348623155e308]), "type", 1.7976931348623155e308),
+    (pa.array([5e-324, 5e-324]), "type", 5e-324),
+    (pa.array([1e308, 1e308]), 0.1, 1e308),
     (pa.array([datetime.date(2000, 1, 1), datetime.date(2000, 1, 3)]), "type", datetime.date(2000, 1, 2)),
     (pa.array([datetime.date(2000, 1, 1), datetime.date(2000, 1, 3)], pa.date64()), "type", datetime.date(2000, 1, 2)),
+    (pa.array([datetime.date(2000, 1, 1), datetime.date(2000, 1, 2)], pa.date64()), "type", datetime.date(2000, 1, 2)),
     (
         pa.array([1, 3], pa.timestamp("us", "Europe/Madrid")),
         "type",
@@ -82,7 +91,8 @@ def test_types_without_a_mean_are_refused(kind: pa.DataType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "rounding"), [(pa.date32(), "none"), (pa.bool_(), "none"), (pa.int32(), 0.5), (pa.decimal128(9, 1), 0.25)]
+    ("kind", "rounding"),
+    [(pa.date32(), "none"), (pa.bool_(), "none"), (pa.int32(), 0.5), (pa.decimal128(9, 1), 0.25), (pa.int8(), 128)],
 )
 def test_roundings_that_do_not_fit_are_refused(kind: pa.DataType, rounding: str | float) -> None:
     with pytest.raises(SpecError, match=r"rounding\.q"):
