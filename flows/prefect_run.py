@@ -29,6 +29,7 @@ from microagg_core.errors import (
     DataError,
     GateError,
     InternalError,
+    InterruptionError,
     MicroaggError,
     SpecError,
     StorageError,
@@ -36,7 +37,9 @@ from microagg_core.errors import (
 from microagg_core.storage.urls import shown
 
 _FAILED = re.compile(r"exit (\d+) \((\w+)\): (.*)", re.DOTALL)
-_ERRORS: tuple[type[MicroaggError], ...] = (InternalError, SpecError, DataError, GateError, StorageError, ClusterError)
+_ERRORS: tuple[type[MicroaggError], ...] = (
+    InternalError, SpecError, DataError, GateError, StorageError, ClusterError, InterruptionError
+)  # fmt: skip
 #: The embedded server goes when this process goes: nobody watches its heartbeat, its log is on the terminal, and
 #: the client's patience (14 s) is for a busy database, not for a server that is gone.
 _EMBEDDED: dict[Any, Any] = {

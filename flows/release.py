@@ -24,6 +24,7 @@ from prefect.states import Failed
 
 from flows.artifacts import PrefectProgress, keep_artifacts
 from flows.executors import executor_for
+from flows.outcome import telling_if_published
 from flows.progress import Progress, Silence
 from flows.stages import STAGES, Release, Stage, StageOutcome, new_release, run_stage
 from microagg_core.errors import MicroaggError, sanitized
@@ -111,8 +112,8 @@ def _run(spec_path: str, identity: str | None, replace: bool, beside: Progress) 
 
 def _release(spec_path: str, identity: str | None, replace: bool, progress: Progress) -> dict[str, Any]:
     spec = load_spec(spec_path)
-    with executor_for(spec, progress) as workers:
-        release = new_release(spec, workers, identity, replace, _scheduled_time())
+    with telling_if_published() as outcome, executor_for(spec, progress) as workers:
+        release = outcome.release = new_release(spec, workers, identity, replace, _scheduled_time())
         for stage in STAGES:
             _stage_task(stage, release)()
         if release.published is None:

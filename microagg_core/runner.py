@@ -21,8 +21,9 @@ from microagg_core.steps.staging import gather_partition, scatter_part
 from microagg_core.steps.survey import survey_part
 from microagg_core.steps.units import check_units
 from microagg_core.steps.work import Receipt, Task, load_receipt
+from microagg_core.storage.manifest import PartEntry
 from microagg_core.storage.objects import Store
-from microagg_core.storage.publish import Upload, upload_part
+from microagg_core.storage.parts import Upload, is_whole, upload_part
 
 _STEPS: dict[str, Callable[[Task], Receipt]] = {
     "survey": survey_part,
@@ -67,6 +68,15 @@ def run_upload(upload: tuple[Store, Upload]) -> None:
         upload_part(output, what)
     except Exception as error:
         raise sanitized(error, f"uploading {what.target.rsplit('/', 1)[-1]}") from None
+
+
+def run_look(part: tuple[Store, PartEntry]) -> bool:
+    """Whether a published file, named from the folder that is given, is there and as its manifest says."""
+    folder, entry = part
+    try:
+        return is_whole(folder, entry.name, entry)
+    except Exception as error:
+        raise sanitized(error, "looking at a published file") from None
 
 
 def peak_memory() -> int:

@@ -34,6 +34,7 @@ def release_document(published: Published, stages: Sequence[dict[str, Any]]) -> 
         "losses": manifest.losses,
         "checks": [check.model_dump() for check in manifest.checks],
         "stages": [{name: _to_milliseconds(value) for name, value in stage.items()} for stage in stages],
+        "warnings": list(published.warnings),
     }
 
 
@@ -82,7 +83,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     seconds = sum(stage["seconds"] for stage in document["stages"])
     if seconds:
         rows.append(("time", f"{seconds:.1f} s"))
-    return rows
+    return rows + [("note", warning) for warning in document.get("warnings", [])]
 
 
 def _correlations(change: dict[str, Any]) -> str:

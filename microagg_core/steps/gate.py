@@ -31,7 +31,7 @@ from microagg_core.steps.group_ranges import input_of, outside_ranges
 from microagg_core.steps.planned import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.staging import Scatter, read_gathered, refuse_changed
 from microagg_core.steps.survey import Fingerprint, Survey
-from microagg_core.steps.work import Context, Receipt, Task, put_piece
+from microagg_core.steps.work import Context, Piece, Receipt, Task, put_piece
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.tables.files import EXTENSIONS, from_file_bytes
@@ -85,24 +85,21 @@ class _Side:
 
 
 def check_file(task: Task) -> Receipt:
-    """Re-read one candidate file and write what is found in it."""
+    """Re-read one candidate file and write what is found in it; the receipt names the file before what was written."""
     planned = load_planned(task)
     spec, schema = planned.context.spec, planned.context.schema
     layout, number = task.layout, task.number
     extension = EXTENSIONS[spec.output.format]
-    data = task.work.read(layout.candidate(number, extension))
+    name = layout.candidate(number, extension)
+    data = task.work.read(name)
     table = from_file_bytes(data, spec.output.format, schema.released_schema, spec.output.csv)
-    found: dict[str, Any] = {
-        "columns": _columns_found(table, schema.released_schema),
-        # Only these bytes may be published.
-        "bytes": len(data),
-        "sha256": sha256_hex(data),
-    }
+    found: dict[str, Any] = {"columns": _columns_found(table, schema.released_schema)}
     numbers = np.asarray(read_slice(task.work.read(layout.numbers(number)))["record"])
     came = read_gathered(
         task, [(layout.check_scatter(part, run), start, end) for part, run, start, end, _, _ in task.arguments]
     )
-    pieces = []
+    # Only these bytes may be published.
+    pieces = [Piece(name, len(data), sha256_hex(data))]
     if not found["columns"] and len(numbers) == table.num_rows:
         side = _Side(schema, planned.survey)
         side.add(table, numbers)
