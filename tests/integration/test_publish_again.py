@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from flows.executors import InProcess
 from flows.outcome import telling_if_published
+from flows.progress import Silence
 from flows.stages import STAGES, Release, run_stage, run_until
 from meddled import Meddled
 from microagg_core.errors import InterruptionError, StorageError, TransientStorageError
@@ -18,7 +20,7 @@ from microagg_core.software import software
 from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.storage.verify import verify
 from people import people
-from releases import InProcess, run_stages, start, write_release
+from releases import run_stages, start, write_release
 
 OTHER_SOFTWARE = {**software(), "numpy": "1.0.0", "sources": "0123456789abcdef"}
 
@@ -39,7 +41,7 @@ class Watched(InProcess):
     """Workers that note what they are asked for."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(Silence())
         self.asked: list[str] = []
 
     def map(self, function: Any, items: Any, what: str) -> list[Any]:
@@ -49,7 +51,7 @@ class Watched(InProcess):
 
 def run_again(path: Path, **how: Any) -> tuple[Release, list[str]]:
     release = start(path, **how)
-    release.workers = workers = Watched()  # type: ignore[assignment]
+    release.workers = workers = Watched()
     run_stages(release)
     return release, workers.asked
 
@@ -115,7 +117,7 @@ def test_other_data_is_named(released: Path, tmp_path: Path) -> None:
 def test_another_spec_is_named_before_a_row_is_read(released: Path, tmp_path: Path) -> None:
     write_release(tmp_path, [people(400)], k=4)
     release = start(released)
-    release.workers = workers = Watched()  # type: ignore[assignment]
+    release.workers = workers = Watched()
     with pytest.raises(StorageError, match=r"was made from another spec \(software is the same\); use --replace"):
         run_stages(release)
     assert workers.asked == []
