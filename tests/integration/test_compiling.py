@@ -57,8 +57,15 @@ print(json.dumps(compiled))
 #: Specializations of our own kernels on the default path, and of numba's functions that they use; a change that needs
 #: more of them makes everybody's first release slower.
 MOST_OF_OURS, MOST_OF_NUMBAS = 115, 47
-#: Kernels that sort both whole numbers and others: the only ones that are compiled twice.
-TWICE = {"sorting.stable_order", "sorting._sort_run", "sorting._merge", "sorting.sort_numbers", "sorting._sink"}
+#: The only ones that are compiled twice: what sorts both whole numbers and others, and what both Python and kernels call.
+TWICE = {
+    "annealing.total_sse",
+    "sorting.stable_order",
+    "sorting._sort_run",
+    "sorting._merge",
+    "sorting.sort_numbers",
+    "sorting._sink",
+}
 
 
 def _python(script: str, *arguments: str, **surroundings: str) -> str:
