@@ -20,6 +20,8 @@ Say = Callable[[str], None]
 _LOCK = "compiling.lock"
 #: Whether this process has said that nothing can be kept.
 _said = Event()
+#: Parts that a child of this process compiled and could not keep: another would fare no better.
+_in_vain: set[str] = set()
 _LOOK_SECONDS, _SAY_AFTER_SECONDS, _MOST_SECONDS = 0.2, 2.0, 1200.0
 #: Seconds that a part takes, on one core of a 2-core virtual machine; of the others about as many as the last.
 _SECONDS = {TABLES: 2, "mdav": 15, "bound": 1, "annealing": 12, "factor": 15}
@@ -55,10 +57,10 @@ def compile_parts(
 ) -> bool:
     """As :func:`ensure_compiled`, for parts by name; ``done`` is told of each that was compiled."""
     tell, stop = say or _silent, cancelled or Event()
-    if not missing_parts(parts):
+    missing, folder = missing_parts(parts), code_folders().write
+    if not missing:
         return True
-    folder = code_folders().write
-    if folder is None:
+    if folder is None or _in_vain.issuperset(missing):
         _say_once(tell)
         return False
     with _locked(folder, parts, tell, stop):
@@ -67,10 +69,11 @@ def compile_parts(
             seconds = sum(_SECONDS.get(part, 10) for part in missing)
             tell(f"compiling the kernels, once for this machine: about {seconds} s")
             run_child(missing, done or _silent, stop)
-    kept = stop.is_set() or not missing_parts(parts)
-    if not kept:
-        _say_once(tell)
-    return kept
+    if stop.is_set() or not missing_parts(parts):
+        return True
+    _in_vain.update(missing_parts(parts))
+    _say_once(tell)
+    return False
 
 
 def _silent(_text: str) -> None:

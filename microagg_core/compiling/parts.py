@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 from pathlib import Path
 
 from microagg_core.algorithms import algorithms
 from microagg_core.kernels.code_folders import code_folders
+from microagg_core.software import digest_of
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -60,10 +60,7 @@ def all_parts() -> tuple[str, ...]:
 @cache
 def _sources_digest() -> str:
     """Of the whole package: a change anywhere may have a part call its kernels otherwise."""
-    digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]
+    return digest_of([_PACKAGE])[:12]
 
 
 def _stamp(part: str) -> str:
