@@ -212,12 +212,15 @@ def warm(
     refine: Annotated[str, typer.Option(help="The refinement: off, fast or thorough.")] = "fast",
     k: Annotated[int | None, typer.Option(min=2, help="Only what this k needs; default: any.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All algorithms and refinements.")] = False,
+    into: Annotated[
+        Path | None, typer.Option("--into", help="Keep them below this folder, to be copied or packed from there.")
+    ] = None,
     quiet: QuietOption = False,
 ) -> None:
     """Compile the kernels and keep them, once for this machine: for images, and before the first release."""
     from flows.warming import warm_kernels
 
-    typer.echo(warm_kernels(algorithms or ["mdav"], refine, k, everything, quiet))
+    typer.echo(warm_kernels(algorithms or ["mdav"], refine, k, everything, into, quiet))
 
 
 @app.command()

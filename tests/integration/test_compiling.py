@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import psutil
@@ -20,7 +22,8 @@ from microagg_core.compiling import TABLES, child, compile_parts, ensuring, need
 from microagg_core.errors import ClusterError, InternalError
 from microagg_core.kernels.code_folders import CodeFolders
 
-TESTS = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
 
 #: Counts what numba compiles from here on, by function; ``compiled`` is a list of names.
 COUNTING = """
@@ -68,11 +71,11 @@ TWICE = {
 }
 
 
-def _python(script: str, *arguments: str, **surroundings: str) -> str:
+def _python(script: str, *arguments: str, python: str = sys.executable, **surroundings: str) -> str:
     """What a fresh process prints."""
     environment = {**os.environ, "PYTHONPATH": str(TESTS), **surroundings}
     run = subprocess.run(
-        [sys.executable, "-c", script, *arguments], env=environment, capture_output=True, text=True, timeout=280
+        [python, "-P", "-c", script, *arguments], env=environment, capture_output=True, text=True, timeout=280
     )
     assert run.returncode == 0, run.stderr
     return run.stdout
@@ -115,6 +118,40 @@ def test_another_algorithm_adds_only_what_it_needs(warm: tuple[Path, list[str]],
     assert added and not {name for name in added if name.startswith("microagg_core.kernels.annealing")}
     jobs = [{"people": 300, "algorithm": "v_mdav"}, {"people": 9000, "algorithm": "v_mdav"}]
     assert json.loads(_python(COUNTING + RELEASE, json.dumps(jobs), str(tmp_path), **cache)) == []
+
+
+@pytest.fixture
+def installed_wheel(warm: tuple[Path, list[str]], tmp_path: Path) -> Path:
+    """The Python of an environment with a wheel of the project that brings its compiled kernels; libraries are ours."""
+    source, wheels, venv = tmp_path / "source", tmp_path / "wheels", tmp_path / "venv"
+    for name in ("microagg_core", "flows"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "compiled"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(warm[0], source / "microagg_core" / "kernels" / "compiled")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    offline = ["--no-deps", "--no-index"]
+    subprocess.run([*pip, "wheel", *offline, "--no-build-isolation", "--wheel-dir", wheels, source], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    python = venv / "bin" / "python"
+    subprocess.run([*pip, "--python", python, "install", *offline, *wheels.glob("*.whl")], check=True)
+    ours = [path for path in sys.path if path.endswith("site-packages")]
+    (next(venv.glob("lib/*/site-packages")) / "base.pth").write_text("\n".join(ours) + "\n")
+    return python
+
+
+def test_a_wheel_brings_its_kernels_along(installed_wheel: Path, tmp_path: Path) -> None:
+    """Where no folder can be written, and so nothing else can have been kept."""
+    nowhere = {"MICROAGG_CACHE_DIR": "/dev/null/named", "XDG_CACHE_HOME": "/dev/null/user"}
+    proof = (
+        "import tempfile, microagg_core\nfrom microagg_core.kernels.code_folders import code_folders\n"
+        f"assert microagg_core.__file__.startswith({str(tmp_path)!r})\n"
+        "usable, tempfile.tempdir = tempfile.gettempdir(), '/dev/null/tmp'\n"
+        "assert code_folders().write is None\ntempfile.tempdir = usable\n"
+    )
+    jobs = json.dumps([{"people": 300}, {"people": 9000}])
+    said = _python(COUNTING + proof + RELEASE, jobs, str(tmp_path / "jobs"), python=str(installed_wheel), **nowhere)
+    assert json.loads(said) == []
 
 
 def test_every_part_has_its_problem() -> None:
@@ -176,6 +213,8 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folders = CodeFolders((tmp_path,), tmp_path, (tmp_path,))
     for module in ("ensuring", "parts"):
         monkeypatch.setattr(f"microagg_core.compiling.{module}.code_folders", lambda: folders)
+    monkeypatch.setattr(ensuring, "_in_vain", set())
+    monkeypatch.setattr(ensuring, "_said", Event())
     return tmp_path
 
 
