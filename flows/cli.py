@@ -205,6 +205,25 @@ def demo(
 
 
 @app.command()
+def warm(
+    algorithms: Annotated[
+        list[str] | None, typer.Option("--algorithm", help="An algorithm, by name; may be given again.")
+    ] = None,
+    refine: Annotated[str, typer.Option(help="The refinement: off, fast or thorough.")] = "fast",
+    k: Annotated[int | None, typer.Option(min=2, help="Only what this k needs; default: any.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All algorithms and refinements.")] = False,
+    into: Annotated[
+        Path | None, typer.Option("--into", help="Keep them below this folder, to be copied or packed from there.")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Compile the kernels and keep them, once for this machine: for images, and before the first release."""
+    from flows.warming import warm_kernels
+
+    typer.echo(warm_kernels(algorithms or ["mdav"], refine, k, everything, into, quiet))
+
+
+@app.command()
 def clean(
     spec: SpecArgument, everything: Annotated[bool, typer.Option("--all", help="Also what is not due yet.")] = False
 ) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from microagg_core.compiling import TABLES, compile_parts
 from microagg_core.errors import sanitized
 from microagg_core.steps.anonymizing import anonymize_partition
 from microagg_core.steps.assembling import assemble_file
@@ -52,6 +53,7 @@ def run_task(task: Task) -> Receipt:
             done = load_receipt(task.work, task.layout, task.stage, task.number)
             if done is not None:
                 return done
+        compile_parts((TABLES,))
         start = time.perf_counter()
         receipt = _STEPS[task.stage](task)
         receipt = replace(receipt, seconds=time.perf_counter() - start, peak_bytes=peak_memory())
