@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from flows.executors import WORKER_BASE_BYTES, Executor
-from flows.progress import Progress
+from flows.progress import Progress, awaited
 from microagg_core.errors import ClusterError, StorageError, sanitized
 from microagg_core.loading import canonical
 from microagg_core.reporting.plan_report import PlanReport, report_plan
@@ -357,7 +357,8 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
         return None
     start = time.perf_counter()
     try:
-        says = wanted.work(release)
+        with awaited(release.progress, f"the stage {wanted.name}"):
+            says = wanted.work(release)
     except StorageError:
         # An identical run may have been faster: it publishes the same release and removes the work that both shared.
         if _is_published(release, True):
