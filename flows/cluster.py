@@ -7,8 +7,9 @@ spec says so.
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import logging
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,7 +21,8 @@ from distributed import Client, LocalCluster, Security
 from flows.dask_executor import DaskExecutor
 from flows.interrupts import sparing_children
 from flows.progress import Progress
-from microagg_core.errors import ClusterError, MicroaggError
+from flows.scratch import scratch
+from microagg_core.errors import ClusterError, StorageError
 from microagg_core.spec import LocalCluster as LocalSpec
 from microagg_core.spec import ReleaseSpec, RunningCluster
 
@@ -59,13 +61,9 @@ def connect(cluster: LocalSpec | RunningCluster, spec: ReleaseSpec, progress: Pr
 
 @contextmanager
 def _local(cluster: LocalSpec, spec: ReleaseSpec, progress: Progress) -> Iterator[DaskExecutor]:
-    folder = tempfile.mkdtemp(prefix="microagg-workers-")
-    try:
-        with ExitStack() as running:
-            client = _start(cluster, folder, running)
-            yield DaskExecutor(client, spec, progress, no_workers=_LOCAL_WAIT_SECONDS, own=True)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with scratch() as folder, ExitStack() as running:
+        client = _start(cluster, str(folder / "workers"), running)
+        yield DaskExecutor(client, spec, progress, no_workers=_LOCAL_WAIT_SECONDS, own=True)
 
 
 def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
@@ -94,12 +92,15 @@ def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
                 Client(workers, security=security, set_as_default=False)  # type: ignore[no-untyped-call]
             )
             return client
-    except MicroaggError:
-        raise
-    except Exception as error:
+    except (RuntimeError, OSError, TimeoutError, ValueError, asyncio.CancelledError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EROFS, errno.EDQUOT):
+            raise StorageError(
+                f"the temporary folder {tempfile.gettempdir()} cannot be written to; free some space, or set TMPDIR"
+            ) from None
         raise ClusterError(
-            f"no workers can be started on this machine ({type(error).__name__}); look at its limits for processes, "
-            "open files, memory and its loopback network, or write cluster: none, which needs no workers"
+            "the workers of this machine do not start: it lacks processes, open files, memory, time or a loopback "
+            "network; raise its limits (ulimit -u, ulimit -n), give cluster.local fewer workers, or write cluster: "
+            "none, which needs none"
         ) from None
 
 

@@ -6,11 +6,12 @@ An executor maps a function over small items, tasks and receipts; rows never pas
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeVar
 
-from flows.progress import Progress, shown
-from microagg_core.spec import Cluster, LocalCluster, NoCluster, ReleaseSpec
+from flows.progress import Progress, awaited, shown
+from microagg_core.compiling import Compiling, start_compiling
+from microagg_core.spec import Cluster, LocalCluster, NoCluster, ReleaseSpec, RunningCluster
 from microagg_core.tables.reading import has_fewer_rows
 
 Item = TypeVar("Item")
@@ -69,6 +70,28 @@ def cluster_for(spec: ReleaseSpec) -> Cluster:
     return NoCluster() if has_fewer_rows(spec.input, SMALL_ROWS) else LocalCluster()
 
 
+class OnceCompiled:
+    """Those who work on this machine, from the moment when the kernels they need are compiled.
+
+    A worker's memory is for rows, so none of them compiles. What is wrong with a spec or an input's columns is found
+    before the first task, and waits for nothing.
+    """
+
+    def __init__(self, inner: Executor, compiling: Compiling) -> None:
+        self.progress = inner.progress
+        self._inner, self._compiling = inner, compiling
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
+        """Apply a function to every item; results in the items' order."""
+        with awaited(self.progress, "kernels to be compiled, once for this machine"):
+            self._compiling.wait()
+        return self._inner.map(function, items, what)
+
+    def memory_per_task(self) -> int | None:
+        """As those who work say."""
+        return self._inner.memory_per_task()
+
+
 @contextmanager
 def executor_for(spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
     """Those who work for a release, while the block lasts.
@@ -77,11 +100,22 @@ def executor_for(spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
         ClusterError: the cluster cannot be started or reached, or a worker is not fit for the work.
     """
     cluster = cluster_for(spec)
-    if isinstance(cluster, NoCluster):
-        yield InProcess(progress)
+    if isinstance(cluster, RunningCluster):  # its machines compile for themselves
+        with _connected(cluster, spec, progress) as executor:
+            yield executor
         return
+    with start_compiling(spec.algorithm.name, spec.effort, spec.k, say=progress.say) as compiling:
+        if isinstance(cluster, NoCluster):
+            yield OnceCompiled(InProcess(progress), compiling)
+        else:
+            with _connected(cluster, spec, progress) as executor:
+                yield OnceCompiled(executor, compiling)
+
+
+def _connected(
+    cluster: LocalCluster | RunningCluster, spec: ReleaseSpec, progress: Progress
+) -> AbstractContextManager[Executor]:
     # Dask takes a second to load, and a small release takes two in all.
     from flows.cluster import connect
 
-    with connect(cluster, spec, progress) as executor:
-        yield executor
+    return connect(cluster, spec, progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import copy_context
 from threading import Event, Thread
 from types import TracebackType
 from typing import Self
@@ -17,7 +18,9 @@ class Compiling:
     def __init__(self, algorithm: str, effort: str | float, k: int | None, say: Say | None) -> None:
         self._cancelled, self._kept = Event(), True
         self._error: BaseException | None = None
-        self._thread = Thread(target=self._run, args=(algorithm, effort, k, say), daemon=True, name="compiling")
+        # Who is told may look at where it was called from, as a flow run's log does.
+        run = copy_context().run
+        self._thread = Thread(target=run, args=(self._run, algorithm, effort, k, say), daemon=True, name="compiling")
         self._thread.start()
 
     def _run(self, algorithm: str, effort: str | float, k: int | None, say: Say | None) -> None:
