@@ -25,9 +25,11 @@ KEPT = "microagg: interrupted; what is finished is kept, and the same command go
 
 @pytest.fixture
 def companies(tmp_path: Path) -> Path:
-    """The eleven companies and their spec, in a folder of their own."""
+    """The eleven companies and their spec, in a folder of their own, with a worker that they would not need."""
     folder = tmp_path / "sme"
     shutil.copytree(COMPANIES, folder, ignore=shutil.ignore_patterns("release", "work"))
+    with (folder / "release.yaml").open("a") as spec:
+        spec.write("\ncluster:\n  local: {workers: 1, threads: 1, memory: 1GiB}\n")
     return folder
 
 
