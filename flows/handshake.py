@@ -15,7 +15,7 @@ import cloudpickle
 from distributed import Client
 from distributed.versions import get_versions
 
-from microagg_core.errors import ClusterError, TransientClusterError
+from microagg_core.errors import ClusterError, TransientClusterError, of_kind
 from microagg_core.software import software
 from microagg_core.spec import ReleaseSpec
 
@@ -35,6 +35,7 @@ def greet(client: Client, spec: ReleaseSpec, addresses: Sequence[str], n_before:
 
     Raises:
         ClusterError: one of them is not fit for the work, with its number and why; or none answered.
+        MicroaggError: one of them does not reach what it needs; of the kind that it met.
     """
     scheduler: Any = client.scheduler
     versions = _asked(
@@ -89,7 +90,7 @@ def introduce(spec: dict[str, Any] | None) -> dict[str, Any]:
         from microagg_core.steps.access import access_problem
     except ImportError as error:
         return {"lacks": error.name}
-    return {"software": own_software(), "access": access_problem(spec) if spec else ""}
+    return {"software": own_software(), "access": access_problem(spec) if spec else None}
 
 
 def _refuse_versions(who: str, theirs: Mapping[str, Any]) -> None:
@@ -133,4 +134,5 @@ def _refuse(who: str, answer: Any) -> None:
             f"{who} has {', '.join(differing)}, and would make another release; install the same versions everywhere"
         )
     if answer["access"]:
-        raise ClusterError(f"{who} cannot do the work: {answer['access']}")
+        kind, sentence = answer["access"]
+        raise of_kind(kind, f"{who} cannot do the work: {sentence}")

@@ -27,22 +27,10 @@ from flows.interrupts import is_requested
 from flows.outcome import current
 from flows.progress import Progress, awaited
 from flows.release import release_flow, showing_progress
-from microagg_core.errors import (
-    ClusterError,
-    DataError,
-    GateError,
-    InternalError,
-    InterruptionError,
-    MicroaggError,
-    SpecError,
-    StorageError,
-)
+from microagg_core.errors import ClusterError, InternalError, MicroaggError, of_kind
 from microagg_core.storage.urls import shown
 
 _FAILED = re.compile(r"exit (\d+) \((\w+)\): (.*)", re.DOTALL)
-_ERRORS: tuple[type[MicroaggError], ...] = (
-    InternalError, SpecError, DataError, GateError, StorageError, ClusterError, InterruptionError
-)  # fmt: skip
 #: A server that does not answer is given up within a minute: three times 15 s, and the pauses between them. Who has
 #: set another patience gets it.
 _PATIENCE: dict[Any, Any] = {
@@ -80,8 +68,7 @@ def failure_of(message: str) -> MicroaggError:
     match = _FAILED.search(message)
     if match is None:
         return InternalError("the flow ended without saying why; look at its run in Prefect")
-    by_kind = {error.kind: error for error in _ERRORS}
-    return by_kind.get(match[2], InternalError)(match[3])
+    return of_kind(match[2], match[3])
 
 
 @contextmanager

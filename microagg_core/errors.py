@@ -92,6 +92,16 @@ class InterruptionError(MicroaggError):
     kind = "interrupted"
 
 
+def of_kind(kind: str, message: str) -> MicroaggError:
+    """The error that was told by its kind and message, as a flow's state and a worker's answer do.
+
+    >>> of_kind("data", "the input has no records").exit_code
+    3
+    """
+    kinds = {error.kind: error for error in MicroaggError.__subclasses__()}
+    return kinds.get(kind, InternalError)(message)
+
+
 def sanitized(error: BaseException, doing: str) -> MicroaggError:
     """Turn any exception into one that is safe to show, log and store.
 

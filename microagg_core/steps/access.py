@@ -12,8 +12,8 @@ from microagg_core.storage.layout import LATEST
 from microagg_core.storage.objects import Store
 
 
-def access_problem(spec: dict[str, Any]) -> str:
-    """What is out of reach from here, in a sentence; nothing where all is well.
+def access_problem(spec: dict[str, Any]) -> tuple[str, str] | None:
+    """What is out of reach from here: the kind of error and its sentence; None where all is well.
 
     Args:
         spec: a release spec as plain values.
@@ -21,8 +21,9 @@ def access_problem(spec: dict[str, Any]) -> str:
     try:
         _reach(ReleaseSpec.model_validate(spec))
     except Exception as error:
-        return sanitized(error, "looking at the input, the work area and the output").message
-    return ""
+        safe = sanitized(error, "looking at the input, the work area and the output")
+        return safe.kind, safe.message
+    return None
 
 
 def _reach(spec: ReleaseSpec) -> None:

@@ -23,7 +23,7 @@ from flows.cluster import connect
 from flows.executors import InProcess
 from flows.progress import Silence
 from flows.stages import new_release, run_until
-from microagg_core.errors import ClusterError, DataError
+from microagg_core.errors import ClusterError, DataError, StorageError
 from microagg_core.loading import load_spec
 from microagg_core.spec import LocalCluster, ReleaseSpec, RunningCluster
 from microagg_core.spec_parts import Tls
@@ -246,7 +246,7 @@ def test_a_worker_that_cannot_reach_the_input_says_so(tmp_path: Path) -> None:
     for part in (tmp_path / "input").iterdir():
         part.unlink()
     with (
-        pytest.raises(ClusterError, match=r"worker \d \(.*\) cannot do the work: .*no file matches"),
+        pytest.raises(StorageError, match=r"worker \d \(.*\) cannot do the work: .*no file matches"),
         connect(LocalCluster(workers=2, memory="1GiB"), spec, Silence()),
     ):
         pass
