@@ -293,9 +293,10 @@ def test_waiting_for_another_process_has_an_end(empty: Path, monkeypatch: pytest
 
 
 PARENT = """
-import sys
+import signal
 from threading import Event
 from microagg_core.compiling import child
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background commands ignore it
 child._PROGRAM = '''
 import os, threading, time
 from microagg_core.compiling import problems
