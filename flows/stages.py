@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,13 +17,14 @@ import pyarrow as pa
 
 from flows.executors import WORKER_BASE_BYTES, Executor
 from flows.progress import Progress
-from microagg_core.errors import ClusterError, StorageError, sanitized
+from microagg_core.errors import ClusterError, DamagedWorkError, StorageError, sanitized
 from microagg_core.loading import canonical
 from microagg_core.reporting.plan_report import PlanReport, report_plan
-from microagg_core.runner import run_task, run_upload
+from microagg_core.runner import Damage, run_task, run_upload
 from microagg_core.schema import quasi_types, resolve_schema
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.audit import find_release, write_audit
+from microagg_core.steps.cleaning import Running, clean_due
 from microagg_core.steps.gate import Check, refuse_failed, run_checks
 from microagg_core.steps.measuring import (
     combine_blocks,
@@ -31,13 +33,24 @@ from microagg_core.steps.measuring import (
     released_moments,
     risk_figures,
 )
+from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.planned import Planned, load_survey, save_plan, save_survey
-from microagg_core.steps.planning import make_plan, refuse_unwise
+from microagg_core.steps.planning import Passes, make_plan, refuse_unwise
 from microagg_core.steps.publishing import release_facts, release_id, software_version, staged_parts
 from microagg_core.steps.staging import combine_released_moments, gather_tasks, save_measure_scale
 from microagg_core.steps.survey import combine_survey, content_digest
 from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_tasks
-from microagg_core.steps.work import Digest, Receipt, Task, load_context, rough_moments, save_context
+from microagg_core.steps.work import (
+    Digest,
+    Receipt,
+    Task,
+    discard_receipts,
+    load_context,
+    put_piece,
+    rough_moments,
+    save_context,
+    work_store,
+)
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store
 from microagg_core.storage.publish import Published, Upload, publish
@@ -78,6 +91,11 @@ class Release:
     digest: str = ""
     ignore_published: bool = False
     published: Published | None = None
+    #: What workers read besides each other's pieces, by what it is about.
+    known: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
+    #: What finished tasks wrote, by stage and number.
+    made: dict[str, dict[int, tuple[Piece, ...]]] = field(default_factory=dict)
+    running: Running = field(default_factory=Running)
     _planned: Planned | None = None
     _receipts: dict[str, list[Receipt]] = field(default_factory=dict)
 
@@ -102,13 +120,30 @@ class Release:
         """Have the workers do tasks of one stage, the receipts in the tasks' order."""
         if not tasks:
             return []
-        receipts = self.workers.map(run_task, tasks, tasks[0].stage)
-        self._receipts.setdefault(tasks[0].stage, []).extend(receipts)
+        stage, answers = tasks[0].stage, self.workers.map(run_task, tasks, tasks[0].stage)
+        damaged = [place for answer in answers if isinstance(answer, Damage) for place in answer.places]
+        if damaged:
+            raise DamagedWorkError(places=damaged)
+        receipts = [answer for answer in answers if isinstance(answer, Receipt)]
+        self._receipts.setdefault(stage, []).extend(receipts)
+        self.made.setdefault(stage, {}).update((receipt.number, receipt.pieces) for receipt in receipts)
         return receipts
 
-    def tasks(self, stage: str, n: int) -> list[Task]:
-        """Tasks 0 to n-1 of a stage."""
-        return [Task(stage, i, self.work, self.key) for i in range(n)]
+    def reads(self, *known: str) -> tuple[Piece, ...]:
+        """What a task is told to read, by what it is about."""
+        return tuple(piece for name in known for piece in self.known[name])
+
+    def tasks(self, stage: str, n: int, known: Sequence[str]) -> list[Task]:
+        """Tasks 0 to n-1 of a stage, and what all of them read."""
+        return [Task(stage, i, self.work, self.key, reads=self.reads(*known)) for i in range(n)]
+
+    def also_reading(self, stage: str, tasks: Sequence[Task]) -> list[Task]:
+        """Tasks that read, besides, what the task of the same number of an earlier stage wrote."""
+        return [task.reading(self.made[stage][task.number]) for task in tasks]
+
+    def pieces(self, *stages: str) -> Pieces:
+        """What the tasks of these stages wrote."""
+        return Pieces(self.work, tuple(p for stage in stages for pieces in self.made[stage].values() for p in pieces))
 
     def take_receipts(self) -> list[Receipt]:
         """All receipts since the last call, for the stage's account."""
@@ -121,9 +156,15 @@ def new_release(
     spec: ReleaseSpec, workers: Executor, identity: str | None, replace_published: bool, now: datetime.datetime
 ) -> Release:
     """A release that has not started."""
-    work = Store(spec.work.url, dict(spec.work.storage_options))
+    work = work_store(spec)
     output = Store(spec.output.url, dict(spec.output.storage_options))
     return Release(spec, workers, now, release_id(spec, now, identity), replace_published, work, output)
+
+
+#: The same work may be found damaged so often in one run.
+_MOST_DAMAGES = 3
+#: What every task knows once there is a plan.
+_PLANNED = ("context", "survey", "plan")
 
 
 # --- The stages ----------------------------------------------------------------------------------------------
@@ -137,19 +178,20 @@ def survey(release: Release) -> str:
     # The id is part of it, so that two releases of one spec, made at the same time, do not share what they remove.
     release.key = Digest().add(canonical(spec), listing.state, software_version(), release.identity).hex()[:20]
     layout, work = release.layout, release.work
-    work.put_json(layout.started(), {"started": datetime.datetime.now(datetime.UTC).isoformat()})
-    if not work.exists(layout.context()):
-        rough = rough_moments(spec, listing, quasi_types(spec, schema), schema)
-        save_context(work, layout, spec, listing.schema, listing.parts, rough)
-    draw_salt(work, layout)
+    release.running.begin(work, layout)
+    clean_due(spec, release.progress.say)
+    rough = rough_moments(spec, listing, quasi_types(spec, schema), schema)
+    release.known["context"] = save_context(work, release.key, spec, listing.schema, listing.parts, rough)
+    release.known["salt"] = (draw_salt(work, release.key),)
     n_parts = len(listing.parts)
-    receipts = release.run(release.tasks("survey", n_parts))
+    receipts = release.run(release.tasks("survey", n_parts, ("context", "salt")))
     checks = unit_tasks(receipts, work, release.key)
     refuse_repeated_units(spec, checks, release.run(checks))
-    context = load_context(Task("flow", 0, work, release.key))
-    found, keys = combine_survey(spec, layout, work, context, n_parts)
-    save_survey(work, layout, found)
-    work.put(layout.plan_table("survey-keys"), to_bytes(keys))
+    context = load_context(Task("flow", 0, work, release.key, reads=release.reads("context")))
+    found, keys = combine_survey(spec, layout, release.pieces("survey"), context, n_parts)
+    release.known["survey"] = (save_survey(work, release.key, found),)
+    maker = Task("survey-keys", 0, work, release.key)
+    release.known["keys"] = (put_piece(maker, layout.plan_table("survey-keys"), to_bytes(keys)),)
     release.digest = content_digest(found, canonical(spec), software_version())
     if not release.ignore_published:
         release.published = find_release(work, release.output, release.identity, release.digest, release.replace)
@@ -161,11 +203,12 @@ def survey(release: Release) -> str:
 def plan(release: Release) -> str:
     """Decide blocks, partitions and files; refuse what is unwise or does not fit."""
     spec, work, layout = release.spec, release.work, release.layout
-    context = load_context(Task("flow", 0, work, release.key))
-    found = load_survey(work, layout)
-    keys = read_slice(work.read(layout.plan_table("survey-keys")))
-    made = make_plan(spec, context, found, keys, work, release.key, release.run)
-    save_plan(work, layout, made)
+    context = load_context(Task("flow", 0, work, release.key, reads=release.reads("context")))
+    surveyed = Pieces(work, release.reads("survey", "keys"))
+    found, keys = load_survey(surveyed, layout), read_slice(surveyed.read(layout.plan_table("survey-keys")))
+    passes = Passes(work, release.key, release.run, release.reads("context"))
+    made = make_plan(spec, context, found, keys, passes)
+    release.known["plan"] = save_plan(work, release.key, made)
     release._planned = Planned.of(context, found, made)
     release.plan_report = report_plan(release.planned)
     refuse_unwise(spec, found)
@@ -185,13 +228,13 @@ def _refuse_too_little_memory(release: Release) -> None:
 
 def stage(release: Release) -> str:
     """Bring the rows into planned partitions, in two passes through storage."""
-    work, layout = release.work, release.layout
-    n_parts = len(release.planned.context.parts)
-    scattered = release.run(release.tasks("scatter", n_parts))
+    work, n_parts = release.work, len(release.planned.context.parts)
+    scattered = release.run(release.tasks("scatter", n_parts, _PLANNED))
     n = release.planned.plan.n_partitions
-    release.run(gather_tasks("gather", scattered, n, work, release.key))
-    moments = combine_released_moments(len(release.planned.context.types), work, layout, n_parts)
-    save_measure_scale(work, layout, moments)
+    release.run(gather_tasks("gather", scattered, n, work, release.key, release.reads(*_PLANNED)))
+    n_types = len(release.planned.context.types)
+    moments = combine_released_moments(n_types, release.pieces("scatter"), release.layout, n_parts)
+    release.known["scale"] = (save_measure_scale(work, release.key, moments),)
     return f"{sum(r.rows for r in scattered)} records in {n} partitions"
 
 
@@ -199,9 +242,10 @@ def anonymize(release: Release) -> str:
     """Run the algorithm on every block, and assemble the files that would be published."""
     made = release.planned.plan
     costs = _partition_costs(release)
-    tasks = sorted(release.tasks("anonymize", made.n_partitions), key=lambda t: -costs[t.number])
-    done = release.run(tasks)
-    release.assembled = release.run(gather_tasks("assemble", done, made.n_files, release.work, release.key))
+    tasks = release.also_reading("gather", release.tasks("anonymize", made.n_partitions, (*_PLANNED, "scale")))
+    done = release.run(sorted(tasks, key=lambda t: -costs[t.number]))
+    reads = release.reads(*_PLANNED)
+    release.assembled = release.run(gather_tasks("assemble", done, made.n_files, release.work, release.key, reads))
     return f"{made.n_blocks} blocks anonymized, {made.n_files} files assembled"
 
 
@@ -216,19 +260,22 @@ def _partition_costs(release: Release) -> list[float]:
 def validate(release: Release) -> str:
     """The gate: re-read what would be published, and the input, and compare."""
     made, n_parts = release.planned.plan, len(release.planned.context.parts)
-    read = release.run(gather_tasks("check-input", release.assembled, n_parts, release.work, release.key))
-    release.run(gather_tasks("check-files", read, made.n_files, release.work, release.key))
-    release.checks = run_checks(release.work, release.key, release.planned, made.n_files)
+    work, key, reads = release.work, release.key, release.reads(*_PLANNED)
+    read = release.run(gather_tasks("check-input", release.assembled, n_parts, work, key, reads))
+    tasks = gather_tasks("check-files", read, made.n_files, work, key, reads)
+    release.run(release.also_reading("assemble", tasks))
+    checked = release.pieces("check-files", "check-input")
+    release.checks = run_checks(checked, release.layout, release.planned, made.n_files)
     refuse_failed(release.checks)
     return f"{len(release.checks)} checks passed"
 
 
 def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
-    planned, work, layout = release.planned, release.work, release.layout
-    statistics, release.blocks = combine_blocks(work, layout, planned.plan.n_partitions)
+    planned, layout = release.planned, release.layout
+    statistics, release.blocks = combine_blocks(release.pieces("anonymize"), layout, planned.plan.n_partitions)
     types = planned.context.types
-    moments = released_moments(work, layout, planned.plan.n_files, len(types))
+    moments = released_moments(release.pieces("check-files"), layout, planned.plan.n_files, len(types))
     release.risk = risk_figures(planned.context, release.blocks)
     release.losses = published_losses(
         statistics, release.risk["groups"], types, moments, proved_figures(statistics, release.blocks)
@@ -245,7 +292,7 @@ def publish_release(release: Release) -> str:
     # A late run keeps the day it was meant for as its id, not as its hour of birth.
     now = datetime.datetime.now(datetime.UTC)
     facts = release_facts(planned, release.identity, now, release.losses, release.checks)
-    parts = staged_parts(release.spec, release.work, release.layout, planned.plan.n_files)
+    parts = staged_parts(release.spec, release.pieces("check-files"), release.layout, planned.plan.n_files)
     release.published = publish(
         release.output, facts, parts, replace=release.replace, upload_all=lambda *what: _upload(release, *what)
     )
@@ -270,6 +317,7 @@ def report(release: Release) -> str:
     """The end: staged rows go, the audit stays, and the manifest says the rest."""
     if release.published is None:
         raise RuntimeError("the publish stage has not run")
+    release.running.end()
     release.work.delete_all(release.layout.folder)
     return f"manifest at {release.published.manifest_url}"
 
@@ -332,9 +380,41 @@ def _rival_published(release: Release) -> bool:
     return release.published is not None
 
 
+def run_stages(release: Release, run: Callable[[Stage], object], last: str = STAGES[-1].name) -> None:
+    """Run the stages up to and including ``last``, each by ``run``; from the first again where work is damaged.
+
+    Whatever was not damaged is found by its receipts, so that going back costs little.
+
+    Raises:
+        StorageError: the same work is damaged each time it is made.
+    """
+    wanted = STAGES[: [stage.name for stage in STAGES].index(last) + 1]
+    times: Counter[tuple[str, int]] = Counter()
+    with release.running:
+        while True:
+            try:
+                for one in wanted:
+                    run(one)
+                return
+            except DamagedWorkError as damage:
+                _discard(release, damage, times)
+
+
+def _discard(release: Release, damage: DamagedWorkError, times: Counter[tuple[str, int]]) -> None:
+    """Make those who made what is damaged make it again, unless they have often enough."""
+    places = damage.places or (("publish", 0),)
+    times.update(places)
+    if max(times[place] for place in places) > _MOST_DAMAGES:
+        raise StorageError(
+            f"{release.work}: what is written to the work area does not stay as it was written; check its disk, or "
+            "choose another work area, then run again"
+        ) from None
+    discard_receipts(release.work, release.layout, damage.places)
+    release.take_receipts()
+    release.made.clear()
+    release.progress.say(f"{len(places)} pieces of work are damaged or gone, and are made again")
+
+
 def run_until(last: str, release: Release) -> None:
     """Run the stages up to and including ``last``, without Prefect."""
-    for wanted in STAGES:
-        run_stage(wanted, release)
-        if wanted.name == last:
-            return
+    run_stages(release, lambda stage: run_stage(stage, release), last)

@@ -11,10 +11,10 @@ from typing import Any
 from microagg_core.algorithms import algorithms
 from microagg_core.spec import ReleaseSpec, TimeBudget
 from microagg_core.steps.gate import Check
+from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.planned import Planned
 from microagg_core.storage.layout import ReleaseLayout, RunLayout, revision_name
 from microagg_core.storage.manifest import AlgorithmEntry, CheckEntry, ColumnEntry, CsvDialect, ReleaseFacts
-from microagg_core.storage.objects import Store
 from microagg_core.storage.publish import StagedPart
 from microagg_core.tables.files import EXTENSIONS
 
@@ -79,12 +79,15 @@ def release_facts(
     )
 
 
-def staged_parts(spec: ReleaseSpec, work: Store, layout: RunLayout, n_files: int) -> list[StagedPart]:
-    """The files that the gate let pass, with the checksums of the bytes it read; files without rows stay behind."""
+def staged_parts(spec: ReleaseSpec, checked: Pieces, layout: RunLayout, n_files: int) -> list[StagedPart]:
+    """The files that the gate let pass, with the checksums of the bytes it read; files without rows stay behind.
+
+    What the gate wrote of them counts only as its receipts name it, which came from the gate itself.
+    """
     parts = []
-    for i in range(n_files):
-        found = json.loads(work.read(layout.checks(i)))
+    for i, data in enumerate(checked.read_all(layout.checks(i) for i in range(n_files))):
+        found = json.loads(data)
         if found["rows"] or n_files == 1:
             name = layout.candidate(i, EXTENSIONS[spec.output.format])
-            parts.append(StagedPart(work, name, found["rows"], found["bytes"], found["sha256"]))
+            parts.append(StagedPart(checked.work, name, found["rows"], found["bytes"], found["sha256"]))
     return parts
