@@ -24,8 +24,9 @@ from prefect.states import Failed
 
 from flows.artifacts import PrefectProgress, keep_artifacts
 from flows.executors import executor_for
+from flows.healing import run_healing
 from flows.progress import Progress, Silence
-from flows.stages import Release, Stage, StageOutcome, new_release, run_stage, run_stages
+from flows.stages import STAGES, Release, Stage, StageOutcome, new_release, run_stage
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.loading import load_spec
 from microagg_core.reporting.release_report import release_document
@@ -113,7 +114,7 @@ def _release(spec_path: str, identity: str | None, replace: bool, progress: Prog
     spec = load_spec(spec_path)
     with executor_for(spec, progress) as workers:
         release = new_release(spec, workers, identity, replace, _scheduled_time())
-        run_stages(release, lambda stage: _stage_task(stage, release)())
+        run_healing(release, lambda: [_stage_task(stage, release)() for stage in STAGES])
         if release.published is None:
             raise RuntimeError("the last stage ended without a release")
         return release_document(release.published, [asdict(o) for o in release.outcomes])

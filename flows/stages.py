@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from flows.executors import WORKER_BASE_BYTES, Executor
+from flows.healing import run_healing
 from flows.progress import Progress
 from microagg_core.errors import ClusterError, DamagedWorkError, StorageError, sanitized
 from microagg_core.loading import canonical
@@ -145,6 +145,12 @@ class Release:
         """What the tasks of these stages wrote."""
         return Pieces(self.work, tuple(p for stage in stages for pieces in self.made[stage].values() for p in pieces))
 
+    def forget(self, places: Sequence[tuple[str, int]]) -> None:
+        """Take what these tasks made for not done, and begin anew."""
+        discard_receipts(self.work, self.layout, places)
+        self.made.clear()
+        self.take_receipts()
+
     def take_receipts(self) -> list[Receipt]:
         """All receipts since the last call, for the stage's account."""
         receipts = [r for rs in self._receipts.values() for r in rs]
@@ -161,8 +167,6 @@ def new_release(
     return Release(spec, workers, now, release_id(spec, now, identity), replace_published, work, output)
 
 
-#: The same work may be found damaged so often in one run.
-_MOST_DAMAGES = 3
 #: What every task knows once there is a plan.
 _PLANNED = ("context", "survey", "plan")
 
@@ -380,41 +384,7 @@ def _rival_published(release: Release) -> bool:
     return release.published is not None
 
 
-def run_stages(release: Release, run: Callable[[Stage], object], last: str = STAGES[-1].name) -> None:
-    """Run the stages up to and including ``last``, each by ``run``; from the first again where work is damaged.
-
-    Whatever was not damaged is found by its receipts, so that going back costs little.
-
-    Raises:
-        StorageError: the same work is damaged each time it is made.
-    """
-    wanted = STAGES[: [stage.name for stage in STAGES].index(last) + 1]
-    times: Counter[tuple[str, int]] = Counter()
-    with release.running:
-        while True:
-            try:
-                for one in wanted:
-                    run(one)
-                return
-            except DamagedWorkError as damage:
-                _discard(release, damage, times)
-
-
-def _discard(release: Release, damage: DamagedWorkError, times: Counter[tuple[str, int]]) -> None:
-    """Make those who made what is damaged make it again, unless they have often enough."""
-    places = damage.places or (("publish", 0),)
-    times.update(places)
-    if max(times[place] for place in places) > _MOST_DAMAGES:
-        raise StorageError(
-            f"{release.work}: what is written to the work area does not stay as it was written; check its disk, or "
-            "choose another work area, then run again"
-        ) from None
-    discard_receipts(release.work, release.layout, damage.places)
-    release.take_receipts()
-    release.made.clear()
-    release.progress.say(f"{len(places)} pieces of work are damaged or gone, and are made again")
-
-
 def run_until(last: str, release: Release) -> None:
     """Run the stages up to and including ``last``, without Prefect."""
-    run_stages(release, lambda stage: run_stage(stage, release), last)
+    wanted = STAGES[: [stage.name for stage in STAGES].index(last) + 1]
+    run_healing(release, lambda: [run_stage(stage, release) for stage in wanted])

@@ -18,7 +18,9 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.stages import run_stage, run_stages, run_until
+from flows import stages
+from flows.healing import run_healing
+from flows.stages import run_stage, run_until
 from microagg_core.errors import MicroaggError
 from microagg_core.steps import planned, work
 from people import people
@@ -80,8 +82,11 @@ class DamagedRelease:
 
     def __init__(self, folder: Path, form: str) -> None:
         changes: dict[str, Any] = {
-            "unit": ["id"], "missing": "separate", "blocks": {"max_records": 30}, "output": {"url": "output", "format": form}
-        }  # fmt: skip
+            "unit": ["id"],
+            "missing": "separate",
+            "blocks": {"max_records": 30},
+            "output": {"url": "output", "format": form},
+        }
         self._folder = folder
         self._spec = write_release(folder, _tables(), **changes)
         with _small_pieces():
@@ -127,12 +132,13 @@ class DamagedRelease:
         if case.stage != STAGES[0]:  # what the stages before left is found by its receipts
             shutil.copytree(self._folder / "after" / STAGES[STAGES.index(case.stage) - 1], self._folder / "work")
 
-        def run(stage: Any) -> None:
-            run_stage(stage, release)
-            if stage.name == case.stage and left:
-                self._damage(left.pop())
+        def run() -> None:
+            for stage in stages.STAGES:
+                run_stage(stage, release)
+                if stage.name == case.stage and left:
+                    self._damage(left.pop())
 
-        run_stages(release, run)
+        run_healing(release, run)
 
     def _damage(self, case: Case) -> None:
         path = self._folder / "work" / case.file
