@@ -6,7 +6,6 @@ import dataclasses
 import io
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from microagg_core.errors import DamagedWorkError, GateError
-from microagg_core.storage.objects import sha256_hex
 from people import people
-from releases import ROLES, Release, released_table, run_stages, start, write_release
+from releases import ROLES, Release, forge, released_table, run_stages, start, write_release
 
 Breaking = Callable[[pa.Table], pa.Table]
 
@@ -26,16 +24,6 @@ Breaking = Callable[[pa.Table], pa.Table]
 def anonymized(folder: Path) -> Release:
     release = start(write_release(folder, [people(400), people(300, first=400)]))
     return run_stages(release, "survey", "plan", "stage", "anonymize")
-
-
-def forge(release: Release, name: str, data: bytes) -> None:
-    """Make a file and its checksum in the receipt say something else, as a bug of ours would."""
-    release.work.put(name, data)
-    forged = [
-        replace(piece, bytes=len(data), sha256=sha256_hex(data)) if piece.name == name else piece
-        for piece in release.made["assemble"][0]
-    ]
-    release.made["assemble"][0] = tuple(forged)
 
 
 def broken_file(release: Release, breaking: Breaking) -> tuple[str, bytes]:
