@@ -6,8 +6,7 @@ Nothing here decides about a release: where Prefect's server does not answer, th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -18,20 +17,41 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
+from prefect.context import FlowRunContext
 
 from flows.progress import Progress
 from microagg_core.reporting.release_report import as_markdown
 
 #: Each update is a request.
 _UPDATE_EVERY_SECONDS = 10.0
+#: For each of three attempts at a request: of a server that has been silent for long, and at the end of a run.
+_SILENT_SECONDS = 2.0
+LAST_SECONDS = 8.0
 
 
-def keep_artifacts(document: dict[str, Any]) -> None:
+def keep_artifacts(document: dict[str, Any], progress: PrefectProgress) -> None:
     """Create the artifacts of a finished release in the current flow run."""
-    with _tolerating():
-        create_markdown_artifact(as_markdown(document), key="microagg-release", description="What was released")
-        if document["stages"]:
-            create_table_artifact(document["stages"], key="microagg-stages", description="What each stage took")
+    stages = [_readable(stage) for stage in document["stages"]]
+    summary = as_markdown(document)
+    progress.wait_for("Prefect's server to take the report")
+    progress.ask(lambda: create_markdown_artifact(summary, key="microagg-release", description="What was released"))
+    if stages:
+        progress.ask(lambda: create_table_artifact(stages, key="microagg-stages", description="What each stage took"))
+
+
+def _readable(stage: dict[str, Any]) -> dict[str, Any]:
+    """A stage's account with as many digits as mean something.
+
+    >>> _readable({"name": "plan", "seconds": 0.12345678, "peak_bytes": 123_456_789})
+    {'name': 'plan', 'seconds': 0.12, 'peak MiB': 118}
+    """
+    found: dict[str, Any] = {}
+    for name, value in stage.items():
+        if name.endswith("_bytes"):
+            found[f"{name.removesuffix('_bytes')} MiB"] = round(value / 2**20)
+        else:
+            found[name] = round(value, 1 if value >= 10 else 2) if isinstance(value, float) else value
+    return found
 
 
 class PrefectProgress:
@@ -44,11 +64,15 @@ class PrefectProgress:
         # A server that is gone costs a minute of patience, which is not spent on it again.
         self._answers = True
 
+    def wait_for(self, what: str) -> None:
+        """Pass it on; a wait is not worth a request."""
+        self._beside.wait_for(what)
+
     def start(self, what: str, total: int) -> None:
         """Make the artifact."""
         self._beside.start(what, total)
         self._total, self._done, self._last = max(total, 1), 0, time.monotonic()
-        self._artifact = self._ask(lambda: create_progress_artifact(progress=0.0, description=f"{what}: {total} tasks"))
+        self._artifact = self.ask(lambda: create_progress_artifact(progress=0.0, description=f"{what}: {total} tasks"))
 
     def advance(self) -> None:
         """Count; the artifact follows every few seconds."""
@@ -73,22 +97,25 @@ class PrefectProgress:
         artifact = self._artifact
         if artifact is not None:
             percent = 100.0 * self._done / self._total
-            self._ask(lambda: update_progress_artifact(artifact_id=artifact, progress=percent))
+            self.ask(lambda: update_progress_artifact(artifact_id=artifact, progress=percent))
 
-    def _ask(self, request: Callable[[], Any]) -> Any:
-        answer = None
-        if self._answers:
+    def ask(self, request: Callable[[], Any]) -> Any:
+        """Ask the server, unless it has stopped answering: whether an artifact arrives decides nothing."""
+        if not self._answers:
+            return None
+        try:
+            return request()
+        except httpx.HTTPError as error:
             self._answers = False
-            with _tolerating():
-                answer = request()
-                self._answers = True
-        return answer
+            hurry(_SILENT_SECONDS)
+            self._beside.say("Prefect's server does not answer any more: the work goes on without it")
+            get_run_logger().warning(f"Prefect's server did not take an artifact ({type(error).__name__})")
+            return None
 
 
-@contextmanager
-def _tolerating() -> Iterator[None]:
-    """Whether an artifact arrives decides nothing."""
-    try:
-        yield
-    except httpx.HTTPError as error:
-        get_run_logger().warning(f"Prefect's server did not take an artifact ({type(error).__name__})")
+def hurry(seconds: float) -> None:
+    """Have the flow run ask its server with no more patience than this: how the release ends does not depend on it."""
+    context = FlowRunContext.get()
+    if context is not None:
+        http = context.client._client
+        http.timeout = httpx.Timeout(min(seconds, http.timeout.read or seconds))

@@ -1,41 +1,67 @@
 """The command line: thin commands over the stages and the core, and one place where errors become exit codes.
 
 Exit codes: 0 done, 1 a bug of ours, 2 usage or spec, 3 data, 4 privacy gate, 5 storage, 6 cluster, 130 interrupted.
+A release that is published is done, whatever comes afterwards.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 
-from microagg_core.errors import EXIT_INTERRUPTED, MicroaggError, sanitized
+from flows.interrupts import INTERRUPTED_EARLY, end_now, is_requested, orderly
+from flows.limits import claim_open_files
+from flows.outcome import Outcome, observed, telling_if_published
+from flows.scratch import remove_current, scratch
+from flows.streams import forgiving
+from microagg_core.errors import EXIT_DONE, InterruptionError, MicroaggError, StorageError, sanitized
 
 if TYPE_CHECKING:
     from microagg_core.spec import ReleaseSpec
 
 
-class _InterruptedError(MicroaggError):
-    """Ctrl-C, in a form that the command line's library does not turn into a silent exit."""
+class _PublishedError(MicroaggError):
+    """Trouble after the release was published: there is something to say, and the release is out."""
 
-    exit_code = EXIT_INTERRUPTED
-    kind = "interrupted"
+    exit_code = EXIT_DONE
+    kind = "published"
 
 
 class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise _InterruptedError(_INTERRUPTED) from None
+        """Run the command that was asked for; whatever ends it is one of ours, and is said once."""
+
+        def give_up() -> None:
+            said = _ended(KeyboardInterrupt(), str(ctx.invoked_subcommand), outcome)
+            remove_current()
+            end_now(f"microagg: {said.message}\n", said.exit_code)
+
+        with observed() as outcome, orderly(give_up):
+            try:
+                return super().invoke(ctx)
+            except BaseException as error:
+                stopped = KeyboardInterrupt() if is_requested() else error
+                if isinstance(stopped, SystemExit | typer.Exit) or not (
+                    isinstance(stopped, KeyboardInterrupt) or outcome.is_finished()
+                ):
+                    raise
+                raise _ended(stopped, str(ctx.invoked_subcommand), outcome) from None
+
+
+def _ended(error: BaseException, command: str, outcome: Outcome) -> MicroaggError:
+    """What a command that was stopped by an error or an interruption has to say."""
+    if outcome.is_finished():
+        return _PublishedError(outcome.noted(error))
+    if outcome.published():
+        return outcome.told(error)
+    return InterruptionError(_INTERRUPTED.get(command, INTERRUPTED_EARLY))
 
 
 app = typer.Typer(
@@ -54,7 +80,12 @@ SpecArgument = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
-_INTERRUPTED = "interrupted; what is finished is kept, and the same command goes on from there"
+#: What an interruption leaves, where that is more than nothing.
+_INTERRUPTED = {
+    "run": "interrupted; what is finished is kept, and the same command goes on from there",
+    "demo": "interrupted; nothing was released, and the same command starts afresh",
+    "clean": "interrupted; what was removed is gone, and the same command removes the rest",
+}
 _QUIET_SETTINGS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -79,8 +110,7 @@ def run(
     quiet: QuietOption = False,
 ) -> None:
     """Make a release: survey, plan, stage, anonymize, validate, measure, publish, report."""
-    document = make_release(spec, direct, release_id, replace, quiet)
-    show_release(document, as_json)
+    _make_and_show(spec, direct, release_id, replace, quiet, as_json)
 
 
 @app.command()
@@ -89,7 +119,9 @@ def plan(spec: SpecArgument, as_json: JsonOption = False, quiet: QuietOption = F
     from flows.direct import plan_directly
     from flows.progress import terminal_progress
 
-    report, refusal = plan_directly(spec, terminal_progress(quiet))
+    claim_open_files()
+    with scratch():
+        report, refusal = plan_directly(spec, terminal_progress(quiet))
     if as_json:
         typer.echo(json.dumps({**report.to_json(), "refused": refusal.message if refusal else None}, indent=1))
     else:
@@ -111,7 +143,8 @@ def verify(
     from microagg_core.storage.verify import verify as verify_release
 
     options: dict[str, Any] = {"client_kwargs": {"endpoint_url": endpoint}} if endpoint else {}
-    found = verify_release(release, options)
+    with scratch():
+        found = verify_release(release, options)
     show_verification(found, as_json)
     if not found.passed:
         raise typer.Exit(found.exit_code)
@@ -199,9 +232,27 @@ def demo(
 
     spec = write_demo(folder, people)
     typer.echo(f"wrote {people:,} people and a spec to {folder}", err=True)
-    document = make_release(str(spec), direct, None, True, quiet)
-    show_release(document, as_json=False)
+    _make_and_show(str(spec), direct, None, True, quiet, as_json=False)
     typer.echo(f"\nthe spec:    {spec}\nverify it:   microagg verify {folder / 'release'}")
+
+
+@app.command()
+def warm(
+    algorithms: Annotated[
+        list[str] | None, typer.Option("--algorithm", help="An algorithm, by name; may be given again.")
+    ] = None,
+    refine: Annotated[str, typer.Option(help="The refinement: off, fast or thorough.")] = "fast",
+    k: Annotated[int | None, typer.Option(min=2, help="Only what this k needs; default: any.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All algorithms and refinements.")] = False,
+    into: Annotated[
+        Path | None, typer.Option("--into", help="Keep them below this folder, to be copied or packed from there.")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Compile the kernels and keep them, once for this machine: for images, and before the first release."""
+    from flows.warming import warm_kernels
+
+    typer.echo(warm_kernels(algorithms or ["mdav"], refine, k, everything, into, quiet))
 
 
 @app.command()
@@ -216,6 +267,29 @@ def clean(
     typer.echo(f"removed {removed} failed runs, kept {kept} that are not due yet")
 
 
+def _make_and_show(spec: str, direct: bool, release_id: str | None, replace: bool, quiet: bool, as_json: bool) -> None:
+    """Run a release and show it, also where something goes wrong after it was published."""
+    claim_open_files()
+    with telling_if_published() as outcome, scratch():
+        make_release(spec, direct, release_id, replace, quiet)
+    _written(lambda: show_release(outcome.document(), as_json))
+    if outcome.note:
+        typer.echo(f"microagg: {outcome.note}", err=True)
+
+
+def _written(show: Callable[[], None]) -> None:
+    """Show something on standard output, to the last byte.
+
+    Raises:
+        StorageError: there is no room for it.
+    """
+    try:
+        show()
+        sys.stdout.flush()
+    except OSError as error:
+        raise StorageError(f"writing standard output failed ({error.strerror}); free some space there") from None
+
+
 def make_release(spec: str, direct: bool, release_id: str | None, replace: bool, quiet: bool) -> dict[str, Any]:
     """Run a release as the command line does; returns its document."""
     from flows.progress import terminal_progress
@@ -227,6 +301,10 @@ def make_release(spec: str, direct: bool, release_id: str | None, replace: bool,
         from flows.direct import release_directly
 
         return release_directly(spec, release_id, replace, progress)
+    from flows.embedded_server import settle_home
+
+    if unusual := settle_home():
+        progress.say(unusual)
     from flows.prefect_run import release_through_prefect
 
     return release_through_prefect(spec, release_id, replace, progress)
@@ -246,10 +324,10 @@ def names_prefect_server(environment: Mapping[str, str]) -> bool:
     """Whether a Prefect server is named, in the environment or a profile; loading Prefect to ask takes seconds."""
     if "PREFECT_API_URL" in environment:
         return True
-    home = Path(environment.get("PREFECT_HOME") or Path("~/.prefect").expanduser())
     try:
+        home = Path(environment.get("PREFECT_HOME") or Path("~/.prefect").expanduser())
         return "PREFECT_API_URL" in (home / "profiles.toml").read_text(encoding="utf-8")
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):  # a user without a home has no profile either
         return False
 
 
@@ -263,26 +341,29 @@ def show_release(document: dict[str, Any], as_json: bool) -> None:
         show_document(document)
 
 
-def _interrupted(_signal: int, _frame: Any) -> None:
-    raise KeyboardInterrupt
-
-
 def main() -> None:
-    """Entry point: every error is a sentence and an exit code, never a traceback."""
+    """Every error is a sentence and an exit code, never a traceback."""
     for name, value in _QUIET_SETTINGS.items():
         os.environ.setdefault(name, value)
-    signal.signal(signal.SIGTERM, _interrupted)
+    with forgiving() as complaints:
+        try:
+            _written(_call)
+        except MicroaggError as error:
+            _stop(error, complaints)
+        except Exception as error:
+            _stop(sanitized(error, f"microagg {' '.join(sys.argv[1:2])}"), complaints)
+
+
+def _call() -> None:
+    """The command that was asked for; the library ends every call by leaving the process."""
     try:
         app()
-    except MicroaggError as error:
-        _stop(error)
-    except KeyboardInterrupt:
-        _stop(_InterruptedError(_INTERRUPTED))
-    except Exception as error:
-        _stop(sanitized(error, f"microagg {' '.join(sys.argv[1:2])}"))
+    except SystemExit as end:
+        if end.code:
+            raise
 
 
-def _stop(error: MicroaggError) -> None:
+def _stop(error: MicroaggError, complaints: TextIO) -> None:
     for line in error.message.splitlines():
-        typer.echo(f"microagg: {line}", err=True)
+        print(f"microagg: {line}", file=complaints, flush=True)
     sys.exit(error.exit_code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from flows.progress import terminal_progress
 from microagg_core.comparing.compare import Comparison, compare, read_columns
 from microagg_core.comparing.published import Figure
 from microagg_core.reporting.loss_plot import check_ending, plot_losses
+from microagg_core.storage.troubles import explaining
 
 _COLUMNS = ("algorithm", "k", "L_SSE %", "L_E %", "groups", "sizes", "seconds")
 
@@ -83,9 +85,11 @@ def _show_published(console: Console, found: Comparison) -> None:
 
 
 def _write_table(found: Comparison, path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as handle:
-        rows = [asdict(o) for o in found.outcomes]
-        writer = csv.DictWriter(handle, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    rows = [asdict(o) for o in found.outcomes]
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    with explaining(str(path), "writing"):
+        path.write_text(text.getvalue(), encoding="utf-8", newline="")
     print(f"wrote {path}", file=sys.stderr)

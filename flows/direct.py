@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import asdict
 from typing import Any
 
 from flows.executors import executor_for
+from flows.outcome import telling_if_published
 from flows.progress import Progress
 from flows.stages import new_release, run_until
 from microagg_core.errors import DataError, MicroaggError
 from microagg_core.loading import load_spec
 from microagg_core.reporting.plan_report import PlanReport
-from microagg_core.reporting.release_report import release_document
 
 
 def release_directly(spec_path: str, identity: str | None, replace: bool, progress: Progress) -> dict[str, Any]:
     """Make and publish one release; returns its document."""
     spec = load_spec(spec_path)
-    with executor_for(spec, progress) as workers:
-        release = new_release(spec, workers, identity, replace, datetime.datetime.now(datetime.UTC))
+    with telling_if_published() as outcome, executor_for(spec, progress) as workers:
+        release = outcome.release = new_release(spec, workers, identity, replace, datetime.datetime.now(datetime.UTC))
         run_until("report", release)
-    if release.published is None:
-        raise RuntimeError("the last stage ended without a release")
-    return release_document(release.published, [asdict(o) for o in release.outcomes])
+    return outcome.document()
 
 
 def plan_directly(spec_path: str, progress: Progress) -> tuple[PlanReport, MicroaggError | None]:

@@ -6,29 +6,33 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import httpx
 from prefect.client.orchestration import get_client
 from prefect.exceptions import Abort, TerminationSignal
 from prefect.settings import (
+    PREFECT_API_REQUEST_TIMEOUT,
     PREFECT_API_URL,
     PREFECT_CLIENT_MAX_RETRIES,
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
-    PREFECT_HOME,
     PREFECT_LOGGING_TO_API_ENABLED,
+    get_current_settings,
     temporary_settings,
 )
 
-from flows.interrupts import sparing_children
-from flows.progress import Progress
+from flows.embedded_server import embedded_server
+from flows.interrupts import is_requested
+from flows.outcome import current
+from flows.progress import Progress, awaited
 from flows.release import release_flow, showing_progress
 from microagg_core.errors import (
     ClusterError,
     DataError,
     GateError,
     InternalError,
+    InterruptionError,
     MicroaggError,
     SpecError,
     StorageError,
@@ -36,14 +40,18 @@ from microagg_core.errors import (
 from microagg_core.storage.urls import shown
 
 _FAILED = re.compile(r"exit (\d+) \((\w+)\): (.*)", re.DOTALL)
-_ERRORS: tuple[type[MicroaggError], ...] = (InternalError, SpecError, DataError, GateError, StorageError, ClusterError)
-#: The embedded server goes when this process goes: nobody watches its heartbeat, its log is on the terminal, and
-#: the client's patience (14 s) is for a busy database, not for a server that is gone.
-_EMBEDDED: dict[Any, Any] = {
-    PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
-    PREFECT_LOGGING_TO_API_ENABLED: False,
-    PREFECT_CLIENT_MAX_RETRIES: 3,
+_ERRORS: tuple[type[MicroaggError], ...] = (
+    InternalError, SpecError, DataError, GateError, StorageError, ClusterError, InterruptionError
+)  # fmt: skip
+#: A server that does not answer is given up within a minute: three times 15 s, and the pauses between them. Who has
+#: set another patience gets it.
+_PATIENCE: dict[Any, Any] = {
+    setting: value
+    for setting, value in ((PREFECT_API_REQUEST_TIMEOUT, 15.0), (PREFECT_CLIENT_MAX_RETRIES, 2))
+    if setting.name not in os.environ
 }
+#: The embedded server goes when this process goes: nobody watches its heartbeat, and its log is on the terminal.
+_EMBEDDED: dict[Any, Any] = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_LOGGING_TO_API_ENABLED: False}
 
 
 def release_through_prefect(spec: str, identity: str | None, replace: bool, progress: Progress) -> dict[str, Any]:
@@ -52,8 +60,11 @@ def release_through_prefect(spec: str, identity: str | None, replace: bool, prog
     Raises:
         MicroaggError: what the flow's failed state carries; a ``ClusterError`` where Prefect's server does not answer.
     """
-    with _server(), showing_progress(progress):
-        state: Any = release_flow(spec=spec, id=identity, replace=replace, return_state=True)
+    with _server(progress), showing_progress(progress):
+        try:
+            state: Any = release_flow(spec=spec, id=identity, replace=replace, return_state=True)
+        finally:
+            progress.wait_for("")
     if state.is_completed():
         document: dict[str, Any] = state.result()
         return document
@@ -74,46 +85,58 @@ def failure_of(message: str) -> MicroaggError:
 
 
 @contextmanager
-def _server() -> Iterator[None]:
+def _server(progress: Progress) -> Iterator[None]:
     """A server that answers while the block runs, and a sentence where it stops."""
     # Prefect would print, line by line, what the server did not take.
     logging.raiseExceptions = False
-    with temporary_settings({} if PREFECT_API_URL.value() else _EMBEDDED):
-        _start_or_find()
-        try:
-            yield
-        except Abort:
-            raise ClusterError("the flow run was stopped in Prefect; start the release again") from None
-        except httpx.HTTPError as error:
-            if _is_interruption(error):
-                raise KeyboardInterrupt from None
-            raise ClusterError(
-                "Prefect's server stopped answering; finished work is kept, so start the release again"
-            ) from None
+    with temporary_settings(_PATIENCE):
+        named = bool(PREFECT_API_URL.value())
+        with _named(progress) if named else _embedded(progress):
+            try:
+                yield
+            except Abort:
+                raise ClusterError("the flow run was stopped in Prefect; start the release again") from None
+            except httpx.HTTPError as error:
+                if is_requested() or _is_interruption(error):
+                    raise KeyboardInterrupt from None
+                raise ClusterError(_stopped_answering()) from None
 
 
-def _start_or_find() -> None:
-    """Start the embedded server, or see whether the named one is there.
+def _stopped_answering() -> str:
+    if current().is_finished():
+        return "Prefect's server stopped answering, so its record of this run is not complete"
+    return "Prefect's server stopped answering; finished work is kept, so start the release again"
+
+
+@contextmanager
+def _embedded(progress: Progress) -> Iterator[None]:
+    """The block has a server of its own."""
+    with ExitStack() as stack:
+        stack.enter_context(temporary_settings(_EMBEDDED))
+        settings = get_current_settings().to_environment_variables(exclude_unset=True)
+        with awaited(progress, "Prefect's server to start"):
+            url = stack.enter_context(embedded_server(settings))
+        stack.enter_context(temporary_settings({PREFECT_API_URL: url}))
+        yield
+
+
+@contextmanager
+def _named(progress: Progress) -> Iterator[None]:
+    """The block uses the server that PREFECT_API_URL names.
 
     Raises:
-        ClusterError: it is not.
+        ClusterError: it is not there, or of another version.
     """
-    url = PREFECT_API_URL.value()
+    url = PREFECT_API_URL.value() or ""
     try:
-        if not url and not os.access(PREFECT_HOME.value(), os.W_OK):
-            raise RuntimeError("Prefect would wait for a server that cannot keep its database")
-        with sparing_children(), get_client(sync_client=True) as client:
+        with awaited(progress, f"Prefect's server at {shown(url)}"), get_client(sync_client=True) as client:
             client.raise_for_api_version_mismatch()
     except (RuntimeError, ValueError, httpx.HTTPError):
-        if url:
-            raise ClusterError(
-                f"no Prefect server of this version answers at {shown(url)}; start it, correct PREFECT_API_URL "
-                "(and PREFECT_API_AUTH_STRING, where it asks for one), or run with --direct"
-            ) from None
         raise ClusterError(
-            f"Prefect's embedded server does not start; make {PREFECT_HOME.value()} writable or set PREFECT_HOME, "
-            "name a running server in PREFECT_API_URL, or run with --direct"
+            f"no Prefect server of this version answers at {shown(url)}; start it, correct PREFECT_API_URL "
+            "(and PREFECT_API_AUTH_STRING, where it asks for one), or run with --direct"
         ) from None
+    yield
 
 
 def _is_interruption(error: BaseException | None) -> bool:

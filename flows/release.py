@@ -12,24 +12,24 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict
 from typing import Any
 
-from prefect import flow, task
+from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.exceptions import FailedRun
 from prefect.states import Failed
 
-from flows.artifacts import PrefectProgress, keep_artifacts
+from flows.artifacts import LAST_SECONDS, PrefectProgress, hurry, keep_artifacts
 from flows.executors import executor_for
 from flows.healing import run_healing
+from flows.interrupts import reclaim
+from flows.outcome import telling_if_published
 from flows.progress import Progress, Silence
 from flows.stages import STAGES, Release, Stage, StageOutcome, new_release, run_stage
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.loading import load_spec
-from microagg_core.reporting.release_report import release_document
 
 _RETRY_AFTER_SECONDS: list[float] = [5, 60]
 
@@ -99,25 +99,27 @@ def release_flow(spec: str, id: str | None = None, replace: bool = False) -> Any
 
 
 def _run(spec_path: str, identity: str | None, replace: bool, beside: Progress) -> Any:
+    reclaim()
+    progress = PrefectProgress(beside)
     try:
-        document = _release(spec_path, identity, replace, PrefectProgress(beside))
-        keep_artifacts(document)
-    except MicroaggError as error:
-        return Failed(message=f"exit {error.exit_code} ({error.kind}): {error.message}")
+        document = _release(spec_path, identity, replace, progress)
+        keep_artifacts(document, progress)
     except Exception as error:
         safe = sanitized(error, "the release flow")
         return Failed(message=f"exit {safe.exit_code} ({safe.kind}): {safe.message}")
+    hurry(LAST_SECONDS)
+    progress.wait_for("Prefect's server to note the end of the run")
     return document
 
 
 def _release(spec_path: str, identity: str | None, replace: bool, progress: Progress) -> dict[str, Any]:
     spec = load_spec(spec_path)
-    with executor_for(spec, progress) as workers:
-        release = new_release(spec, workers, identity, replace, _scheduled_time())
+    with telling_if_published() as outcome, executor_for(spec, progress) as workers:
+        release = outcome.release = new_release(spec, workers, identity, replace, _scheduled_time())
         run_healing(release, lambda: [_stage_task(stage, release)() for stage in STAGES])
-        if release.published is None:
-            raise RuntimeError("the last stage ended without a release")
-        return release_document(release.published, [asdict(o) for o in release.outcomes])
+    if outcome.note:
+        get_run_logger().warning(outcome.note)
+    return outcome.document()
 
 
 def _scheduled_time() -> datetime.datetime:

@@ -6,6 +6,7 @@ in the work area, so a release that was interrupted goes on where it stopped.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import time
 from collections.abc import Callable, Sequence
@@ -16,15 +17,16 @@ import pyarrow as pa
 
 from flows.executors import WORKER_BASE_BYTES, Executor
 from flows.healing import run_healing
-from flows.progress import Progress
-from microagg_core.errors import ClusterError, DamagedWorkError, StorageError, sanitized
+from flows.progress import awaited
+from flows.run_work import RunWork
+from microagg_core.errors import ClusterError, StorageError, sanitized
 from microagg_core.loading import canonical
 from microagg_core.reporting.plan_report import PlanReport, report_plan
-from microagg_core.runner import Damage, run_task, run_upload
+from microagg_core.runner import run_look, run_upload
 from microagg_core.schema import quasi_types, resolve_schema
 from microagg_core.spec import ReleaseSpec
-from microagg_core.steps.audit import find_release, write_audit
-from microagg_core.steps.cleaning import Running, clean_due
+from microagg_core.steps.audit import Origin, find_release, write_audit
+from microagg_core.steps.cleaning import clean_due
 from microagg_core.steps.gate import Check, refuse_failed, run_checks
 from microagg_core.steps.measuring import (
     combine_blocks,
@@ -33,27 +35,27 @@ from microagg_core.steps.measuring import (
     released_moments,
     risk_figures,
 )
-from microagg_core.steps.pieces import Piece, Pieces
+from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.planned import Planned, load_survey, save_plan, save_survey
 from microagg_core.steps.planning import Passes, make_plan, refuse_unwise
-from microagg_core.steps.publishing import release_facts, release_id, software_version, staged_parts
+from microagg_core.steps.publishing import release_facts, release_id, staged_parts
 from microagg_core.steps.staging import combine_released_moments, gather_tasks, save_measure_scale
-from microagg_core.steps.survey import combine_survey, content_digest
+from microagg_core.steps.survey import combine_survey
 from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_tasks
 from microagg_core.steps.work import (
     Digest,
     Receipt,
     Task,
-    discard_receipts,
     load_context,
     put_piece,
     rough_moments,
     save_context,
     work_store,
 )
-from microagg_core.storage.layout import RunLayout
+from microagg_core.storage.manifest import Manifest
 from microagg_core.storage.objects import Store
-from microagg_core.storage.publish import Published, Upload, publish
+from microagg_core.storage.parts import Upload
+from microagg_core.storage.publish import Published, finish, publish
 from microagg_core.tables.reading import list_input
 from microagg_core.tables.slices import read_slice, to_bytes
 
@@ -70,17 +72,14 @@ class StageOutcome:
 
 
 @dataclass
-class Release:
+class Release(RunWork):
     """One release on its way; made by :func:`new_release`, handed from stage to stage."""
 
     spec: ReleaseSpec
-    workers: Executor
     now: datetime.datetime
     identity: str
     replace: bool
-    work: Store
     output: Store
-    key: str = ""
     outcomes: list[StageOutcome] = field(default_factory=list)
     plan_report: PlanReport | None = None
     checks: list[Check] = field(default_factory=list)
@@ -88,26 +87,16 @@ class Release:
     risk: dict[str, Any] = field(default_factory=dict)
     assembled: list[Receipt] = field(default_factory=list)
     blocks: pa.Table | None = None
-    digest: str = ""
+    origin: Origin | None = None
     ignore_published: bool = False
+    #: What the gate's workers saw of the files that may be published.
+    checked: list[Receipt] = field(default_factory=list)
+    #: The manifest, from the moment when the release is there for readers, whatever fails afterwards.
+    committed: Manifest | None = None
+    by_this_run: bool = False
+    #: How publishing ended, once nothing of it is left to do.
     published: Published | None = None
-    #: What workers read besides each other's pieces, by what it is about.
-    known: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
-    #: What finished tasks wrote, by stage and number.
-    made: dict[str, dict[int, tuple[Piece, ...]]] = field(default_factory=dict)
-    running: Running = field(default_factory=Running)
     _planned: Planned | None = None
-    _receipts: dict[str, list[Receipt]] = field(default_factory=dict)
-
-    @property
-    def layout(self) -> RunLayout:
-        """Names of the run's objects."""
-        return RunLayout(self.key)
-
-    @property
-    def progress(self) -> Progress:
-        """Where the user looks."""
-        return self.workers.progress
 
     @property
     def planned(self) -> Planned:
@@ -116,46 +105,10 @@ class Release:
             raise RuntimeError("the plan stage has not run")
         return self._planned
 
-    def run(self, tasks: Sequence[Task]) -> list[Receipt]:
-        """Have the workers do tasks of one stage, the receipts in the tasks' order."""
-        if not tasks:
-            return []
-        stage, answers = tasks[0].stage, self.workers.map(run_task, tasks, tasks[0].stage)
-        damaged = [place for answer in answers if isinstance(answer, Damage) for place in answer.places]
-        if damaged:
-            raise DamagedWorkError(places=damaged)
-        receipts = [answer for answer in answers if isinstance(answer, Receipt)]
-        self._receipts.setdefault(stage, []).extend(receipts)
-        self.made.setdefault(stage, {}).update((receipt.number, receipt.pieces) for receipt in receipts)
-        return receipts
-
-    def reads(self, *known: str) -> tuple[Piece, ...]:
-        """What a task is told to read, by what it is about."""
-        return tuple(piece for name in known for piece in self.known[name])
-
-    def tasks(self, stage: str, n: int, known: Sequence[str]) -> list[Task]:
-        """Tasks 0 to n-1 of a stage, and what all of them read."""
-        return [Task(stage, i, self.work, self.key, reads=self.reads(*known)) for i in range(n)]
-
-    def also_reading(self, stage: str, tasks: Sequence[Task]) -> list[Task]:
-        """Tasks that read, besides, what the task of the same number of an earlier stage wrote."""
-        return [task.reading(self.made[stage][task.number]) for task in tasks]
-
-    def pieces(self, *stages: str) -> Pieces:
-        """What the tasks of these stages wrote."""
-        return Pieces(self.work, tuple(p for stage in stages for pieces in self.made[stage].values() for p in pieces))
-
-    def forget(self, places: Sequence[tuple[str, int]]) -> None:
-        """Take what these tasks made for not done, and begin anew."""
-        discard_receipts(self.work, self.layout, places)
-        self.made.clear()
-        self.take_receipts()
-
-    def take_receipts(self) -> list[Receipt]:
-        """All receipts since the last call, for the stage's account."""
-        receipts = [r for rs in self._receipts.values() for r in rs]
-        self._receipts = {}
-        return receipts
+    def note_commit(self, manifest: Manifest, by_this_run: bool) -> None:
+        """The release is there for readers."""
+        self.committed = manifest
+        self.by_this_run = self.by_this_run or by_this_run
 
 
 def new_release(
@@ -164,7 +117,8 @@ def new_release(
     """A release that has not started."""
     work = work_store(spec)
     output = Store(spec.output.url, dict(spec.output.storage_options))
-    return Release(spec, workers, now, release_id(spec, now, identity), replace_published, work, output)
+    identity = release_id(spec, now, identity)
+    return Release(spec, now, identity, replace_published, output, workers=workers, work=work)
 
 
 #: What every task knows once there is a plan.
@@ -180,7 +134,10 @@ def survey(release: Release) -> str:
     listing = list_input(spec.input)
     schema = resolve_schema(spec, listing.schema)
     # The id is part of it, so that two releases of one spec, made at the same time, do not share what they remove.
-    release.key = Digest().add(canonical(spec), listing.state, software_version(), release.identity).hex()[:20]
+    origin = release.origin = Origin.of(canonical(spec), listing.state)
+    release.key = Digest().add(origin.spec, origin.software, listing.state, release.identity).hex()[:20]
+    if _is_published(release, release.replace):
+        return _already(release)
     layout, work = release.layout, release.work
     release.running.begin(work, layout)
     clean_due(spec, release.progress.say)
@@ -196,12 +153,34 @@ def survey(release: Release) -> str:
     release.known["survey"] = (save_survey(work, release.key, found),)
     maker = Task("survey-keys", 0, work, release.key)
     release.known["keys"] = (put_piece(maker, layout.plan_table("survey-keys"), to_bytes(keys)),)
-    release.digest = content_digest(found, canonical(spec), software_version())
-    if not release.ignore_published:
-        release.published = find_release(work, release.output, release.identity, release.digest, release.replace)
-    if release.published is not None:
-        return f"{found.rows} records; this release is published already"
+    release.origin = origin.of_rows(found.fingerprints)
+    if _is_published(release, release.replace):
+        return _already(release)
     return f"{found.rows} records in {n_parts} parts, {keys.num_rows} blocking keys"
+
+
+def _is_published(release: Release, may_replace: bool) -> bool:
+    """Whether this very release is there, whole; then it is finished. A damaged one is made again, and mended so."""
+    if release.ignore_published or release.origin is None:
+        return False
+    found = find_release(release.work, release.output, release.origin, release.identity, may_replace)
+    if found is None:
+        return False
+    folder = Store(release.output.url_of(found.layout.folder), dict(release.output.storage_options))
+    whole = release.workers.map(run_look, [(folder, part) for part in found.parts], "look")
+    if not all(whole):
+        release.progress.say(f"{whole.count(False)} of {len(whole)} published files are missing or damaged")
+        return False
+    release.note_commit(found, by_this_run=False)
+    release.published = finish(release.output, found, already=not release.by_this_run)
+    return True
+
+
+def _already(release: Release) -> str:
+    if release.published is None:
+        raise RuntimeError("nothing is published")
+    manifest = release.published.manifest
+    return f"{manifest.rows + manifest.suppressed} records; this release is published already"
 
 
 def plan(release: Release) -> str:
@@ -267,7 +246,7 @@ def validate(release: Release) -> str:
     work, key, reads = release.work, release.key, release.reads(*_PLANNED)
     read = release.run(gather_tasks("check-input", release.assembled, n_parts, work, key, reads))
     tasks = gather_tasks("check-files", read, made.n_files, work, key, reads)
-    release.run(release.also_reading("assemble", tasks))
+    release.checked = release.run(release.also_reading("assemble", tasks))
     checked = release.pieces("check-files", "check-input")
     release.checks = run_checks(checked, release.layout, release.planned, made.n_files)
     refuse_failed(release.checks)
@@ -295,22 +274,30 @@ def publish_release(release: Release) -> str:
     planned = release.planned
     # A late run keeps the day it was meant for as its id, not as its hour of birth.
     now = datetime.datetime.now(datetime.UTC)
+    if release.origin is None:
+        raise RuntimeError("the survey stage has not run")
     facts = release_facts(planned, release.identity, now, release.losses, release.checks)
-    parts = staged_parts(release.spec, release.pieces("check-files"), release.layout, planned.plan.n_files)
-    release.published = publish(
-        release.output, facts, parts, replace=release.replace, upload_all=lambda *what: _upload(release, *what)
+    published = publish(
+        release.output,
+        facts,
+        staged_parts(release.work, release.checked),
+        replace=release.replace,
+        upload_all=lambda *what: _upload(release, *what),
+        on_commit=release.note_commit,
     )
     write_audit(
         release.work,
-        release.published.manifest,
-        digest=release.digest,
+        published.manifest,
+        origin=release.origin,
         plan=release.plan_report.to_json() if release.plan_report else {},
         risk=release.risk,
         checks=release.checks,
         blocks=release.blocks,
     )
+    # Where this stage is tried again, what it finds published may be its own.
+    release.published = dataclasses.replace(published, already=not release.by_this_run)
     word = "published already" if release.published.already else "published"
-    return f"{word} as {release.published.manifest.layout.folder}"
+    return f"{word} as {published.manifest.layout.folder}"
 
 
 def _upload(release: Release, output: Store, uploads: Sequence[Upload]) -> None:
@@ -322,7 +309,11 @@ def report(release: Release) -> str:
     if release.published is None:
         raise RuntimeError("the publish stage has not run")
     release.running.end()
-    release.work.delete_all(release.layout.folder)
+    try:
+        release.work.delete_all(release.layout.folder)
+    except StorageError as error:
+        left = f"staged rows are left in the work area: {error.message}; then remove them with microagg clean --all"
+        release.published = dataclasses.replace(release.published, warnings=(*release.published.warnings, left))
     return f"manifest at {release.published.manifest_url}"
 
 
@@ -358,9 +349,11 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
         return None
     start = time.perf_counter()
     try:
-        says = wanted.work(release)
+        with awaited(release.progress, f"the stage {wanted.name}"):
+            says = wanted.work(release)
     except StorageError:
-        if release.digest and _rival_published(release):
+        # An identical run may have been faster: it publishes the same release and removes the work that both shared.
+        if _is_published(release, True):
             return None
         raise
     except Exception as error:
@@ -376,12 +369,6 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
     release.outcomes.append(outcome)
     release.progress.say(f"{wanted.name:<10} {outcome.seconds:7.1f} s  {says}")
     return outcome
-
-
-def _rival_published(release: Release) -> bool:
-    """Whether an identical run was faster: it publishes the same release and removes the work that both shared."""
-    release.published = find_release(release.work, release.output, release.identity, release.digest, True)
-    return release.published is not None
 
 
 def run_until(last: str, release: Release) -> None:

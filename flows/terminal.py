@@ -26,19 +26,22 @@ def _pairs(rows: list[tuple[str, str]]) -> str:
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
 
 
+def _aligned(rows: list[tuple[str, ...]]) -> str:
+    """Columns of figures as plain text: none is cut or folded, however narrow the terminal."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join([f"{row[0]:<{widths[0]}}", *(f"{cell:>{w}}" for cell, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    )
+
+
 def show_document(document: dict[str, Any]) -> None:
     """The end of a release."""
     console = _console()
     console.print(_pairs(summary_rows(document)))
     attributes = attribute_rows(document)
     if attributes:
-        table = Table(box=None, pad_edge=False)
-        for column in ATTRIBUTE_HEADER:
-            table.add_column(column, justify="left" if column == ATTRIBUTE_HEADER[0] else "right")
-        for row in attributes:
-            table.add_row(*row)
-        console.print()
-        console.print(table)
+        console.print("\n" + _aligned([ATTRIBUTE_HEADER, *attributes]))
 
 
 def show_plan(report: PlanReport) -> None:

@@ -102,6 +102,13 @@ class TransientClusterError(ClusterError):
     transient = True
 
 
+class InterruptionError(MicroaggError):
+    """The user stopped the run, of which there is more to say than that."""
+
+    exit_code = EXIT_INTERRUPTED
+    kind = "interrupted"
+
+
 def sanitized(error: BaseException, doing: str) -> MicroaggError:
     """Turn any exception into one that is safe to show, log and store.
 

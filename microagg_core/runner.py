@@ -8,13 +8,13 @@ record.
 
 from __future__ import annotations
 
-import hashlib
 import resource
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from microagg_core.compiling import TABLES, compile_parts
 from microagg_core.errors import DamagedWorkError, StorageError, sanitized
 from microagg_core.steps.anonymizing import anonymize_partition
 from microagg_core.steps.assembling import assemble_file
@@ -24,8 +24,9 @@ from microagg_core.steps.staging import gather_partition, scatter_part
 from microagg_core.steps.survey import survey_part
 from microagg_core.steps.units import check_units
 from microagg_core.steps.work import Receipt, Task, discard_receipts, load_receipt, save_receipt
+from microagg_core.storage.manifest import PartEntry
 from microagg_core.storage.objects import Store
-from microagg_core.storage.publish import StagedPart, Upload, upload_part
+from microagg_core.storage.parts import Upload, is_whole, upload_part
 
 _STEPS: dict[str, Callable[[Task], Receipt]] = {
     "survey": survey_part,
@@ -61,6 +62,7 @@ def run_task(task: Task) -> Receipt | Damage:
             done = load_receipt(task)
             if done is not None:
                 return done
+        compile_parts((TABLES,))
         start = time.perf_counter()
         receipt = _STEPS[task.stage](task)
         seconds = time.perf_counter() - start
@@ -85,21 +87,20 @@ def run_upload(upload: tuple[Store, Upload]) -> None:
     try:
         upload_part(output, what)
     except StorageError:
-        if _is_whole(what.part):
+        if is_whole(what.part.source, what.part.name, what.entry):
             raise
         raise DamagedWorkError from None
     except Exception as error:
         raise sanitized(error, f"uploading {what.target.rsplit('/', 1)[-1]}") from None
 
 
-def _is_whole(part: StagedPart) -> bool:
-    """Whether a file that was checked is still there as it was."""
-    if part.source.size(part.name) != part.bytes:
-        return False
-    digest = hashlib.sha256()
-    for chunk in part.source.chunks(part.name):
-        digest.update(chunk)
-    return digest.hexdigest() == part.sha256
+def run_look(part: tuple[Store, PartEntry]) -> bool:
+    """Whether a published file, named from the folder that is given, is there and as its manifest says."""
+    folder, entry = part
+    try:
+        return is_whole(folder, entry.name, entry)
+    except Exception as error:
+        raise sanitized(error, "looking at a published file") from None
 
 
 def peak_memory() -> int:

@@ -1,8 +1,59 @@
-"""What software makes a release: the versions that decide its bytes, and a digest of this project's own sources."""
+"""The software that makes a release: this package's sources, and the libraries that decide bytes with them.
+
+A version number stands still while code changes, so it alone says nothing about what a run computes. What is named
+here goes into a run's key (work done by other code is not taken up), into the digests by which a finished release is
+recognised, and into the manifest, where a reader finds what to install to make the same bytes again.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+PACKAGES = ("microagg_core", "flows")
+LIBRARIES = ("networkx", "numba", "numpy", "pandas", "pyarrow", "scipy")
+#: How many digits of the sources' digest are shown.
+_DIGITS = 16
+
 
 def software() -> dict[str, str]:
-    """Placeholder until the publish branch lands."""
-    return {"microagg": "0.1.0"}
+    """Name and version of everything that decides a release's bytes; equal wherever the same is installed.
+
+    >>> sorted(software())
+    ['microagg', 'networkx', 'numba', 'numpy', 'pandas', 'pyarrow', 'python', 'scipy', 'sources']
+    """
+    return dict(_software())
+
+
+@cache
+def _software() -> tuple[tuple[str, str], ...]:
+    """Looked at once a process: what a process has loaded is what it runs, whatever is installed meanwhile."""
+    named = {name: version(name) for name in ("microagg", *LIBRARIES)}
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return tuple(sorted({**named, "python": python, "sources": digest_of(_installed())[:_DIGITS]}.items()))
+
+
+def _installed() -> Iterator[Path]:
+    """The folders of the packages, found without importing them; the core may be installed alone."""
+    for name in PACKAGES:
+        found = find_spec(name)
+        for folder in (found.submodule_search_locations or ()) if found else ():
+            yield Path(folder)
+
+
+def digest_of(folders: Iterable[Path]) -> str:
+    """A SHA-256 over the Python sources in folders: their names below each folder's own, and their content.
+
+    Where a folder lies is not in it, nor is anything that installing or running leaves there.
+    """
+    digest = hashlib.sha256()
+    for folder in folders:
+        for name, path in sorted((path.relative_to(folder.parent).as_posix(), path) for path in folder.rglob("*.py")):
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest.update(f"{name}\0{content}\n".encode())
+    return digest.hexdigest()

@@ -13,14 +13,10 @@ from microagg_core.storage.objects import Store
 class Meddled(Store):
     """A real store, beside which something happens at a chosen moment."""
 
-    before_create: Callable[[], object] | None = None
     after_create: Callable[[], object] | None = None
     after_listing: Callable[[], object] | None = None
-    after_delete: Callable[[], object] | None = None
 
     def create(self, name: str, data: bytes) -> bool:
-        if self.before_create and name.endswith(MANIFEST):
-            self.before_create()
         created = super().create(name, data)
         if self.after_create and name.endswith(MANIFEST):
             self.after_create()
@@ -31,8 +27,3 @@ class Meddled(Store):
         if self.after_listing and prefix == "":
             self.after_listing()
         return found
-
-    def delete(self, name: str) -> None:
-        super().delete(name)
-        if self.after_delete and "/data/" in name:
-            self.after_delete()

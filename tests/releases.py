@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -76,10 +77,16 @@ def forge(release: Release, name: str, data: bytes) -> None:
         made.update({number: forged(pieces) for number, pieces in made.items()})
 
 
+def without_attempt(name: str) -> str:
+    """A part's name without what tells attempts at publishing apart: the same for the same content."""
+    return re.sub(r"-[0-9a-f]{12}(?=\.)", "", name)
+
+
 def data_digests(output: Path) -> dict[str, str]:
-    """SHA-256 of every released data file, by its name within the release."""
+    """SHA-256 of every released data file, by its name within the release, but for the attempt that is in it."""
     return {
-        str(p.relative_to(output)): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(output.rglob("data/*"))
+        without_attempt(str(p.relative_to(output))): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in sorted(output.rglob("data/*"))
     }
 
 

@@ -20,7 +20,8 @@ from microagg_core.errors import MicroaggError
 from microagg_core.storage.layout import LATEST
 from microagg_core.storage.manifest import AlgorithmEntry, ColumnEntry, CsvDialect, ReleaseFacts
 from microagg_core.storage.objects import Store, sha256_hex
-from microagg_core.storage.publish import Published, StagedPart, existing, publish
+from microagg_core.storage.parts import StagedPart
+from microagg_core.storage.publish import Published, existing, publish
 from s3_server import Place
 
 ROLES = {"age": "quasi_identifier", "town": "blocking"}

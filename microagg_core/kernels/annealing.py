@@ -101,7 +101,8 @@ def anneal(
         total = total_sse(g)
         if total < least:
             least = total
-            best[:] = g.label
+            for x in range(best.shape[0]):
+                best[x] = g.label[x]
     return least
 
 

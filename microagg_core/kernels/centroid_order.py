@@ -24,6 +24,7 @@ from microagg_core.kernels.extremes import farthest_from_total
 from microagg_core.kernels.jit import inlined, jit, uncounted
 from microagg_core.kernels.searching import Search
 from microagg_core.kernels.shrinking_tree import LEAF, Tree, leaf_distances, select
+from microagg_core.kernels.sorting import stable_order
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -56,7 +57,8 @@ def new_order(tree: Tree) -> Order:
     size = max(_LEAST, n // 8)
     greatest = 0.0
     for j in range(p):
-        greatest = max(greatest, np.abs(tree.X[j]).max())
+        for i in range(n):
+            greatest = max(greatest, abs(tree.X[j, i]))
     return Order(
         np.zeros(p),
         np.empty(size),
@@ -72,7 +74,8 @@ def _list(tree: Tree, order: Order, totals: Floats) -> None:
     """List the farthest of the records that remain, by their distance from the present centroid."""
     m = tree.size[1]
     size = min(max(min(_LEAST, m), m // 8), order.radii.shape[0])
-    order.center[:] = totals / m
+    for j in range(totals.shape[0]):
+        order.center[j] = totals[j] / m
     # Negative, so that the farthest come first.
     keys, slots, distances, found = np.empty(m), np.empty(m, np.int32), tree.room[0], 0
     for leaf in range(tree.size[0]):
@@ -82,11 +85,12 @@ def _list(tree: Tree, order: Order, totals: Floats) -> None:
             found += 1
     if size < m:
         select(keys, slots, 0, m, size)
-    rank = np.argsort(keys[:size])
+    rank = stable_order(keys[:size])
     for i in range(size):
         slot = slots[rank[i]]
         order.radii[i], order.records[i] = np.sqrt(-keys[rank[i]]), tree.ids[slot]
-        order.rows[i] = tree.blocks[slot // LEAF, :, slot % LEAF]
+        for j in range(order.rows.shape[1]):
+            order.rows[i, j] = tree.blocks[slot // LEAF, j, slot % LEAF]
     order.reach[0] = order.radii[size - 1] if size < m else -1.0
     order.state[0], order.state[1], order.state[2], order.state[5] = 0, size, 0, 0
 
@@ -149,5 +153,6 @@ def farthest_from_centroid(tree: Tree, search: Search, order: Order, totals: Flo
         state[4] = min(2 * state[4] + 8, _LONGEST)
         state[3], state[5] = state[4] + 1, _WORTH
     state[3] -= 1
-    search.point[:] = totals
+    for j in range(totals.shape[0]):
+        search.point[j] = totals[j]
     return farthest_from_total(tree, search)

@@ -17,7 +17,6 @@ import hashlib
 import itertools
 import pickle
 import secrets
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,8 @@ _DIGEST_BYTES = 32
 
 numba.core.bytecode.FunctionIdentity._unique_ids = itertools.count(secrets.randbits(60))
 pin_target()
+#: Kernels whose code this process compiled and could not keep.
+not_kept: set[str] = set()
 _SOURCES = frozenset(str(path) for path in kernel_sources())
 
 
@@ -46,7 +47,7 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]
     def __init__(self, function: Any) -> None:
         self._name = repr(function)
         self._py_func = function
-        self._stem = f"{function.__module__.removeprefix('microagg_core.')}.{function.__qualname__}"
+        self._stem = f"{function.__module__}.{function.__qualname__}".removeprefix("microagg_core.")
         self.enable()
 
     @property
@@ -76,13 +77,16 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled, if that is possible."""
         folder = code_folders().write
-        if folder is None or data.library.has_dynamic_globals:
+        if folder is None:
+            not_kept.add(self._stem)
             return
         key = self._key(sig, data.codegen)
         # The annotated source is long, holds paths, and nobody reads it.
         reduced = data._replace(type_annotation="")._reduce()
-        with suppress(OSError):
+        try:
             _write(folder / self._file_name(key), _dumps((key, reduced)))
+        except OSError:
+            not_kept.add(self._stem)
 
 
 def _read(path: Path, key: str) -> Any:

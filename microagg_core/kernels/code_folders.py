@@ -4,7 +4,8 @@ What lies there is loaded and run. So a folder is used only if it belongs to thi
 write to it; one that the environment names may also belong to somebody else, who keeps it for many users.
 
 Code is read from every such folder and written to the first that can be written: the one that MICROAGG_CACHE_DIR or
-NUMBA_CACHE_DIR names, the user's cache, and last a private folder among the temporary files.
+NUMBA_CACHE_DIR names, the user's cache, and last a private folder among the temporary files. What a wheel
+brings with it is read before all; it is as trustworthy as the package that it lies in.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from pathlib import Path
 
 from microagg_core.kernels.target import fingerprint
 
+#: Where code lies that came with the package.
+_BROUGHT = Path(__file__).parent / "compiled"
 #: Code is no secret, but what a user makes for himself is his alone. A named folder may be shared by many who read.
 _PRIVATE, _READABLE = 0o700, 0o755
 
@@ -85,12 +88,13 @@ def _is_trusted(place: _Place, folder: Path) -> bool:
 @cache
 def code_folders() -> CodeFolders:
     """Find the folders, and make the one to write to."""
-    read: list[Path] = []
+    name = f"kernels-{fingerprint()}"
+    read = [_BROUGHT / name] if (_BROUGHT / name).is_dir() else []
     tried: list[Path] = []
     for place in _places():
         tried.append(place.base)
         try:
-            folder = _made(place, f"kernels-{fingerprint()}")
+            folder = _made(place, name)
             trusted = _is_trusted(place, folder)
         except OSError:
             continue

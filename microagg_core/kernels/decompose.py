@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.kernels.jit import jit
+from microagg_core.kernels.sorting import stable_order
 from microagg_core.kernels.trees import Trees, Walk, ends_at, label, plant, relink, replace, size_beyond, walk
 
 Floats = NDArray[np.float64]
@@ -27,8 +28,7 @@ Ints = NDArray[np.int64]
 def _drawn_record(trees: Trees, seen: Walk, draw: float) -> int:
     """The record of a tree that a number in [0, 1) draws, counted by their numbers."""
     records = seen.vertices[seen.vertices < trees.there.shape[0]]
-    # Quicksort would take the square of their number on the orders in which walks find them.
-    return int(records[np.argsort(records, kind="mergesort")[int(draw * records.shape[0])]])
+    return int(records[stable_order(records)[int(draw * records.shape[0])]])
 
 
 @jit
@@ -97,7 +97,7 @@ def _cut_off_large(
     """Cut off the largest subtree, of k records or more, where k are left, and again while too many are."""
     size = sizes.sum() + (vertex < trees.there.shape[0])
     waiting[count] = vertex
-    for i in np.argsort(-sizes, kind="mergesort"):
+    for i in stable_order(-sizes):
         if sizes[i] < k or size - sizes[i] < k or size <= limit:
             break
         trees.there[ends[i] >> 1] = False

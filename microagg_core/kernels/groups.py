@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.kernels.jit import jit
+from microagg_core.kernels.sorting import stable_order
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -199,7 +200,7 @@ def split(g: Grouping, b: int, k: int) -> None:
             score[i] = squared_distance(row, u) - squared_distance(row, v)
             first += score[i] < 0
         first = min(max(first, k), m - k)
-        order = np.argsort(score, kind="mergesort")
+        order = stable_order(score)
         _two_means(g, ids, order, first, u, v)
     c = open_group(g)
     for t in range(first, m):

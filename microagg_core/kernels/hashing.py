@@ -6,12 +6,17 @@ half of the output bits. The hashes find changed, swapped, lost and repeated row
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.kernels.jit import jit
 
 UInt64s = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Value = TypeVar("Value", bound=np.generic)
 
 _K1 = np.uint64(0x9E3779B97F4A7C15)
 _K2 = np.uint64(0xBF58476D1CE4E5B9)
@@ -27,24 +32,33 @@ def mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@jit
+def _read_only(array: NDArray[Value]) -> NDArray[Value]:
+    """A view of an array that cannot be written: what can be and what cannot would be compiled for one by one."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
 def fold_words(hashes: UInt64s, words: UInt64s, valid: NDArray[np.bool_], salt: np.uint64) -> None:
     """Fold a column of 64-bit words into the rows' hashes, in place; ``salt`` tells columns apart."""
+    _fold_words(hashes, _read_only(words), _read_only(valid), salt)
+
+
+@jit
+def _fold_words(hashes: UInt64s, words: UInt64s, valid: NDArray[np.bool_], salt: np.uint64) -> None:
     for i in range(hashes.shape[0]):
         word = words[i] if valid[i] else _NULL
         tag = np.uint64(1) if valid[i] else np.uint64(2)
         hashes[i] = mix(mix(hashes[i] + salt + tag * _K1) ^ mix(word + _K1))
 
 
-@jit
-def fold_bytes(
-    hashes: UInt64s,
-    offsets: NDArray[np.int64],
-    data: NDArray[np.uint8],
-    valid: NDArray[np.bool_],
-    salt: np.uint64,
-) -> None:
+def fold_bytes(hashes: UInt64s, offsets: Ints, data: Bytes, valid: NDArray[np.bool_], salt: np.uint64) -> None:
     """Fold a column of byte strings (Arrow offsets and data) into the rows' hashes, in place."""
+    _fold_bytes(hashes, _read_only(offsets), _read_only(data), _read_only(valid), salt)
+
+
+@jit
+def _fold_bytes(hashes: UInt64s, offsets: Ints, data: Bytes, valid: NDArray[np.bool_], salt: np.uint64) -> None:
     for i in range(hashes.shape[0]):
         if not valid[i]:
             hashes[i] = mix(mix(hashes[i] + salt + np.uint64(2) * _K1) ^ mix(_NULL + _K1))
@@ -61,9 +75,13 @@ def fold_bytes(
         hashes[i] = mix(h ^ mix(word + _K2))
 
 
-@jit
 def mix_words(words: UInt64s) -> UInt64s:
     """Mix every word; equal words give equal results."""
+    return _mix_words(_read_only(words))
+
+
+@jit
+def _mix_words(words: UInt64s) -> UInt64s:
     mixed = np.empty_like(words)
     for i in range(words.shape[0]):
         mixed[i] = mix(words[i])

@@ -9,6 +9,7 @@ from microagg_core.kernels.exact_sum import total_of
 from microagg_core.kernels.jit import jit
 from microagg_core.kernels.md import md
 from microagg_core.kernels.scan import farthest, take_group
+from microagg_core.kernels.sorting import stable_order
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -17,7 +18,7 @@ Ints = NDArray[np.int64]
 @jit
 def _bounds(labels: Ints) -> tuple[Ints, Ints]:
     """Records in the order of their groups, by number within each, and where each group starts (one more: the end)."""
-    return np.argsort(labels, kind="mergesort"), np.append(0, np.cumsum(np.bincount(labels)))
+    return stable_order(labels), np.append(0, np.cumsum(np.bincount(labels)))
 
 
 @jit

@@ -13,6 +13,7 @@ from microagg_core.kernels.centroids import closest, totals_of_groups
 from microagg_core.kernels.exact_sum import add_record, total_of
 from microagg_core.kernels.jit import jit
 from microagg_core.kernels.scan import farthest, take_group
+from microagg_core.kernels.sorting import stable_order
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,7 +30,7 @@ def _take(
     remaining = take_group(X, ids, where, m, column, k)
     labels[ids[remaining:m]] = label
     add_record(totals, X, m - 1, -1.0)
-    for i in np.argsort(ids[remaining : m - 1]):
+    for i in stable_order(ids[remaining : m - 1]):
         add_record(totals, X, remaining + i, -1.0)
     return remaining
 

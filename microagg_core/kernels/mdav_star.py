@@ -14,6 +14,7 @@ from microagg_core.kernels.centroids import closest
 from microagg_core.kernels.exact_sum import add_record
 from microagg_core.kernels.jit import jit
 from microagg_core.kernels.scan import distance, exchange, gather, nearest, outside_in
+from microagg_core.kernels.sorting import stable_order
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,7 +23,7 @@ Ints = NDArray[np.int64]
 @jit
 def _pair_sum(X: Floats, ids: Ints, columns: Ints) -> float:
     """Sum of the squared distances between all pairs of the columns, in the order of record numbers."""
-    ordered = columns[np.argsort(ids[columns])]
+    ordered = columns[stable_order(ids[columns])]
     total = 0.0
     for a in range(ordered.shape[0]):
         for b in range(a + 1, ordered.shape[0]):

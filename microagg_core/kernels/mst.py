@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from microagg_core.kernels.jit import jit
 from microagg_core.kernels.scan import BLOCK, exchange, squared_distances
+from microagg_core.kernels.sorting import stable_order
 from microagg_core.kernels.trees import Trees, Walk, label, plant
 
 Floats = NDArray[np.float64]
@@ -105,9 +106,9 @@ def _reaches(trees: Trees, end: int, k: int, scratch: Walk) -> bool:
 def _longest_first(ends: Ints, lengths: Floats) -> Ints:
     """The edges by falling length, equal ones by their records."""
     numbers = np.arange(ends.shape[0])
-    order = np.argsort(np.maximum(numbers, ends), kind="mergesort")
-    order = order[np.argsort(np.minimum(numbers, ends)[order], kind="mergesort")]
-    return order[np.argsort(-lengths[order], kind="mergesort")]
+    order = stable_order(np.maximum(numbers, ends))
+    order = order[stable_order(np.minimum(numbers, ends)[order])]
+    return order[stable_order(-lengths[order])]
 
 
 @jit

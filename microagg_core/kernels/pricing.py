@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.kernels.jit import jit
+from microagg_core.kernels.sorting import stable_order
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,7 +51,7 @@ def _candidates(D: Floats, price: Floats, nearest: Floats, i: int, m: int, limit
     room_medoid = limit + price[i] - _least_sum(by_medoid, 0, m - 2, small)
     room_pairs = limit + price[i] - _least_sum(by_pairs, 0, m - 2, small)
     kept = np.flatnonzero((by_medoid < room_medoid) & (by_pairs < room_pairs))
-    return kept[np.argsort(by_pairs[kept], kind="mergesort")]
+    return kept[stable_order(by_pairs[kept])]
 
 
 @jit

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from microagg_core.kernels.exact_sum import total_of
 from microagg_core.kernels.jit import jit
+from microagg_core.kernels.sorting import sort_numbers, stable_order
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -80,7 +81,7 @@ def outside_in(X: Floats) -> Ints:
     n = X.shape[1]
     distances = np.empty(n)
     squared_distances(X, 0, float(n), total_of(X, 0, n)[0], distances)
-    return np.argsort(-distances, kind="mergesort")
+    return stable_order(-distances)
 
 
 @jit
@@ -133,7 +134,7 @@ def nearest(X: Floats, ids: Ints, m: int, point: Floats, count: int) -> Ints:
                 found += 1
             elif d < near[count - 1] or (d == near[count - 1] and ids[column] < ids[columns[count - 1]]):
                 _insert(near, columns, ids, count, d, column)
-    columns.sort()
+    sort_numbers(columns)
     return columns
 
 

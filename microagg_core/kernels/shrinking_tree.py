@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.kernels.jit import inlined, jit, uncounted
+from microagg_core.kernels.sorting import sort_numbers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -141,7 +142,7 @@ def _halve(X: Floats, order: ShortInts, keys: Floats, middle: int) -> None:
     if j < 0:
         j = _widest(X, order, 1)
     if j < 0:
-        order.sort()
+        sort_numbers(order)
         return
     row = X[j]
     for i in range(order.shape[0]):
@@ -170,7 +171,7 @@ def _split_side_by_side(
     X: Floats, order: ShortInts, values: Floats, keys: Floats, top: int, before: Ints, below: Ints
 ) -> None:
     """Split a node's records all the way down to the leaves."""
-    order.sort()
+    sort_numbers(order)
     size = order.shape[0]
     for j in range(X.shape[0]):
         row, copy = X[j], values[j]
@@ -183,7 +184,9 @@ def _split_side_by_side(
             stop = min(start + LEAF * below[node], size)
             _halve(values, places[start:stop], keys, LEAF * below[2 * node])
         first, last = 2 * first, 2 * last + 1
-    order[:] = order[places]
+    sorted_order = order.copy()
+    for i in range(size):
+        order[i] = sorted_order[places[i]]
 
 
 @jit

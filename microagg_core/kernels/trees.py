@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.kernels.jit import jit
+from microagg_core.kernels.sorting import stable_order
 
 Ints = NDArray[np.int64]
 
@@ -107,7 +108,7 @@ def ends_at(trees: Trees, vertex: int) -> Ints:
             count -= 1
             ends[count], records[count] = end, trees.record[trees.vertex[end ^ 1]]
         end = trees.after[end]
-    return ends[np.argsort(records, kind="mergesort")]
+    return ends[stable_order(records)]
 
 
 @jit

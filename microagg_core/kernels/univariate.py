@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.kernels.jit import jit
+from microagg_core.kernels.sorting import stable_order
 from microagg_core.kernels.two_floats import is_less, minus, over, plus, square, two_sum
 
 Floats = NDArray[np.float64]
@@ -24,7 +25,7 @@ def _sorted_from_one_end(x: Floats) -> Ints:
     """
     lowest_at_an_end = np.argmax((x == x.min()) | (x == x.max()))
     rises = x[lowest_at_an_end] == x.min()
-    return np.argsort(x if rises else -x, kind="mergesort")
+    return stable_order(x if rises else -x)
 
 
 @jit

@@ -54,9 +54,12 @@ def standardized(
     >>> standardized(np.array([[1.0, 7.0], [5.0, 7.0]]), np.array([3.0, 7.0]), np.array([2.0, 0.0])).tolist()
     [[-1.0, 0.0], [1.0, 0.0]]
     """
+    divisors = np.where(deviations > 0, deviations, np.inf)
     with np.errstate(over="ignore"):
-        z: NDArray[np.float64] = (offsets - means) / np.where(deviations > 0, deviations, np.inf)
-    return z
+        difference = offsets - means
+        z: NDArray[np.float64] = difference / divisors
+    beyond = ~np.isfinite(difference)
+    return np.where(beyond, offsets / divisors - means / divisors, z) if beyond.any() else z
 
 
 def steadied(origin: Origin, mean: float, deviation: float) -> tuple[float, float]:
@@ -141,7 +144,8 @@ def moments_of(values: NDArray[Any]) -> Moments:
     offsets = offsets_from(values, origin)
     exponent = _exponent(float(np.abs(offsets).max()))
     mean = float(np.ldexp(_scaled(offsets, -exponent).mean(), exponent))
-    scaled = _scaled(offsets - mean, -exponent)
+    # Made small first: the difference of an offset and the mean may be beyond the greatest float.
+    scaled = _scaled(offsets, -exponent) - math.ldexp(mean, -exponent)
     return Moments(len(values), origin, mean, float(np.square(scaled).sum()), exponent, least, greatest)
 
 

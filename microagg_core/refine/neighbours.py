@@ -56,7 +56,8 @@ class NeighbourGraph:
         """For each record, ``count`` records near it."""
         first = np.concatenate([[0], np.cumsum(self.sizes)])
         records = np.argsort(self.record_class, kind="stable")
-        return spread(self.near[:, : count + 1], self.record_class, first, records, count)
+        near = np.ascontiguousarray(self.near[:, : count + 1])
+        return spread(near, self.record_class, first, records, count)
 
     def squared_to_nearest(self, count: int) -> Floats:
         """For each record, the sum of squared distances to its ``count`` nearest others, as floats give it."""

@@ -5,6 +5,7 @@ Only what the manifest publishes and how long things took: nothing here is priva
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ def release_document(published: Published, stages: Sequence[dict[str, Any]]) -> 
         "losses": manifest.losses,
         "checks": [check.model_dump() for check in manifest.checks],
         "stages": [{name: _to_milliseconds(value) for name, value in stage.items()} for stage in stages],
+        "warnings": list(published.warnings),
     }
 
 
@@ -65,7 +67,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("algorithm", algorithm["name"] + (f" ({parameters})" if parameters else "")),
         *([("tried", _choices(losses))] if "tried" in losses else []),
         ("refined", _refinement(document)),
-        ("files", f"{document['files']} ({document['bytes'] / 2**20:.1f} MiB)"),
+        ("files", f"{document['files']} ({_size(document['bytes'])})"),
     ]
     if "l_sse" in losses:
         rows.append(("information loss", f"L_SSE {losses['l_sse']} %, L_E {losses['l_e']} %"))
@@ -82,7 +84,11 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     seconds = sum(stage["seconds"] for stage in document["stages"])
     if seconds:
         rows.append(("time", f"{seconds:.1f} s"))
-    return rows
+    return rows + [("note", warning) for warning in document.get("warnings", [])]
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 2**20:,.1f} MiB" if n_bytes >= 2**20 else f"{n_bytes / 2**10:.1f} KiB"
 
 
 def _correlations(change: dict[str, Any]) -> str:
@@ -105,17 +111,17 @@ def _refinement(document: dict[str, Any]) -> str:
     return f"{words} ({', '.join(facts)})" if facts else words
 
 
-_SQUARED = {"days": " days²", "seconds": " s²"}
+_SPREAD_IN = {"days": " days", "seconds": " s"}
 
 
 def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Per attribute, as text: name, loss, IL1s, mean and variance of what is released, and the variance kept.
+    """Per attribute, as text: name, loss, IL1s, mean and deviation of what is released, and the variance kept.
 
-    Mean and variance are in the column's own unit; dates and timestamps vary in days and seconds.
+    The deviation is in days for dates, in seconds for timestamps, and else, as the mean, in the column's own unit.
 
     >>> figures = {"unit": "days", "l_sse": 1.5, "il1s": 0.1, "mean": "2000-01-31", "variance": 9.0}
     >>> attribute_rows({"losses": {"attributes": {"born": {**figures, "variance_kept": 98.5}}}})
-    [('born', '1.5 %', '0.1', '2000-01-31', '9.0 days²', '98.5 %')]
+    [('born', '1.5 %', '0.1', '2000-01-31', '3 days', '98.5 %')]
     """
     attributes = document["losses"].get("attributes", {})
     return [
@@ -124,18 +130,22 @@ def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
             _shown(a["l_sse"], " %"),
             _shown(a["il1s"]),
             _shown(a["mean"]),
-            _shown(a["variance"], _SQUARED.get(a.get("unit"), "")),
+            _shown(_deviation(a["variance"]), _SPREAD_IN.get(a.get("unit"), "")),
             _shown(a["variance_kept"], " %"),
         )
         for name, a in attributes.items()
     ]
 
 
+def _deviation(variance: float | None) -> str | None:
+    return None if variance is None else f"{math.sqrt(variance):.6g}"
+
+
 def _shown(figure: float | str | None, unit: str = "") -> str:
     return "-" if figure is None else f"{figure}{unit}"
 
 
-ATTRIBUTE_HEADER = ("quasi-identifier", "L_SSE", "IL1s", "mean", "variance", "variance kept")
+ATTRIBUTE_HEADER = ("quasi-identifier", "L_SSE", "IL1s", "mean", "deviation", "variance kept")
 
 
 def as_markdown(document: dict[str, Any]) -> str:

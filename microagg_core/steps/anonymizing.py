@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.algorithms import algorithms
+from microagg_core.compiling import ensure_compiled
 from microagg_core.encoding import Encoding
 from microagg_core.metrics.certificate import NOTHING, Certificate
 from microagg_core.metrics.means import Groups
@@ -154,6 +155,8 @@ def _read_staged(task: Task, planned: Planned) -> _Partition:
 def anonymize_partition(task: Task) -> Receipt:
     """Anonymize the blocks of one partition."""
     planned = load_planned(task)
+    spec = planned.context.spec
+    ensure_compiled(spec.algorithm.name, spec.effort, spec.k)
     scale = load_measure_scale(task, planned.encoding)
     steady = scale.steadied()
     rows = _read_staged(task, planned)
@@ -161,7 +164,7 @@ def anonymize_partition(task: Task) -> Receipt:
         hash_rows([rows.table[f"c{j}"]], len(rows.records), seed=0)
         for j in range(len(planned.context.schema.confidential))
     ]
-    p, spec = len(planned.encoding.types), planned.context.spec
+    p = len(planned.encoding.types)
     released: list[list[NDArray[Any]]] = [[] for _ in range(p)]
     statistics, blocks, kernel = [], [], 0.0
     numbers, first = np.unique(rows.block, return_index=True)

@@ -2,61 +2,136 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from microagg_core.errors import StorageError
+from microagg_core.software import software
 from microagg_core.steps.gate import Check
+from microagg_core.steps.work import Digest
 from microagg_core.storage.layout import AuditLayout
 from microagg_core.storage.manifest import Manifest
 from microagg_core.storage.objects import Store
-from microagg_core.storage.publish import Published, existing
+from microagg_core.storage.publish import existing
 from microagg_core.storage.urls import shown
 
-FORMAT_VERSION = 1
+#: 1: one digest of spec, data and a version number, which tells nothing about what differs.
+FORMAT_VERSION = 2
+
+#: Whether two releases were made from the same data; None where only their rows could tell.
+SameData = Literal[True, False, None]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a release is made from, in digests that can be compared one by one; its bytes are a function of them."""
+
+    spec: str
+    software: dict[str, str]
+    #: Names, sizes and versions of the input's files; empty where the store tells no versions.
+    listing: str
+    #: The rows themselves; empty before the survey has read them.
+    data: str = ""
+
+    @classmethod
+    def of(cls, canonical_spec: str, listing: Sequence[tuple[str, str]]) -> Origin:
+        """What is known before a row is read."""
+        versioned = all(not state.endswith("/None") for _, state in listing)
+        return cls(Digest().add(canonical_spec).hex(), software(), Digest().add(listing).hex() if versioned else "")
+
+    def of_rows(self, fingerprints: Sequence[str]) -> Origin:
+        """The same, with the rows that came in."""
+        return replace(self, data=Digest().add(fingerprints).hex())
+
+    def same_data(self, other: Origin) -> SameData:
+        """Whether the data are the same: by the rows, or by the files where the rows are not known."""
+        if self.data and other.data:
+            return self.data == other.data
+        return True if self.listing and self.listing == other.listing else None
+
+    def differences(self, other: Origin) -> list[str]:
+        """What is known to differ, in words."""
+        names = sorted(set(self.software) | set(other.software))
+        changed = [name for name in names if self.software.get(name) != other.software.get(name)]
+        found = ["other data"] if self.same_data(other) is False else []
+        found += ["another spec"] if self.spec != other.spec else []
+        return found + ([f"other software ({', '.join(changed)})"] if changed else [])
+
+    def agreements(self, other: Origin) -> list[str]:
+        """What is known to be the same, in words."""
+        found = ["data"] if self.same_data(other) else []
+        found += ["spec"] if self.spec == other.spec else []
+        return found + (["software"] if self.software == other.software else [])
 
 
 def write_audit(
     work: Store,
     manifest: Manifest,
     *,
-    digest: str,
+    origin: Origin,
     plan: dict[str, Any],
     risk: dict[str, Any],
     checks: Sequence[Check],
     blocks: pa.Table | None,
 ) -> None:
-    """Keep plan, risks, checks, blocks and digest of a published release."""
+    """Keep plan, risks, checks, blocks and origin of a published release."""
     layout = AuditLayout(manifest.id, manifest.revision)
     work.put_json(layout.plan(), {"format_version": FORMAT_VERSION, **plan})
     work.put_json(layout.risk(), {"format_version": FORMAT_VERSION, **risk})
     work.put_json(layout.checks(), {"format_version": FORMAT_VERSION, "checks": [c.__dict__ for c in checks]})
     if blocks is not None:
         work.put_json(layout.blocks(), {"format_version": FORMAT_VERSION, "blocks": blocks.to_pydict()})
-    # The digest comes last: its presence says that the audit is whole.
-    work.put_json(layout.digests(), {"format_version": FORMAT_VERSION, "digest": digest})
+    # The digests come last: their presence says that the audit is whole.
+    work.put_json(layout.digests(), {"format_version": FORMAT_VERSION, **asdict(origin)})
 
 
-def find_release(work: Store, output: Store, identity: str, digest: str, may_replace: bool) -> Published | None:
-    """The newest revision of this id if it was made from the same digest; None where the id is free.
+def read_origin(work: Store, manifest: Manifest) -> Origin | None:
+    """What a published release was made from; None where the audit does not say, as one of format 1 does not."""
+    name = AuditLayout(manifest.id, manifest.revision).digests()
+    if not work.exists(name):
+        return None
+    try:
+        value = json.loads(work.read(name))
+        return Origin(**{key: value[key] for key in ("spec", "software", "listing", "data")})
+    except (ValueError, LookupError, TypeError):  # damaged, which is as if it were not there
+        return None
+
+
+def find_release(work: Store, output: Store, origin: Origin, identity: str, may_replace: bool) -> Manifest | None:
+    """The newest revision of this id if it was made from the same; None where that is not certain, or the id is free.
+
+    Before the survey, ``origin`` knows the input's files alone: other files may hold the same rows, so they decide
+    nothing. What was made elsewhere, or before its audit was written, is recognised by its bytes when it is published.
 
     Raises:
-        StorageError: the id is taken by a release of another digest and may not be replaced.
+        StorageError: the id is taken by a release of something else and may not be replaced.
     """
     committed = existing(output, identity)
     if not committed:
         return None
-    revision, manifest = committed[-1]
-    layout = AuditLayout(identity, revision)
-    if not work.exists(layout.digests()):
-        return None  # made elsewhere, or before the audit was written: publishing will compare the bytes
-    if work.read_json(layout.digests())["digest"] == digest:
-        return Published(manifest, output.url_of(manifest.layout.manifest()), True, None)
+    manifest = committed[-1][1]
+    kept = read_origin(work, manifest)
+    if kept is None:
+        return None
+    differences = origin.differences(kept)
+    if not differences:
+        return manifest if origin.same_data(kept) else None
     if may_replace:
         return None
     raise StorageError(
-        f"release {identity} is already published in {shown(output.url)} from other data, another spec or another "
-        "version; use --replace to publish a new revision, or choose another id"
+        f"release {identity} is already published in {shown(output.url)} and was made from "
+        f"{_listed(differences)}{_same(origin.agreements(kept))}; "
+        "use --replace to publish a new revision, or choose another id"
     )
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _same(words: list[str]) -> str:
+    return f" ({_listed(words)} {'is' if words in (['spec'], ['software']) else 'are'} the same)" if words else ""

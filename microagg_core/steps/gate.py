@@ -34,7 +34,6 @@ from microagg_core.steps.staging import Scatter, read_gathered, refuse_changed
 from microagg_core.steps.survey import Fingerprint, Survey
 from microagg_core.steps.work import Context, Receipt, Task, put_piece
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import sha256_hex
 from microagg_core.tables.files import EXTENSIONS, from_file_bytes
 from microagg_core.tables.hashing import hash_rows, one_array
 from microagg_core.tables.reading import read_part
@@ -86,22 +85,19 @@ class _Side:
 
 
 def check_file(task: Task) -> Receipt:
-    """Re-read one candidate file and write what is found in it."""
+    """Re-read one candidate file and write what is found in it; the receipt names the file before what was written."""
     planned = load_planned(task)
     spec, schema = planned.context.spec, planned.context.schema
     layout, number = task.layout, task.number
     extension = EXTENSIONS[spec.output.format]
-    data = task.pieces.read(layout.candidate(number, extension))
+    # Only these bytes may be published: what was read is what is named here.
+    candidate = task.pieces.piece(layout.candidate(number, extension))
+    data = task.pieces.read(candidate.name)
     table = from_file_bytes(data, spec.output.format, schema.released_schema, spec.output.csv)
-    found: dict[str, Any] = {
-        "columns": _columns_found(table, schema.released_schema),
-        # Only these bytes may be published.
-        "bytes": len(data),
-        "sha256": sha256_hex(data),
-    }
+    found: dict[str, Any] = {"columns": _columns_found(table, schema.released_schema)}
     numbers = np.asarray(read_slice(task.pieces.read(layout.numbers(number)))["record"])
     came = read_gathered(task, "check-input", layout.check_scatter)
-    pieces = []
+    pieces = [candidate]
     if not found["columns"] and len(numbers) == table.num_rows:
         side = _Side(schema, planned.survey)
         side.add(table, numbers)

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any
 
 from microagg_core.algorithms import algorithms
+from microagg_core.software import software
 from microagg_core.spec import ReleaseSpec, TimeBudget
 from microagg_core.steps.gate import Check
-from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.planned import Planned
-from microagg_core.storage.layout import ReleaseLayout, RunLayout, revision_name
+from microagg_core.steps.work import Receipt
+from microagg_core.storage.layout import ReleaseLayout, revision_name
 from microagg_core.storage.manifest import AlgorithmEntry, CheckEntry, ColumnEntry, CsvDialect, ReleaseFacts
-from microagg_core.storage.publish import StagedPart
-from microagg_core.tables.files import EXTENSIONS
+from microagg_core.storage.objects import Store
+from microagg_core.storage.parts import StagedPart
 
 _ROLE_OF = {"quasi_identifiers": "quasi_identifier", "blocking": "blocking", "confidential": "confidential"}
-
-
-def software_version() -> str:
-    """The version of this software."""
-    return version("microagg")
 
 
 def release_id(spec: ReleaseSpec, now: datetime.datetime, given: str | None = None) -> str:
@@ -75,19 +69,19 @@ def release_facts(
         rounding={kind.name: kind.applied_rule for kind in planned.encoding.types},
         losses=losses,
         checks=tuple(CheckEntry(name=c.name, passed=c.passed, detail=c.detail) for c in checks),
-        software={"microagg": software_version()},
+        software=software(),
     )
 
 
-def staged_parts(spec: ReleaseSpec, checked: Pieces, layout: RunLayout, n_files: int) -> list[StagedPart]:
-    """The files that the gate let pass, with the checksums of the bytes it read; files without rows stay behind.
+def staged_parts(work: Store, checked: Sequence[Receipt]) -> list[StagedPart]:
+    """The files that the gate let pass, as its receipts have them; files without rows stay behind.
 
-    What the gate wrote of them counts only as its receipts name it, which came from the gate itself.
+    A receipt names the file first, with the checksum of the very bytes that the gate read. It comes from the worker
+    that read them, not from the work area, where anything may have been changed since.
     """
     parts = []
-    for i, data in enumerate(checked.read_all(layout.checks(i) for i in range(n_files))):
-        found = json.loads(data)
-        if found["rows"] or n_files == 1:
-            name = layout.candidate(i, EXTENSIONS[spec.output.format])
-            parts.append(StagedPart(checked.work, name, found["rows"], found["bytes"], found["sha256"]))
+    for receipt in checked:
+        if receipt.rows or len(checked) == 1:
+            candidate = receipt.pieces[0]
+            parts.append(StagedPart(work, candidate.name, receipt.rows, candidate.bytes, candidate.sha256))
     return parts

@@ -24,7 +24,7 @@ from microagg_core.metrics.moments import EMPTY, Moments, merge_all, moments_of
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.units import UnitDigests, read_salt, unit_checks
-from microagg_core.steps.work import Context, Digest, Receipt, Task, load_context, put_piece
+from microagg_core.steps.work import Context, Receipt, Task, load_context, put_piece
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.urls import basename
 from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
@@ -347,11 +347,3 @@ def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, An
             problems.append(f"quasi-identifier {kind.name!r} has {sum(counts)} {what} values ({place}){cure}")
     if problems:
         raise DataError("\n".join(problems))
-
-
-def content_digest(survey: Survey, canonical_spec: str, version: str) -> str:
-    """What makes two runs the same: spec without cluster and id, the rows that came in, and the software.
-
-    The release's bytes are a function of this digest.
-    """
-    return Digest().add(canonical_spec, survey.fingerprints, version).hex()

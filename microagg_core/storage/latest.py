@@ -104,6 +104,5 @@ def update_latest(output: Store) -> ReleaseLayout | None:
         if not output.put_if(LATEST, canonical_json(entry), version):
             time.sleep(min(0.02 * 2**attempt, 1.0))
     raise TransientStorageError(
-        f"{shown(output.url_of(LATEST))} keeps changing under this run; the release itself is published, "
-        "so run again to bring it up to date"
+        f"{shown(output.url_of(LATEST))} keeps changing under this run; run again to bring it up to date"
     )

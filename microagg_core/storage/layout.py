@@ -4,8 +4,10 @@ A name is made of keys, ids and numbers only, never of anything that was read fr
 number. Numbers have five digits so that names sort as numbers do, and a larger number just has more.
 
     work area   runs/<key>/  audit/<id>/<revision>/
-    output      <id>/<revision>/data/part-NNNNN-<sha256 prefix>.<extension>
+    output      <id>/<revision>/data/part-NNNNN-<sha256 prefix>-<attempt>.<extension>
                 <id>/<revision>/manifest.json     latest.json
+
+An attempt is one publication's try: twelve random digits, so that no two publications ever share an object.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ MANIFEST = "manifest.json"
 RUNS, AUDIT, PROBES = "runs", "audit", "probes"
 #: How many digits of a part's checksum its name carries.
 SHA256_DIGITS = 16
+#: How many hexadecimal digits name an attempt at publishing.
+ATTEMPT_DIGITS = 12
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -115,13 +119,19 @@ class ReleaseLayout:
         """The folder of the parts."""
         return f"{self.folder}/data"
 
-    def part(self, number: int, sha256: str, extension: str) -> str:
-        """A part; the same content has the same name.
+    def part(self, number: int, sha256: str, attempt: str, extension: str) -> str:
+        """A part, as one attempt at publishing names it.
 
-        >>> ReleaseLayout("2026", "r0001").part(3, "ab" * 32, "csv")
-        '2026/r0001/data/part-00003-abababababababab.csv'
+        >>> ReleaseLayout("2026", "r0001").part(3, "ab" * 32, "0123456789ab", "csv")
+        '2026/r0001/data/part-00003-abababababababab-0123456789ab.csv'
         """
-        return f"{self.data()}/part-{_number(number)}-{sha256[:SHA256_DIGITS]}.{_checked(extension)}"
+        return (
+            f"{self.data()}/part-{_number(number)}-{sha256[:SHA256_DIGITS]}-{_checked(attempt)}.{_checked(extension)}"
+        )
+
+    def probe(self, attempt: str) -> str:
+        """An object by which an attempt finds out what the store grants."""
+        return f"{self.data()}/probe-{_checked(attempt)}"
 
     def relative(self, name: str) -> str:
         """A part's name as the manifest has it."""

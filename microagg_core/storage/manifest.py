@@ -12,12 +12,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from microagg_core.errors import StorageError
-from microagg_core.storage.layout import SHA256_DIGITS, ReleaseLayout, is_release_id, revision_number
+from microagg_core.storage.layout import ATTEMPT_DIGITS, SHA256_DIGITS, ReleaseLayout, is_release_id, revision_number
 from microagg_core.storage.objects import canonical_json
 
-FORMAT_VERSION = 1
+#: 1: parts were named by their content alone, and ``software`` was a version number. Both are read.
+FORMAT_VERSION = 2
 
-_PART_NAME = re.compile(rf"data/part-\d{{5,}}-([0-9a-f]{{{SHA256_DIGITS}}})\.(parquet|csv)")
+_PART_NAME = re.compile(
+    rf"data/part-\d{{5,}}-([0-9a-f]{{{SHA256_DIGITS}}})(-[0-9a-f]{{{ATTEMPT_DIGITS}}})?\.(parquet|csv)"
+)
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -69,7 +72,7 @@ class PartEntry(_Model):
         # The name is also a path that readers and clean-ups follow: nothing else may stand in it.
         match = _PART_NAME.fullmatch(self.name)
         if match is None or match[1] != self.sha256[:SHA256_DIGITS]:
-            raise ValueError("a part is named data/part-<number>-<checksum>.<format>")
+            raise ValueError("a part is named data/part-<number>-<checksum>-<attempt>.<format>")
         return self
 
 
@@ -97,6 +100,7 @@ class ReleaseFacts(_Model):
     rounding: dict[str, Any] = {}
     losses: dict[str, Any] = {}
     checks: tuple[CheckEntry, ...] = ()
+    #: Versions of what made the release, and a digest of its sources; see :mod:`microagg_core.software`.
     software: dict[str, str]
 
     @model_validator(mode="after")
@@ -117,7 +121,7 @@ class ReleaseFacts(_Model):
 class Manifest(ReleaseFacts):
     """The manifest of one revision of a release."""
 
-    format_version: Literal[1] = 1
+    format_version: Literal[1, 2] = 2
     revision: str
     parts: tuple[PartEntry, ...]
 

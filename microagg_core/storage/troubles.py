@@ -100,6 +100,9 @@ def _of_any(error: BaseException, where: str, local: bool) -> StorageError | Non
             f"{where}: a file stands where a folder is needed, or a folder where a file is; check the URL"
         )
     number = getattr(error, "errno", None)
+    if number in _FULL and not local:
+        # A remote store has codes for this; the system's number is about a copy on this machine.
+        return StorageError(f"{where}: no space is left in the temporary folder here; free some, or set TMPDIR")
     if number in _FULL:
         return StorageError(f"{where}: no space is left there; free some, then run again")
     if number == errno.EROFS:

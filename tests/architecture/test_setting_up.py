@@ -127,3 +127,20 @@ def test_every_check_runs_and_the_first_failure_is_the_exit_code(
 def test_a_command_that_a_signal_ended_has_the_shells_exit_code(setup: ModuleType, tmp_path: Path) -> None:
     assert setup.follow([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], tmp_path) == 137
     assert setup.follow([sys.executable, "-c", "raise SystemExit(4)"], tmp_path) == 4
+
+
+@pytest.mark.parametrize(("code", "goes_on"), [(0, True), (5, True), (130, False)])
+def test_kernels_are_compiled_before_the_command_which_does_without_if_need_be(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, code: int, goes_on: bool
+) -> None:
+    ran: list[list[str]] = []
+
+    def follow(command: list[str], folder: Path) -> int:
+        ran.append(command[1:])
+        return code if command[1] == "warm" else 0
+
+    monkeypatch.setattr(setup, "set_up", lambda venv, extra: None)
+    monkeypatch.setattr(setup, "follow", follow)
+    assert setup.main(["demo", "--direct"]) == (0 if goes_on else 130)
+    assert ran[0] == ["warm", "--k", "5"]
+    assert ran[1:] == ([["demo", "--direct"]] if goes_on else [])

@@ -26,6 +26,7 @@ from flows.cluster import connect
 from flows.progress import Silence
 from flows.stages import new_release, run_until
 from microagg_core.loading import load_spec
+from microagg_core.spec import LocalCluster
 
 _PART_ROWS = 1_000_000
 
@@ -107,11 +108,10 @@ def measure(
         folder = Path(name)
         write_input(folder / "input", rows, blocks, largest)
         spec = load_spec(str(write_spec(folder, "mdav", max_records)))
-        local = spec.cluster.model_copy(update={"workers": workers, "memory": memory})
         watch = PeakMemory()
         watch.start()
         start = time.perf_counter()
-        with connect(local, Silence()) as connected:
+        with connect(LocalCluster(workers=workers, memory=memory), spec, Silence()) as connected:
             release = new_release(spec, connected, None, False, datetime.datetime.now(datetime.UTC))
             run_until("report", release)
         wall = time.perf_counter() - start

@@ -67,6 +67,56 @@ def test_the_whole_equals_the_sum_of_the_blocks(changes: dict[str, object], tmp_
     assert losses["correlation_change"]["mean"] == pytest.approx(change, rel=1e-4)  # type: ignore[index]
 
 
+def test_correlations_are_over_the_records_that_have_both(tmp_path: Path) -> None:
+    """Who is far up in x has no y: over these records alone, x varies less than in the file."""
+    frame = with_unique_amount(900)
+    frame["y"] = frame["x"] / 500 + frame["y"]
+    frame.loc[frame["x"] > 600, "y"] = np.nan
+    frame.loc[frame["y"] < -1, "x"] = np.nan
+    frame["z"] = frame["x"] % 7
+    roles = {
+        "identifiers": ["id"],
+        "quasi_identifiers": ["x", "y", "z"],
+        "blocking": ["region"],
+        "confidential": ["amount", "note"],
+        "drop": ["town"],
+    }
+    losses, before, after = run(tmp_path, frame, roles=roles, missing="separate", rounding={"x": "none", "z": "none"})
+    names = ["x", "y", "z"]
+    change = (after[names].corr() - before[names].corr()).abs().to_numpy()[np.triu_indices(3, 1)]
+    assert losses["correlation_change"] == pytest.approx(
+        {"pairs": 3, "left_out": 0, "mean": change.mean(), "largest": change.max()}, rel=1e-5
+    )
+
+
+def test_figures_of_dates_are_in_days_and_of_timestamps_in_seconds(tmp_path: Path) -> None:
+    frame = with_unique_amount(300)
+    rng = np.random.default_rng(8)
+    frame["born"] = pd.Series(rng.integers(0, 20_000, 300).astype("datetime64[D]").astype("datetime64[s]")).dt.date
+    instants = 10**18 + rng.integers(0, 10**15, 300)
+    frame["seen"] = instants.astype("datetime64[ns]")
+    frame["there"] = (instants // 1000).astype("datetime64[us]")
+    frame["there"] = frame["there"].dt.tz_localize("UTC").dt.tz_convert("Europe/Rome")
+    names = ["born", "seen", "there", "x"]
+    roles = {"quasi_identifiers": names, "confidential": ["amount"], "drop": ["id", "region", "town", "y", "note"]}
+    losses, _, after = run(tmp_path, frame, roles=roles)
+    figures = losses["attributes"]
+    assert [figures[name]["unit"] for name in names] == ["days", "seconds", "seconds", "the column's"]  # type: ignore[index]
+    seconds = {
+        "born": pd.to_datetime(after["born"]).astype("datetime64[s]").astype(np.int64),
+        "seen": after["seen"].astype("datetime64[ns]").astype(np.int64) / 1e9,
+        "there": after["there"].dt.tz_convert("UTC").dt.tz_localize(None).astype("datetime64[ns]").astype(np.int64)
+        / 1e9,
+    }
+    for name, per_unit in (("born", 86_400), ("seen", 1), ("there", 1)):
+        found = figures[name]  # type: ignore[index]
+        assert found["variance"] == pytest.approx((seconds[name] / per_unit).var(ddof=0), rel=1e-5)
+        mean = pd.Timestamp(found["mean"]).tz_localize(None).timestamp()
+        assert mean == pytest.approx(seconds[name].mean(), abs=per_unit * 0.51)
+    assert len(figures["born"]["mean"]) == 10  # type: ignore[index]
+    assert figures["there"]["mean"] == figures["seen"]["mean"] + "Z"  # type: ignore[index]
+
+
 def test_suppressed_records_leave_no_trace_in_what_is_published(tmp_path: Path) -> None:
     """The same release with one withheld record moved far away: every published figure stays the same."""
     frame = with_unique_amount(800)

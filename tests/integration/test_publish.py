@@ -13,15 +13,8 @@ from meddled import Meddled
 from microagg_core.errors import StorageError
 from microagg_core.storage.layout import LATEST, ReleaseLayout
 from microagg_core.storage.objects import Store
-from microagg_core.storage.publish import (
-    StagedPart,
-    Upload,
-    existing,
-    plan_uploads,
-    publish,
-    upload_in_turn,
-    withdraw,
-)
+from microagg_core.storage.parts import Upload, upload_in_turn
+from microagg_core.storage.publish import existing, publish
 from microagg_core.storage.urls import is_local
 from microagg_core.storage.verify import verify
 from small_release import (
@@ -105,7 +98,8 @@ def test_what_failed_half_way_leaves_nothing(output: Store, work: Store, failure
 
 
 def test_leftovers_of_killed_runs_go_when_the_revision_is_committed(output: Store, work: Store) -> None:
-    output.put(FIRST.part(0, "ef" * 32, "parquet"), b"another anonymization of the same people")
+    output.put(FIRST.part(0, "ef" * 32, "0123456789ab", "parquet"), b"another anonymization of the same people")
+    output.put(FIRST.probe("0123456789ab"), b"first")
     output.put(f"{FIRST.data()}/.f00.unfinished", b"half a part")
     output.put("other-id/r0001/data/part-00000-efefefefefefefef.parquet", b"not ours")
     publish_tables(output, work, safe_tables())
@@ -114,11 +108,24 @@ def test_leftovers_of_killed_runs_go_when_the_revision_is_committed(output: Stor
     )
 
 
-def test_what_is_missing_of_a_committed_release_is_put_back(output: Store, work: Store) -> None:
+def test_what_arrived_late_goes_with_the_next_run(output: Store, work: Store) -> None:
+    publish_tables(output, work, safe_tables())
+    output.put(FIRST.part(0, "ef" * 32, "0123456789ab", "parquet"), b"an upload whose run has ended")
+    assert publish_tables(output, work, safe_tables()).already
+    assert names_of(output) == expected_names(output)
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut short", "changed"])
+def test_what_is_missing_or_damaged_of_a_committed_release_is_put_back(damage: str, output: Store, work: Store) -> None:
     published = publish_tables(output, work, safe_tables())
-    output.delete(sorted(published.manifest.part_names())[0])
+    name = sorted(published.manifest.part_names())[0]
+    data = output.read(name)
+    output.delete(name)
+    if damage != "missing":
+        output.put(name, data[:-1] if damage == "cut short" else data[:-1] + b"x")
     output.delete(LATEST)
     assert publish_tables(output, work, safe_tables()).already
+    assert output.read(name) == data
     assert names_of(output) == expected_names(output)
     assert verify(output.url, output.storage_options).passed
 
@@ -128,8 +135,6 @@ def test_a_damaged_manifest_is_not_overwritten(output: Store, work: Store) -> No
     output.put(FIRST.manifest(), b"{")
     with pytest.raises(StorageError, match="is not a valid release manifest"):
         publish_tables(output, work, safe_tables())
-    with pytest.raises(StorageError, match="is not a valid release manifest"):
-        withdraw(output, FIRST, plan_uploads(FIRST, facts_for(safe_tables()), stage_parts(work, safe_tables())))
     assert len(names_of(output)) == 4
 
 
@@ -173,56 +178,44 @@ def test_an_upload_that_fails_because_a_rival_won_is_a_lost_race(output: Store, 
     assert names_of(output) == expected_names(output)
 
 
-def test_a_rival_that_gives_up_between_upload_and_commit_takes_nothing(output: Store, work: Store) -> None:
-    parts = stage_parts(work, safe_tables())
-
+def test_what_goes_missing_between_upload_and_commit_is_put_back(output: Store, work: Store) -> None:
     def robbed(out: Store, uploads: Sequence[Upload]) -> None:
         upload_in_turn(out, uploads)
-        assert not withdraw(out, FIRST, uploads)
-        assert out.list() == []
+        out.delete(uploads[0].target)
 
-    publish(output, facts_for(safe_tables()), parts, upload_all=robbed)
+    publish(output, facts_for(safe_tables()), stage_parts(work, safe_tables()), upload_all=robbed)
     assert verify(output.url, output.storage_options).passed
 
 
-def uploads_of(parts: Sequence[StagedPart]) -> tuple[Upload, ...]:
-    return plan_uploads(FIRST, facts_for(safe_tables()), parts)
-
-
-@pytest.mark.parametrize("moment", ["before_create", "after_create"])
-def test_a_rivals_clean_up_around_the_commit_is_repaired(output: Store, work: Store, moment: str) -> None:
-    """The rival had listed the manifests before there was one, and deletes now."""
-    parts = stage_parts(work, safe_tables())
-
-    def rob() -> None:
-        for upload in uploads_of(parts):
-            output.delete(upload.target)
-
-    meddled = Meddled(output.url, output.storage_options, **{moment: rob})  # type: ignore[arg-type]
-    assert not publish(meddled, facts_for(safe_tables()), parts).already
+def test_what_a_damaged_release_shares_with_another_is_put_back_and_the_rest_is_told(
+    output: Store, work: Store
+) -> None:
+    first, second = safe_tables()
+    published = publish_tables(output, work, [first, second])
+    for name in published.manifest.part_names():
+        output.delete(name)
+    other = table_of([9.0] * 4, ["z"] * 4, ["q"] * 4)
+    with pytest.raises(StorageError, match=r"already published .*, 1 of its 2 files are missing .*; use --replace"):
+        publish_tables(output, work, [first, other])
+    assert len(output.list(FIRST.data())) == 1
+    publish_tables(output, work, [first, second])
     assert verify(output.url, output.storage_options).passed
-
-
-def test_who_gives_up_puts_back_what_a_rival_committed_meanwhile(output: Store, work: Store) -> None:
-    parts = stage_parts(work, safe_tables())
-    upload_in_turn(output, uploads_of(parts))
-    rival = publish_tables(Store(str(work.url) + "-elsewhere"), work, safe_tables()).manifest
-
-    def commit() -> None:
-        output.create(FIRST.manifest(), rival.to_bytes())
-
-    meddled = Meddled(output.url, output.storage_options, after_delete=commit)
-    assert withdraw(meddled, FIRST, uploads_of(parts))
-    assert sorted(n for n in output.list(FIRST.data())) == sorted(rival.part_names())
 
 
 def test_an_interrupt_after_the_commit_takes_nothing_back(output: Store, work: Store) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
+    heard: list[bool] = []
     meddled = Meddled(output.url, output.storage_options, after_create=interrupt)
     with pytest.raises(KeyboardInterrupt):
-        publish(meddled, facts_for(safe_tables()), stage_parts(work, safe_tables()))
+        publish(
+            meddled,
+            facts_for(safe_tables()),
+            stage_parts(work, safe_tables()),
+            on_commit=lambda manifest, ours: heard.append(ours),
+        )
+    assert heard == [True]
     assert verify(output.url_of(ID), output.storage_options).passed
     assert publish_tables(output, work, safe_tables()).already
     assert names_of(output) == expected_names(output)

@@ -18,6 +18,7 @@ import psutil
 import pytest
 from distributed import Client
 
+from certificates import write_certificates
 from flows.cluster import connect
 from flows.executors import InProcess
 from flows.progress import Silence
@@ -25,11 +26,14 @@ from flows.stages import new_release, run_until
 from microagg_core.errors import ClusterError, DataError
 from microagg_core.loading import load_spec
 from microagg_core.spec import LocalCluster, ReleaseSpec, RunningCluster
+from microagg_core.spec_parts import Tls
 from people import people
 from prefect_server import wait_until
 from releases import NOW, data_digests, run_stages, start, write_release
 
 pytestmark = pytest.mark.server
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
 
 CHANGES: dict[str, Any] = {"blocks": {"max_records": 400}}
 
@@ -140,11 +144,11 @@ def started(arguments: list[str], folder: Path, **environment: str) -> subproces
 
 
 @contextmanager
-def scheduler(folder: Path, **environment: str) -> Iterator[tuple[str, Callable[..., subprocess.Popen[bytes]]]]:
+def scheduler(folder: Path, *options: str, **environment: str) -> Iterator[tuple[str, Start]]:
     """A scheduler of its own, and a way to give it workers; all are ended with the block."""
     file = folder / "scheduler.json"
     where = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
-    processes = [started(["scheduler", *where], folder, **environment)]
+    processes = [started(["scheduler", *where, *options], folder, **environment)]
 
     def worker(*options: str, **environment: str) -> subprocess.Popen[bytes]:
         address = json.loads(file.read_text())["address"]
@@ -292,3 +296,30 @@ def test_a_local_cluster_lets_nobody_in_without_its_certificates(tmp_path: Path)
         for stranger in (address, address.replace("tls://", "tcp://")):
             with pytest.raises((OSError, TypeError, RuntimeError)):
                 Client(stranger, timeout=3, set_as_default=False)
+
+
+def test_a_scheduler_behind_tls_takes_who_has_its_certificates_and_nobody_else(tmp_path: Path) -> None:
+    right, wrong = write_certificates(tmp_path / "right"), write_certificates(tmp_path / "wrong")
+    files = ["--tls-ca-file", right["ca"], "--tls-cert", right["cert"], "--tls-key", right["key"]]
+    with scheduler(tmp_path, "--protocol", "tls", *files) as (address, worker):
+        assert address.startswith("tls://")
+        worker("--protocol", "tls", *files)
+        named = RunningCluster(address=address, tls=Tls(**right))
+        with connect(named, some_spec(tmp_path), Silence()) as executor:
+            assert executor.map(abs, [-1, -2], "abs") == [1, 2]
+        with (
+            pytest.raises(ClusterError, match=r"no Dask scheduler answers at tls://.* are of one authority"),
+            connect(RunningCluster(address=address, tls=Tls(**wrong)), some_spec(tmp_path), Silence()),
+        ):
+            pass
+        with (
+            pytest.raises(ClusterError, match=r"asks for certificates and none are named; set cluster.tls"),
+            connect(RunningCluster(address=address), some_spec(tmp_path), Silence()),
+        ):
+            pass
+        missing = Tls(**{**right, "key": str(tmp_path / "nowhere.pem")})
+        with (
+            pytest.raises(ClusterError, match=r"the certificates that cluster.tls names cannot be read"),
+            connect(RunningCluster(address=address, tls=missing), some_spec(tmp_path), Silence()),
+        ):
+            pass

@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -324,15 +325,22 @@ def show(file: RealFile, lines: list[Line]) -> int:
 def main() -> None:
     """Walk the named files, or all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("files", nargs="*", choices=[*FILES, []], metavar="FILE", help=", ".join(FILES))
+    parser.add_argument("files", nargs="*", metavar="FILE", help=", ".join(FILES))
     parser.add_argument("--data", type=Path, help="folder with the files as .rda, .RData or .csv")
     chosen = parser.parse_args()
+    if unknown := [name for name in chosen.files if name not in FILES]:
+        parser.error(f"there is no file {unknown[0]!r}; it must be among {', '.join(FILES)}")
     differing = 0
     for name in chosen.files or FILES:
         path = find(FILES[name], chosen.data)
         if path is None:
             place = chosen.data or f"R's package {FILES[name].package}"
             print(f"{name} is skipped: it is not in {place}; install the package, or give --data a folder that has it")
+            continue
+        if path.suffix != ".csv" and find_spec("pyreadr") is None:
+            print(
+                f"{name} is skipped: reading {path} needs pyreadr; install it, or give --data a folder with {name}.csv"
+            )
             continue
         with tempfile.TemporaryDirectory() as folder:
             differing += show(FILES[name], walk(FILES[name], path, Path(folder)))

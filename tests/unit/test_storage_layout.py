@@ -20,10 +20,11 @@ from microagg_core.storage.manifest import Manifest, PartEntry, same_release
 from small_release import facts_for, safe_tables
 
 SHA = "ab" * 32
+ATTEMPT = "0123456789ab"
 
 
 def part(number: int, rows: int, sha256: str = SHA) -> PartEntry:
-    return PartEntry(name=f"data/part-{number:05d}-{sha256[:16]}.parquet", rows=rows, bytes=9, sha256=sha256)
+    return PartEntry(name=f"data/part-{number:05d}-{sha256[:16]}-{ATTEMPT}.parquet", rows=rows, bytes=9, sha256=sha256)
 
 
 def manifest(**others: object) -> Manifest:
@@ -33,8 +34,9 @@ def manifest(**others: object) -> Manifest:
 def test_names_of_the_contract() -> None:
     release = ReleaseLayout("2026-11-18", "r0001")
     assert release.manifest() == "2026-11-18/r0001/manifest.json"
-    assert release.part(7, SHA, "parquet") == "2026-11-18/r0001/data/part-00007-abababababababab.parquet"
-    assert release.absolute(release.relative(release.part(7, SHA, "csv"))) == release.part(7, SHA, "csv")
+    named = release.part(7, SHA, ATTEMPT, "parquet")
+    assert named == "2026-11-18/r0001/data/part-00007-abababababababab-0123456789ab.parquet"
+    assert release.absolute(release.relative(named)) == named
     run = RunLayout("f00")
     assert run.staged(123456) == "runs/f00/staged/partition-123456.arrow"
     assert run.receipt("stage", 3).startswith(run.receipts("stage") + "/")
@@ -68,7 +70,7 @@ def test_a_manifest_survives_its_json() -> None:
     one = manifest(losses={"l_sse": 12.5})
     data = one.to_bytes()
     assert Manifest.from_bytes(data, "here") == one
-    assert data.endswith(b"}\n") and json.loads(data)["format_version"] == 1
+    assert data.endswith(b"}\n") and json.loads(data)["format_version"] == 2
 
 
 @pytest.mark.parametrize(
@@ -81,6 +83,7 @@ def test_a_manifest_survives_its_json() -> None:
         lambda v: v.update(id="../other"),
         lambda v: v["parts"][0].update(name="../../secret.parquet"),
         lambda v: v["parts"][0].update(name="data/part-00000-0000000000000000.parquet"),
+        lambda v: v["parts"][0].update(name=f"data/part-00000-{SHA[:16]}-0123456789.parquet"),
         lambda v: v["parts"].__setitem__(1, v["parts"][0]),
         lambda v: v["columns"].append(v["columns"][0]),
         lambda v: v.update(csv={}),
@@ -101,8 +104,22 @@ def test_what_is_no_manifest_at_all(data: bytes) -> None:
 
 
 def test_a_later_version_is_not_guessed_at() -> None:
-    with pytest.raises(StorageError, match=r"format version 2.*use a newer microagg"):
-        Manifest.from_bytes(b'{"format_version": 2}', "here")
+    with pytest.raises(StorageError, match=r"format version 3.*use a newer microagg"):
+        Manifest.from_bytes(b'{"format_version": 3}', "here")
+
+
+def test_a_manifest_of_the_first_format_is_read() -> None:
+    """Its parts are named by their content alone."""
+    value = json.loads(manifest().to_bytes())
+    value["format_version"] = 1
+    for entry in value["parts"]:
+        entry["name"] = entry["name"].replace(f"-{ATTEMPT}", "")
+    old = Manifest.from_bytes(json.dumps(value).encode(), "here")
+    assert [entry.name for entry in old.parts] == [
+        f"data/part-00000-{SHA[:16]}.parquet",
+        f"data/part-00001-{SHA[:16]}.parquet",
+    ]
+    assert same_release(old, manifest())
 
 
 def test_the_same_release_is_the_same_bytes_and_promises() -> None:

@@ -1,0 +1,27 @@
+"""Compiling kernels once a machine, in a process of its own, before anything needs them.
+
+Compiling takes half a minute of a processor and half a GiB of memory that is never given back. A worker's memory is
+for rows, so no worker compiles: whoever finds something missing starts one child process that compiles it to the
+cache of :mod:`microagg_core.kernels.code_cache`, and waits; others that come meanwhile wait for the same child.
+
+``is_compiled``, ``ensure_compiled`` and ``start_compiling`` are what the rest of the project calls. All take an
+algorithm's name, the effort of refinement, and k; without k, what any k needs.
+"""
+
+from __future__ import annotations
+
+from microagg_core.compiling.background import Compiling, start_compiling
+from microagg_core.compiling.ensuring import compile_parts, ensure_compiled, is_compiled, missing_parts
+from microagg_core.compiling.parts import TABLES, all_parts, needed_parts
+
+__all__ = [
+    "TABLES",
+    "Compiling",
+    "all_parts",
+    "compile_parts",
+    "ensure_compiled",
+    "is_compiled",
+    "missing_parts",
+    "needed_parts",
+    "start_compiling",
+]

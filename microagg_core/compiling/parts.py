@@ -1,0 +1,85 @@
+"""What is compiled together, which release needs which of it, and the stamps that say what is compiled."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from microagg_core.algorithms import algorithms
+from microagg_core.kernels.code_folders import code_folders
+from microagg_core.software import digest_of
+
+_PACKAGE = Path(__file__).parents[1]
+
+#: Hashes of rows, which every step needs from the survey on.
+TABLES = "tables"
+#: The neighbour bound, the annealing, the factor that proves a bound for pairs, and prices, which do for k up to 5.
+_BOUND, _ANNEALING, _FACTOR, _PRICES = "bound", "annealing", "factor", "prices"
+_FACTOR_K, _PRICES_K = (2,), (3, 4, 5)
+
+
+def needed_parts(algorithm: str, effort: str | float, k: int | None = None) -> tuple[str, ...]:
+    """The parts that a release by this algorithm and effort of refinement runs through, for one k or for any.
+
+    >>> needed_parts("mdav", "fast", 5)
+    ('tables', 'mdav', 'bound', 'annealing')
+    >>> needed_parts("mdav", "off", 2)
+    ('tables', 'mdav', 'bound', 'factor')
+    """
+    parts = [TABLES, *_algorithms_run(algorithm, k), _BOUND]
+    searches = algorithm == "search" or not isinstance(effort, str)
+    if effort != "off" or algorithm in ("search", "best"):
+        parts.append(_ANNEALING)
+    if k is None or k in _FACTOR_K:
+        parts.append(_FACTOR)
+    if effort == "thorough" and (k is None or k in _PRICES_K):
+        parts.append(_PRICES)
+    if searches or _PRICES in parts:  # both search, from MDAV's groups on
+        parts.append("mdav")
+    return tuple(dict.fromkeys(parts))
+
+
+def _algorithms_run(name: str, k: int | None) -> list[str]:
+    """The algorithm, or all that "best" may choose from."""
+    if name != "best":
+        return [name]
+    others = [info for info in algorithms().values() if info.name not in ("best", "search") and not info.each_attribute]
+    return [info.name for info in others if k is None or info.min_k <= k <= (info.max_k or k)]
+
+
+def all_parts() -> tuple[str, ...]:
+    """Everything there is to compile.
+
+    >>> {"tables", "mdav", "annealing", "factor", "prices"} <= set(all_parts())
+    True
+    """
+    each = [needed_parts(name, "thorough") for name in algorithms() if name != "best"]
+    return tuple(dict.fromkeys(part for parts in each for part in parts))
+
+
+@cache
+def _sources_digest() -> str:
+    """Of the whole package: a change anywhere may have a part call its kernels otherwise."""
+    return digest_of([_PACKAGE])[:12]
+
+
+def _stamp(part: str) -> str:
+    return f"{part}-{_sources_digest()}.compiled"
+
+
+def is_stamped(part: str) -> bool:
+    """Whether a part is compiled, and its code is where this process finds it."""
+    return any((folder / _stamp(part)).exists() for folder in code_folders().read)
+
+
+def stamp(part: str) -> None:
+    """Say that a part is compiled and kept; it is for whoever has just done so.
+
+    Raises:
+        OSError: the stamp cannot be written, so the code was not kept either.
+    """
+    folder = code_folders().write
+    if folder is None:
+        raise FileNotFoundError("no folder for compiled code can be written")
+    # With a byte in it: a full disk makes empty files.
+    (folder / _stamp(part)).write_bytes(b"\n")

@@ -1,0 +1,120 @@
+"""Small problems that run through everything a part compiles; solved by the child process alone.
+
+An algorithm's problems are of one shape for all: few records, which are scanned, and many, which go into a tree. What
+is compiled depends on nothing else: arrays come in one layout and one type, whatever k and the number of attributes.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from microagg_core.algorithms import AlgorithmInfo, algorithms
+from microagg_core.compiling.parts import stamp
+from microagg_core.errors import sanitized
+from microagg_core.kernels.code_cache import not_kept
+
+Floats = NDArray[np.float64]
+
+#: Enough for a tree at two attributes and the least k; see :func:`microagg_core.kernels.searching.tree_pays`.
+_FEW, _MANY = 40, 1600
+
+
+def _records(n: int, p: int) -> Floats:
+    """Records without ties, and a few with."""
+    X = np.random.default_rng(0).random((n, p))
+    X[: n // 10] = X[0]
+    return X
+
+
+def _hash_tables() -> None:
+    from microagg_core.kernels.hashing import mix_words
+    from microagg_core.tables.hashing import hash_rows
+
+    columns = [["a", None], [b"", b"b"], [1, None], [0.5, 1.0], [True, None], [Decimal("1.5"), None], [None, None]]
+    days = pa.array([datetime.date(2020, 1, 1), None])
+    mix_words(hash_rows([*map(pa.array, columns), days], 2, seed=0))
+
+
+def _bound_neighbours() -> None:
+    from microagg_core.refine.bounds import neighbour_bound_of
+
+    neighbour_bound_of(_records(_FEW, 2), 3)
+
+
+def _anneal() -> None:
+    from microagg_core.refine.local import refine
+
+    X = _records(_FEW, 2)
+    refine(X, np.arange(len(X)) // 5, 3)
+
+
+def _prove_factor() -> None:
+    from microagg_core.refine.certifying import factor_bound
+
+    for n in (_FEW, _MANY):
+        factor_bound(_records(n, 2), 2)
+
+
+def _prove_prices() -> None:
+    from microagg_core.refine.columns import column_bound
+
+    column_bound(_records(_FEW, 2), 3)
+
+
+_PROBLEMS: dict[str, Callable[[], None]] = {
+    "tables": _hash_tables,
+    "bound": _bound_neighbours,
+    "annealing": _anneal,
+    "factor": _prove_factor,
+    "prices": _prove_prices,
+}
+
+
+def _run_algorithm(info: AlgorithmInfo) -> None:
+    """Both sizes, as far as the algorithm takes them."""
+    p = 1 if info.each_attribute else min(2, info.max_attributes or 2)
+    # A search's steps change nothing of what it compiles.
+    parameters: dict[str, Any] = {one.name: one.minimum for one in info.parameters if one.name == "steps"}
+    for n in (_FEW, _MANY):
+        info.run(_records(min(n, info.max_records or n), p), info.min_k, **parameters)
+
+
+def solve(part: str) -> None:
+    """Run through everything that a part compiles."""
+    if part in _PROBLEMS:
+        _PROBLEMS[part]()
+    else:
+        _run_algorithm(algorithms()[part])
+
+
+def _end_with_the_parent() -> None:
+    """Its end of the pipe closes when it is gone, however it went."""
+    os.read(0, 1)  # not through sys.stdin, whose lock would be held when this process itself ends
+    os._exit(0)
+
+
+def main(parts: list[str]) -> None:
+    """Compile parts one after the other, and say of each that it is done, or why it was not."""
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    for part in parts:
+        try:
+            solve(part)
+        except Exception as error:
+            found = sanitized(error, "compiling the kernels")
+            print(f"{found.kind} {found.message}", flush=True)
+            sys.exit(1)
+        if not not_kept:
+            with suppress(OSError):  # then the part counts as not kept
+                stamp(part)
+        print(f"done {part}", flush=True)

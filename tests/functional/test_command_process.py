@@ -1,0 +1,327 @@
+"""The command as a process: signals, streams that are closed, troubles after publishing, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from command_line import COMMAND, NOISE, Ended, Project, after_stage, run_command, start_command
+
+from microagg_core.errors import StorageError, TransientClusterError
+
+COMPANIES = Path(__file__).resolve().parents[2] / "deploy" / "examples" / "sme"
+RUN = ("run", "release.yaml", "--direct")
+KEPT = "microagg: interrupted; what is finished is kept, and the same command goes on from there"
+
+
+@pytest.fixture
+def companies(tmp_path: Path) -> Path:
+    """The eleven companies and their spec, in a folder of their own."""
+    folder = tmp_path / "sme"
+    shutil.copytree(COMPANIES, folder, ignore=shutil.ignore_patterns("release", "work"))
+    return folder
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    """A folder for all that a command makes beside its results."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
+def shell(line: str, cwd: Path) -> Ended:
+    """A line as one would type it; {microagg} is the command, and the exit code is its own."""
+    script = f"set -o pipefail; {line.format(microagg=COMMAND)}"
+    done = subprocess.run(["bash", "-c", script], cwd=cwd, capture_output=True, text=True, timeout=300)
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def assert_quiet(text: str) -> None:
+    """Nothing that libraries print when they are in trouble."""
+    assert [word for word in NOISE if word in text] == []
+
+
+# --- streams ---
+
+
+@pytest.mark.parametrize("arguments", ["algorithms", "schema", "--help"])
+def test_a_reader_that_has_seen_enough_is_no_failure(arguments: str, tmp_path: Path) -> None:
+    ended = shell(f"{{microagg}} {arguments} | true", tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_a_release_needs_nobody_who_reads(companies: Path) -> None:
+    """Piped into a reader that goes, with each of the standard streams closed, and with all of them."""
+    ended = shell("{microagg} run release.yaml --direct 2>&1 | head -1", companies)
+    assert (ended.code, len(ended.out.splitlines())) == (0, 1)
+    for closed in ("2>&- <&-", ">&- 2>&- <&-"):
+        again = shell(f"{{microagg}} run release.yaml --direct --id {len(closed)} {closed}", companies)
+        assert again.code == 0
+        assert_quiet(again.out + again.err)
+    assert shell("{microagg} verify release >&- 2>&- <&-", companies).code == 0
+    assert shell("{microagg} plan release.yaml -q | true", companies).code == 0
+
+
+def test_what_is_wrong_is_said_where_somebody_reads(tmp_path: Path) -> None:
+    ended = shell("{microagg} run nowhere.yaml 2>&-", tmp_path)
+    assert ended.code == 2
+    assert ended.out.startswith("microagg: nowhere.yaml: there is no such file")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_behind_standard_output_is_said(tmp_path: Path) -> None:
+    shell("{microagg} schema >/dev/full", tmp_path).assert_refused(5, "writing standard output failed")
+
+
+# --- signals ---
+
+
+def leave(process: subprocess.Popen[str]) -> Ended:
+    """Wait for a command's end; it may take no longer than a person waits."""
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return Ended(process.returncode, out, err)
+
+
+#: The command, with a person who presses Ctrl-C three times when a module is imported.
+IMPATIENT = """
+import builtins, os, signal, sys
+wanted, imported = sys.argv.pop(1), builtins.__import__
+def press(name, *others, **named):
+    if name == wanted:
+        builtins.__import__ = imported
+        for _ in range(3):
+            os.kill(0, signal.SIGINT)
+    return imported(name, *others, **named)
+builtins.__import__ = press
+from flows.command import main
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "pyarrow", "distributed", "flows.direct", "prefect"])
+def test_an_impatient_person_gets_one_sentence(module: str, companies: Path, temporary: Path) -> None:
+    """Three times Ctrl-C, to the whole group as a terminal sends it, while the command is still being loaded."""
+    (companies / "impatient.py").write_text(IMPATIENT)
+    process = subprocess.Popen(
+        [sys.executable, "impatient.py", module, *(RUN if module != "prefect" else RUN[:2]), "-q"],
+        cwd=companies,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+    )
+    ended = leave(process)
+    assert (ended.code, ended.out) == (130, ""), ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert ended.err.startswith("microagg: interrupted; ")
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_pressing_again_while_work_is_put_away_changes_nothing(
+    number: signal.Signals, companies: Path, temporary: Path
+) -> None:
+    process = start_command(*RUN, cwd=companies, env={"TMPDIR": str(temporary)})
+    assert process.stderr is not None
+    assert process.stderr.readline() == "survey: 1 tasks\n"
+    children = psutil.Process(process.pid).children(recursive=True)
+    for _ in range(3):
+        os.killpg(process.pid, number)
+        time.sleep(0.1)
+    ended = leave(process)
+    assert (ended.code, ended.out) == (130, "")
+    assert ended.err.splitlines()[-1] == KEPT
+    assert_quiet(ended.err)
+    assert children and psutil.wait_procs(children, timeout=10)[1] == []
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_terminal_that_is_closed_interrupts(companies: Path, temporary: Path) -> None:
+    """The first line is read, then terminal and readers are gone."""
+    process = start_command(*RUN, cwd=companies, env={"TMPDIR": str(temporary)})
+    assert process.stderr is not None and process.stdout is not None
+    assert process.stderr.readline() == "survey: 1 tasks\n"
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert children
+    os.killpg(process.pid, signal.SIGHUP)
+    process.stderr.close()
+    process.stdout.close()
+    assert process.wait(60) == 130
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert list(temporary.iterdir()) == []
+
+
+def test_under_nohup_a_closed_terminal_is_no_matter(companies: Path) -> None:
+    process = subprocess.Popen(
+        ["nohup", COMMAND, *RUN, "--json"], cwd=companies, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    while process.stderr.readline() != "survey: 1 tasks\n":
+        assert process.poll() is None
+    process.send_signal(signal.SIGHUP)
+    ended = leave(process)
+    assert ended.code == 0, ended.err
+    assert ended.document()["status"] == "released"
+
+
+@pytest.mark.parametrize("command", [("plan", "release.yaml"), ("compare", "companies.csv", "--k", "3")])
+def test_an_interrupted_look_promises_nothing(command: tuple[str, ...], companies: Path) -> None:
+    process = start_command(*command, "-q", cwd=companies)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    ended = leave(process)
+    assert (ended.code, ended.err) == (130, "microagg: interrupted; nothing was written\n")
+
+
+STUCK = """
+import sys, time
+from flows import stages
+def stuck(release):
+    print("stuck", file=sys.stderr, flush=True)
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:
+            pass
+stages.STAGES = (stages.Stage("survey", stuck, always=True),)
+from flows.command import main
+sys.argv[0] = "microagg"
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_what_does_not_let_go_is_ended_when_asked_twice(companies: Path, temporary: Path) -> None:
+    (companies / "stuck.py").write_text(STUCK)
+    process = subprocess.Popen(
+        [sys.executable, "stuck.py", *RUN],
+        cwd=companies,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "stuck\n"
+    children = psutil.Process(process.pid).children(recursive=True)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    ended = leave(process)
+    assert (ended.code, ended.err) == (130, f"{KEPT}\n")
+    assert children and psutil.wait_procs(children, timeout=10)[1] == []
+    assert list(temporary.iterdir()) == []
+
+
+# --- after the release is out ---
+
+
+def fail_with(error: BaseException) -> Any:
+    def fail(_: Any) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (KeyboardInterrupt(), "interrupted while clearing up, which the same command finishes"),
+        (TransientClusterError("the cluster went away"), "afterwards: the cluster went away"),
+        (StorageError("no space is left"), "afterwards: no space is left"),
+        (ValueError("a record"), "afterwards: a bug: "),
+    ],
+)
+def test_what_comes_after_publishing_does_not_unmake_the_release(
+    error: BaseException, says: str, companies: Path, dask_cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(companies)
+    spec = companies / "release.yaml"
+    local = "local: {workers: 1, threads: 1, memory: 1GiB}"
+    spec.write_text(spec.read_text().replace(local, f"address: {dask_cluster.address}"))
+    after_stage(monkeypatch, "publish", fail_with(error))
+    ended = project.call(*RUN, "--quiet", "--json")
+    assert ended.code == 0, ended.err
+    assert ended.document()["status"] == "released"
+    (said,) = ended.sentences()
+    assert said.startswith("release example is published in ") and f"; {says}" in said
+    assert "a record" not in ended.err
+    monkeypatch.undo()
+    assert project.call("verify", "release").code == 0
+    assert project.call(*RUN, "--quiet", "--json").document()["status"] == "already released"
+    assert list((companies / "work").glob("runs/*")) == []
+
+
+def test_trouble_before_publishing_is_a_failure(
+    companies: Path, dask_cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after_stage(monkeypatch, "plan", fail_with(StorageError("no space is left")))
+    Project(companies).call(*RUN).assert_refused(5, "no space is left")
+
+
+# --- what is left behind ---
+
+
+def test_a_killed_run_leaves_nothing_that_the_next_does_not_clear(companies: Path, temporary: Path) -> None:
+    environment = {"TMPDIR": str(temporary)}
+    process = start_command(*RUN, cwd=companies, env=environment)
+    assert process.stderr is not None
+    assert process.stderr.readline() == "survey: 1 tasks\n"
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    leave(process)
+    assert psutil.wait_procs(children, timeout=20)[1] == []
+    left = list(temporary.iterdir())
+    assert len(left) == 1 and left[0].stat().st_mode & 0o777 == 0o700
+    ended = run_command(*RUN, "-q", cwd=companies, env=environment)
+    assert (ended.code, ended.err) == (0, "")
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_folder_that_is_in_use_stays(companies: Path, temporary: Path) -> None:
+    environment = {"TMPDIR": str(temporary)}
+    process = start_command(*RUN, cwd=companies, env=environment)
+    assert process.stderr is not None
+    assert process.stderr.readline() == "survey: 1 tasks\n"
+    process.send_signal(signal.SIGSTOP)
+    mine = set(temporary.iterdir())
+    assert run_command("plan", "release.yaml", "-q", cwd=companies, env=environment).code == 0
+    assert set(temporary.iterdir()) == mine
+    process.send_signal(signal.SIGCONT)
+    assert leave(process).code == 0
+    assert list(temporary.iterdir()) == []
+
+
+def test_no_temporary_folder_is_a_sentence(companies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> str:
+        raise FileNotFoundError("no usable temporary directory")
+
+    monkeypatch.setattr("tempfile.gettempdir", nowhere)
+    Project(companies).call(*RUN).assert_refused(5, "no temporary folder can be written to", "set TMPDIR")
+
+
+def test_a_user_without_a_home_gets_the_release(companies: Path, temporary: Path) -> None:
+    nowhere = {"HOME": "/proc/no-home", "TMPDIR": str(temporary), "PREFECT_HOME": "/proc/no-home"}
+    ended = run_command(*RUN, "-q", "--json", cwd=companies, env=nowhere)
+    assert (ended.code, ended.err) == (0, "")
+    assert json.loads(ended.out)["status"] == "released"
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,66 @@
+"""A small release as its user meets it: no cluster, no server, nothing but the command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Project
+
+from flows.cli import names_prefect_server
+from flows.executors import cluster_for
+from microagg_core.loading import load_spec
+from microagg_core.spec import LocalCluster, NoCluster
+from people import people
+
+ROLES = {
+    "identifiers": ["id"],
+    "quasi_identifiers": ["x", "y"],
+    "blocking": ["region", "town"],
+    "confidential": ["note", "amount"],
+}
+#: Runs the command and tells which of the heavy packages it has loaded.
+SCRIPT = """
+import json, sys
+from flows.cli import main
+sys.argv = ["microagg", "run", "release.yaml", "--quiet", "--json"]
+try:
+    main()
+finally:
+    loaded = [name for name in ("dask", "distributed", "prefect", "s3fs", "matplotlib") if name in sys.modules]
+    print(json.dumps(loaded), file=sys.stderr)
+"""
+
+
+def test_a_small_release_starts_neither_a_cluster_nor_a_server(tmp_path: Path) -> None:
+    project = Project(tmp_path, cluster=None)
+    project.write(people(500))
+    project.write_spec(ROLES)
+    done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stderr.splitlines()[-1]) == []
+    assert json.loads(done.stdout)["records"] == 500
+    assert project.released().num_rows == 500
+
+
+@pytest.mark.parametrize(("rows", "kind"), [(199_999, NoCluster), (200_000, LocalCluster)])
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_the_size_of_the_input_decides_who_works(rows: int, kind: type, form: str, tmp_path: Path) -> None:
+    project = Project(tmp_path, cluster=None)
+    if form == "csv":
+        (tmp_path / "people.csv").write_text("x\n" + "1\n" * (rows - 1), encoding="utf-8")
+    else:
+        project.write(people(1000).take([0] * rows))
+    project.write_spec({"quasi_identifiers": ["x"]}, input={"url": f"people.{form}"})
+    assert isinstance(cluster_for(load_spec(str(tmp_path / "release.yaml"))), kind)
+
+
+def test_a_named_prefect_server_is_used_however_small_the_release(tmp_path: Path) -> None:
+    environment = {"PREFECT_HOME": str(tmp_path)}
+    assert not names_prefect_server(environment)
+    assert names_prefect_server({**environment, "PREFECT_API_URL": "http://127.0.0.1:4200/api"})
+    (tmp_path / "profiles.toml").write_text('active = "here"\n[profiles.here]\nPREFECT_API_URL = "http://here/api"\n')
+    assert names_prefect_server(environment)

@@ -1,0 +1,129 @@
+"""The Prefect server that a command starts for itself, and a server that stops answering."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from microagg_core.storage.verify import verify
+from prefect_server import quiet, wait_until
+
+pytestmark = pytest.mark.server
+
+COMPANIES = Path(__file__).resolve().parents[2] / "deploy" / "examples" / "sme"
+COMMAND = str(Path(sys.executable).with_name("microagg"))
+
+
+@pytest.fixture
+def companies(tmp_path: Path) -> Path:
+    """The eleven companies and their spec, in a folder of their own."""
+    folder = tmp_path / "sme"
+    shutil.copytree(COMPANIES, folder, ignore=shutil.ignore_patterns("release", "work"))
+    return folder
+
+
+class Running:
+    """A command under way, with what it says."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+        self.temporary = folder.parent / "temporary"
+        self.temporary.mkdir()
+        self.said: list[str] = []
+        self.process = subprocess.Popen(
+            [COMMAND, "run", "release.yaml"],
+            cwd=folder,
+            env={**kept, **quiet(folder.parent / "prefect"), "TMPDIR": str(self.temporary), **environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+        )
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line.rstrip("\n"))
+
+    def ends(self, seconds: float) -> int:
+        """The exit code, once all that was said is heard."""
+        code = self.process.wait(seconds)
+        self._listener.join(10)
+        return code
+
+    def says(self, words: str) -> bool:
+        """Whether a line holds the words."""
+        assert self.process.poll() is None or any(words in line for line in self.said), self.said
+        return any(words in line for line in self.said)
+
+    def children(self) -> list[psutil.Process]:
+        """All that the command has started."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def server(self) -> psutil.Process:
+        """The embedded server."""
+        (found,) = [p for p in self.children() if "flows.prefect_server" in p.cmdline()]
+        return found
+
+
+def test_no_server_outlives_a_command_that_is_killed(companies: Path) -> None:
+    running = Running(companies)
+    wait_until(lambda: running.says("survey: "), "the first stage")
+    children = running.children()
+    assert running.server() in children
+    running.process.kill()
+    running.process.wait()
+    assert psutil.wait_procs(children, timeout=30)[1] == []
+
+
+@pytest.mark.parametrize(("number", "times"), [(signal.SIGINT, 3), (signal.SIGHUP, 1)])
+def test_an_interruption_ends_server_and_workers(companies: Path, number: signal.Signals, times: int) -> None:
+    running = Running(companies)
+    wait_until(lambda: running.says("survey: "), "the first stage")
+    children = running.children()
+    for _ in range(times):
+        os.killpg(running.process.pid, number)
+    assert running.ends(60) == 130
+    assert running.said[-1].startswith("microagg: interrupted; ")
+    assert [line for line in running.said if "Traceback" in line or "Exception" in line] == []
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert list(running.temporary.iterdir()) == []
+
+
+def test_a_release_is_made_though_the_server_freezes(companies: Path) -> None:
+    """The rest is work without Prefect: the release is out, and what is missing is said."""
+    patience: dict[str, Any] = {"PREFECT_API_REQUEST_TIMEOUT": "2", "PREFECT_CLIENT_MAX_RETRIES": "1"}
+    running = Running(companies, **patience)
+    wait_until(lambda: running.says("survey: "), "the first stage")
+    server = running.server()
+    server.suspend()
+    assert running.ends(200) == 0, running.said
+    assert running.says("Prefect's server does not answer any more: the work goes on without it")
+    assert running.said[-1].startswith("microagg: release example is published in ")
+    assert "; afterwards: Prefect's server stopped answering" in running.said[-1]
+    assert verify(str(companies / "release")).passed
+    assert psutil.wait_procs([server], timeout=10)[1] == []
+    assert list(running.temporary.iterdir()) == []
+
+
+def test_a_damaged_database_is_named(companies: Path) -> None:
+    home = companies.parent / "prefect"
+    home.mkdir()
+    (home / "prefect.db").write_bytes(b"this is no database, and was never one" * 100)
+    running = Running(companies)
+    assert running.ends(150) == 6, running.said
+    assert "embedded server does not start: its database is damaged" in running.said[-1]
+    assert not (companies / "release").exists()
+    assert list(running.temporary.iterdir()) == []

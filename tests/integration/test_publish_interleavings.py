@@ -1,0 +1,235 @@
+"""Publishers that race for one id: every interleaving of their requests, with deaths, faults and late requests."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+import pytest
+
+from interleavings import Ended, Held, Program, Search, alone, walk_on
+from microagg_core.errors import StorageError
+from microagg_core.storage.latest import parse_latest
+from microagg_core.storage.layout import LATEST, MANIFEST, release_order
+from microagg_core.storage.manifest import Manifest
+from microagg_core.storage.objects import Store
+from microagg_core.storage.parts import StagedPart
+from microagg_core.storage.publish import Published, publish
+from microagg_core.storage.urls import is_local
+from small_release import facts_for, safe_tables
+
+ID = "one"
+
+
+@dataclass(frozen=True)
+class Source:
+    """The work area, of which only reading a part matters here."""
+
+    data: bytes
+
+    def chunks(self, name: str) -> list[bytes]:
+        return [self.data]
+
+
+def publisher(content: str, attempt: int, replacing: bool = False, created_at: int | None = None) -> Program:
+    """A run that publishes two parts; the same content is the same bytes."""
+    parts = []
+    for number, rows in enumerate((7, 4)):
+        data = f"{content}{number}".encode()
+        source = cast(Store, Source(data))
+        parts.append(StagedPart(source, str(number), rows, len(data), hashlib.sha256(data).hexdigest()))
+    facts = facts_for(
+        safe_tables(), ID, created=f"2026-11-18T12:00:{attempt if created_at is None else created_at:02d}Z"
+    )
+
+    def run(output: Store) -> Published:
+        return publish(output, facts, parts, replace=replacing, attempt=f"{attempt:012x}")
+
+    return run
+
+
+@cache
+def manifest_of(data: bytes) -> Manifest:
+    return Manifest.from_bytes(data, "model")
+
+
+@cache
+def sha256_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def committed(held: Held) -> list[Manifest]:
+    return [manifest_of(data) for name, data in held if name.endswith(MANIFEST)]
+
+
+def assert_whole(held: Held) -> None:
+    """Every manifest's parts are there, and hold what it says."""
+    objects = dict(held)
+    for manifest in committed(held):
+        for part in manifest.parts:
+            data = objects.get(manifest.layout.absolute(part.name))
+            assert data is not None and sha256_of(data) == part.sha256, "a reader finds a part missing or damaged"
+
+
+def assert_step_is_right(before: Held, after: Held) -> None:
+    assert_whole(after)
+    named = [parse_latest(dict(held).get(LATEST)) for held in (before, after)]
+    if named[1] is not None:
+        assert named[1].manifest() in dict(after), "latest.json names what is not committed"
+    if named[0] is not None:
+        assert named[1] is not None, "latest.json is gone"
+        old, new = (release_order(layout.id, layout.revision) for layout in named if layout is not None)
+        assert old <= new, "latest.json moved backwards"
+    for name, data in before:
+        assert not name.endswith(MANIFEST) or dict(after).get(name) == data, "a manifest was changed or removed"
+
+
+def unnamed(held: Held) -> set[str]:
+    """Objects that neither latest.json nor a manifest accounts for."""
+    named = {LATEST} | {m.layout.manifest() for m in committed(held)}
+    for manifest in committed(held):
+        named |= manifest.part_names()
+    return {name for name, _ in held} - named
+
+
+class Race:
+    """A search, with what must hold whenever a publisher ends, and when all have ended or died."""
+
+    def __init__(self, programs: Sequence[Program], remote: bool) -> None:
+        self.url = "s3://model" if remote else "/model"
+        self.endings: set[str] = set()
+        #: How publishers end where nothing fails and nobody dies.
+        self.smooth: set[str] = set()
+        self.search = Search(programs, self.url, assert_step_is_right, self.ended)
+
+    def ended(self, program: int, end: Ended, held: Held, smoothly: bool) -> None:
+        if isinstance(end.value, Published):
+            word = "already" if end.value.already else "published"
+            assert end.value.manifest in committed(held), "it says published, and nothing is"
+            assert not smoothly or not end.value.warnings
+        else:
+            assert isinstance(end.error, StorageError | KeyboardInterrupt), end.error
+            word = type(end.error).__name__
+        self.endings.add(word)
+        if smoothly:
+            self.smooth.add(word)
+            mine = [name for name in unnamed(held) if f"{program:012x}" in name]
+            assert mine == [], "who has ended left something behind"
+
+    def assert_another_run_clears_up(self) -> None:
+        """Whatever the store held when everybody died: the next run ends well, and clears what is not its rivals'."""
+        for held in self.search.stores():
+            again, after = alone(publisher("a", 8, replacing=True), self.url, held)
+            assert isinstance(again.value, Published), again.error
+            assert_step_is_right(held, after)
+            newest = again.value.manifest.layout
+            later = [name for name in unnamed(after) if name.split("/")[1] > newest.revision]
+            assert unnamed(after) == set(later), "of a committed revision something is left beside what it names"
+            last, clean = alone(publisher("z", 9, replacing=True), self.url, after)
+            assert isinstance(last.value, Published) and unnamed(clean) == set()
+            assert parse_latest(dict(clean)[LATEST]) == last.value.manifest.layout
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("microagg_core.storage.latest.time.sleep", lambda seconds: None)
+
+
+def store_with(content: str, remote: bool) -> Held:
+    """A store in which a run published before; nothing where there is no content."""
+    return (
+        alone(publisher(content, 7), "s3://model" if remote else "/model", frozenset())[1] if content else frozenset()
+    )
+
+
+LOST = {"published", "StorageError"}
+RACES: dict[str, tuple[list[Program], str, set[str]]] = {
+    "identical": ([publisher("a", 0), publisher("a", 1)], "", {"published", "already"}),
+    "different": ([publisher("a", 0), publisher("b", 1)], "", LOST),
+    "one replaces": ([publisher("a", 0), publisher("b", 1, True)], "", LOST),
+    "both replace, identical": ([publisher("a", i, True) for i in (0, 1)], "old", {"published", "already"}),
+    "both replace, different": (
+        [publisher(c, i, True) for i, c in enumerate("ab")],
+        "old",
+        {"published", "StorageError"},
+    ),
+    "one is there already": ([publisher(c, i, True) for i, c in enumerate("ab")], "a", {"published", "already"}),
+}
+
+
+def races_here_and_there() -> list[Any]:
+    """All of them in a remote store, where requests may also be late, and two on a disk."""
+    there = [pytest.param(race, True, id=f"{race}, remote") for race in RACES]
+    return [
+        *there,
+        *(pytest.param(race, False, id=f"{race}, disk") for race in ("identical", "both replace, different")),
+    ]
+
+
+@pytest.mark.parametrize(("race", "remote"), races_here_and_there())
+def test_every_interleaving_of_two(race: str, remote: bool) -> None:
+    """With deaths everywhere, and one request that fails, succeeds unheard, is interrupted, or arrives much later."""
+    programs, before, smooth = RACES[race]
+    watched = Race(programs, remote)
+    assert watched.search.everything(store_with(before, remote), faults=1) > 10_000
+    assert watched.smooth == smooth
+    assert {"published", "TransientStorageError", "KeyboardInterrupt"} <= watched.endings
+    watched.assert_another_run_clears_up()
+
+
+@pytest.mark.parametrize("contents", ["aaa", "aab", "abc"])
+@pytest.mark.parametrize("replacing", [False, True], ids=["first", "replacing"])
+def test_three_at_random(contents: str, replacing: bool) -> None:
+    """With two things that go wrong; every interleaving of three takes minutes, so they are drawn."""
+    watched = Race([publisher(content, i, replacing) for i, content in enumerate(contents)], remote=True)
+    assert watched.search.walks(store_with("old" if replacing else "", True), faults=2, n_walks=700, seed=7) > 5000
+    assert "published" in watched.endings
+    watched.assert_another_run_clears_up()
+
+
+def test_interleavings_on_a_real_store(output: Store) -> None:
+    """Drawn, with deaths, failures and late requests; each in a folder of its own."""
+    draw = random.Random(11)
+    endings: set[str] = set()
+    for number in range(6 if is_local(output.url) else 3):
+        place = Store(output.url_of(f"{number}"), output.storage_options)
+        held: list[Held] = [frozenset()]
+
+        def watch(place: Store = place, held: list[Held] = held) -> None:
+            now = frozenset((name, place.read(name)) for name in place.list(unfinished=True))
+            assert_step_is_right(held[-1], now)
+            held.append(now)
+
+        contents = draw.choice(("aa", "ab", "aab"))
+        programs = [publisher(content, i, draw.random() < 0.5) for i, content in enumerate(contents)]
+        for end in walk_on(place, programs, 2, draw, watch):
+            if isinstance(end, Ended):
+                endings.add("published" if isinstance(end.value, Published) else type(end.error).__name__)
+        for last in (publisher("a", 8, True), publisher("z", 9, True)):
+            assert isinstance(last(place), Published)
+        watch()
+        assert unnamed(held[-1]) == set()
+    assert "published" in endings
+
+
+# --- The search finds what is wrong ----------------------------------------------------------------------------
+
+
+def losses_of(programs: Sequence[Program], faults: int) -> None:
+    with pytest.raises(AssertionError, match="a reader finds a part missing or damaged"):
+        Race(programs, remote=True).search.everything(frozenset(), faults)
+
+
+def test_names_that_two_attempts_share_lose_parts() -> None:
+    """The same content under the same names: who gives up takes what the other commits."""
+    shared = publisher("a", 0)
+    losses_of([shared, publisher("a", 0, created_at=1)], faults=1)
+
+
+def test_giving_up_a_commit_that_may_still_arrive_loses_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("microagg_core.storage.publish.is_local", lambda url: True)
+    losses_of([publisher("a", 0)], faults=1)

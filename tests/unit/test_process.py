@@ -1,0 +1,159 @@
+"""Parts of the command's process: lines of progress, the temporary folder, requests that are interrupted."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import stat
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows import progress, scratch
+from flows.embedded_server import settle_home
+from flows.progress import Lines, awaited, shown
+from flows.scratch import scratch as scratch_folder
+from microagg_core.storage.remote import settled
+
+# --- progress ---
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait is long after a fraction of a second."""
+    monkeypatch.setattr(progress, "_STILL_EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(progress, "_LOOK_EVERY_SECONDS", 0.01)
+
+
+def until_said(stream: io.StringIO, words: str) -> bool:
+    deadline = time.monotonic() + 20
+    while words not in stream.getvalue() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return words in stream.getvalue()
+
+
+def test_no_wait_is_silent(impatient: None) -> None:
+    stream = io.StringIO()
+    lines = Lines(stream)
+    with awaited(lines, "the stage plan"):
+        assert until_said(stream, "waiting for the stage plan, nothing new for ")
+        with shown(lines, "anonymize", 38):
+            for _ in range(3):
+                lines.advance()
+            assert until_said(stream, "anonymize: 3 of 38, nothing new for ")
+            with awaited(lines, "2 workers"):
+                assert until_said(stream, "anonymize: 3 of 38, waiting for 2 workers, nothing new for ")
+        stream.truncate(0)
+        assert until_said(stream, "waiting for the stage plan")
+
+
+def test_what_is_over_is_not_waited_for(impatient: None) -> None:
+    stream = io.StringIO()
+    lines = Lines(stream)
+    with awaited(lines, "the stage plan"), shown(lines, "anonymize", 38):
+        assert until_said(stream, "0 of 38, nothing new")
+    said = stream.getvalue()
+    time.sleep(0.3)
+    assert stream.getvalue() == said
+
+
+# --- what is temporary ---
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for temporary files that is empty."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(scratch, "_UNLOCKED_SECONDS", 60.0)
+    return tmp_path
+
+
+def test_what_is_temporary_is_private_and_goes(place: Path) -> None:
+    with scratch_folder() as folder:
+        assert folder.parent == place
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert os.environ["TMPDIR"] == tempfile.gettempdir() == str(folder)
+        with scratch_folder() as same:
+            assert same == folder
+        assert folder.exists()
+        Path(tempfile.mkdtemp(), "file").write_text("x")
+    assert list(place.iterdir()) == []
+    assert tempfile.gettempdir() == str(place)
+
+
+def test_only_own_abandoned_folders_are_removed(place: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "file").write_text("x")
+    (place / "microagg-run-1-link").symlink_to(elsewhere)
+    (place / "microagg-run-1-file").write_text("x")
+    (place / "another").mkdir()
+    young, old, dead = (place / f"microagg-run-1-{name}" for name in ("young", "old", "dead"))
+    for folder in (young, old, dead):
+        (folder / "below").mkdir(parents=True)
+    (dead / "owner.lock").touch()
+    os.utime(old, (time.time() - 3600,) * 2)
+    with scratch_folder() as folder:
+        names = {path.name for path in place.iterdir()} - {folder.name}
+    assert names == {"microagg-run-1-link", "microagg-run-1-file", "another", "microagg-run-1-young"}
+    assert (elsewhere / "file").exists()
+
+
+def test_records_of_prefect_go_where_something_can_be_written(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "records"))
+    assert settle_home() == ""
+    assert os.environ["PREFECT_HOME"] == str(tmp_path / "records")
+    monkeypatch.setenv("PREFECT_HOME", "/proc/nowhere")
+    with scratch_folder() as folder:
+        assert "/proc/nowhere cannot be written to" in settle_home()
+        assert os.environ["PREFECT_HOME"] == str(folder / "prefect")
+
+
+# --- requests ---
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_patient_handler_never_cuts_a_request_short(number: signal.Signals) -> None:
+    class Patient:
+        patient = True
+
+        def __call__(self, *_: Any) -> None:
+            raise KeyboardInterrupt
+
+    done: list[str] = []
+
+    def request() -> None:
+        for _ in range(3):
+            signal.raise_signal(number)
+            done.append("a part")
+
+    before = signal.signal(number, Patient())
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            settled(request)
+        assert isinstance(signal.getsignal(number), Patient)
+    finally:
+        signal.signal(number, before)
+    assert done == ["a part"] * 3
+
+
+def test_an_impatient_handler_gets_the_second_interrupt_at_once() -> None:
+    done: list[str] = []
+
+    def request() -> None:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+            done.append("a part")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            settled(request)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done == ["a part"]
