@@ -23,6 +23,7 @@ from prefect.states import Failed
 
 from flows.artifacts import LAST_SECONDS, PrefectProgress, hurry, keep_artifacts
 from flows.executors import executor_for
+from flows.healing import run_healing
 from flows.interrupts import reclaim
 from flows.outcome import telling_if_published
 from flows.progress import Progress, Silence
@@ -115,8 +116,7 @@ def _release(spec_path: str, identity: str | None, replace: bool, progress: Prog
     spec = load_spec(spec_path)
     with telling_if_published() as outcome, executor_for(spec, progress) as workers:
         release = outcome.release = new_release(spec, workers, identity, replace, _scheduled_time())
-        for stage in STAGES:
-            _stage_task(stage, release)()
+        run_healing(release, lambda: [_stage_task(stage, release)() for stage in STAGES])
     if outcome.note:
         get_run_logger().warning(outcome.note)
     return outcome.document()

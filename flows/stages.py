@@ -16,14 +16,17 @@ from typing import Any
 import pyarrow as pa
 
 from flows.executors import WORKER_BASE_BYTES, Executor
-from flows.progress import Progress, awaited
+from flows.healing import run_healing
+from flows.progress import awaited
+from flows.run_work import RunWork
 from microagg_core.errors import ClusterError, StorageError, sanitized
 from microagg_core.loading import canonical
 from microagg_core.reporting.plan_report import PlanReport, report_plan
-from microagg_core.runner import run_look, run_task, run_upload
+from microagg_core.runner import run_look, run_upload
 from microagg_core.schema import quasi_types, resolve_schema
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.audit import Origin, find_release, write_audit
+from microagg_core.steps.cleaning import clean_due
 from microagg_core.steps.gate import Check, refuse_failed, run_checks
 from microagg_core.steps.measuring import (
     combine_blocks,
@@ -32,14 +35,23 @@ from microagg_core.steps.measuring import (
     released_moments,
     risk_figures,
 )
+from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.planned import Planned, load_survey, save_plan, save_survey
-from microagg_core.steps.planning import make_plan, refuse_unwise
+from microagg_core.steps.planning import Passes, make_plan, refuse_unwise
 from microagg_core.steps.publishing import release_facts, release_id, staged_parts
 from microagg_core.steps.staging import combine_released_moments, gather_tasks, save_measure_scale
 from microagg_core.steps.survey import combine_survey
 from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_tasks
-from microagg_core.steps.work import Digest, Receipt, Task, load_context, rough_moments, save_context
-from microagg_core.storage.layout import RunLayout
+from microagg_core.steps.work import (
+    Digest,
+    Receipt,
+    Task,
+    load_context,
+    put_piece,
+    rough_moments,
+    save_context,
+    work_store,
+)
 from microagg_core.storage.manifest import Manifest
 from microagg_core.storage.objects import Store
 from microagg_core.storage.parts import Upload
@@ -60,17 +72,14 @@ class StageOutcome:
 
 
 @dataclass
-class Release:
+class Release(RunWork):
     """One release on its way; made by :func:`new_release`, handed from stage to stage."""
 
     spec: ReleaseSpec
-    workers: Executor
     now: datetime.datetime
     identity: str
     replace: bool
-    work: Store
     output: Store
-    key: str = ""
     outcomes: list[StageOutcome] = field(default_factory=list)
     plan_report: PlanReport | None = None
     checks: list[Check] = field(default_factory=list)
@@ -88,17 +97,6 @@ class Release:
     #: How publishing ended, once nothing of it is left to do.
     published: Published | None = None
     _planned: Planned | None = None
-    _receipts: dict[str, list[Receipt]] = field(default_factory=dict)
-
-    @property
-    def layout(self) -> RunLayout:
-        """Names of the run's objects."""
-        return RunLayout(self.key)
-
-    @property
-    def progress(self) -> Progress:
-        """Where the user looks."""
-        return self.workers.progress
 
     @property
     def planned(self) -> Planned:
@@ -107,37 +105,24 @@ class Release:
             raise RuntimeError("the plan stage has not run")
         return self._planned
 
-    def run(self, tasks: Sequence[Task]) -> list[Receipt]:
-        """Have the workers do tasks of one stage, the receipts in the tasks' order."""
-        if not tasks:
-            return []
-        receipts = self.workers.map(run_task, tasks, tasks[0].stage)
-        self._receipts.setdefault(tasks[0].stage, []).extend(receipts)
-        return receipts
-
-    def tasks(self, stage: str, n: int) -> list[Task]:
-        """Tasks 0 to n-1 of a stage."""
-        return [Task(stage, i, self.work, self.key) for i in range(n)]
-
     def note_commit(self, manifest: Manifest, by_this_run: bool) -> None:
         """The release is there for readers."""
         self.committed = manifest
         self.by_this_run = self.by_this_run or by_this_run
-
-    def take_receipts(self) -> list[Receipt]:
-        """All receipts since the last call, for the stage's account."""
-        receipts = [r for rs in self._receipts.values() for r in rs]
-        self._receipts = {}
-        return receipts
 
 
 def new_release(
     spec: ReleaseSpec, workers: Executor, identity: str | None, replace_published: bool, now: datetime.datetime
 ) -> Release:
     """A release that has not started."""
-    work = Store(spec.work.url, dict(spec.work.storage_options))
+    work = work_store(spec)
     output = Store(spec.output.url, dict(spec.output.storage_options))
-    return Release(spec, workers, now, release_id(spec, now, identity), replace_published, work, output)
+    identity = release_id(spec, now, identity)
+    return Release(spec, now, identity, replace_published, output, workers=workers, work=work)
+
+
+#: What every task knows once there is a plan.
+_PLANNED = ("context", "survey", "plan")
 
 
 # --- The stages ----------------------------------------------------------------------------------------------
@@ -154,19 +139,20 @@ def survey(release: Release) -> str:
     if _is_published(release, release.replace):
         return _already(release)
     layout, work = release.layout, release.work
-    work.put_json(layout.started(), {"started": datetime.datetime.now(datetime.UTC).isoformat()})
-    if not work.exists(layout.context()):
-        rough = rough_moments(spec, listing, quasi_types(spec, schema), schema)
-        save_context(work, layout, spec, listing.schema, listing.parts, rough)
-    draw_salt(work, layout)
+    release.running.begin(work, layout)
+    clean_due(spec, release.progress.say)
+    rough = rough_moments(spec, listing, quasi_types(spec, schema), schema)
+    release.known["context"] = save_context(work, release.key, spec, listing.schema, listing.parts, rough)
+    release.known["salt"] = (draw_salt(work, release.key),)
     n_parts = len(listing.parts)
-    receipts = release.run(release.tasks("survey", n_parts))
+    receipts = release.run(release.tasks("survey", n_parts, ("context", "salt")))
     checks = unit_tasks(receipts, work, release.key)
     refuse_repeated_units(spec, checks, release.run(checks))
-    context = load_context(Task("flow", 0, work, release.key))
-    found, keys = combine_survey(spec, layout, work, context, n_parts)
-    save_survey(work, layout, found)
-    work.put(layout.plan_table("survey-keys"), to_bytes(keys))
+    context = load_context(Task("flow", 0, work, release.key, reads=release.reads("context")))
+    found, keys = combine_survey(spec, layout, release.pieces("survey"), context, n_parts)
+    release.known["survey"] = (save_survey(work, release.key, found),)
+    maker = Task("survey-keys", 0, work, release.key)
+    release.known["keys"] = (put_piece(maker, layout.plan_table("survey-keys"), to_bytes(keys)),)
     release.origin = origin.of_rows(found.fingerprints)
     if _is_published(release, release.replace):
         return _already(release)
@@ -200,11 +186,12 @@ def _already(release: Release) -> str:
 def plan(release: Release) -> str:
     """Decide blocks, partitions and files; refuse what is unwise or does not fit."""
     spec, work, layout = release.spec, release.work, release.layout
-    context = load_context(Task("flow", 0, work, release.key))
-    found = load_survey(work, layout)
-    keys = read_slice(work.read(layout.plan_table("survey-keys")))
-    made = make_plan(spec, context, found, keys, work, release.key, release.run)
-    save_plan(work, layout, made)
+    context = load_context(Task("flow", 0, work, release.key, reads=release.reads("context")))
+    surveyed = Pieces(work, release.reads("survey", "keys"))
+    found, keys = load_survey(surveyed, layout), read_slice(surveyed.read(layout.plan_table("survey-keys")))
+    passes = Passes(work, release.key, release.run, release.reads("context"))
+    made = make_plan(spec, context, found, keys, passes)
+    release.known["plan"] = save_plan(work, release.key, made)
     release._planned = Planned.of(context, found, made)
     release.plan_report = report_plan(release.planned)
     refuse_unwise(spec, found)
@@ -224,13 +211,13 @@ def _refuse_too_little_memory(release: Release) -> None:
 
 def stage(release: Release) -> str:
     """Bring the rows into planned partitions, in two passes through storage."""
-    work, layout = release.work, release.layout
-    n_parts = len(release.planned.context.parts)
-    scattered = release.run(release.tasks("scatter", n_parts))
+    work, n_parts = release.work, len(release.planned.context.parts)
+    scattered = release.run(release.tasks("scatter", n_parts, _PLANNED))
     n = release.planned.plan.n_partitions
-    release.run(gather_tasks("gather", scattered, n, work, release.key))
-    moments = combine_released_moments(len(release.planned.context.types), work, layout, n_parts)
-    save_measure_scale(work, layout, moments)
+    release.run(gather_tasks("gather", scattered, n, work, release.key, release.reads(*_PLANNED)))
+    n_types = len(release.planned.context.types)
+    moments = combine_released_moments(n_types, release.pieces("scatter"), release.layout, n_parts)
+    release.known["scale"] = (save_measure_scale(work, release.key, moments),)
     return f"{sum(r.rows for r in scattered)} records in {n} partitions"
 
 
@@ -238,9 +225,10 @@ def anonymize(release: Release) -> str:
     """Run the algorithm on every block, and assemble the files that would be published."""
     made = release.planned.plan
     costs = _partition_costs(release)
-    tasks = sorted(release.tasks("anonymize", made.n_partitions), key=lambda t: -costs[t.number])
-    done = release.run(tasks)
-    release.assembled = release.run(gather_tasks("assemble", done, made.n_files, release.work, release.key))
+    tasks = release.also_reading("gather", release.tasks("anonymize", made.n_partitions, (*_PLANNED, "scale")))
+    done = release.run(sorted(tasks, key=lambda t: -costs[t.number]))
+    reads = release.reads(*_PLANNED)
+    release.assembled = release.run(gather_tasks("assemble", done, made.n_files, release.work, release.key, reads))
     return f"{made.n_blocks} blocks anonymized, {made.n_files} files assembled"
 
 
@@ -255,19 +243,22 @@ def _partition_costs(release: Release) -> list[float]:
 def validate(release: Release) -> str:
     """The gate: re-read what would be published, and the input, and compare."""
     made, n_parts = release.planned.plan, len(release.planned.context.parts)
-    read = release.run(gather_tasks("check-input", release.assembled, n_parts, release.work, release.key))
-    release.checked = release.run(gather_tasks("check-files", read, made.n_files, release.work, release.key))
-    release.checks = run_checks(release.work, release.key, release.planned, made.n_files)
+    work, key, reads = release.work, release.key, release.reads(*_PLANNED)
+    read = release.run(gather_tasks("check-input", release.assembled, n_parts, work, key, reads))
+    tasks = gather_tasks("check-files", read, made.n_files, work, key, reads)
+    release.checked = release.run(release.also_reading("assemble", tasks))
+    checked = release.pieces("check-files", "check-input")
+    release.checks = run_checks(checked, release.layout, release.planned, made.n_files)
     refuse_failed(release.checks)
     return f"{len(release.checks)} checks passed"
 
 
 def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
-    planned, work, layout = release.planned, release.work, release.layout
-    statistics, release.blocks = combine_blocks(work, layout, planned.plan.n_partitions)
+    planned, layout = release.planned, release.layout
+    statistics, release.blocks = combine_blocks(release.pieces("anonymize"), layout, planned.plan.n_partitions)
     types = planned.context.types
-    moments = released_moments(work, layout, planned.plan.n_files, len(types))
+    moments = released_moments(release.pieces("check-files"), layout, planned.plan.n_files, len(types))
     release.risk = risk_figures(planned.context, release.blocks)
     release.losses = published_losses(
         statistics, release.risk["groups"], types, moments, proved_figures(statistics, release.blocks)
@@ -317,6 +308,7 @@ def report(release: Release) -> str:
     """The end: staged rows go, the audit stays, and the manifest says the rest."""
     if release.published is None:
         raise RuntimeError("the publish stage has not run")
+    release.running.end()
     try:
         release.work.delete_all(release.layout.folder)
     except StorageError as error:
@@ -381,7 +373,5 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
 
 def run_until(last: str, release: Release) -> None:
     """Run the stages up to and including ``last``, without Prefect."""
-    for wanted in STAGES:
-        run_stage(wanted, release)
-        if wanted.name == last:
-            return
+    wanted = STAGES[: [stage.name for stage in STAGES].index(last) + 1]
+    run_healing(release, lambda: [run_stage(stage, release) for stage in wanted])

@@ -8,7 +8,9 @@ is turned into an :class:`InternalError` that keeps only the place in the code (
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 EXIT_DONE = 0
 EXIT_INTERRUPTED = 130
@@ -26,7 +28,7 @@ class MicroaggError(Exception):
         super().__init__(message)
         self.message = message
 
-    def __reduce__(self) -> tuple[type[MicroaggError], tuple[str]]:
+    def __reduce__(self) -> tuple[type[MicroaggError], tuple[Any, ...]]:
         # Exceptions travel from workers to the flow; they must come back as what they were.
         return type(self), (self.message,)
 
@@ -64,6 +66,21 @@ class StorageError(MicroaggError):
 
     exit_code = 5
     kind = "storage"
+
+
+class DamagedWorkError(StorageError):
+    """Something in the work area is gone or not what was written: the tasks that made it have to make it again.
+
+    ``places`` are their stages and numbers; none where it is not known whose work it is.
+    """
+
+    def __init__(self, message: str = "", places: Iterable[tuple[str, int]] = ()) -> None:
+        self.places = tuple(dict.fromkeys(places))
+        what = "what lies in the work area is not what was written; run again, and it is made again"
+        super().__init__(message or what)
+
+    def __reduce__(self) -> tuple[type[DamagedWorkError], tuple[Any, ...]]:
+        return type(self), (self.message, self.places)
 
 
 class TransientStorageError(StorageError):

@@ -112,7 +112,7 @@ def _bytes(path_or_url: str, name: str) -> bytes:
         raise SpecError(f"{name}: a spec is a file or an object of its own, not part of another; copy it out")
     if not is_local(path_or_url):
         parent, last = _folder(path_or_url), basename(path_or_url)
-        with Store(parent).open(last) as file, explaining(path_or_url, "reading"):
+        with Store(parent, follow_links=True).open(last) as file, explaining(path_or_url, "reading"):
             return file.read(_MOST_BYTES + 1)
     try:
         with Path(local_path(path_or_url)).open("rb") as file:

@@ -1,7 +1,9 @@
 """What is sent to workers: one function for every task, safe to repeat, safe to fail.
 
-A task whose receipt is there is not done again. Whatever goes wrong comes back as one of our errors, without the
-message of the library that raised it, because that may quote a record.
+A task whose receipt is there is not done again. Where what it reads is damaged, the receipts of those who made that are
+discarded, and the answer says so: damage is no failure, and other tasks go on and may find more of it. Whatever else
+goes wrong comes back as one of our errors, without the message of the library that raised it, because that may quote a
+record.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from microagg_core.compiling import TABLES, compile_parts
-from microagg_core.errors import sanitized
+from microagg_core.errors import DamagedWorkError, StorageError, sanitized
 from microagg_core.steps.anonymizing import anonymize_partition
 from microagg_core.steps.assembling import assemble_file
 from microagg_core.steps.gate import check_file, check_input
@@ -21,7 +23,7 @@ from microagg_core.steps.planning import count_part, sample_part
 from microagg_core.steps.staging import gather_partition, scatter_part
 from microagg_core.steps.survey import survey_part
 from microagg_core.steps.units import check_units
-from microagg_core.steps.work import Receipt, Task, load_receipt
+from microagg_core.steps.work import Receipt, Task, discard_receipts, load_receipt, save_receipt
 from microagg_core.storage.manifest import PartEntry
 from microagg_core.storage.objects import Store
 from microagg_core.storage.parts import Upload, is_whole, upload_part
@@ -42,7 +44,14 @@ _STEPS: dict[str, Callable[[Task], Receipt]] = {
 _ALWAYS = ("check-files", "check-input")
 
 
-def run_task(task: Task) -> Receipt:
+@dataclass(frozen=True)
+class Damage:
+    """A task's answer where something that it reads is damaged: whose work it is, by stage and number."""
+
+    places: tuple[tuple[str, int], ...]
+
+
+def run_task(task: Task) -> Receipt | Damage:
     """Do a task, or find its receipt.
 
     Raises:
@@ -50,24 +59,37 @@ def run_task(task: Task) -> Receipt:
     """
     try:
         if task.stage not in _ALWAYS:
-            done = load_receipt(task.work, task.layout, task.stage, task.number)
+            done = load_receipt(task)
             if done is not None:
                 return done
         compile_parts((TABLES,))
         start = time.perf_counter()
         receipt = _STEPS[task.stage](task)
-        receipt = replace(receipt, seconds=time.perf_counter() - start, peak_bytes=peak_memory())
-        task.work.put_json(task.layout.receipt(task.stage, task.number), receipt.to_json())
+        seconds = time.perf_counter() - start
+        receipt = replace(receipt, seconds=seconds, peak_bytes=peak_memory(), task=task.digest())
+        save_receipt(task, receipt)
         return receipt
+    except DamagedWorkError as damage:
+        discard_receipts(task.work, task.layout, damage.places)
+        return Damage(damage.places)
     except Exception as error:
         raise sanitized(error, f"stage {task.stage}, number {task.number}") from None
 
 
 def run_upload(upload: tuple[Store, Upload]) -> None:
-    """Copy one checked file to the output."""
+    """Copy one checked file to the output.
+
+    Raises:
+        DamagedWorkError: what the gate checked is not there any more.
+        MicroaggError: any other trouble.
+    """
     output, what = upload
     try:
         upload_part(output, what)
+    except StorageError:
+        if is_whole(what.part.source, what.part.name, what.entry):
+            raise
+        raise DamagedWorkError from None
     except Exception as error:
         raise sanitized(error, f"uploading {what.target.rsplit('/', 1)[-1]}") from None
 

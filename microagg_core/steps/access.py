@@ -7,8 +7,9 @@ from typing import Any
 
 from microagg_core.errors import sanitized
 from microagg_core.spec import ReleaseSpec
+from microagg_core.steps.work import work_store
 from microagg_core.storage.inputs import input_files, open_input
-from microagg_core.storage.layout import LATEST
+from microagg_core.storage.layout import LATEST, PROBES
 from microagg_core.storage.objects import Store
 
 
@@ -35,8 +36,8 @@ def _reach(spec: ReleaseSpec) -> None:
     url, _ = input_files(spec.input.url, spec.input.storage_options)[0]
     with open_input(url, spec.input.storage_options) as file:
         file.read(1)
-    work = Store(spec.work.url, dict(spec.work.storage_options))
-    probe = f"probes/{uuid.uuid4().hex}"
+    work = work_store(spec)
+    probe = f"{PROBES}/{uuid.uuid4().hex}"
     work.put(probe, b"reached\n")
     work.delete(probe)
     Store(spec.output.url, dict(spec.output.storage_options)).exists(LATEST)

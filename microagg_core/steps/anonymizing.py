@@ -27,7 +27,7 @@ from microagg_core.refine.certifying import refine_with_bound
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.planned import Planned, load_planned
 from microagg_core.steps.staging import load_measure_scale
-from microagg_core.steps.work import Receipt, Task, put_piece, read_piece
+from microagg_core.steps.work import Receipt, Task, put_piece
 from microagg_core.tables.hashing import hash_rows
 from microagg_core.tables.slices import read_slice, to_bytes, write_slices
 
@@ -146,8 +146,7 @@ class _Partition:
 
 
 def _read_staged(task: Task, planned: Planned) -> _Partition:
-    staged = Receipt.from_json(task.work.read_json(task.layout.receipt("gather", task.number)))
-    table = read_slice(read_piece(task.work, staged.pieces[0]))
+    table = read_slice(task.pieces.read(task.layout.staged(task.number)))
     block = np.asarray(table["block"])
     ticks, missing = planned.encoding.ticks([table[f"q{j}"] for j in range(len(planned.encoding.types))])
     return _Partition(table, np.asarray(table["record"]), block, ticks, missing)
@@ -248,7 +247,6 @@ def _block_row(
         **({} if certificate is None else {"weight": certificate.weight, "bound": certificate.bound * stretch}),
         "algorithm": outcome.made.algorithm,
         "tried": ",".join(outcome.made.tried),
-        "seconds": outcome.seconds,
         **{f"constant_{j}": count for j, count in enumerate(constant)},
     }
 

@@ -31,9 +31,7 @@ def assemble_file(task: Task) -> Receipt:
     planned = load_planned(task)
     spec, schema = planned.context.spec, planned.context.schema
     layout = task.layout
-    gathered = read_gathered(
-        task, [(layout.anonymized(partition), start, end) for partition, _, start, end, _, _ in task.arguments]
-    )
+    gathered = read_gathered(task, "anonymize", lambda partition, _: layout.anonymized(partition))
     if gathered is None:  # combinations are spread by their hash: a file may receive none
         gathered = _no_rows(schema.released_schema)
     table = pa.Table.from_arrays(gathered.columns[1:], names=schema.released_schema.names)

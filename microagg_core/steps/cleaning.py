@@ -1,28 +1,97 @@
-"""Clean: the staged rows of failed runs go when their time is up; the audit of releases stays."""
+"""Cleaning: the staged rows of failed runs go when their time is up; the audit of releases stays.
+
+How old a run's rows are is read from the run's sign of life, which a run that is under way renews, and which says when
+it ended; where there is none that can be read, from when its objects were last written. No run that may be under way
+is ever cleaned by another: one without an end counts as alive for an hour after its last sign.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import json
+import threading
+from collections.abc import Callable
+from types import TracebackType
 
 from microagg_core.errors import MicroaggError
 from microagg_core.spec import ReleaseSpec
-from microagg_core.storage.layout import RUNS, RunLayout
-from microagg_core.storage.objects import Store
+from microagg_core.steps.pieces import read_sealed, sealed
+from microagg_core.steps.work import work_store
+from microagg_core.storage.layout import RUNS, RunLayout, is_name
+from microagg_core.storage.objects import Store, canonical_json
+
+_SIGN_EVERY_SECONDS = 300.0
+_ALIVE_FOR = datetime.timedelta(hours=1)
+
+
+class Running:
+    """Signs of life of one run, while the block lasts; :meth:`begin` says which run it is."""
+
+    def __init__(self) -> None:
+        self._place: tuple[Store, RunLayout] | None = None
+        self._over = threading.Event()
+        self._signing = threading.Lock()
+
+    def begin(self, work: Store, layout: RunLayout) -> None:
+        """The run is known now, and alive.
+
+        Raises:
+            StorageError: the work area cannot be written.
+        """
+        self._place = (work, layout)
+        _sign(work, layout, ended=False)
+
+    def end(self) -> None:
+        """The run's folder is about to go: no more signs."""
+        with self._signing:
+            self._place = None
+
+    def __enter__(self) -> Running:
+        # A thread of the flow: when the process dies, so does the sign.
+        threading.Thread(target=self._renew, name="sign-of-life", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._sign(ended=True)
+
+    def _renew(self) -> None:
+        while not self._over.wait(_SIGN_EVERY_SECONDS):
+            self._sign(ended=False)
+
+    def _sign(self, ended: bool) -> None:
+        # A sign that cannot be given is no trouble of the run: the next one may, and without any it counts as failed.
+        with self._signing, contextlib.suppress(MicroaggError):
+            if self._place is not None and (ended or not self._over.is_set()):
+                _sign(*self._place, ended=ended)
+
+
+def _sign(work: Store, layout: RunLayout, ended: bool) -> None:
+    sign = {"at": datetime.datetime.now(datetime.UTC).isoformat(), "ended": ended}
+    work.put(layout.sign_of_life(), sealed(canonical_json(sign)))
 
 
 def clean_work(spec: ReleaseSpec, everything: bool, now: datetime.datetime | None = None) -> tuple[int, int]:
     """Remove what failed runs left in the work area for longer than ``work.keep.failed_days``.
 
+    Args:
+        spec: names the work area.
+        everything: also what is not due, runs that are under way included.
+        now: the time that counts as now.
+
     Returns:
         How many runs were removed, and how many stay because their time is not up.
     """
-    work = Store(spec.work.url, dict(spec.work.storage_options))
+    work = work_store(spec)
     now = now or datetime.datetime.now(datetime.UTC)
-    due = now - datetime.timedelta(days=spec.work.keep.failed_days)
+    keep = datetime.timedelta(days=spec.work.keep.failed_days)
     removed = kept = 0
-    for key in work.folders(RUNS):
+    for key in filter(is_name, work.folders(RUNS)):
         layout = RunLayout(key)
-        if everything or _started(work, layout) <= due:
+        if everything or _is_due(work, layout, keep, now):
             work.delete_all(layout.folder)
             removed += 1
         else:
@@ -30,9 +99,24 @@ def clean_work(spec: ReleaseSpec, everything: bool, now: datetime.datetime | Non
     return removed, kept
 
 
-def _started(work: Store, layout: RunLayout) -> datetime.datetime:
-    """When the run was last started; a run without a readable start is as old as can be."""
+def clean_due(spec: ReleaseSpec, say: Callable[[str], None]) -> None:
+    """What every run does at its start; trouble with it is told, and is no reason to stop."""
     try:
-        return datetime.datetime.fromisoformat(work.read_json(layout.started())["started"])
-    except (MicroaggError, KeyError, TypeError, ValueError):
-        return datetime.datetime.min.replace(tzinfo=datetime.UTC)
+        removed, _ = clean_work(spec, everything=False)
+    except MicroaggError as error:
+        say(f"the work area was not cleaned of failed runs: {error.message}")
+    else:
+        if removed:
+            say(f"removed {removed} failed runs from the work area, as their time was up")
+
+
+def _is_due(work: Store, layout: RunLayout, keep: datetime.timedelta, now: datetime.datetime) -> bool:
+    sign = read_sealed(work, layout.sign_of_life())
+    if sign is not None:
+        value = json.loads(sign)
+        age = now - datetime.datetime.fromisoformat(value["at"])
+        return age >= (keep if value["ended"] else max(keep, _ALIVE_FOR))
+    changed = work.last_change(layout.folder)
+    if changed is None:  # an object store may show a folder for a while after all is gone
+        return False
+    return now - datetime.datetime.fromtimestamp(changed, datetime.UTC) >= max(keep, _ALIVE_FOR)

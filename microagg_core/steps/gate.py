@@ -28,12 +28,12 @@ from microagg_core.privacy.kanonymity import CombinationCounter
 from microagg_core.schema import FileSchema
 from microagg_core.steps.assembling import released_form
 from microagg_core.steps.group_ranges import input_of, outside_ranges
+from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.planned import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.staging import Scatter, read_gathered, refuse_changed
 from microagg_core.steps.survey import Fingerprint, Survey
-from microagg_core.steps.work import Context, Piece, Receipt, Task, put_piece
+from microagg_core.steps.work import Context, Receipt, Task, put_piece
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.tables.files import EXTENSIONS, from_file_bytes
 from microagg_core.tables.hashing import hash_rows, one_array
 from microagg_core.tables.reading import read_part
@@ -90,16 +90,14 @@ def check_file(task: Task) -> Receipt:
     spec, schema = planned.context.spec, planned.context.schema
     layout, number = task.layout, task.number
     extension = EXTENSIONS[spec.output.format]
-    name = layout.candidate(number, extension)
-    data = task.work.read(name)
+    # Only these bytes may be published: what was read is what is named here.
+    candidate = task.pieces.piece(layout.candidate(number, extension))
+    data = task.pieces.read(candidate.name)
     table = from_file_bytes(data, spec.output.format, schema.released_schema, spec.output.csv)
     found: dict[str, Any] = {"columns": _columns_found(table, schema.released_schema)}
-    numbers = np.asarray(read_slice(task.work.read(layout.numbers(number)))["record"])
-    came = read_gathered(
-        task, [(layout.check_scatter(part, run), start, end) for part, run, start, end, _, _ in task.arguments]
-    )
-    # Only these bytes may be published.
-    pieces = [Piece(name, len(data), sha256_hex(data))]
+    numbers = np.asarray(read_slice(task.pieces.read(layout.numbers(number)))["record"])
+    came = read_gathered(task, "check-input", layout.check_scatter)
+    pieces = [candidate]
     if not found["columns"] and len(numbers) == table.num_rows:
         side = _Side(schema, planned.survey)
         side.add(table, numbers)
@@ -183,7 +181,7 @@ def _files_of(task: Task, planned: Planned) -> NDArray[Any]:
     files = np.full(planned.survey.rows_of_parts[task.number], n_files, dtype=np.min_scalar_type(n_files))
     for number, run, start, end, rows, crc in task.arguments:
         one = replace(task, arguments=((number, run, start, end, rows, crc),))
-        listed = read_gathered(one, [(task.layout.places(number), start, end)])
+        listed = read_gathered(one, "assemble", lambda file, _: task.layout.places(file))
         if listed is not None:
             place = np.asarray(listed["record"]) - first
             files[place[(place >= 0) & (place < len(files))]] = number
@@ -220,18 +218,19 @@ def _expected_rows(planned: Planned, routed: Routed) -> pa.Table:
 # --- What is decided from it ---------------------------------------------------------------------------------
 
 
-def run_checks(work: Store, key: str, planned: Planned, n_files: int) -> list[Check]:
+def run_checks(checked: Pieces, layout: RunLayout, planned: Planned, n_files: int) -> list[Check]:
     """Compare both sides; every check is made, whichever fail."""
-    layout, context = RunLayout(key), planned.context
-    files = [json.loads(work.read(layout.checks(i))) for i in range(n_files)]
-    inputs = [json.loads(work.read(layout.input_checks(i))) for i in range(len(context.parts))]
+    context = planned.context
+    files = [json.loads(data) for data in checked.read_all(layout.checks(i) for i in range(n_files))]
+    numbers = range(len(context.parts))
+    inputs = [json.loads(data) for data in checked.read_all(layout.input_checks(i) for i in numbers)]
     checks = [_check_columns(files)]
     if not checks[0].passed:
         return checks
     checks.append(_check_rows(files, planned))
     if any(f.get("unread") for f in files):
         return [*checks, Check("record numbers", False, "a file and its private record numbers differ in length")]
-    checks.append(_check_combinations(work, layout, context, n_files))
+    checks.append(_check_combinations(checked, layout, context, n_files))
     checks.append(_check_nulls(files, inputs))
     checks += _check_means(planned.encoding.types, files, inputs)
     checks.append(_check_groups(planned.encoding.types, files))
@@ -263,11 +262,11 @@ def _check_rows(files: list[dict[str, Any]], planned: Planned) -> Check:
     return Check("rows", found == expected, detail if found == expected else f"{found} records instead of {expected}")
 
 
-def _check_combinations(work: Store, layout: RunLayout, context: Context, n_files: int) -> Check:
+def _check_combinations(checked: Pieces, layout: RunLayout, context: Context, n_files: int) -> Check:
     schema, k = context.schema, context.spec.k
     counter = CombinationCounter([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], k)
     for i in range(n_files):
-        counter.merge(CombinationCounter.from_table(read_slice(work.read(layout.check_table("combinations", i)))))
+        counter.merge(CombinationCounter.from_table(read_slice(checked.read(layout.check_table("combinations", i)))))
     failing = counter.failing()
     if failing:
         return Check("k-anonymity", False, f"{failing} combinations have fewer than k={k} units")

@@ -29,9 +29,9 @@ from microagg_core.metrics.statistics import (
     significant,
 )
 from microagg_core.refine.bounds import gap_percent
+from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.work import Context
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store
 from microagg_core.tables.slices import read_slice
 
 #: A record's distance from its group's mean is unknown to a reader; there are as many free unknowns for each attribute
@@ -51,16 +51,17 @@ def rounded(value: float, direction: str, digits: int = 6) -> float:
     return float(decimal.Context(prec=digits, rounding=direction).plus(decimal.Decimal(value)))
 
 
-def combine_blocks(work: Store, layout: RunLayout, n_partitions: int) -> tuple[LossStatistics, pa.Table]:
+def combine_blocks(anonymized: Pieces, layout: RunLayout, n_partitions: int) -> tuple[LossStatistics, pa.Table]:
     """The loss statistics of the whole release, and the table of block results."""
-    parts = [LossStatistics.from_json(json.loads(work.read(layout.loss_statistics(i)))) for i in range(n_partitions)]
-    blocks = pa.concat_tables([read_slice(work.read(layout.block_results(i))) for i in range(n_partitions)])
-    return reduce(add, parts), blocks
+    numbers = range(n_partitions)
+    statistics = anonymized.read_all(layout.loss_statistics(i) for i in numbers)
+    blocks = [read_slice(data) for data in anonymized.read_all(layout.block_results(i) for i in numbers)]
+    return reduce(add, (LossStatistics.from_json(json.loads(data)) for data in statistics)), pa.concat_tables(blocks)
 
 
-def released_moments(work: Store, layout: RunLayout, n_files: int, n_attributes: int) -> tuple[Moments, ...]:
+def released_moments(checked: Pieces, layout: RunLayout, n_files: int, n_attributes: int) -> tuple[Moments, ...]:
     """Moments of the released quasi-identifiers, as the gate read them from the files."""
-    files = [json.loads(work.read(layout.checks(i))) for i in range(n_files)]
+    files = [json.loads(data) for data in checked.read_all(layout.checks(i) for i in range(n_files))]
     return tuple(merge_all(Moments(**f["moments"][j]) for f in files) for j in range(n_attributes))
 
 

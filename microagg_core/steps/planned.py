@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +13,11 @@ from numpy.typing import NDArray
 from microagg_core.blocking.plan import BlockPlan, plan_from_objects, plan_to_objects
 from microagg_core.blocking.strata import SUPPRESSED, Strata, hash_keys
 from microagg_core.encoding import Encoding
-from microagg_core.errors import StorageError
+from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.survey import Survey, blocking_columns, missing_pattern
-from microagg_core.steps.work import Context, Task, load_context
+from microagg_core.steps.work import Context, Task, load_context, put_piece
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store
+from microagg_core.storage.objects import Store, canonical_json
 
 Ints = NDArray[np.int64]
 _TABLES = ("arrays", "labels")
@@ -67,47 +66,41 @@ def route_batch(context: Context, encoding: Encoding, strata: Strata, table: pa.
     return Routed(table, records, strata.stratum_of(hashes), offsets, missing, encoding.standardize(offsets, missing))
 
 
-def save_survey(work: Store, layout: RunLayout, survey: Survey) -> None:
+def save_survey(work: Store, key: str, survey: Survey) -> Piece:
     """Write the survey where workers find it."""
-    work.put_json(layout.survey_result(), survey.to_json())
+    return put_piece(
+        Task("survey-result", 0, work, key), RunLayout(key).survey_result(), canonical_json(survey.to_json())
+    )
 
 
-def save_plan(work: Store, layout: RunLayout, plan: BlockPlan) -> None:
-    """Write the plan; the JSON comes last, so that it stands for the whole."""
+def save_plan(work: Store, key: str, plan: BlockPlan) -> tuple[Piece, ...]:
+    """Write the plan where workers find it."""
+    maker, layout = Task("plan", 0, work, key), RunLayout(key)
     objects, values = plan_to_objects(plan)
-    for name in _TABLES:
-        work.put(layout.plan_table(name), objects[name])
-    work.put_json(layout.plan(), values)
+    tables = [put_piece(maker, layout.plan_table(name), objects[name]) for name in _TABLES]
+    return (*tables, put_piece(maker, layout.plan(), canonical_json(values)))
 
 
-def load_survey(work: Store, layout: RunLayout) -> Survey:
+def load_survey(pieces: Pieces, layout: RunLayout) -> Survey:
     """The survey of this run."""
-    return Survey.from_json(work.read_json(layout.survey_result()))
+    return Survey.from_json(json.loads(pieces.read(layout.survey_result())))
 
 
-def load_plan(work: Store, layout: RunLayout) -> BlockPlan:
-    """The plan of this run.
-
-    Raises:
-        StorageError: it is not there, or not what was written.
-    """
-    objects = {name: work.read(layout.plan_table(name)) for name in _TABLES}
-    try:
-        return plan_from_objects(objects, work.read_json(layout.plan()))
-    except (BadZipFile, pa.ArrowException, OSError, ValueError, LookupError):
-        raise StorageError(
-            "the plan in the work area is damaged; run microagg clean and start the release again"
-        ) from None
+def load_plan(pieces: Pieces, layout: RunLayout) -> BlockPlan:
+    """The plan of this run."""
+    objects = {name: pieces.read(layout.plan_table(name)) for name in _TABLES}
+    return plan_from_objects(objects, json.loads(pieces.read(layout.plan())))
 
 
 def load_planned(task: Task) -> Planned:
     """Survey and plan of the task's run, read once a process."""
-    context = load_context(task)
-    survey, plan = _cached(task.work.url, json.dumps(task.work.storage_options, sort_keys=True), task.key)
-    return Planned.of(context, survey, plan)
+    layout = task.layout
+    names = (layout.survey_result(), *(layout.plan_table(name) for name in _TABLES), layout.plan())
+    survey, plan = _cached(task.work, task.key, tuple(task.pieces.piece(name) for name in names))
+    return Planned.of(load_context(task), survey, plan)
 
 
 @lru_cache(maxsize=2)
-def _cached(url: str, options: str, key: str) -> tuple[Survey, BlockPlan]:
-    work, layout = Store(url, json.loads(options)), RunLayout(key)
-    return load_survey(work, layout), load_plan(work, layout)
+def _cached(work: Store, key: str, planned: tuple[Piece, ...]) -> tuple[Survey, BlockPlan]:
+    pieces, layout = Pieces(work, planned), RunLayout(key)
+    return load_survey(pieces, layout), load_plan(pieces, layout)

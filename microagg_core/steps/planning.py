@@ -33,9 +33,10 @@ from microagg_core.errors import DataError
 from microagg_core.kernels.hashing import mix_words
 from microagg_core.refine.costs import refined_info
 from microagg_core.spec import ReleaseSpec
+from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.planned import route_batch
 from microagg_core.steps.survey import Survey
-from microagg_core.steps.work import Context, Receipt, Task, load_context, put_piece
+from microagg_core.steps.work import Context, Receipt, Task, load_context, pieces_of, put_piece
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store
 from microagg_core.tables.reading import read_part
@@ -49,6 +50,28 @@ _SAMPLE_ROWS, _ALL_SAMPLES = 200_000, 4_000_000
 _SAMPLE_MARGIN = 0.9
 
 RunTasks = Callable[[Sequence[Task]], Sequence[Receipt]]
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Extra passes over the input: in which run, who does the tasks, and what every worker of the run needs."""
+
+    work: Store
+    key: str
+    run_tasks: RunTasks
+    reads: tuple[Piece, ...]
+
+    @property
+    def layout(self) -> RunLayout:
+        """Names of the run's objects."""
+        return RunLayout(self.key)
+
+    def run(self, stage: str, oversize: Oversize, round_number: int, first: int, n_parts: int) -> Pieces:
+        """One pass: a task a part, numbered from ``first``; what they wrote."""
+        told = _save_oversize(Task("oversize", round_number, self.work, self.key), oversize, round_number)
+        reads = (*self.reads, *told)
+        tasks = [Task(stage, first + i, self.work, self.key, ((round_number, i),), reads) for i in range(n_parts)]
+        return pieces_of(self.work, self.run_tasks(tasks))
 
 
 @dataclass(frozen=True)
@@ -89,11 +112,9 @@ def make_plan(
     context: Context,
     survey: Survey,
     keys: pa.Table,
-    work: Store,
-    key: str,
-    run_tasks: RunTasks,
+    passes: Passes,
 ) -> BlockPlan:
-    """The block plan; ``run_tasks`` does the extra passes over the input where blocks have to be cut."""
+    """The block plan; ``passes`` does the extra passes over the input where blocks have to be cut."""
     schema = context.schema
     released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
     strata = plan_strata(keys, spec.k, spec.blocks.undersized, [released[c.name] for c in schema.blocking])
@@ -104,7 +125,7 @@ def make_plan(
     trees: dict[int, Tree] = {}
     leaf_rows: dict[int, Ints] = {}
     if len(oversize):
-        trees, leaf_rows = _cut(spec, strata, survey, oversize, limit, len(context.parts), work, key, run_tasks)
+        trees, leaf_rows = _cut(spec, strata, survey, oversize, limit, len(context.parts), passes)
     return plan_blocks(
         strata, trees, leaf_rows, info, p, spec.k, survey.row_bytes, limit, context.schema.released_schema
     )
@@ -117,16 +138,12 @@ def _cut(
     oversize: Ints,
     limit: int,
     n_parts: int,
-    work: Store,
-    key: str,
-    run_tasks: RunTasks,
+    passes: Passes,
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
-    layout = RunLayout(key)
     budget = min(_SAMPLE_ROWS, max(1000, _ALL_SAMPLES // len(oversize)))
     rates = {int(s): min(1.0, budget / int(strata.rows[s])) for s in oversize}
-    save_oversize(work, layout, Oversize(strata, survey, rates, {}), 0)
-    run_tasks([Task("sample", i, work, key, ((0,),)) for i in range(n_parts)])
-    samples = _read_samples(work, layout, n_parts, rates)
+    drawn = passes.run("sample", Oversize(strata, survey, rates, {}), 0, 0, n_parts)
+    samples = _read_samples(drawn, passes.layout, n_parts, rates)
     trees: dict[int, Tree] = {}
     leaf_rows: dict[int, Ints] = {}
     for number, Z in samples.items():
@@ -135,7 +152,7 @@ def _cut(
         trees[number] = grow(Z, limit * rate * margin, max(1, int(np.ceil(spec.k * rate))))
         if rates[number] == 1.0:
             leaf_rows[number] = np.bincount(route(trees[number], Z), minlength=count_leaves(trees[number]))
-    return _exact_leaves(spec.k, Oversize(strata, survey, rates, trees), leaf_rows, n_parts, work, key, run_tasks)
+    return _exact_leaves(spec.k, Oversize(strata, survey, rates, trees), leaf_rows, n_parts, passes)
 
 
 def _exact_leaves(
@@ -143,9 +160,7 @@ def _exact_leaves(
     oversize: Oversize,
     leaf_rows: dict[int, Ints],
     n_parts: int,
-    work: Store,
-    key: str,
-    run_tasks: RunTasks,
+    passes: Passes,
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     """Count the leaves of sampled trees over all records, until none is below k."""
     trees, round_number = dict(oversize.trees), 0
@@ -153,10 +168,9 @@ def _exact_leaves(
         round_number += 1
         uncounted = {s: tree for s, tree in trees.items() if s not in leaf_rows}
         counting = Oversize(oversize.strata, oversize.survey, {}, uncounted)
-        save_oversize(work, RunLayout(key), counting, round_number)
         first = round_number * n_parts
-        run_tasks([Task("count", first + i, work, key, ((round_number, i),)) for i in range(n_parts)])
-        counts = _read_counts(work, RunLayout(key), range(first, first + n_parts), uncounted)
+        counted = passes.run("count", counting, round_number, first, n_parts)
+        counts = _read_counts(counted, passes.layout, range(first, first + n_parts), uncounted)
         for number, rows in counts.items():
             if rows.min() >= k or count_leaves(trees[number]) == 1:
                 leaf_rows[number] = rows
@@ -165,23 +179,25 @@ def _exact_leaves(
     return trees, leaf_rows
 
 
-def save_oversize(work: Store, layout: RunLayout, oversize: Oversize, round_number: int) -> None:
+def _save_oversize(maker: Task, oversize: Oversize, round_number: int) -> tuple[Piece, ...]:
     """Write what the workers of a sampling or counting pass need."""
-    strata = oversize.strata
+    strata, layout = oversize.strata, maker.layout
     arrays = pa.table({"hash": strata.key_hashes, "stratum": strata.stratum_of_hash})
-    work.put(layout.plan_table(f"keys-{round_number}"), to_bytes(arrays))
     value = {
         "hash_seed": strata.hash_seed,
         "survey": oversize.survey.to_json(),
         "rates": {str(s): rate for s, rate in oversize.rates.items()},
         "trees": {str(s): to_json(tree) for s, tree in oversize.trees.items()},
     }
-    work.put(layout.plan_table(f"oversize-{round_number}"), json.dumps(value).encode())
+    return (
+        put_piece(maker, layout.plan_table(f"keys-{round_number}"), to_bytes(arrays)),
+        put_piece(maker, layout.plan_table(f"oversize-{round_number}"), json.dumps(value).encode()),
+    )
 
 
 def _load_oversize(task: Task, round_number: int) -> Oversize:
-    value = json.loads(task.work.read(task.layout.plan_table(f"oversize-{round_number}")))
-    keys = read_slice(task.work.read(task.layout.plan_table(f"keys-{round_number}")))
+    value = json.loads(task.pieces.read(task.layout.plan_table(f"oversize-{round_number}")))
+    keys = read_slice(task.pieces.read(task.layout.plan_table(f"keys-{round_number}")))
     empty = np.zeros(0, dtype=np.int64)
     strata = Strata(
         key_hashes=np.asarray(keys["hash"]),
@@ -232,9 +248,10 @@ def _uniform(records: Ints, seed: int) -> NDArray[np.float64]:
 
 
 def _read_samples(
-    work: Store, layout: RunLayout, n_parts: int, rates: dict[int, float]
+    drawn: Pieces, layout: RunLayout, n_parts: int, rates: dict[int, float]
 ) -> dict[int, NDArray[np.float64]]:
-    tables = [read_slice(work.read(layout.plan_table(f"sample-{i:05d}"))) for i in range(n_parts)]
+    names = (layout.plan_table(f"sample-{i:05d}") for i in range(n_parts))
+    tables = [read_slice(data) for data in drawn.read_all(names)]
     table = pa.concat_tables(tables)
     stratum = np.asarray(table["stratum"])
     Z = np.column_stack([np.asarray(c) for c in table.columns[1:]])
@@ -264,6 +281,6 @@ def count_part(task: Task) -> Receipt:
     return Receipt(task.stage, task.number, rows, (piece,))
 
 
-def _read_counts(work: Store, layout: RunLayout, numbers: range, trees: dict[int, Tree]) -> dict[int, Ints]:
-    parts = [json.loads(work.read(layout.plan_table(f"count-{i:05d}"))) for i in numbers]
+def _read_counts(counted: Pieces, layout: RunLayout, numbers: range, trees: dict[int, Tree]) -> dict[int, Ints]:
+    parts = [json.loads(data) for data in counted.read_all(layout.plan_table(f"count-{i:05d}") for i in numbers)]
     return {s: np.sum([np.array(p[str(s)]) for p in parts], axis=0) for s in trees}

@@ -22,13 +22,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.encoding import Encoding
-from microagg_core.errors import DataError, StorageError
+from microagg_core.errors import DataError
 from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all, moments_of
+from microagg_core.steps.pieces import Piece, Pieces, Range, read_ranges
 from microagg_core.steps.planned import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.survey import Fingerprint
-from microagg_core.steps.work import Piece, Receipt, Task, put_piece
+from microagg_core.steps.work import Receipt, Task, put_piece
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store
+from microagg_core.storage.objects import Store, canonical_json
 from microagg_core.storage.urls import shown
 from microagg_core.tables.hashing import one_array
 from microagg_core.tables.reading import read_part
@@ -130,31 +131,33 @@ def _staged_rows(planned: Planned, routed: Routed) -> tuple[pa.Table, Ints]:
     return pa.Table.from_arrays(columns, names=names), plan.block_partition[block]
 
 
-def gather_tasks(stage: str, receipts: Sequence[Receipt], n: int, work: Store, key: str) -> list[Task]:
+def gather_tasks(
+    stage: str, receipts: Sequence[Receipt], n: int, work: Store, key: str, reads: tuple[Piece, ...]
+) -> list[Task]:
     """One task a destination, with the ranges that hold its rows, in order of part and run."""
     ranges: list[list[tuple[int, ...]]] = [[] for _ in range(n)]
     for receipt in sorted(receipts, key=lambda r: r.number):
         for run, destination, start, end, rows, crc in receipt.slices:
             ranges[destination].append((receipt.number, run, start, end, rows, crc))
-    return [Task(stage, i, work, key, tuple(ranges[i])) for i in range(n)]
+    return [Task(stage, i, work, key, tuple(ranges[i]), reads) for i in range(n)]
 
 
-def read_gathered(task: Task, names: Sequence[tuple[str, int, int]]) -> pa.Table | None:
-    """The rows of a task's ranges, each checked against its checksum; None where there are none.
+def read_gathered(task: Task, maker: str, name_of: Callable[[int, int], str]) -> pa.Table | None:
+    """The rows of a task's ranges; None where there are none.
+
+    Args:
+        task: with ranges as :func:`gather_tasks` gives them.
+        maker: the stage whose tasks wrote them.
+        name_of: the name of an object, by the number of its task and its own.
 
     Raises:
-        StorageError: an object in the work area is not what was written.
+        DamagedWorkError: an object in the work area is not what was written.
     """
-    tables = []
-    for data, (_, _, _, _, rows, crc) in zip(task.work.read_ranges(names), task.arguments, strict=True):
-        if zlib.crc32(data) != crc:
-            raise StorageError(
-                "rows staged in the work area are not what was written; run microagg clean and start again"
-            )
-        table = read_slice(data)
-        if table.num_rows != rows:
-            raise StorageError("rows staged in the work area are incomplete; run microagg clean and start again")
-        tables.append(table)
+    ranges = [
+        Range(name_of(number, run), start, end, crc, maker, number)
+        for number, run, start, end, _, crc in task.arguments
+    ]
+    tables = [read_slice(data) for data in read_ranges(task.work, ranges, zlib.crc32)]
     return pa.concat_tables(tables) if tables else None
 
 
@@ -162,9 +165,7 @@ def gather_partition(task: Task) -> Receipt:
     """Bring the rows of one partition together, by block and record number, and count them against the plan."""
     planned = load_planned(task)
     layout = task.layout
-    table = read_gathered(
-        task, [(layout.scatter(part, run), start, end) for part, run, start, end, _, _ in task.arguments]
-    )
+    table = read_gathered(task, "scatter", layout.scatter)
     expected = int(planned.plan.rows_of_partitions()[task.number])
     if table is None or table.num_rows != expected:
         raise DataError(
@@ -177,19 +178,22 @@ def gather_partition(task: Task) -> Receipt:
     return Receipt(task.stage, task.number, expected, (piece,))
 
 
-def combine_released_moments(planned_types: int, work: Store, layout: RunLayout, n_parts: int) -> tuple[Moments, ...]:
+def combine_released_moments(
+    planned_types: int, scattered: Pieces, layout: RunLayout, n_parts: int
+) -> tuple[Moments, ...]:
     """Moments of the quasi-identifiers over the records that are released, merged in part order."""
-    parts = [json.loads(work.read(layout.released_moments(i))) for i in range(n_parts)]
+    parts = [json.loads(data) for data in scattered.read_all(layout.released_moments(i) for i in range(n_parts))]
     return tuple(merge_all(Moments(**p[j]) for p in parts) for j in range(planned_types))
 
 
-def save_measure_scale(work: Store, layout: RunLayout, moments: Sequence[Moments]) -> None:
+def save_measure_scale(work: Store, key: str, moments: Sequence[Moments]) -> Piece:
     """Write the released records' moments, on whose scale losses are measured."""
-    work.put_json(layout.measure_scale(), [m.to_dict() for m in moments])
+    value = [m.to_dict() for m in moments]
+    return put_piece(Task("scale", 0, work, key), RunLayout(key).measure_scale(), canonical_json(value))
 
 
 def load_measure_scale(task: Task, encoding: Encoding) -> Encoding:
     """The standardization of losses: that of the released records, so that no figure tells of a withheld one."""
-    moments = [Moments(**m) for m in task.work.read_json(task.layout.measure_scale())]
+    moments = [Moments(**m) for m in json.loads(task.pieces.read(task.layout.measure_scale()))]
     means = tuple(m.mean_from(o) if m.n else 0.0 for m, o in zip(moments, encoding.origins, strict=True))
     return Encoding(encoding.types, encoding.origins, means, tuple(m.deviation for m in moments))

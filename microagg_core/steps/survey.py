@@ -22,10 +22,10 @@ from microagg_core.errors import DataError
 from microagg_core.metrics.decimals import decimals_needed, most_decimals, short_together
 from microagg_core.metrics.moments import EMPTY, Moments, merge_all, moments_of
 from microagg_core.spec import ReleaseSpec
+from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.units import UnitDigests, read_salt, unit_checks
-from microagg_core.steps.work import Context, Piece, Receipt, Task, load_context, put_piece
+from microagg_core.steps.work import Context, Receipt, Task, load_context, put_piece
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import basename
 from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
 from microagg_core.tables.reading import read_part
@@ -234,7 +234,7 @@ def survey_part(task: Task) -> Receipt:
     for columns in unit_checks(context.spec):
         names |= dict.fromkeys(columns)
     found = _PartSurvey(context)
-    units = UnitDigests(task, context.spec, read_salt(task.work, task.layout))
+    units = UnitDigests(task, context.spec, read_salt(task))
     for table in read_part(part, context.spec.input, tuple(names)):
         found.add(table)
         units.add(table)
@@ -277,7 +277,7 @@ def _read_sketch(data: bytes) -> Sketch:
 
 
 def combine_survey(
-    spec: ReleaseSpec, layout: RunLayout, work: Store, context: Context, n_parts: int
+    spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, context: Context, n_parts: int
 ) -> tuple[Survey, pa.Table]:
     """Merge the parts' surveys, in part order, and refuse what cannot be released.
 
@@ -287,7 +287,7 @@ def combine_survey(
     Raises:
         DataError: no rows, fewer than k, missing values that the spec does not allow, or infinite values.
     """
-    parts = [json.loads(work.read(layout.survey(i, "json"))) for i in range(n_parts)]
+    parts = [json.loads(data) for data in surveyed.read_all(layout.survey(i, "json") for i in range(n_parts))]
     rows = [p["rows"] for p in parts]
     if sum(rows) == 0:
         raise DataError("the input has no records")
@@ -295,9 +295,11 @@ def combine_survey(
         raise DataError(f"the input has {sum(rows)} records, fewer than k={spec.k}")
     _refuse_values(spec, context, parts)
     filled = [i for i in range(n_parts) if rows[i]]
-    keys = merge_keys([read_slice(work.read(layout.survey(i, "keys.arrow"))) for i in filled])
+    keys = merge_keys([read_slice(data) for data in surveyed.read_all(layout.survey(i, "keys.arrow") for i in filled)])
     sketches = {
-        column.name: merge_sketches([_read_sketch(work.read(layout.survey(i, f"sketch-{c}.arrow"))) for i in filled])
+        column.name: merge_sketches(
+            [_read_sketch(data) for data in surveyed.read_all(layout.survey(i, f"sketch-{c}.arrow") for i in filled)]
+        )
         for c, column in enumerate(context.schema.confidential)
     }
     moments = tuple(

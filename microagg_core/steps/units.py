@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,14 @@ from numpy.typing import NDArray
 
 from microagg_core.errors import DataError
 from microagg_core.spec import ReleaseSpec
-from microagg_core.steps.work import Piece, Receipt, Task, put_piece
+from microagg_core.steps.pieces import Piece, Range, read_ranges, sealed, unsealed
+from microagg_core.steps.work import Receipt, Task, put_piece
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store
+from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.tables.hashing import hash_rows
 
 _SEEDS = (0x5EED, 0xF00D)
+_ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 _BUCKETS = 256
 _DIGEST_BYTES = 16
 #: Digests in one run, and compared at a time by one task.
@@ -37,14 +40,28 @@ def unit_checks(spec: ReleaseSpec) -> list[tuple[str, ...]]:
     return [tuple(spec.unit)]
 
 
-def draw_salt(work: Store, layout: RunLayout) -> None:
-    """Draw the run's secret, once; it lies with the digests in the work area and is in no message."""
-    work.create(layout.salt(), str(secrets.randbits(62)).encode())
+def draw_salt(work: Store, key: str) -> Piece:
+    """Draw the run's secret, once, and again where it is damaged; it lies with the digests and is in no message."""
+    name = RunLayout(key).salt()
+    while True:
+        data, version = work.versioned(name)
+        if data is not None and unsealed(data) is not None:
+            return Piece(name, len(data), sha256_hex(data), "salt", 0)
+        work.put_if(name, sealed(str(secrets.randbits(62)).encode()), version)
 
 
-def read_salt(work: Store, layout: RunLayout) -> int:
+def read_salt(task: Task) -> int:
     """The run's secret."""
-    return int(work.read(layout.salt()))
+    return int(unsealed(task.pieces.read(task.layout.salt())) or b"")
+
+
+def _pairs(data: bytes) -> Pairs:
+    return np.frombuffer(data, dtype=np.uint64).reshape(-1, 2)
+
+
+def _sum_of(pairs: Pairs) -> int:
+    """A checksum of digests that adds up: that of a range is the sum, modulo 2^64, of those of its parts."""
+    return int(((pairs[:, 0] * _ODD[0]) ^ (pairs[:, 1] * _ODD[1])).sum())
 
 
 class UnitDigests:
@@ -57,7 +74,7 @@ class UnitDigests:
         self._rows = 0
         self._run = 0
         self.pieces: list[Piece] = []
-        #: (check, bucket, start, end, digests, run) of every run.
+        #: (check, bucket, start, end, digests, checksum, run) of every run.
         self.slices: list[tuple[int, ...]] = []
 
     def add(self, table: pa.Table) -> None:
@@ -80,9 +97,17 @@ class UnitDigests:
             self.pieces.append(put_piece(self._task, name, pairs.tobytes()))
             edges = np.searchsorted(pairs[:, 0] >> np.uint64(56), np.arange(_BUCKETS + 1, dtype=np.uint64)).tolist()
             self.slices += [
-                (check, bucket, edges[bucket] * _DIGEST_BYTES, edges[bucket + 1] * _DIGEST_BYTES, n, self._run)
-                for bucket in range(_BUCKETS)
-                if (n := edges[bucket + 1] - edges[bucket])
+                (
+                    check,
+                    bucket,
+                    start * _DIGEST_BYTES,
+                    end * _DIGEST_BYTES,
+                    end - start,
+                    _sum_of(pairs[start:end]),
+                    self._run,
+                )
+                for bucket, (start, end) in enumerate(pairwise(edges))
+                if end > start
             ]
         self._held = [[] for _ in self._checks]
         self._rows, self._run = 0, self._run + 1
@@ -101,23 +126,30 @@ def unit_tasks(receipts: Sequence[Receipt], work: Store, key: str) -> list[Task]
         for _, s in mine:
             digests[s[1]] += s[4]
         group = (np.cumsum(digests) - digests) // _TASK_UNITS
-        ranges: dict[tuple[int, int, int], tuple[int, int]] = {}
-        for part, s in mine:
-            place = (int(group[s[1]]), part, s[5])
-            start, end = ranges.get(place, (s[2], s[3]))
-            ranges[place] = (min(start, s[2]), max(end, s[3]))
+        ranges: dict[tuple[int, int, int], tuple[int, int, int]] = {}
+        for part, (_, bucket, start, end, _, checksum, run) in mine:
+            place = (int(group[bucket]), part, run)
+            first, last, total = ranges.get(place, (start, end, 0))
+            ranges[place] = (min(first, start), max(last, end), (total + checksum) % 2**64)
         for number in np.unique(group).tolist():
-            wanted = sorted((part, run, *ends) for (g, part, run), ends in ranges.items() if g == number)
+            wanted = sorted((part, run, *rest) for (g, part, run), rest in ranges.items() if g == number)
             tasks.append(Task("units", len(tasks), work, key, ((check,), *wanted)))
     return tasks
 
 
 def check_units(task: Task) -> Receipt:
-    """Count repeated units in a range of digests; the receipt's rows are the repetitions."""
+    """Count repeated units in a range of digests; the receipt's rows are the repetitions.
+
+    Raises:
+        DamagedWorkError: digests are gone or not what was written.
+    """
     (check,), *ranges = task.arguments
-    names = [(task.layout.survey(part, _name(check, run)), start, end) for part, run, start, end in ranges]
-    pairs = np.frombuffer(b"".join(task.work.read_ranges(names)), dtype=np.uint64).reshape(-1, 2)
-    return Receipt(task.stage, task.number, count_repeated(pairs), ())
+    places = [
+        Range(task.layout.survey(part, _name(check, run)), start, end, checksum, "survey", part)
+        for part, run, start, end, checksum in ranges
+    ]
+    runs = read_ranges(task.work, places, lambda data: _sum_of(_pairs(data)))
+    return Receipt(task.stage, task.number, count_repeated(_pairs(b"".join(runs))), ())
 
 
 def count_repeated(pairs: Pairs) -> int:

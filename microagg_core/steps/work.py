@@ -1,16 +1,18 @@
 """Tasks, receipts and the run's folder in the work area: what workers are told, and what they answer.
 
-A task is known by its stage and number. Its receipt lists the objects it wrote with their size and checksum; while
-a receipt and its objects are there, the task is not done twice, whoever asks. Nothing in a task or a receipt is a
-value of a record or a blocking label, so both may be logged, pickled and shown.
+A task names everything that it reads from the work area, with checksums. Its receipt lists the objects it wrote in the
+same way, and says which task it is the receipt of, down to these checksums: while a receipt and its objects are there
+the same task is not done twice, whoever asks, and whatever an early stage does anew with another outcome makes the
+receipts of later stages those of other tasks. Nothing in a task or a receipt is a value of a record or a blocking
+label, so both may be logged, pickled and shown.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,41 +20,47 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.encoding import Encoding, QuasiType
-from microagg_core.errors import StorageError
 from microagg_core.metrics.moments import EMPTY, Moments, moments_of
 from microagg_core.schema import FileSchema, quasi_types, resolve_schema
 from microagg_core.spec import ReleaseSpec
+from microagg_core.steps.pieces import Piece, Pieces, all_there, read_sealed, sealed
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store, sha256_hex
+from microagg_core.storage.objects import Store, canonical_json, sha256_hex
 from microagg_core.tables.reading import InputListing, InputPart, first_rows
 
-FORMAT_VERSION = 1
-
-
-@dataclass(frozen=True)
-class Piece:
-    """An object that a task wrote."""
-
-    name: str
-    bytes: int
-    sha256: str
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)
 class Task:
-    """One piece of work: its stage, its number within it, and numbers that it needs (never data)."""
+    """One piece of work: its stage, its number within it, numbers that it needs (never data), and what it reads."""
 
     stage: str
     number: int
     work: Store
     key: str
     arguments: tuple[tuple[int, ...], ...] = ()
+    reads: tuple[Piece, ...] = ()
     format_version: int = FORMAT_VERSION
 
     @property
     def layout(self) -> RunLayout:
         """Names of the run's objects."""
         return RunLayout(self.key)
+
+    @property
+    def pieces(self) -> Pieces:
+        """What it reads."""
+        return Pieces(self.work, self.reads)
+
+    def reading(self, pieces: tuple[Piece, ...]) -> Task:
+        """The task that reads these besides."""
+        return replace(self, reads=(*self.reads, *pieces))
+
+    def digest(self) -> str:
+        """What tells this task from all others, those of the same name included that read other content."""
+        reads = [(piece.name, piece.sha256) for piece in self.reads]
+        return Digest().add(self.stage, self.number, self.arguments, reads, self.format_version).hex()
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,8 @@ class Receipt:
     pieces: tuple[Piece, ...]
     #: Where slices lie: (object, destination, start, end, rows, checksum) each.
     slices: tuple[tuple[int, ...], ...] = ()
+    #: The digest of the task that it is the receipt of.
+    task: str = ""
     seconds: float = 0.0
     kernel_seconds: float = 0.0
     peak_bytes: int = 0
@@ -72,7 +82,7 @@ class Receipt:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        pieces = [[p.name, p.bytes, p.sha256] for p in self.pieces]
+        pieces = [[p.name, p.bytes, p.sha256, p.stage, p.number] for p in self.pieces]
         return {**self.__dict__, "pieces": pieces, "slices": [list(s) for s in self.slices]}
 
     @classmethod
@@ -82,36 +92,41 @@ class Receipt:
         return cls(**{**value, "pieces": pieces, "slices": tuple(tuple(s) for s in value["slices"])})
 
 
+def pieces_of(work: Store, receipts: Sequence[Receipt]) -> Pieces:
+    """What finished tasks wrote."""
+    return Pieces(work, tuple(piece for receipt in receipts for piece in receipt.pieces))
+
+
+def work_store(spec: ReleaseSpec) -> Store:
+    """The work area of a spec: for this user alone."""
+    return Store(spec.work.url, dict(spec.work.storage_options), private=True)
+
+
 def put_piece(task: Task, name: str, data: bytes) -> Piece:
-    """Write an object of the run and account for it."""
-    task.work.put(name, data)
-    return Piece(name, len(data), sha256_hex(data))
+    """Write an object of the run, for good before any receipt names it, and account for it."""
+    task.work.put(name, data, durable=True)
+    return Piece(name, len(data), sha256_hex(data), task.stage, task.number)
 
 
-def read_piece(task_work: Store, piece: Piece) -> bytes:
-    """Read an object back, refusing one that is not what was written.
-
-    Raises:
-        StorageError: missing or changed.
-    """
-    data = task_work.read(piece.name)
-    if len(data) != piece.bytes or sha256_hex(data) != piece.sha256:
-        raise StorageError(
-            f"{piece.name} in the work area is not what was written; run microagg clean and start the release again"
-        )
-    return data
+def save_receipt(task: Task, receipt: Receipt) -> None:
+    """Write a task's receipt: from now on it is done."""
+    task.work.put(task.layout.receipt(task.stage, task.number), sealed(canonical_json(receipt.to_json())))
 
 
-def load_receipt(work: Store, layout: RunLayout, stage: str, number: int) -> Receipt | None:
-    """The receipt of a task that was done before, if all its objects are still there."""
-    name = layout.receipt(stage, number)
-    if not work.exists(name):
-        return None
-    value = work.read_json(name)
-    if value.get("format_version") != FORMAT_VERSION:
+def load_receipt(task: Task) -> Receipt | None:
+    """The receipt of exactly this task, if it was done before and all its objects are still there."""
+    data = read_sealed(task.work, task.layout.receipt(task.stage, task.number))
+    value = {} if data is None else json.loads(data)
+    if value.get("format_version") != FORMAT_VERSION or value["task"] != task.digest():
         return None
     receipt = Receipt.from_json(value)
-    return receipt if all(work.exists(p.name) and work.size(p.name) == p.bytes for p in receipt.pieces) else None
+    return receipt if all_there(task.work, receipt.pieces) else None
+
+
+def discard_receipts(work: Store, layout: RunLayout, places: Iterable[tuple[str, int]]) -> None:
+    """Forget that these tasks were done, because what they made is damaged."""
+    for stage, number in places:
+        work.delete(layout.receipt(stage, number))
 
 
 @dataclass(frozen=True)
@@ -127,22 +142,23 @@ class Context:
 
 def save_context(
     work: Store,
-    layout: RunLayout,
+    key: str,
     spec: ReleaseSpec,
     schema: pa.Schema,
     parts: Sequence[InputPart],
     rough: Sequence[Moments],
-) -> None:
-    """Write what :func:`load_context` reads."""
-    work.put(layout.input_schema(), schema.serialize().to_pybytes())
-    work.put_json(
-        layout.context(),
-        {
-            "format_version": FORMAT_VERSION,
-            "spec": spec.model_dump(mode="json"),
-            "parts": [p.__dict__ for p in parts],
-            "rough": [m.to_dict() for m in rough],
-        },
+) -> tuple[Piece, ...]:
+    """Write what :func:`load_context` reads; nothing of it depends on who works, or how often a run is started."""
+    maker, layout = Task("context", 0, work, key), RunLayout(key)
+    value = {
+        "format_version": FORMAT_VERSION,
+        "spec": spec.model_dump(mode="json", exclude={"cluster", "id"}),
+        "parts": [p.__dict__ for p in parts],
+        "rough": [m.to_dict() for m in rough],
+    }
+    return (
+        put_piece(maker, layout.input_schema(), schema.serialize().to_pybytes()),
+        put_piece(maker, layout.context(), canonical_json(value)),
     )
 
 
@@ -165,16 +181,17 @@ def rough_moments(
 
 
 def load_context(task: Task) -> Context:
-    """The context of the task's run."""
-    return _load_context(task.work.url, json.dumps(task.work.storage_options, sort_keys=True), task.key)
+    """The context of the task's run, read once a process."""
+    pieces, layout = task.pieces, task.layout
+    return _load_context(task.work, pieces.piece(layout.context()), pieces.piece(layout.input_schema()))
 
 
 @lru_cache(maxsize=4)
-def _load_context(url: str, options: str, key: str) -> Context:
-    work, layout = Store(url, json.loads(options)), RunLayout(key)
-    value = work.read_json(layout.context())
+def _load_context(work: Store, context: Piece, input_schema: Piece) -> Context:
+    pieces = Pieces(work, (context, input_schema))
+    value = json.loads(pieces.read(context.name))
     spec = ReleaseSpec.model_validate(value["spec"])
-    schema = resolve_schema(spec, pa.ipc.read_schema(pa.py_buffer(work.read(layout.input_schema()))))
+    schema = resolve_schema(spec, pa.ipc.read_schema(pa.py_buffer(pieces.read(input_schema.name))))
     types = quasi_types(spec, schema)
     rough = tuple(Moments(**m) for m in value["rough"])
     parts = tuple(InputPart(**p) for p in value["parts"])

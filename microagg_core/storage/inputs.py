@@ -36,7 +36,7 @@ def input_files(url: str, options: dict[str, Any]) -> list[tuple[str, str]]:
 def open_input(url: str, options: dict[str, Any], *, sequential: bool = False) -> BinaryIO:
     """Open one input file for reading; ``sequential`` reads ahead."""
     folder = url[: -len(basename(url))]
-    return Store(folder, options).open(basename(url), sequential=sequential)
+    return Store(folder, options, follow_links=True).open(basename(url), sequential=sequential)
 
 
 def _state(info: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from microagg_core.errors import SpecError
 
 LATEST = "latest.json"
 MANIFEST = "manifest.json"
-RUNS, AUDIT = "runs", "audit"
+RUNS, AUDIT, PROBES = "runs", "audit", "probes"
 #: How many digits of a part's checksum its name carries.
 SHA256_DIGITS = 16
 #: How many hexadecimal digits name an attempt at publishing.
@@ -39,8 +39,17 @@ def _number(number: int) -> str:
     return f"{number:05d}"
 
 
+def is_name(name: str) -> bool:
+    """Whether a key, or another part of a name, may be one of ours.
+
+    >>> is_name("3f9a"), is_name(".hidden")
+    (True, False)
+    """
+    return _NAME.fullmatch(name) is not None
+
+
 def _checked(name: str) -> str:
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise ValueError("keys and names of objects are made of letters, digits, dots, dashes and underscores")
     return name
 
@@ -148,9 +157,9 @@ class RunLayout:
         """The folder of this run."""
         return f"{RUNS}/{_checked(self.key)}"
 
-    def started(self) -> str:
-        """When the run was last started; its age decides when a failed run's rows go."""
-        return f"{self.folder}/started.json"
+    def sign_of_life(self) -> str:
+        """When the run was last seen alive; its age decides when a failed run's rows go."""
+        return f"{self.folder}/sign-of-life"
 
     def context(self) -> str:
         """What every worker of the run needs to know."""
@@ -242,7 +251,7 @@ class RunLayout:
 
     def receipt(self, stage: str, number: int) -> str:
         """The receipt of one task of a stage."""
-        return f"{self.folder}/receipts/{_checked(stage)}/{_number(number)}.json"
+        return f"{self.folder}/receipts/{_checked(stage)}/{_number(number)}.receipt"
 
     def receipts(self, stage: str) -> str:
         """The folder of a stage's receipts."""

@@ -1,4 +1,4 @@
-"""Objects on a disk: whole or absent, created once, replaced in one step."""
+"""Objects on a disk: whole or absent, created once, replaced in one step, and never through a link."""
 
 from __future__ import annotations
 
@@ -9,45 +9,77 @@ import shutil
 import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from microagg_core.errors import StorageError
+from microagg_core.storage.folders import Folders, raise_unless_missing
 
 #: Unfinished files carry this ending and start with a dot; no listing shows them.
 _UNFINISHED = ".unfinished"
 _CHUNK = 4 * 2**20
+_PRIVATE_FILE, _FILE = 0o600, 0o666
 
 
-def _is_unfinished(path: str) -> bool:
-    name = path.rpartition("/")[2]
+def _is_unfinished(name: str) -> bool:
     return name.startswith(".") and name.endswith(_UNFINISHED)
-
-
-def _flush(path: Path) -> None:
-    """Ask the disk to keep a file or a folder's entries through a loss of power."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @dataclass(frozen=True)
 class LocalDisk:
-    """The objects below one folder. Raises what the operating system raises."""
+    """The objects below one folder. Raises what the operating system raises.
+
+    Args:
+        root: the folder.
+        private: folders and files are for this user alone, whatever the umask.
+        follow_links: links are as good as what they point at; else they are refused.
+    """
 
     root: Path
+    private: bool = False
+    follow_links: bool = False
+
+    @property
+    def _folders(self) -> Folders:
+        return Folders(self.root, self.private, self.follow_links)
 
     def path(self, name: str) -> Path:
         """Where an object lies."""
         return self.root / name if name else self.root
 
+    @contextmanager
+    def _place(self, name: str, make: bool = False) -> Iterator[tuple[int, str]]:
+        """The open folder of an object, and its name in it."""
+        folder, _, last = name.rpartition("/")
+        with self._folders.opened(folder, make) as handle:
+            yield handle, last
+
+    def _open_in(self, folder: int, last: str, mode: str, name: str) -> BinaryIO:
+        """Open a file in an open folder; one that is new has the rights of the umask, or is private."""
+
+        def opener(_path: str, flags: int) -> int:
+            rights = _PRIVATE_FILE if self.private else _FILE
+            handle = os.open(last, flags | self._folders.no_follow, rights, dir_fd=folder)
+            if self.private and flags & os.O_CREAT:
+                os.fchmod(handle, rights)
+            return handle
+
+        try:
+            return open(self.path(name), mode, opener=opener)  # type: ignore[return-value]
+        except OSError:
+            self._folders.refuse_link(folder, last, name)
+            raise
+
+    def open(self, name: str, sequential: bool = False) -> BinaryIO:
+        """A seekable file."""
+        with self._place(name) as (folder, last):
+            return self._open_in(folder, last, "rb", name)
+
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """Bytes ``start`` to ``end`` (exclusive; None: to the end)."""
-        with self.path(name).open("rb") as file:
+        with self.open(name) as file:
             file.seek(start)
             return file.read() if end is None else file.read(end - start)
 
@@ -57,45 +89,44 @@ class LocalDisk:
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """The whole object, a few megabytes at a time."""
-        with self.path(name).open("rb") as file:
+        with self.open(name) as file:
             while chunk := file.read(_CHUNK):
                 yield chunk
 
-    def open(self, name: str, sequential: bool = False) -> BinaryIO:
-        """A seekable file."""
-        return self.path(name).open("rb")
-
-    def _new_file(self, target: Path) -> tuple[Path, BinaryIO]:
-        """A file of our own beside the target; the user's umask decides its rights, unlike mkstemp's."""
-        unfinished = target.with_name(f".{uuid.uuid4().hex}{_UNFINISHED}")
+    def _new_file(self, name: str, unfinished: str, opened: ExitStack) -> tuple[int, str, BinaryIO]:
+        """A file of our own beside the object; the folder stays open with the stack."""
         for _ in range(100):
-            target.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(FileNotFoundError):  # somebody's clean-up took the empty folder
-                return unfinished, unfinished.open("xb")
-        raise FileNotFoundError(str(target.parent))
+                folder, last = opened.enter_context(self._place(name, make=True))
+                self._folders.refuse_link(folder, last, name)
+                return folder, last, self._open_in(folder, unfinished, "xb", name)
+            opened.close()
+        raise FileNotFoundError(str(self.path(name).parent))
 
     @contextmanager
-    def _finished(self, name: str, fill: Callable[[BinaryIO], object], durable: bool) -> Iterator[tuple[Path, Path]]:
-        """A complete file beside its target; what the block does not move away is removed."""
-        target = self.path(name)
-        unfinished, file = self._new_file(target)
-        try:
-            with file:
-                fill(file)
-                file.flush()
+    def _finished(self, name: str, fill: Callable[[BinaryIO], object], durable: bool) -> Iterator[tuple[int, str, str]]:
+        """A complete file beside the object: open folder, its name, the object's; what is not moved away is removed."""
+        unfinished = f".{uuid.uuid4().hex}{_UNFINISHED}"
+        with ExitStack() as opened:
+            folder, last, file = self._new_file(name, unfinished, opened)
+            try:
+                with file:
+                    fill(file)
+                    file.flush()
+                    if durable:
+                        os.fsync(file.fileno())
+                yield folder, unfinished, last
                 if durable:
-                    os.fsync(file.fileno())
-            yield unfinished, target
-            if durable:
-                _flush(target.parent)
-        finally:
-            unfinished.unlink(missing_ok=True)
-            if not target.exists():
-                self._prune(target.parent)
+                    os.fsync(folder)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(unfinished, dir_fd=folder)
+                if not _exists(folder, last):
+                    self._prune(name.rpartition("/")[0])
 
     def _replace(self, name: str, fill: Callable[[BinaryIO], object], durable: bool) -> None:
-        with self._finished(name, fill, durable) as (unfinished, target):
-            unfinished.replace(target)
+        with self._finished(name, fill, durable) as (folder, unfinished, last):
+            os.replace(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
 
     def put(self, name: str, data: bytes, durable: bool = False) -> None:
         """Write or replace an object in one step."""
@@ -113,22 +144,19 @@ class LocalDisk:
     def put_checked(self, name: str, chunks: Iterable[bytes], sha256: str, n_bytes: int) -> bool:
         """Write a stream if it has the checksum and length; False, and nothing written, if it has not."""
         found: list[tuple[str, int]] = []
-        with self._finished(name, lambda file: found.append(_write(file, chunks)), True) as (
-            unfinished,
-            target,
-        ):
+        with self._finished(name, lambda file: found.append(_write(file, chunks)), True) as (folder, unfinished, last):
             if found == [(sha256, n_bytes)]:
-                unfinished.replace(target)
+                os.replace(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
         return found == [(sha256, n_bytes)]
 
     def create(self, name: str, data: bytes) -> bool:
         """Make an object that must not be there yet; it appears whole, and one of many callers gets True."""
-        with self._finished(name, lambda file: _write(file, [data]), True) as (unfinished, target):
+        with self._finished(name, lambda file: _write(file, [data]), True) as (folder, unfinished, last):
             try:
-                os.link(unfinished, target)
+                os.link(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
             except FileExistsError:
                 # A network disk may have linked, lost the answer and tried again: two names mean it was us.
-                return unfinished.stat().st_nlink > 1
+                return os.stat(unfinished, dir_fd=folder).st_nlink > 1
             except OSError as error:
                 raise _no_links(error, self.path(name)) from None
         return True
@@ -136,49 +164,75 @@ class LocalDisk:
     def size(self, name: str) -> int | None:
         """Bytes, or None where there is no such object."""
         try:
-            found = self.path(name).stat()
+            with self._place(name) as (folder, last):
+                self._folders.refuse_link(folder, last, name)
+                found = os.stat(last, dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError):
             return None
         return found.st_size if stat.S_ISREG(found.st_mode) else None
 
     def delete(self, name: str) -> None:
         """Remove an object and the folders below the root that it leaves empty."""
-        path = self.path(name)
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            path.unlink()
-        self._prune(path.parent)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._place(name) as (folder, last):
+            self._folders.refuse_link(folder, last, name)
+            os.unlink(last, dir_fd=folder)
+        self._prune(name.rpartition("/")[0])
 
-    def _prune(self, folder: Path) -> None:
-        while folder != self.root and folder.is_relative_to(self.root):
+    def _prune(self, folder: str) -> None:
+        """Remove a folder and those above it, up to the root, as long as they are empty or gone."""
+        while folder:
             try:
-                folder.rmdir()
-            except OSError:  # not empty, or gone
-                if folder.exists():
-                    return
-            folder = folder.parent
+                with self._place(folder) as (above, last):
+                    os.rmdir(last, dir_fd=above)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                return
+            folder = folder.rpartition("/")[0]
 
     def delete_all(self, prefix: str) -> None:
-        """Remove everything below a folder, unfinished files too."""
-        for folder, _, names in os.walk(self.path(prefix), topdown=False):
-            for name in names:
-                (Path(folder) / name).unlink(missing_ok=True)
-            self._prune(Path(folder))
+        """Remove everything below a folder, unfinished files too; nothing at all where there is a link below it."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._folders.opened(prefix) as top:
+            self._folders.refuse_links_below(top, prefix)
+            for _, folders, files, here in os.fwalk(".", topdown=False, dir_fd=top, onerror=raise_unless_missing):
+                for name in files:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=here)
+                for name in folders:
+                    with contextlib.suppress(OSError):  # not empty: somebody writes there
+                        os.rmdir(name, dir_fd=here)
+        self._prune(prefix)
+
+    def _files(self, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
+        """The name and state of every file below a folder; links to files are among them, and are not followed."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._folders.opened(prefix) as top:
+            for folder, _, names, here in os.fwalk(".", dir_fd=top, onerror=raise_unless_missing):
+                below = "/".join(step for step in (prefix, folder.removeprefix(".").lstrip("/")) if step)
+                for name in names:
+                    with contextlib.suppress(FileNotFoundError):
+                        yield f"{below}/{name}" if below else name, os.stat(name, dir_fd=here, follow_symlinks=False)
 
     def names(self, prefix: str, unfinished: bool = False) -> list[str]:
         """The names of all objects below a folder; with ``unfinished``, also of what was never completed."""
-        found = []
-        for folder, _, names in os.walk(self.path(prefix), onerror=_raise_unless_missing):
-            below = Path(folder).relative_to(self.root).as_posix()
-            found += [
-                name if below == "." else f"{below}/{name}" for name in names if unfinished or not _is_unfinished(name)
-            ]
-        return found
+        return [name for name, _ in self._files(prefix) if unfinished or not _is_unfinished(name.rpartition("/")[2])]
+
+    def last_change(self, prefix: str) -> float | None:
+        """When anything below a folder was last written, in seconds since 1970; None where there is nothing."""
+        return max((state.st_mtime for _, state in self._files(prefix)), default=None)
 
     def folders(self, prefix: str) -> list[str]:
-        """The names of the folders one level below a folder."""
+        """The names of the folders one level below a folder.
+
+        A link to a folder is none, so that it is never mistaken for a release; in a private place it is listed, and
+        refused where it is used.
+        """
         try:
-            with os.scandir(self.path(prefix)) as entries:
-                return [entry.name for entry in entries if entry.is_dir()]
+            with self._folders.opened(prefix) as folder, os.scandir(folder) as entries:
+                return [
+                    entry.name
+                    for entry in entries
+                    if entry.is_dir(follow_symlinks=self.follow_links) or (self.private and entry.is_symlink())
+                ]
         except FileNotFoundError:
             return []
 
@@ -192,7 +246,8 @@ class LocalDisk:
 
     def put_if(self, name: str, data: bytes, version: str) -> bool:
         """Replace an object if it still is what :meth:`versioned` saw; False if somebody was faster."""
-        with _locked(self.path(name).parent):
+        with self._place(name, make=True) as (folder, _):
+            _lock(folder)
             if self.versioned(name)[1] != version:
                 return False
             self.put(name, data, durable=True)
@@ -201,7 +256,7 @@ class LocalDisk:
     @contextmanager
     def local_copy(self, name: str) -> Iterator[Path]:
         """A local file with the object's content: here, the object itself."""
-        with self.path(name).open("rb"):
+        with self.open(name):
             pass
         yield self.path(name)
 
@@ -227,22 +282,18 @@ def _no_links(error: OSError, path: Path) -> OSError | StorageError:
     return error
 
 
-def _raise_unless_missing(error: OSError) -> None:
-    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        raise error
+def _exists(folder: int, last: str) -> bool:
+    try:
+        os.stat(last, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder against other processes of this kind; nothing is left behind, even by a crash."""
+def _lock(folder: int) -> None:
+    """Hold an open folder against other processes until it is closed; nothing is left behind, even by a crash."""
     import fcntl
 
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        # Some network disks cannot lock; the caller looks again afterwards, so going on beats stopping.
-        with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+    # Some network disks cannot lock; the caller looks again afterwards, so going on beats stopping.
+    with contextlib.suppress(OSError):
+        fcntl.flock(folder, fcntl.LOCK_EX)

@@ -59,6 +59,11 @@ class Store:
 
     url: str
     storage_options: dict[str, Any] = field(default_factory=dict, repr=False, hash=False)
+    #: On a disk, folders and files are for this user alone, whatever the umask: for work areas.
+    private: bool = False
+    #: On a disk, links below the root are as good as what they point at: for reading what others keep. Else they are
+    #: refused, so that nobody can lead a write or a removal out of an output or a work area.
+    follow_links: bool = False
 
     def __str__(self) -> str:
         return shown(self.url)
@@ -70,7 +75,7 @@ class Store:
     @property
     def _backend(self) -> LocalDisk | RemoteStore:
         if is_local(self.url) and "::" not in self.url:
-            return LocalDisk(Path(local_path(self.url)))
+            return LocalDisk(Path(local_path(self.url)), self.private, self.follow_links)
         return RemoteStore(self.url, self.storage_options)
 
     @contextmanager
@@ -84,6 +89,15 @@ class Store:
         """The whole object."""
         with self._doing("reading", name) as backend:
             return backend.read(name)
+
+    def read_if_there(self, name: str) -> bytes | None:
+        """The whole object, or None where there is none."""
+        try:
+            return self.read(name)
+        except StorageError:
+            if self.exists(name):
+                raise
+            return None
 
     def read_range(self, name: str, start: int, end: int) -> bytes:
         """Bytes ``start`` to ``end`` (exclusive) of an object, which must be longer than ``start``."""
@@ -177,6 +191,11 @@ class Store:
         """
         with self._doing("listing", prefix) as backend:
             return sorted(set(backend.folders(prefix.rstrip("/"))))
+
+    def last_change(self, prefix: str) -> float | None:
+        """When anything below a folder was last written, in seconds since 1970; None where there is nothing."""
+        with self._doing("listing", prefix) as backend:
+            return backend.last_change(prefix.rstrip("/"))
 
     def versioned(self, name: str) -> tuple[bytes | None, str]:
         """Content (None: no such object), and a version for :meth:`put_if`."""

@@ -60,8 +60,8 @@ release in it, or of a manifest
     if basename(url) in (MANIFEST, LATEST):
         url = url.rstrip("/")[: -len(basename(url))]
     url = url.rstrip("/") if url.strip("/") else url
-    place = _folder_of_release(Store(url, options))
-    folder = Store(join(url, place), options)
+    place = _folder_of_release(Store(url, options, follow_links=True))
+    folder = Store(join(url, place), options, follow_links=True)
     return folder, Manifest.from_bytes(folder.read(MANIFEST), shown(folder.url_of(MANIFEST)))
 
 

@@ -9,6 +9,7 @@ are never taken from a cache, because another process may have written since.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import hashlib
 import signal
 import tempfile
@@ -231,8 +232,8 @@ class RemoteStore:
             for _ in pool.map(self.delete, self.names(prefix)):
                 pass
 
-    def names(self, prefix: str, unfinished: bool = False) -> list[str]:
-        """The names of all objects below a folder, asked afresh; what is unfinished never has a name here."""
+    def _found(self, prefix: str) -> dict[str, Any]:
+        """What is known of every object below a folder, by name, asked afresh."""
         fs, root = self._connect()
         path = f"{root}/{prefix}" if prefix else root
         fs.invalidate_cache(path)
@@ -241,10 +242,21 @@ class RemoteStore:
         except FileNotFoundError as error:
             if service_code(error) == "NoSuchBucket":
                 raise
-            return []
-        names = [str(name) for name, info in found.items() if info["type"] == "file"]
-        below = f"{path}/"
-        return [name[len(root) + 1 :] for name in names if name.startswith(below)]
+            return {}
+        files = {str(name): info for name, info in found.items() if info["type"] == "file"}
+        return {name[len(root) + 1 :]: info for name, info in files.items() if name.startswith(f"{path}/")}
+
+    def names(self, prefix: str, unfinished: bool = False) -> list[str]:
+        """The names of all objects below a folder; what is unfinished never has a name here."""
+        return list(self._found(prefix))
+
+    def last_change(self, prefix: str) -> float | None:
+        """When anything below a folder was last written, in seconds since 1970; None where that is not known."""
+        moments = [
+            info.get("LastModified") or info.get("created") or info.get("mtime")
+            for info in self._found(prefix).values()
+        ]
+        return max((moment.timestamp() for moment in moments if isinstance(moment, datetime.datetime)), default=None)
 
     def folders(self, prefix: str) -> list[str]:
         """The names of the folders one level below a folder."""

@@ -6,6 +6,7 @@ storage, the names of all files, and what stays in the work area; after successe
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from command_line import Ended, Project, after_stage
 from dask_processes import DaskCluster
 
 from microagg_core.tables.slices import read_slice, to_bytes
+from releases import Release, forge
 
 TEXTS = {
     "who": "canary-who-Xanthippe",
@@ -330,45 +332,35 @@ def test_a_failure(name: str, place: Watched) -> None:
 # --- failures of workers over objects that are not what they should be ---------------------------------------
 
 
-def _run_folder(project: Project) -> Path:
-    (folder,) = (project.work / "runs").iterdir()
-    return folder
-
-
-def _labels_of_another_type(project: Project) -> None:
+def _labels_of_another_type(_: Project, release: Release) -> None:
     """The labels are numbers, and the workers find text that does not convert."""
-    path = _run_folder(project) / "plan" / "labels.arrow"
-    labels = read_slice(path.read_bytes())
+    name = release.layout.plan_table("labels")
+    labels = read_slice(release.work.read(name))
     texts = pa.array([f"{TEXTS['town']}-{i}" for i in range(labels.num_rows)])
-    path.write_bytes(to_bytes(labels.set_column(2, "b1", texts)))
+    forge(release, name, to_bytes(labels.set_column(2, "b1", texts)))
 
 
-def _schema_of_another_type(project: Project) -> None:
-    """The workers believe that a column of text holds numbers."""
-    folder = _run_folder(project) / "plan"
-    schema = pa.ipc.read_schema(pa.py_buffer((folder / "input-schema.arrow").read_bytes()))
-    wrong = schema.set(schema.get_field_index("y"), pa.field("y", pa.decimal128(3, 2)))
-    (folder / "input-schema.arrow").write_bytes(wrong.serialize().to_pybytes())
+def _forge_candidates(release: Release, changed: Callable[[pa.Table], pa.Table]) -> None:
+    for pieces in release.made["assemble"].values():
+        sink = io.BytesIO()
+        pq.write_table(changed(pq.read_table(io.BytesIO(release.work.read(pieces[0].name)))), sink)
+        forge(release, pieces[0].name, sink.getvalue())
 
 
-def _candidate_of_another_type(project: Project) -> None:
-    for path in (_run_folder(project) / "candidate").glob("part-*.parquet"):
-        table = pq.read_table(path)
-        pq.write_table(table.set_column(2, "x", pa.array([TEXTS["note"]] * table.num_rows)), path)
+def _candidate_of_another_type(_: Project, release: Release) -> None:
+    _forge_candidates(release, lambda t: t.set_column(2, "x", pa.array([TEXTS["note"]] * t.num_rows)))
 
 
-def _candidate_with_exchanged_values(project: Project) -> None:
-    for path in (_run_folder(project) / "candidate").glob("part-*.parquet"):
-        table = pq.read_table(path)
-        pq.write_table(table.set_column(4, "note", pa.array(table["note"].to_pylist()[::-1])), path)
+def _candidate_with_exchanged_values(_: Project, release: Release) -> None:
+    _forge_candidates(release, lambda t: t.set_column(4, "note", pa.array(t["note"].to_pylist()[::-1])))
 
 
-def _input_of_another_type(project: Project) -> None:
+def _input_of_another_type(project: Project, _: Release) -> None:
     table = canaries()
     project.write(table.set_column(5, "x", pa.array([TEXTS["note"]] * N)))
 
 
-SABOTAGE: list[tuple[str, Callable[[Project], None]]] = [
+SABOTAGE: list[tuple[str, Callable[[Project, Release], None]]] = [
     ("plan", _labels_of_another_type),
     ("survey", _input_of_another_type),
     ("plan", _input_of_another_type),
@@ -379,12 +371,12 @@ SABOTAGE: list[tuple[str, Callable[[Project], None]]] = [
 
 @pytest.mark.parametrize(("stage", "sabotage"), SABOTAGE, ids=lambda value: getattr(value, "__name__", value))
 def test_a_worker_that_fails(
-    stage: str, sabotage: Callable[[Project], None], place: Watched, monkeypatch: pytest.MonkeyPatch
+    stage: str, sabotage: Callable[[Project, Release], None], place: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = place.project
     project.write(canaries())
     project.write_spec(ROLES, blocks={"undersized": "suppress"})
-    after_stage(monkeypatch, stage, lambda _: sabotage(project))
+    after_stage(monkeypatch, stage, lambda release: sabotage(project, release))
     monkeypatch.setenv("TMPDIR", str(place.temporary))
     ended = project.call("run", "release.yaml", "--direct")
     assert ended.code in (1, 3, 4, 5), ended.err
@@ -397,7 +389,7 @@ def test_nothing_is_left_of_failed_runs_once_they_are_cleaned(place: Watched, mo
     project = place.project
     project.write(canaries())
     project.write_spec(ROLES)
-    after_stage(monkeypatch, "anonymize", lambda _: _candidate_with_exchanged_values(project))
+    after_stage(monkeypatch, "anonymize", lambda release: _candidate_with_exchanged_values(project, release))
     assert project.call("run", "release.yaml", "--direct").code == 4
     assert any(holders(path.read_bytes()) for path in files_below(project.work))
     kept = project.call("clean", "release.yaml")

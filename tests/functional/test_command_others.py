@@ -195,7 +195,7 @@ def test_clean_removes_what_failed_runs_left_when_their_time_is_up(
         raise KeyboardInterrupt
 
     after_stage(monkeypatch, "stage", stop)
-    for days in (7, 0):
+    for days in (7, 6):
         project.write_spec(ROLES, work={"url": "work", "keep": {"failed_days": days}}, seed=days)
         assert project.call("run", "release.yaml", "--direct", "--quiet").code == 130
     assert len(list((project.work / "runs").iterdir())) == 2

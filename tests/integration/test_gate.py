@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from microagg_core.errors import GateError, StorageError
+from microagg_core.errors import DamagedWorkError, GateError
 from people import people
-from releases import ROLES, Release, released_table, run_stages, start, write_release
+from releases import ROLES, Release, forge, released_table, run_stages, start, write_release
 
 Breaking = Callable[[pa.Table], pa.Table]
 
@@ -25,9 +26,10 @@ def anonymized(folder: Path) -> Release:
     return run_stages(release, "survey", "plan", "stage", "anonymize")
 
 
-def break_file(release: Release, breaking: Breaking) -> None:
-    path = Path(release.work.url) / release.layout.candidate(0, "parquet")
-    pq.write_table(breaking(pq.read_table(path)), path)
+def broken_file(release: Release, breaking: Breaking) -> tuple[str, bytes]:
+    name, sink = release.layout.candidate(0, "parquet"), io.BytesIO()
+    pq.write_table(breaking(pq.read_table(Path(release.work.url) / name)), sink)
+    return name, sink.getvalue()
 
 
 def replaced(table: pa.Table, column: str, row: int, value: object) -> pa.Table:
@@ -166,7 +168,7 @@ def test_gate_stops_a_value_outside_the_range_of_its_records(name: str, tmp_path
     tables[1] = tables[1].set_column(0, "id", pa.array([f"R{i}" for i in range(200)]))
     spec = write_release(tmp_path, tables, roles=roles, blocks={"undersized": "suppress"}, **changes)
     release = run_stages(start(spec), "survey", "plan", "stage", "anonymize")
-    break_file(release, breaking)
+    forge(release, *broken_file(release, breaking))
     with pytest.raises(GateError) as stopped:
         run_stages(release, "validate", "measure", "publish")
     assert stopped.value.exit_code == 4
@@ -186,7 +188,7 @@ def test_gate_lets_pass_groups_that_a_rounding_step_takes_out_of_their_range(tmp
 def test_gate_stops_what_is_broken(name: str, tmp_path: Path) -> None:
     breaking, says = BROKEN[name]
     release = anonymized(tmp_path)
-    break_file(release, breaking)
+    forge(release, *broken_file(release, breaking))
     with pytest.raises(GateError) as stopped:
         run_stages(release, "validate", "measure", "publish")
     assert stopped.value.exit_code == 4
@@ -209,7 +211,7 @@ def test_record_numbers_exchanged_are_seen(tmp_path: Path) -> None:
     name = release.layout.numbers(0)
     numbers = read_slice(release.work.read(name))["record"].to_pylist()
     numbers[0], numbers[-1] = numbers[-1], numbers[0]
-    release.work.put(name, to_bytes(pa.table({"record": numbers})))
+    forge(release, name, to_bytes(pa.table({"record": numbers})))
     with pytest.raises(GateError, match="values differ"):
         run_stages(release, "validate")
 
@@ -228,8 +230,8 @@ def test_record_numbers_that_the_input_does_not_have_are_seen(tmp_path: Path) ->
 
 def test_file_changed_after_the_gate_is_not_published(tmp_path: Path) -> None:
     release = run_stages(anonymized(tmp_path), "validate", "measure")
-    break_file(release, lambda table: table.slice(1))
-    with pytest.raises(StorageError, match="not what the gate checked"):
+    release.work.put(*broken_file(release, lambda table: table.slice(1)))
+    with pytest.raises(DamagedWorkError, match="not what was written"):
         run_stages(release, "publish")
     assert not list((tmp_path / "output").rglob("*.parquet"))
 

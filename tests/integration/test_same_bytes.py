@@ -89,7 +89,7 @@ def test_a_task_that_failed_is_the_only_one_done_again(stage: str, tmp_path: Pat
     receipts = Path(release.work.url) / release.layout.receipts(stage)
     before = {p.name: p.stat().st_mtime_ns for p in receipts.iterdir()}
     assert before
-    assert "00002.json" not in before
+    assert "00002.receipt" not in before
     again = start(path)
     run_stages(again, "survey", "plan", "stage", "anonymize")
     after = {p.name: p.stat().st_mtime_ns for p in receipts.iterdir()}

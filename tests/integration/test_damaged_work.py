@@ -1,0 +1,140 @@
+"""A damaged work area heals: what is damaged is made again, in the same run, and the release is the undisturbed one.
+
+All cases: python tests/soak/damage.py
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from damage import DAMAGES, FORMATS, MOMENTS, STAGES, DamagedRelease
+from flows.stages import run_until
+from microagg_core.errors import StorageError
+from microagg_core.runner import Damage, run_task
+from microagg_core.steps.pieces import Pieces, sealed, unsealed
+from microagg_core.steps.work import Receipt, Task, load_receipt, put_piece, save_receipt
+from microagg_core.storage.objects import Store
+from people import people
+from releases import data_digests, run_stages, start, write_release
+
+SAMPLE = 12
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_whatever_is_damaged_the_release_is_the_same(form: str, tmp_path: Path) -> None:
+    release = DamagedRelease(tmp_path, form)
+    cases = release.cases()
+    assert {(c.moment, c.stage, c.damage) for c in cases} == {
+        (moment, stage, damage) for moment in MOMENTS for stage in STAGES for damage in DAMAGES
+    }
+    sample = random.Random(form).sample(cases, SAMPLE)
+    assert {case: outcome for case in sample if (outcome := release.outcome(case)) != "right"} == {}
+
+
+def test_everything_damaged_at_once_is_made_again(tmp_path: Path) -> None:
+    path = write_release(tmp_path, [people(200), people(150, first=200)])
+    run_until("report", start(path))
+    expected = data_digests(tmp_path / "output")
+    for stage in STAGES:
+        (tmp_path / "output").rename(tmp_path / f"before-{stage}")
+        run_until(stage, start(path))
+        files = [p for p in (tmp_path / "work" / "runs").rglob("*") if p.is_file()]
+        for file in files:
+            content = bytearray(file.read_bytes())
+            content[len(content) // 2] ^= 1
+            file.write_bytes(content)
+        run_until("report", start(path))
+        assert data_digests(tmp_path / "output") == expected
+
+
+@dataclass(frozen=True)
+class Forgetful(Store):
+    """A work area that does not keep what it is given."""
+
+    def put(self, name: str, data: bytes, *, durable: bool = False) -> None:
+        super().put(name, data[:-1] + b"?" if "/candidate/part" in name else data, durable=durable)
+
+
+def test_a_work_area_that_keeps_nothing_right_is_given_up(tmp_path: Path) -> None:
+    release = start(write_release(tmp_path, [people(200)]))
+    release.work = Forgetful(release.work.url, private=True)
+    with pytest.raises(StorageError, match="does not stay as it was written; check its disk") as given_up:
+        run_until("report", release)
+    assert given_up.value.exit_code == 5
+    assert not list((tmp_path / "output").rglob("*.parquet"))
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    return Task("scatter", 3, Store(str(tmp_path / "work"), private=True), "key")
+
+
+def test_a_receipt_is_that_of_one_task_alone(task: Task) -> None:
+    told = put_piece(task, task.layout.plan(), b"one plan")
+    first = task.reading((told,))
+    save_receipt(first, Receipt("scatter", 3, 7, (told,), task=first.digest()))
+    assert load_receipt(first) is not None
+    other = put_piece(task, task.layout.plan(), b"another!")
+    assert load_receipt(task.reading((other,))) is None
+    assert load_receipt(replace(first, arguments=((1,),))) is None
+
+
+@pytest.mark.parametrize("damage", [d for name, d in DAMAGES.items() if name != "exchanged"])
+def test_a_damaged_receipt_means_not_done(task: Task, damage: Callable[[bytes, bytes], bytes | None]) -> None:
+    save_receipt(task, Receipt("scatter", 3, 7, (), task=task.digest()))
+    name = task.layout.receipt("scatter", 3)
+    left = damage(task.work.read(name), b"")
+    task.work.delete(name) if left is None else task.work.put(name, left)
+    assert load_receipt(task) is None
+
+
+def test_damage_is_an_answer_that_names_all_makers_and_discards_their_receipts(tmp_path: Path) -> None:
+    path = write_release(tmp_path, [people(200), people(150, first=200)])
+    release = run_stages(start(path), "survey", "plan", "stage")
+    told = release.reads("context", "survey", "plan")
+    staged = release.made["gather"][0]
+    release.work.put(staged[0].name, b"x" * staged[0].bytes)
+    found = run_task(Task("anonymize", 0, release.work, release.key, reads=(*told, *release.reads("scale"), *staged)))
+    assert found == Damage((("gather", 0),))
+    assert not release.work.exists(release.layout.receipt("gather", 0))
+    surveyed = release.pieces("survey")
+    for number in (0, 1):
+        release.work.delete(release.layout.survey(number, "json"))
+    with pytest.raises(StorageError) as raised:
+        surveyed.read_all(release.layout.survey(number, "json") for number in (0, 1))
+    assert raised.value.places == (("survey", 0), ("survey", 1))  # type: ignore[attr-defined]
+
+
+def test_pieces_are_there_before_a_receipt_names_them(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For good: the disk is asked for the file's content and for its folder's entry."""
+    synced: list[bool] = []
+    monkeypatch.setattr("os.fsync", lambda handle: synced.append(True))
+    piece = put_piece(task, task.layout.scatter(3, 0), b"rows")
+    assert len(synced) == 2
+    assert Pieces(task.work, (piece,)).read(piece.name) == b"rows"
+
+
+def test_another_cluster_uses_what_was_done(tmp_path: Path) -> None:
+    path = write_release(tmp_path, [people(300)])
+    run_until("anonymize", start(path))
+    receipts = sorted((tmp_path / "work").rglob("*.receipt"))
+    before = {p: p.stat().st_mtime_ns for p in receipts}
+    spec: dict[str, Any] = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**spec, "cluster": {"local": {"workers": 1}}}))
+    run_until("anonymize", start(path))
+    assert {p: p.stat().st_mtime_ns for p in receipts} == before
+
+
+def test_a_seal_is_broken_by_any_change() -> None:
+    whole = sealed(b'{"a": 1}')
+    assert unsealed(whole) == b'{"a": 1}'
+    for place in range(len(whole)):
+        assert unsealed(whole[:place]) is None
+        assert unsealed(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]) is None

@@ -1,0 +1,122 @@
+"""What is cleaned, when, and what never is."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.stages import run_until
+from microagg_core.errors import DataError
+from microagg_core.loading import load_spec
+from microagg_core.spec import ReleaseSpec
+from microagg_core.steps import cleaning
+from microagg_core.steps.cleaning import Running, clean_due, clean_work
+from microagg_core.steps.pieces import read_sealed
+from microagg_core.steps.work import work_store
+from microagg_core.storage.layout import RunLayout
+from people import people
+from releases import run_stages, start, write_release
+
+NOW = datetime.datetime.now(datetime.UTC)
+DAY, MINUTE = datetime.timedelta(days=1), datetime.timedelta(minutes=1)
+
+
+def spec_of(folder: Path, failed_days: float) -> ReleaseSpec:
+    work = {"url": "work", "keep": {"failed_days": failed_days}}
+    return load_spec(str(write_release(folder, [people(120)], work=work)))
+
+
+def failed(spec: ReleaseSpec, key: str = "failed") -> RunLayout:
+    """A run that ended, and left rows."""
+    layout = RunLayout(key)
+    with Running() as running:
+        running.begin(work_store(spec), layout)
+        work_store(spec).put(layout.staged(0), b"rows")
+    return layout
+
+
+def test_what_failed_goes_when_its_time_is_up(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, 7)
+    failed(spec)
+    assert clean_work(spec, False, NOW + 6 * DAY) == (0, 1)
+    assert clean_work(spec, False, NOW + 7 * DAY + MINUTE) == (1, 0)
+    assert list((tmp_path / "work").rglob("*")) == []
+
+
+def test_a_run_that_says_nothing_counts_as_alive_for_an_hour(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, 0)
+    Running().begin(work_store(spec), RunLayout("killed"))
+    assert clean_work(spec, False, NOW + 50 * MINUTE) == (0, 1)
+    failed(spec)
+    assert clean_work(spec, False, NOW + 50 * MINUTE) == (1, 1)
+    assert clean_work(spec, False, NOW + 70 * MINUTE) == (1, 0)
+
+
+def test_a_run_under_way_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "_SIGN_EVERY_SECONDS", 0.01)
+    spec = spec_of(tmp_path, 0)
+    work, layout = work_store(spec), RunLayout("alive")
+    with Running() as running:
+        running.begin(work, layout)
+        first = read_sealed(work, layout.sign_of_life())
+        while read_sealed(work, layout.sign_of_life()) == first:
+            pass
+    last = json.loads(read_sealed(work, layout.sign_of_life()) or b"{}")
+    assert last["ended"] is True
+
+
+def test_the_last_sign_is_not_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "_SIGN_EVERY_SECONDS", 0.0)
+    spec = spec_of(tmp_path, 0)
+    for number in range(30):
+        layout = failed(spec, f"run-{number}")
+        assert json.loads(read_sealed(work_store(spec), layout.sign_of_life()) or b"{}")["ended"] is True
+
+
+@pytest.mark.parametrize("left", [b"", b"{}", None])
+def test_a_run_with_a_damaged_sign_is_as_old_as_its_files(left: bytes | None, tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, 7)
+    work, layout = work_store(spec), failed(spec)
+    work.delete(layout.sign_of_life()) if left is None else work.put(layout.sign_of_life(), left)
+    assert clean_work(spec, False, NOW + 6 * DAY) == (0, 1)
+    assert clean_work(spec, False, NOW + 8 * DAY) == (1, 0)
+
+
+def test_folders_that_are_not_runs_stay(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, 0)
+    (tmp_path / "work" / "runs" / ".snapshot").mkdir(parents=True)
+    (tmp_path / "work" / "audit").mkdir(parents=True)
+    assert clean_work(spec, True) == (0, 0)
+    assert (tmp_path / "work" / "runs" / ".snapshot").exists()
+
+
+def test_every_run_cleans_what_is_due_but_not_what_it_goes_on_from(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, 0)
+    failed(spec)
+    path = tmp_path / "release.yaml"
+    run_until("stage", start(path))
+    (own,) = (tmp_path / "work" / "runs").iterdir()
+    before = (own / "receipts" / "scatter" / "00000.receipt").stat().st_mtime_ns
+    run_until("stage", start(path))
+    assert (own / "receipts" / "scatter" / "00000.receipt").stat().st_mtime_ns == before
+    run_until("report", start(path))
+    assert list((tmp_path / "work" / "runs").glob("*")) == []
+
+
+def test_a_run_that_fails_says_that_it_ended(tmp_path: Path) -> None:
+    path = write_release(tmp_path, [people(2)], work={"url": "work", "keep": {"failed_days": 0}})
+    with pytest.raises(DataError):
+        run_until("report", start(path))
+    assert clean_work(load_spec(str(path)), False) == (1, 0)
+
+
+def test_cleaning_says_what_it_did(tmp_path: Path) -> None:
+    spec, said = spec_of(tmp_path, 0), []
+    failed(spec)
+    clean_due(spec, said.append)
+    clean_due(spec, said.append)
+    assert said == ["removed 1 failed runs from the work area, as their time was up"]
+    assert run_stages(start(tmp_path / "release.yaml")).published is not None
