@@ -1,0 +1,81 @@
+"""Faults by the hundred: a seeded campaign against the real command.
+
+    python tests/soak/faults.py --minutes 60
+    python tests/soak/faults.py --list
+    python tests/soak/faults.py --seed 7 --kind worker-killed --cases 1
+
+Exit code 0 where nothing went wrong, 1 where something did. See the README beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from soak.campaign import WRONG, Campaign, record, table
+from soak.kinds import Kind, all_kinds
+
+ROWS = 300_000
+
+
+def arguments(given: list[str] | None = None) -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(description="A seeded campaign of faults against microagg run.")
+    parser.add_argument("--minutes", type=float, default=30.0, help="no case begins later than that")
+    parser.add_argument("--cases", type=int, help="at most so many cases")
+    parser.add_argument("--seed", type=int, default=0, help="decides kinds' order, moments and victims")
+    parser.add_argument("--rows", type=int, default=ROWS, help="people in the input")
+    parser.add_argument("--kind", action="append", default=[], help="only this kind, or family; may be repeated")
+    parser.add_argument("--list", action="store_true", help="list the kinds and stop")
+    parser.add_argument("--json", type=Path, help="also write the record here, after every case")
+    parser.add_argument("--folder", type=Path, help="where to work; compiled kernels and wrong cases stay there")
+    return parser.parse_args(given)
+
+
+def chosen(names: list[str]) -> list[Kind]:
+    """The kinds that were asked for, by name or family; all where none was."""
+    kinds = all_kinds()
+    unknown = [name for name in names if name not in kinds and name not in {k.family for k in kinds.values()}]
+    if unknown:
+        sys.exit(f"no kind or family is called {', '.join(unknown)}; see --list")
+    return [k for k in kinds.values() if not names or k.name in names or k.family in names]
+
+
+def main() -> int:
+    """Run the campaign, print the table."""
+    asked = arguments()
+    kinds = chosen(asked.kind)
+    if asked.list:
+        print("\n".join(f"{k.family:<13} {k.name:<36} {k.says}" for k in kinds))
+        return 0
+    folder = (asked.folder or Path(tempfile.mkdtemp(prefix="microagg-soak-"))).resolve()
+    with ExitStack() as undo:
+        campaign = Campaign(folder, asked.rows, undo)
+        for verdict in campaign.run(kinds, asked.seed, asked.minutes, asked.cases):
+            print(verdict.line(), flush=True)
+            for wrong in verdict.wrongs:
+                print(f"    WRONG: {wrong}", flush=True)
+            if verdict.outcome == WRONG:
+                print(f"    {_again(asked, verdict.kind, verdict.seed)}    # its files: {verdict.folder}", flush=True)
+            if asked.json:
+                asked.json.write_text(record(campaign.verdicts, asked.rows, asked.seed))
+    print(table(campaign.verdicts))
+    n_wrong = sum(v.outcome == WRONG for v in campaign.verdicts)
+    if not n_wrong and not asked.folder:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if n_wrong else 0
+
+
+def _again(asked: argparse.Namespace, kind: str, seed: int) -> str:
+    rows = f" --rows {asked.rows}" if asked.rows != ROWS else ""
+    return f"python tests/soak/faults.py --seed {seed} --kind {kind} --cases 1{rows}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
