@@ -15,9 +15,8 @@ from typing import Any
 
 from soak import judge, processes
 from soak.case import Case, MissedError
-from soak.data import OTHER_K, OTHER_PEOPLE
 from soak.kinds import Kind
-from soak.reader import Content, Reader
+from soak.reader import Reader
 from soak.reference import References
 from soak.site import Site
 from soak.work_area import Reuse
@@ -121,12 +120,12 @@ class Campaign:
         shutil.rmtree(folder, ignore_errors=True)
         site = Site(folder, configuration, self.references.kernels)
         with ExitStack() as undo:
-            undo.callback(processes.end, site.mark)
+            undo.callback(processes.end, site.mark, helpers=True)
             site.take_input(reference.input)
             bucket = self._faulty_bucket() if kind.in_bucket else None
             if bucket is not None:
                 bucket.serve(site, undo)
-            reader = Reader(site.output, self._allowed(reference.content), _READ_EVERY * (1 + 3 * kind.in_bucket))
+            reader = Reader(site.output, {reference.content}, _READ_EVERY * (1 + 3 * kind.in_bucket))
             case = Case(kind, site, draw, reference, self.references, through_prefect, reader, undo, bucket)
             verdict.did = case.did
             try:
@@ -142,11 +141,6 @@ class Campaign:
             shutil.rmtree(folder, ignore_errors=True)
         verdict.seconds = time.monotonic() - start
         return verdict
-
-    def _allowed(self, content: Content) -> set[Content]:
-        """What a reader may find: undisturbed releases, those that rivals make included."""
-        made = self.references.made()
-        return {content, *(made[c].content for c in (OTHER_K, OTHER_PEOPLE) if c in made)}
 
     def _carry_out(self, case: Case, verdict: Verdict) -> None:
         case.again = case.arguments()
@@ -172,7 +166,7 @@ class Campaign:
         if failed and not killed and not case.may_leave_uploads:
             wrongs += judge.of_unnamed_objects(case)
         case.mend()
-        if failed or case.random.random() < _SHARE_LOOKED_AT_AGAIN:
+        if failed or case.always_again or case.random.random() < _SHARE_LOOKED_AT_AGAIN:
             self._again(case, verdict)
         wrongs += case.wrongs
         wrongs += judge.of_end(case)
@@ -185,7 +179,7 @@ class Campaign:
         """The same command, undisturbed."""
         reuse = Reuse(case.site.work, case.reference.n_tasks)
         reuse.start()
-        ended = case.site.start(*case.again).wait()
+        ended = case.site.start(*case.again, wrapped_in=case.again_wrapped_in).wait()
         verdict.reused = reuse.share()
         case.ended.append(ended)
         if not ended.succeeded:

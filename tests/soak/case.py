@@ -15,8 +15,9 @@ import psutil
 
 from soak import processes
 from soak.command import Command, Ended
+from soak.data import Configuration
 from soak.kinds import Kind
-from soak.reader import Reader
+from soak.reader import Content, Reader, read_release
 from soak.reference import Reference, References
 from soak.site import Site
 
@@ -49,6 +50,10 @@ class Case:
     wrongs: list[str] = field(default_factory=list)
     #: How the same command is called again when nothing disturbs it any more.
     again: tuple[str, ...] = ()
+    #: What wraps that command, where the user is another.
+    again_wrapped_in: tuple[str, ...] = ()
+    #: Give the command again even where nothing failed.
+    always_again: bool = False
     #: What is put right before that: a disk enlarged, a server started.
     mend: Callable[[], None] = lambda: None
     #: A failed command cannot clean up where its storage is gone; the re-run must.
@@ -87,6 +92,22 @@ class Case:
         """Wait for all that still run."""
         for command in list(self.running):
             self.finish(command)
+
+    # --- Releases ------------------------------------------------------------------------------------------
+
+    def allow(self, configuration: Configuration) -> None:
+        """A reader may find this release too."""
+        self.reader.allowed.add(self.references.of(configuration).content)
+
+    def content_of(self, identity: str) -> Content | None:
+        """The first revision of an id, if it can be read."""
+        name = f"{identity}/r0001/manifest.json"
+        return None if self.site.output.read(name) is None else read_release(self.site.output, name).content
+
+    def allow_any(self, identity: str) -> None:
+        """Whatever this id holds is not this case's business."""
+        if (content := self.content_of(identity)) is not None:
+            self.reader.allowed.add(content)
 
     # --- Moments -------------------------------------------------------------------------------------------
 

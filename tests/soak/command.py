@@ -12,17 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from soak.processes import Effort, load_factor
+from soak.processes import is_busy
 
 COMMAND = str(Path(sys.executable).with_name("microagg"))
-#: Without a line and with next to no CPU for so long, a command hangs (stretched by the machine's load).
-IDLE_SECONDS = 60.0
-#: What an idle cluster, a flow and a server use by themselves, as a share of one core.
-IDLE_SHARE = 0.2
+#: Without a line and without work for so long, a command hangs; Prefect's longest pause between two tries is 60 s.
+IDLE_SECONDS = 75.0
+#: An idle cluster beats its heart now and then, and waits for a processor to do so: at most at this share of looks.
+IDLE_SHARE = 0.5
 #: Nothing in a campaign takes so long.
 MOST_SECONDS = 900.0
 _LOOK_EVERY = 0.05
-_MEASURE_EVERY = 2.0
+_LOOK_AT_THREADS_EVERY = 1.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Command:
     process: subprocess.Popen[bytes]
     out_path: Path
     err_path: Path
-    effort: Effort
+    mark: str
     started: float = field(default_factory=time.monotonic)
     #: Every line on standard error with its second.
     lines: list[tuple[float, str]] = field(default_factory=list)
@@ -133,29 +133,33 @@ class _Watch:
     def __init__(self, command: Command) -> None:
         self._command = command
         self._lines = -1
-        self._since = self._measured = time.monotonic()
-        self._cpu = command.effort.measure()
+        self._looked = 0.0
+        self._rest(time.monotonic())
+
+    def _rest(self, now: float) -> None:
+        self._lines, self._since = len(self._command.lines), now
+        self._looks = self._busy = 0
 
     def silence(self) -> str:
         """What to say where the command hangs, or nothing."""
         now, command = time.monotonic(), self._command
-        if len(command.lines) != self._lines:
-            self._rest(now, command.effort.measure())
         if command.seconds() - command.held_up > MOST_SECONDS:
             return f"not over after {MOST_SECONDS:.0f} s"
-        if now - self._measured < _MEASURE_EVERY:
+        if now - self._looked < _LOOK_AT_THREADS_EVERY:
             return ""
-        self._measured = now
-        used, idle = command.effort.measure() - self._cpu, now - self._since
-        if used > IDLE_SHARE * IDLE_SECONDS:
-            self._rest(now, command.effort.total)
-        elif idle > IDLE_SECONDS * load_factor() + command.held_up:
-            last = command.lines[-1][1] if command.lines else "nothing said"
-            return f"hangs: {idle:.0f} s without a line, {used:.1f} CPU s, after {last!r}"
-        return ""
-
-    def _rest(self, now: float, cpu: float) -> None:
-        self._lines, self._since, self._cpu = len(self._command.lines), now, cpu
+        self._looked = now
+        if len(command.lines) != self._lines:
+            self._rest(now)
+        self._looks += 1
+        self._busy += is_busy(command.mark)
+        idle = now - self._since
+        if idle < IDLE_SECONDS + command.held_up:
+            return ""
+        if self._busy > IDLE_SHARE * self._looks:
+            self._rest(now)
+            return ""
+        last = command.lines[-1][1] if command.lines else "nothing said"
+        return f"hangs: {idle:.0f} s without a line, busy at {self._busy} of {self._looks} looks, after {last!r}"
 
 
 def start(
@@ -180,4 +184,4 @@ def start(
             # Where the campaign runs in the background of a shell, SIGINT would be ignored.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
         )
-    return Command(tuple(arguments), process, out, err, Effort(mark))
+    return Command(tuple(arguments), process, out, err, mark)

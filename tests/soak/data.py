@@ -43,7 +43,7 @@ class Configuration:
 
     def spec(self) -> dict[str, Any]:
         """The part of the spec that decides the bytes."""
-        types = {"birth_date": "date32", "dwelling_area_m2": "int32", "commute_km": "float64"}
+        types = {"birth_date": "date", "dwelling_area_m2": "int32", "commute_km": "float64"}
         types |= {"year_of_arrival": "int16", "monthly_income": "int32", "weekly_hours": "int8"}
         url = f"input/people-*.{self.format}"
         return {

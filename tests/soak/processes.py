@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from pathlib import Path
 
 import psutil
 
@@ -16,14 +16,20 @@ MARK = "MICROAGG_SOAK_CASE"
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess, FileNotFoundError, ProcessLookupError)
 
 
-def marked(mark: str) -> list[psutil.Process]:
-    """The living processes that carry the mark."""
-    return [process for process in psutil.process_iter() if _carries(process, mark)]
+def marked(mark: str, helpers: bool = False) -> list[psutil.Process]:
+    """The living processes that carry the mark; with what the campaign itself runs for the case, if asked for."""
+    marks = {mark, helpers_mark(mark)} if helpers else {mark}
+    return [process for process in psutil.process_iter() if _carries(process, marks)]
 
 
-def _carries(process: psutil.Process, mark: str) -> bool:
+def helpers_mark(mark: str) -> str:
+    """The mark of what the campaign runs for a case: a cluster, a server."""
+    return f"{mark}-helpers"
+
+
+def _carries(process: psutil.Process, marks: set[str]) -> bool:
     try:
-        return process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE
+        return process.environ().get(MARK) in marks and process.status() != psutil.STATUS_ZOMBIE
     except _GONE:
         return False
     except OSError:  # a process that is about to end has no environment any more
@@ -45,7 +51,11 @@ def workers(mark: str) -> list[psutil.Process]:
 
 def prefect_servers(mark: str) -> list[psutil.Process]:
     """Prefect's embedded server, its outermost process first."""
-    return [p for p in marked(mark) if "prefect" in command_line(p) and "uvicorn" in command_line(p)]
+    return [p for p in marked(mark) if _serves_prefect(command_line(p))]
+
+
+def _serves_prefect(words: str) -> bool:
+    return "prefect" in words and ("uvicorn" in words or "prefect_server" in words)
 
 
 def send(process: psutil.Process, number: int) -> bool:
@@ -72,11 +82,11 @@ def describe(found: list[psutil.Process]) -> str:
     return "; ".join(f"{p.pid} {command_line(p)[:160]}" for p in found)
 
 
-def end(mark: str) -> None:
+def end(mark: str, helpers: bool = False) -> None:
     """Kill all that carry the mark, and see that they are gone."""
 
     def all_gone() -> bool:
-        left = marked(mark)
+        left = marked(mark, helpers)
         for process in left:
             send(process, signal.SIGKILL)
         return not left
@@ -89,23 +99,15 @@ def load_factor() -> float:
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
-@dataclass
-class Effort:
-    """The CPU time that the marked processes use, those included that end in between."""
+def is_busy(mark: str) -> bool:
+    """Whether any thread of the case, its helpers included, computes, waits for a processor, or for a disk.
 
-    mark: str
-    _seen: dict[tuple[int, float], float] = field(default_factory=dict)
-    total: float = 0.0
+    On a machine that others use too, CPU seconds say little: a process that gets no processor is not idle.
+    """
+    return any(state in "RD" for process in marked(mark, helpers=True) for state in _thread_states(process.pid))
 
-    def measure(self) -> float:
-        """CPU seconds so far, of all processes that were seen."""
-        for key, seconds in self._now():
-            self.total += max(0.0, seconds - self._seen.get(key, 0.0))
-            self._seen[key] = seconds
-        return self.total
 
-    def _now(self) -> Iterator[tuple[tuple[int, float], float]]:
-        for process in marked(self.mark):
-            with contextlib.suppress(*_GONE), process.oneshot():
-                times = process.cpu_times()
-                yield (process.pid, process.create_time()), times.user + times.system
+def _thread_states(pid: int) -> Iterator[str]:
+    for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError, IndexError):
+            yield task.read_text().rpartition(")")[2].split()[0]

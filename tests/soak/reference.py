@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from soak.data import Configuration, write_input
+from soak.places import Folder
 from soak.reader import Content, latest
 from soak.site import Site, local_cluster
 
@@ -45,6 +47,8 @@ class Reference:
     #: What such a run leaves in its temporary folder, and why that is wrong.
     leaves: frozenset[str]
     wrongs: tuple[str, ...]
+    output_bytes: int
+    work_bytes: int
 
 
 @dataclass
@@ -88,8 +92,9 @@ class References:
         shutil.rmtree(folder, ignore_errors=True)
         site = Site(folder, configuration, self.kernels, spec={"cluster": local_cluster("3GiB")})
         site.take_input(source)
-        command = site.start("run", "release.yaml", "--direct")
-        ended = command.wait()
+        with _Peak(folder / "work") as staged:
+            command = site.start("run", "release.yaml", "--direct")
+            ended = command.wait()
         released = latest(site.output)
         if not ended.succeeded or released is None:
             raise RuntimeError(f"the undisturbed release failed: {ended.hung} {ended.err}")
@@ -98,7 +103,17 @@ class References:
         n_tasks = sum(int(t[2]) for t in tasks if t and t[1] not in _ALWAYS_AGAIN)
         left = frozenset(path.name for path in site.temporary.iterdir())
         wrongs = (f"left in the temporary folder: {sorted(left)}",) if left else ()
-        return Reference(released.content, moments, n_tasks, ended.seconds, source, left, wrongs)
+        return Reference(
+            released.content,
+            moments,
+            n_tasks,
+            ended.seconds,
+            source,
+            left,
+            wrongs,
+            _bytes_below(folder / "release"),
+            staged.most,
+        )
 
 
 def _moments(lines: list[tuple[float, str]]) -> tuple[Moment, ...]:
@@ -106,3 +121,28 @@ def _moments(lines: list[tuple[float, str]]) -> tuple[Moment, ...]:
     marks = [(0.0, ""), *((at, mark) for at, line in lines if (mark := landmark(line)))]
     ends = [*(at for at, _ in marks[1:]), marks[-1][0] + 0.3]
     return tuple(Moment(mark, end - at) for (at, mark), end in zip(marks, ends, strict=True))
+
+
+def _bytes_below(folder: Path) -> int:
+    return sum(int(version.split("-")[1]) for version in Folder(folder).versions().values())
+
+
+class _Peak:
+    """The most that a folder holds while a block lasts."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._over = folder, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.most = 0
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.1):
+            self.most = max(self.most, _bytes_below(self._folder))
+
+    def __enter__(self) -> _Peak:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()

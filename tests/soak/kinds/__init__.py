@@ -12,7 +12,9 @@ from soak.data import CSV, PLAIN, REFINED, Configuration
 if TYPE_CHECKING:
     from soak.case import Case
 
-FAMILIES = ("signals",)
+FAMILIES = (
+    "signals", "memory", "disks", "damage", "inputs", "races", "surroundings", "storage", "clusters", "prefect",
+)  # fmt: skip
 Act = Callable[["Case"], None]
 
 
