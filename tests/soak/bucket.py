@@ -82,9 +82,6 @@ class FaultyBucket:
 
 def start_bucket(folder: Path, undo: ExitStack) -> FaultyBucket:
     """Start server and proxy; they go when the campaign goes."""
-    import os
-
-    os.environ.update(_CREDENTIALS)
     folder.mkdir(parents=True)
     server = start_weed(folder)
     undo.callback(stop_weed, server)

@@ -165,8 +165,10 @@ class Campaign:
         killed = any(ended.killed or ended.hung for ended in case.ended)
         if failed and not killed and not case.may_leave_uploads:
             wrongs += judge.of_unnamed_objects(case)
-        case.mend()
-        if failed or case.always_again or case.random.random() < _SHARE_LOOKED_AT_AGAIN:
+        again = failed or case.always_again or case.random.random() < _SHARE_LOOKED_AT_AGAIN
+        if again or case.bucket is not None:
+            case.mend()
+        if again:
             self._again(case, verdict)
         wrongs += case.wrongs
         wrongs += judge.of_end(case)
