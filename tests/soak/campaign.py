@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 
 from soak import judge, processes
 from soak.case import Case, MissedError
+from soak.data import Configuration
 from soak.kinds import Kind
 from soak.reader import Reader
 from soak.reference import References
@@ -60,6 +62,22 @@ class Verdict:
         return f"{self.outcome:<18} {self.kind} ({self.configuration}, {how}; {did}){reused} {self.seconds:.0f} s"
 
 
+class _Draw:
+    """What the seed decides of a case: what is released and how, and all that the kind draws after that."""
+
+    def __init__(self, kind: Kind, seed: int) -> None:
+        self.kind, self.seed = kind, seed
+        self.random = random.Random(f"{seed} {kind.name}")
+        self.configuration = self.random.choice(kind.configurations)
+        drawn = self.random.random() < _SHARE_THROUGH_PREFECT
+        self.through_prefect = drawn if kind.through_prefect is None else kind.through_prefect
+
+    def verdict(self) -> Verdict:
+        """A verdict that says nothing yet."""
+        kind, configuration = self.kind, self.configuration.name
+        return Verdict(kind.name, kind.family, self.seed, MISSED, configuration, self.through_prefect, [], [])
+
+
 @dataclass
 class Campaign:
     """Runs cases below one folder."""
@@ -79,62 +97,48 @@ class Campaign:
     def run(self, kinds: list[Kind], seed: int, minutes: float, cases: int | None) -> Iterator[Verdict]:
         """Case after case, every kind as often as the others, until the time is up or there are enough."""
         deadline = time.monotonic() + 60 * minutes
-        turn = 0
-        yield from self._undisturbed(kinds)
+        turn = n_cases = 0
         while True:
             order = list(kinds)
             random.Random(seed + turn).shuffle(order)
             for kind in order:
-                if time.monotonic() > deadline or (cases is not None and self._n_faults() >= cases):
+                if time.monotonic() > deadline or (cases is not None and n_cases >= cases):
                     return
-                verdict = self.one(kind, seed + turn)
-                self.verdicts.append(verdict)
-                yield verdict
+                n_cases += 1
+                for verdict in self._undisturbed_and_disturbed(_Draw(kind, seed + turn)):
+                    self.verdicts.append(verdict)
+                    yield verdict
             turn += 1
 
-    def _n_faults(self) -> int:
-        return sum(verdict.kind != UNDISTURBED for verdict in self.verdicts)
+    def _undisturbed_and_disturbed(self, draw: _Draw) -> Iterator[Verdict]:
+        """A case; before the first of its configuration, what is wrong with that if nothing disturbs it."""
+        if draw.configuration not in self.references.made():
+            yield self._undisturbed(draw.configuration)
+        yield self._one(draw)
 
-    def _undisturbed(self, kinds: list[Kind]) -> Iterator[Verdict]:
+    def _undisturbed(self, configuration: Configuration) -> Verdict:
         """What is wrong without any fault is said once, and not held against every case after it."""
-        for configuration in dict.fromkeys(c for kind in kinds for c in kind.configurations):
-            reference = self.references.of(configuration)
-            outcome = WRONG if reference.wrongs else SURVIVED
-            wrongs, place = list(reference.wrongs), str(self.references.folder)
-            verdict = Verdict(UNDISTURBED, "", 0, outcome, configuration.name, False, [], [], wrongs, folder=place)
-            verdict.seconds = reference.seconds
-            self.verdicts.append(verdict)
-            yield verdict
+        reference = self.references.of(configuration)
+        verdict = Verdict(UNDISTURBED, "", 0, SURVIVED, configuration.name, False, [], [], list(reference.wrongs))
+        verdict.outcome = WRONG if verdict.wrongs else SURVIVED
+        verdict.seconds, verdict.folder = reference.seconds, str(self.references.folder)
+        return verdict
 
-    def one(self, kind: Kind, seed: int) -> Verdict:
+    def _one(self, draw: _Draw) -> Verdict:
         """One case from its beginning to its verdict; a wrong one keeps its folder."""
-        draw = random.Random(f"{seed} {kind.name}")
-        configuration = draw.choice(kind.configurations)
-        through_prefect = draw.random() < _SHARE_THROUGH_PREFECT
-        if kind.through_prefect is not None:
-            through_prefect = kind.through_prefect
-        verdict = Verdict(kind.name, kind.family, seed, MISSED, configuration.name, through_prefect, [], [])
-        reference = self.references.of(configuration)  # before the clock runs
-        start = time.monotonic()
-        folder = self.folder / f"{kind.name}-{seed}"
+        start, verdict = time.monotonic(), draw.verdict()
+        folder = self.folder / f"{draw.kind.name}-{draw.seed}"
         shutil.rmtree(folder, ignore_errors=True)
-        site = Site(folder, configuration, self.references.kernels)
         with ExitStack() as undo:
-            undo.callback(processes.end, site.mark, helpers=True)
-            site.take_input(reference.input)
-            bucket = self._faulty_bucket() if kind.in_bucket else None
-            if bucket is not None:
-                bucket.serve(site, undo)
-            reader = Reader(site.output, {reference.content}, _READ_EVERY * (1 + 3 * kind.in_bucket))
-            case = Case(kind, site, draw, reference, self.references, through_prefect, reader, undo, bucket)
-            verdict.did = case.did
             try:
                 with _limit():
-                    self._carry_out(case, verdict)
+                    self._carry_out(self._case(draw, folder, undo), verdict)
             except MissedError as missed:
-                case.did.append(str(missed))
+                verdict.did.append(str(missed))
             except TooLongError:
                 verdict.wrongs.append(f"the campaign gave up after {_MOST_SECONDS} s")
+            except Exception:  # a trouble of the campaign's own: the record has it, and the next case is another
+                verdict.wrongs.append(f"the campaign itself failed: {traceback.format_exc(limit=-4)}")
         if verdict.wrongs:
             verdict.outcome, verdict.folder = WRONG, str(folder)
         else:
@@ -142,14 +146,30 @@ class Campaign:
         verdict.seconds = time.monotonic() - start
         return verdict
 
+    def _case(self, draw: _Draw, folder: Path, undo: ExitStack) -> Case:
+        """A fresh place with the input, and a reader at its output."""
+        reference = self.references.of(draw.configuration)
+        site = Site(folder, draw.configuration, self.references.kernels)
+        undo.callback(processes.end, site.mark, helpers=True)
+        site.take_input(reference.input)
+        in_bucket = draw.kind.in_bucket
+        bucket = self._faulty_bucket() if in_bucket else None
+        if bucket is not None:
+            bucket.serve(site, undo)
+        reader = Reader(site.output, {reference.content}, _READ_EVERY * (1 + 3 * in_bucket))
+        return Case(
+            draw.kind, site, draw.random, reference, self.references, draw.through_prefect, reader, undo, bucket
+        )
+
     def _carry_out(self, case: Case, verdict: Verdict) -> None:
-        case.again = case.arguments()
+        case.again, verdict.did = case.arguments(), case.did
         case.reader.start()
         try:
             try:
                 case.kind.act(case)
             finally:
                 case.finish_all()
+                verdict.wrongs += [wrong for ended in case.ended for wrong in judge.of_command(ended, case.codes)]
             self._judge(case, verdict)
         finally:
             case.reader.stop()
@@ -158,7 +178,6 @@ class Campaign:
     def _judge(self, case: Case, verdict: Verdict) -> None:
         wrongs = verdict.wrongs
         for ended in case.ended:
-            wrongs += judge.of_command(ended, case.codes)
             wrongs += judge.of_false_words(case, ended)
         wrongs += judge.of_leftovers(case)
         failed = not all(ended.succeeded for ended in case.ended)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -54,6 +55,7 @@ def main() -> int:
     if asked.list:
         print("\n".join(f"{k.family:<13} {k.name:<36} {k.says}" for k in kinds))
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))  # what was started is ended, and disks are unmounted
     folder = (asked.folder or Path(tempfile.mkdtemp(prefix="microagg-soak-"))).resolve()
     with ExitStack() as undo:
         campaign = Campaign(folder, asked.rows, undo)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from soak import processes
 from soak.data import Configuration, write_input
 from soak.places import Folder
 from soak.reader import Content, latest
@@ -76,7 +78,7 @@ class References:
 
     def inputs(self, configuration: Configuration) -> Path:
         """The folder with the configuration's input files."""
-        folder = self.folder / f"input-{configuration.format}-{configuration.sample}"
+        folder = self.folder / f"input-{configuration.format}-{configuration.sample}-{self.rows}"
         if not folder.exists():
             write_input(folder, configuration, self.rows)
         return folder
@@ -92,7 +94,8 @@ class References:
         shutil.rmtree(folder, ignore_errors=True)
         site = Site(folder, configuration, self.kernels, spec={"cluster": local_cluster("3GiB")})
         site.take_input(source)
-        with _Peak(folder / "work") as staged:
+        with ExitStack() as undo, _Peak(folder / "work") as staged:
+            undo.callback(processes.end, site.mark)
             command = site.start("run", "release.yaml", "--direct")
             ended = command.wait()
         released = latest(site.output)
