@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import time
 import uuid
 from contextlib import ExitStack
@@ -82,8 +84,10 @@ class FaultyBucket:
 
 def start_bucket(folder: Path, undo: ExitStack) -> FaultyBucket:
     """Start server and proxy; they go when the campaign goes."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=folder))
     server = start_weed(folder)
+    undo.callback(shutil.rmtree, folder, ignore_errors=True)
     undo.callback(stop_weed, server)
     _wait_until_ready(server, folder)
     proxy = FaultyProxy(LoopThread(undo), ("127.0.0.1", int(server.endpoint.rpartition(":")[2])))
