@@ -83,6 +83,7 @@ class Campaign:
     """Runs cases below one folder."""
 
     folder: Path
+    kernels: Path
     rows: int
     undo: ExitStack
     references: References = field(init=False)
@@ -91,8 +92,7 @@ class Campaign:
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        kernels = self.folder / "kernels"
-        self.references = References(self.folder / "references", kernels, self.rows)
+        self.references = References(self.folder / "references", self.kernels, self.rows)
 
     def run(self, kinds: list[Kind], seed: int, minutes: float, cases: int | None) -> Iterator[Verdict]:
         """Case after case, every kind as often as the others, until the time is up or there are enough."""
@@ -180,10 +180,12 @@ class Campaign:
         for ended in case.ended:
             wrongs += judge.of_false_words(case, ended)
         wrongs += judge.of_leftovers(case)
-        failed = not all(ended.succeeded for ended in case.ended)
+        failed = case.failed
         killed = any(ended.killed or ended.hung for ended in case.ended)
         if failed and not killed and not case.may_leave_uploads:
             wrongs += judge.of_unnamed_objects(case)
+        if case.reuse is not None:
+            verdict.reused = case.reuse.share()
         again = failed or case.always_again or case.random.random() < _SHARE_LOOKED_AT_AGAIN
         if again or case.bucket is not None:
             case.mend()
@@ -201,7 +203,8 @@ class Campaign:
         reuse = Reuse(case.site.work, case.reference.n_tasks)
         reuse.start()
         ended = case.site.start(*case.again, wrapped_in=case.again_wrapped_in).wait()
-        verdict.reused = reuse.share()
+        if any(e.code != 0 for e in case.ended):
+            verdict.reused = reuse.share()
         case.ended.append(ended)
         if not ended.succeeded:
             verdict.wrongs.append(f"the re-run failed too, exit {ended.code}: {ended.hung} {ended.sentences()}")
@@ -245,7 +248,7 @@ def table(verdicts: list[Verdict]) -> str:
 
 def _row(name: str, verdicts: list[Verdict]) -> str:
     count = {outcome: sum(v.outcome == outcome for v in verdicts) for outcome in (SURVIVED, RESUMED, WRONG, MISSED)}
-    shares = [v.reused for v in verdicts if v.reused is not None and v.outcome == RESUMED]
+    shares = [v.reused for v in verdicts if v.reused is not None]
     reused = f"{100 * sum(shares) / len(shares):.0f} %" if shares else ""
     n_struck = len(verdicts) - count[MISSED]
     ends = f"{count[SURVIVED]:>10}{count[RESUMED]:>9}{count[WRONG]:>7}{count[MISSED]:>8}"

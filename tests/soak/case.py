@@ -20,6 +20,7 @@ from soak.kinds import Kind
 from soak.reader import Content, Reader, read_release
 from soak.reference import Reference, References
 from soak.site import Site
+from soak.work_area import Reuse
 
 _FIND_SECONDS = 20.0
 
@@ -63,6 +64,9 @@ class Case:
     #: Whether a failure has to be one of these; empty: any documented code.
     codes: frozenset[int] = frozenset()
 
+    #: Watches what a run finds done that goes on where a killed one stopped.
+    reuse: Reuse | None = None
+
     # --- Commands ------------------------------------------------------------------------------------------
 
     def arguments(self, *others: str) -> tuple[str, ...]:
@@ -77,6 +81,9 @@ class Case:
         arguments: tuple[str, ...] = (),
     ) -> Command:
         """Start the release's command (or another)."""
+        if self.reuse is None and any(ended.killed for ended in self.ended):
+            self.reuse = Reuse(self.site.work, self.reference.n_tasks)
+            self.reuse.start()
         command = self.site.start(*(arguments or self.arguments(*others)), settings=settings, wrapped_in=wrapped_in)
         self.running.append(command)
         return command
@@ -87,6 +94,11 @@ class Case:
         self.running.remove(command)
         self.ended.append(ended)
         return ended
+
+    @property
+    def failed(self) -> bool:
+        """Whether a command failed, or was killed and no other took its place."""
+        return not all(e.succeeded for e in self.ended if not e.killed) or (bool(self.ended) and self.ended[-1].killed)
 
     def finish_all(self) -> None:
         """Wait for all that still run."""

@@ -18,6 +18,7 @@ from soak.service import Services, free_port
 from soak.site import Site
 
 _SECONDS = 90.0
+_WORKERS_WITHIN_SECONDS = 45
 _PACKAGES = ("microagg_core", "flows")
 
 
@@ -32,7 +33,11 @@ class Cluster:
 
     def __post_init__(self) -> None:
         self.services = Services(self.site)
-        self.site.spec["cluster"] = self.address
+        self.use(self.address)
+
+    def use(self, address: str) -> None:
+        """Have the spec name a scheduler, and wait for workers no longer than anybody here should."""
+        self.site.spec["cluster"] = {"address": address, "wait": _WORKERS_WITHIN_SECONDS}
         self.site.write_spec()
 
     @property

@@ -38,6 +38,8 @@ class Configuration:
     format: str = "parquet"
     k: int = 5
     refine: str = "off"
+    #: Whether the spec leaves it to the product who works: small inputs then need no cluster.
+    leaves_cluster_open: bool = False
     #: Another sample of people: what an input is changed into.
     sample: int = 2026
 
@@ -66,7 +68,8 @@ class Configuration:
 
 PLAIN = Configuration("plain")
 REFINED = Configuration("refined", refine="fast")
-CSV = Configuration("csv", format="csv")
+CSV = Configuration("csv", format="csv", leaves_cluster_open=True)
+CONFIGURATIONS = (PLAIN, REFINED, CSV)
 #: The same people with a larger k, and other people: releases that are not the same one.
 OTHER_K = Configuration("other k", k=7)
 OTHER_PEOPLE = Configuration("other people", sample=1984)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,8 @@ _NOISE = re.compile(
 )
 _NEEDLES = (CANARY.encode(), CANARY.encode("utf-16-le"))
 _LEAVING_SECONDS = 20.0
-#: What Prefect and other libraries keep in a temporary folder of their own accord, and no run can help.
+#: Where compiled kernels are kept if they can be kept nowhere else: a cache, and not left by mistake.
+_KERNELS = f"microagg-{os.getuid()}"
 _LARGEST_SEARCHED = 256 * 2**20
 
 
@@ -92,7 +94,7 @@ def of_leftovers(case: Case) -> Iterator[str]:
 
 def of_temporary_folder(case: Case) -> Iterator[str]:
     """What lies in the temporary folder beside what an undisturbed run leaves there too."""
-    left = {path.name for path in case.site.temporary.iterdir()} - case.reference.leaves
+    left = {path.name for path in case.site.temporary.iterdir()} - case.reference.leaves - {_KERNELS}
     if left:
         yield f"left in the temporary folder: {sorted(left)[:6]}"
 

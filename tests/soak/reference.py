@@ -92,7 +92,8 @@ class References:
     def _run(self, configuration: Configuration, source: Path) -> Reference:
         folder = self.folder / f"reference-{configuration.name.replace(' ', '-')}"
         shutil.rmtree(folder, ignore_errors=True)
-        site = Site(folder, configuration, self.kernels, spec={"cluster": local_cluster("3GiB")})
+        cluster = {} if configuration.leaves_cluster_open else {"cluster": local_cluster("3GiB")}
+        site = Site(folder, configuration, self.kernels, spec=cluster)
         site.take_input(source)
         with ExitStack() as undo, _Peak(folder / "work") as staged:
             undo.callback(processes.end, site.mark)

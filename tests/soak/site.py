@@ -46,7 +46,8 @@ class Site:
         self.output, self.work = Folder(self.folder / "release"), Folder(self.folder / "work")
         for name in ("home", "tmp", "prefect"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        self.spec = self.configuration.spec() | {"cluster": local_cluster()} | self.spec
+        cluster = {} if self.configuration.leaves_cluster_open else {"cluster": local_cluster()}
+        self.spec = {**self.configuration.spec(), **cluster, **self.spec}
         self.write_spec()
 
     def write_spec(self, name: str = "release.yaml", **changes: Any) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from microagg_core.kernels.code_folders import code_folders
 from s3_server import ACCESS_KEY, REGION, SECRET_KEY
 from soak import judge, processes
 from soak.command import Ended
@@ -22,15 +23,19 @@ from soak.reader import Reader
 from soak.s3_proxy import Action
 
 SCRIPT = str(Path(__file__).with_name("faults.py"))
-KINDS = ("flow-killed", "flow-interrupted", "work-files-truncated", "released-part-removed", "named-server-absent")
+KINDS = ("flow-killed", "flow-interrupted", "input-removed", "temporary-folder-missing", "few-descriptors", "no-home")
+#: A small file, released by the command itself without a cluster.
+CONFIGURATION = ["--configuration", "csv", "--rows", "2000"]
 
 
 @pytest.mark.server
 def test_a_short_campaign_finds_nothing_wrong(tmp_path: Path) -> None:
     record = tmp_path / "record.json"
-    asked = [argument for kind in KINDS for argument in ("--kind", kind)]
+    asked = [*CONFIGURATION, *(argument for kind in KINDS for argument in ("--kind", kind))]
+    if (kernels := code_folders().write) is not None:
+        asked += ["--kernels", str(kernels.parent)]
     done = subprocess.run(
-        [sys.executable, SCRIPT, "--cases", str(len(KINDS)), "--rows", "2000", "--json", str(record), *asked],
+        [sys.executable, SCRIPT, "--cases", str(len(KINDS)), "--json", str(record), *asked],
         capture_output=True,
         text=True,
         timeout=280,

@@ -195,9 +195,8 @@ def no_certificates(case: Case) -> None:
     """A tls:// address, and no settings for it."""
     cluster = Cluster(case.site)
     cluster.start_all(1)
-    good, case.site.spec["cluster"] = case.site.spec["cluster"], cluster.address.replace("tcp:", "tls:")
-    case.site.write_spec()
-    case.mend = lambda: case.site.write_spec(cluster=good) and None
+    cluster.use(cluster.address.replace("tcp:", "tls:"))
+    case.mend = lambda: cluster.use(cluster.address)
     case.finish(case.start())
 
 
@@ -208,10 +207,10 @@ def something_else_answers(case: Case) -> None:
     thread = LoopThread(case.undo)
     echo = Link(thread, free_port())
     echo.start(case.undo)
-    case.site.write_spec(cluster=f"tcp://127.0.0.1:{echo.port}")
+    cluster.use(f"tcp://127.0.0.1:{echo.port}")
 
     def mend() -> None:
-        case.site.write_spec()
+        cluster.use(cluster.address)
         cluster.make_well()
 
     case.mend = mend

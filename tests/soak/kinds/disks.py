@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from soak.case import Case, MissedError
+from soak.data import PLAIN, REFINED
 from soak.kinds import kind
 
 _LARGE = "2g"
@@ -99,7 +100,7 @@ def temporary_folder_filled(case: Case) -> None:
     _filled(case, case.site.temporary)
 
 
-@kind(through_prefect=True)
+@kind(configurations=(PLAIN, REFINED), through_prefect=True)
 def prefect_home_full(case: Case) -> None:
     """The disk with Prefect's database is full, from the start or in the middle."""
     folder = case.site.folder / "prefect"

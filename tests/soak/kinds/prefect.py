@@ -9,11 +9,13 @@ import httpx
 
 from soak import processes
 from soak.case import Case
-from soak.data import CSV, PLAIN
+from soak.data import CSV, PLAIN, REFINED
 from soak.kinds import kind
 from soak.service import Services, free_port
 
-_CONFIGURATIONS = (PLAIN, CSV)
+#: A server of its own is started only where there is a cluster.
+_EMBEDDED = (PLAIN, REFINED)
+_NAMED = (PLAIN, CSV)
 _SECONDS = 150.0
 
 
@@ -24,25 +26,25 @@ def _embedded(case: Case, number: int) -> None:
     case.finish(command)
 
 
-@kind(configurations=_CONFIGURATIONS, through_prefect=True)
+@kind(configurations=_EMBEDDED, through_prefect=True)
 def embedded_server_killed(case: Case) -> None:
     """kill -9 of Prefect's embedded server."""
     _embedded(case, signal.SIGKILL)
 
 
-@kind(configurations=_CONFIGURATIONS, through_prefect=True)
+@kind(configurations=_EMBEDDED, through_prefect=True)
 def embedded_server_terminated(case: Case) -> None:
     """TERM to Prefect's embedded server."""
     _embedded(case, signal.SIGTERM)
 
 
-@kind(configurations=_CONFIGURATIONS, through_prefect=True)
+@kind(configurations=_EMBEDDED, through_prefect=True)
 def embedded_server_frozen(case: Case) -> None:
     """STOP of Prefect's embedded server, which never goes on."""
     _embedded(case, signal.SIGSTOP)
 
 
-@kind(configurations=_CONFIGURATIONS, through_prefect=True)
+@kind(configurations=_EMBEDDED, through_prefect=True)
 def embedded_server_frozen_for_a_while(case: Case) -> None:
     """STOP of Prefect's embedded server, CONT up to 30 s later."""
     command = case.start()
@@ -52,7 +54,7 @@ def embedded_server_frozen_for_a_while(case: Case) -> None:
     case.finish(command)
 
 
-@kind(through_prefect=True)
+@kind(configurations=_EMBEDDED, through_prefect=True)
 def flow_killed_with_embedded_server(case: Case) -> None:
     """kill -9 of the command: its embedded server goes too."""
     command = case.start()
@@ -100,7 +102,7 @@ def _with_named(case: Case) -> _Named:
     return server
 
 
-@kind(configurations=_CONFIGURATIONS, through_prefect=True)
+@kind(configurations=_NAMED, through_prefect=True)
 def named_server_killed(case: Case) -> None:
     """The server that PREFECT_API_URL names dies."""
     server = _with_named(case)
@@ -111,7 +113,7 @@ def named_server_killed(case: Case) -> None:
     case.finish(command)
 
 
-@kind(configurations=_CONFIGURATIONS, through_prefect=True)
+@kind(configurations=_NAMED, through_prefect=True)
 def named_server_restarted(case: Case) -> None:
     """The server that PREFECT_API_URL names dies and comes back."""
     server = _with_named(case)
@@ -123,7 +125,7 @@ def named_server_restarted(case: Case) -> None:
     case.finish(command)
 
 
-@kind(configurations=_CONFIGURATIONS, through_prefect=True)
+@kind(configurations=_NAMED, through_prefect=True)
 def named_server_frozen(case: Case) -> None:
     """The server that PREFECT_API_URL names answers nothing any more."""
     server = _with_named(case)
