@@ -181,7 +181,7 @@ class Campaign:
             wrongs += judge.of_false_words(case, ended)
         wrongs += judge.of_leftovers(case)
         failed = case.failed
-        killed = any(ended.killed or ended.hung for ended in case.ended)
+        killed = any(ended.killed for ended in case.ended)
         if failed and not killed and not case.may_leave_uploads:
             wrongs += judge.of_unnamed_objects(case)
         if case.reuse is not None:
@@ -202,7 +202,7 @@ class Campaign:
         """The same command, undisturbed."""
         reuse = Reuse(case.site.work, case.reference.n_tasks)
         reuse.start()
-        ended = case.site.start(*case.again, wrapped_in=case.again_wrapped_in).wait()
+        ended = case.site.start(*case.again).wait()
         if any(e.code != 0 for e in case.ended):
             verdict.reused = reuse.share()
         case.ended.append(ended)

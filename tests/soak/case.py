@@ -51,14 +51,14 @@ class Case:
     wrongs: list[str] = field(default_factory=list)
     #: How the same command is called again when nothing disturbs it any more.
     again: tuple[str, ...] = ()
-    #: What wraps that command, where the user is another.
-    again_wrapped_in: tuple[str, ...] = ()
     #: Give the command again even where nothing failed.
     always_again: bool = False
     #: What is put right before that: a disk enlarged, a server started.
     mend: Callable[[], None] = lambda: None
     #: A failed command cannot clean up where its storage is gone; the re-run must.
     may_leave_uploads: bool = False
+    #: A run of another spec or input failed: its rows stay until they are due, and nobody goes on with them.
+    may_leave_runs: bool = False
     #: Others publish under the same id: that it is published says nothing about a command that failed.
     has_rivals: bool = False
     #: Whether a failure has to be one of these; empty: any documented code.

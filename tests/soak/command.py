@@ -19,6 +19,8 @@ COMMAND = str(Path(sys.executable).with_name("microagg"))
 IDLE_SECONDS = 75.0
 #: An idle cluster beats its heart now and then, and waits for a processor to do so: at most at this share of looks.
 IDLE_SHARE = 0.5
+#: What hangs is given so long to end by itself: a wait that is too long is told from one without an end.
+MORE_SECONDS = 240.0
 #: Nothing in a campaign takes so long.
 MOST_SECONDS = 900.0
 _LOOK_EVERY = 0.05
@@ -41,7 +43,7 @@ class Ended:
     @property
     def succeeded(self) -> bool:
         """Done, as it says itself."""
-        return self.code == 0 and not self.hung
+        return self.code == 0
 
     def sentences(self) -> list[str]:
         """What the command says went wrong."""
@@ -113,14 +115,17 @@ class Command:
 
     def wait(self) -> Ended:
         """Wait for the end, or end it where it hangs."""
-        watch, hung = _Watch(self), ""
-        while not self.is_over() and not hung:
+        watch, hung, since = _Watch(self), "", 0.0
+        while not self.is_over():
             self.look()
-            hung = watch.silence()
+            if said := watch.silence():
+                hung, since = said, since or time.monotonic()
+            if hung and time.monotonic() - since > MORE_SECONDS:
+                self.process.kill()
+                self.process.wait()
+                self.killed = True
+                hung += f", and it does not end within {MORE_SECONDS:.0f} s more"
             time.sleep(_LOOK_EVERY)
-        if hung:
-            self.process.kill()
-            self.process.wait()
         self.look()
         out = self.out_path.read_text(errors="replace") if self.out_path.exists() else ""
         err = self.err_path.read_text(errors="replace") if self.err_path.exists() else ""

@@ -32,10 +32,9 @@ _LARGEST_SEARCHED = 256 * 2**20
 def of_command(ended: Ended, codes: frozenset[int]) -> Iterator[str]:
     """What is wrong with how a command ended."""
     yield from (f"{where} holds a value of a record" for where, text in _said(ended) if _holds_canary(text.encode()))
-    if ended.killed:
-        return
     if ended.hung:
-        yield ended.hung
+        yield f"{ended.hung}; over after {ended.seconds:.0f} s with exit code {ended.code}"
+    if ended.killed:
         return
     sentences = ended.sentences()
     if ended.code not in (codes | {0} if codes else DOCUMENTED):
@@ -88,7 +87,7 @@ def of_leftovers(case: Case) -> Iterator[str]:
     if not processes.wait_until(lambda: not processes.marked(mark), seconds, every=0.3):
         yield f"left running {seconds:.0f} s after its end: {processes.describe(processes.marked(mark))}"
         processes.end(mark)
-    if not any(ended.killed or ended.hung for ended in case.ended):
+    if not any(ended.killed for ended in case.ended):
         yield from of_temporary_folder(case)
 
 
@@ -125,7 +124,7 @@ def of_end(case: Case) -> Iterator[str]:
     elif released.content != case.reference.content:
         yield "at the end the release has other bytes than the undisturbed one"
     yield from of_unnamed_objects(case)
-    if left := runs(case.site.work.versions()):
+    if not case.may_leave_runs and (left := runs(case.site.work.versions())):
         yield f"staged work after success: {len(left)} objects such as {left[0]}"
 
 

@@ -65,6 +65,7 @@ class FaultyProxy:
     port: int = 0
     _server: asyncio.Server | None = None
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def start(self) -> None:
         """Listen on a free port of the loopback interface."""
@@ -83,6 +84,9 @@ class FaultyProxy:
             self._server.close()
         for writer in list(self._open):
             writer.transport.abort()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def break_connections(self) -> None:
         """Reset every connection that is open now."""
@@ -95,6 +99,10 @@ class FaultyProxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         upstream: list[asyncio.StreamWriter] = []
         try:
             server = _Upstream(self.upstream, upstream)

@@ -25,6 +25,7 @@ def _restored(case: Case) -> None:
         case.site.take_input(case.reference.input)
 
     case.mend = restore
+    case.may_leave_runs = True
 
 
 def _part(case: Case) -> Path:
@@ -129,13 +130,12 @@ def spec_changed(case: Case) -> None:
 
     Afterwards the first spec is there again.
     """
-    case.site.write_spec("first.yaml")
     case.broken_off()
     case.site.write_spec(k=9, id="nine")
-    ended = case.finish(case.start())
+    with case.reader.rest():
+        ended = case.finish(case.start())
+        case.allow_any("nine")
     if ended.succeeded and case.content_of("nine") == case.reference.content:
         case.wrongs.append("a release with another k has the same bytes")
-    case.allow_any("nine")
     case.mend = lambda: case.site.write_spec() and None
-    case.always_again = True
-    case.has_rivals = True
+    case.always_again = case.has_rivals = case.may_leave_runs = True

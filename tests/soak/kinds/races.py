@@ -68,7 +68,7 @@ def replacing_runs_race(case: Case) -> None:
 
 def _back_to_the_first(case: Case) -> None:
     """The undisturbed command after a race: the first release, in place of whatever won."""
-    case.always_again = True
+    case.always_again = case.may_leave_runs = True
     case.again = case.arguments("--replace")
 
 
