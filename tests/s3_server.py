@@ -103,7 +103,8 @@ def _weed_binary() -> str:
     return found
 
 
-def _start_weed(folder: Path) -> S3Server:
+def start_weed(folder: Path, again_on: list[int] | None = None) -> S3Server:
+    """Start a server in a folder; ``again_on``: one that was there before, on its ports."""
     identity = {
         "name": "test",
         "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
@@ -112,8 +113,8 @@ def _start_weed(folder: Path) -> S3Server:
     (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
     # Every bucket is given volumes of its own, seven at once unless told: a session's buckets would use them up.
     (folder / "master.toml").write_text("[master.volume_growth]\ncopy_1 = 1\n")
-    (folder / "data").mkdir()
-    master, volume, filer, s3 = ports = _free_ports(4)
+    (folder / "data").mkdir(exist_ok=again_on is not None)
+    master, volume, filer, s3 = ports = again_on or _free_ports(4)
     command = [
         _weed_binary(), "server", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
         f"-master.port={master}", f"-volume.port={volume}", "-filer", f"-filer.port={filer}",
@@ -121,12 +122,13 @@ def _start_weed(folder: Path) -> S3Server:
         "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false",
         "-master.volumeSizeLimitMB=256", "-volume.max=1000",
     ]  # fmt: skip
-    with (folder / "weed.log").open("wb") as log:
+    with (folder / "weed.log").open("ab") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
     return S3Server(f"http://127.0.0.1:{s3}", process, tuple(ports))
 
 
-def _stop(server: S3Server) -> None:
+def stop_weed(server: S3Server) -> None:
+    """End a server and remove what it leaves outside its folder."""
     process = server.process
     assert process is not None
     process.kill()  # it takes half a minute to end politely, and its data are thrown away
@@ -137,7 +139,7 @@ def _stop(server: S3Server) -> None:
                 left.unlink(missing_ok=True)
 
 
-def _is_ready(server: S3Server) -> bool:
+def is_ready(server: S3Server) -> bool:
     """Whether an object can be written: the ports answer before there is a volume."""
     try:
         place = server.new_bucket()
@@ -153,19 +155,19 @@ def s3_server(s3_environment: None, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("seaweedfs")
     for _ in range(3):  # somebody may take a port between the look and the start
         (attempt := folder / uuid.uuid4().hex).mkdir()
-        server = _start_weed(attempt)
+        server = start_weed(attempt)
         process = server.process
         assert process is not None
         deadline = time.monotonic() + START_SECONDS
         while process.poll() is None and time.monotonic() < deadline:
-            if _is_ready(server):
+            if is_ready(server):
                 try:
                     yield server
                 finally:
-                    _stop(server)
+                    stop_weed(server)
                 return
             time.sleep(0.2)
-        _stop(server)
+        stop_weed(server)
     pytest.fail(f"SeaweedFS did not start; its last words: {(attempt / 'weed.log').read_text()[-2000:]}")
 
 

@@ -1,0 +1,1 @@
+"""A campaign of faults against the real command: see README.md."""

@@ -1,0 +1,260 @@
+"""The campaign: draws kinds and moments from a seed, has each case judged, and keeps the record."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from soak import judge, processes
+from soak.case import Case, MissedError
+from soak.data import Configuration
+from soak.kinds import Kind
+from soak.reader import Reader
+from soak.reference import References
+from soak.site import Site
+from soak.work_area import Reuse
+
+UNDISTURBED = "undisturbed"
+SURVIVED, RESUMED, WRONG, MISSED = "survived", "failed and resumed", "wrong", "missed"
+#: A case that takes longer is stuck in the campaign itself: every command has a shorter limit of its own.
+_MOST_SECONDS = 3000
+_SHARE_THROUGH_PREFECT = 0.3
+_SHARE_LOOKED_AT_AGAIN = 0.3
+_READ_EVERY = 0.2
+
+
+class TooLongError(Exception):
+    """A case did not come to its end."""
+
+
+@dataclass
+class Verdict:
+    """What came of one case."""
+
+    kind: str
+    family: str
+    seed: int
+    outcome: str
+    configuration: str
+    through_prefect: bool
+    did: list[str]
+    ends: list[str]
+    wrongs: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    #: The share of all tasks that the re-run found done.
+    reused: float | None = None
+    folder: str = ""
+
+    def line(self) -> str:
+        """For the terminal."""
+        how = "prefect" if self.through_prefect else "direct"
+        reused = f", {100 * self.reused:.0f} % used again" if self.reused is not None else ""
+        did = ", ".join(self.did)
+        return f"{self.outcome:<18} {self.kind} ({self.configuration}, {how}; {did}){reused} {self.seconds:.0f} s"
+
+
+class _Draw:
+    """What the seed decides of a case: what is released and how, and all that the kind draws after that."""
+
+    def __init__(self, kind: Kind, seed: int) -> None:
+        self.kind, self.seed = kind, seed
+        self.random = random.Random(f"{seed} {kind.name}")
+        self.configuration = self.random.choice(kind.configurations)
+        drawn = self.random.random() < _SHARE_THROUGH_PREFECT
+        self.through_prefect = drawn if kind.through_prefect is None else kind.through_prefect
+
+    def verdict(self) -> Verdict:
+        """A verdict that says nothing yet."""
+        kind, configuration = self.kind, self.configuration.name
+        return Verdict(kind.name, kind.family, self.seed, MISSED, configuration, self.through_prefect, [], [])
+
+
+@dataclass
+class Campaign:
+    """Runs cases below one folder."""
+
+    folder: Path
+    kernels: Path
+    rows: int
+    undo: ExitStack
+    references: References = field(init=False)
+    verdicts: list[Verdict] = field(default_factory=list)
+    _bucket: Any = None
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.references = References(self.folder / "references", self.kernels, self.rows)
+
+    def run(self, kinds: list[Kind], seed: int, minutes: float, cases: int | None) -> Iterator[Verdict]:
+        """Case after case, every kind as often as the others, until the time is up or there are enough."""
+        deadline = time.monotonic() + 60 * minutes
+        turn = n_cases = 0
+        while True:
+            order = list(kinds)
+            random.Random(seed + turn).shuffle(order)
+            for kind in order:
+                if time.monotonic() > deadline or (cases is not None and n_cases >= cases):
+                    return
+                n_cases += 1
+                for verdict in self._undisturbed_and_disturbed(_Draw(kind, seed + turn)):
+                    self.verdicts.append(verdict)
+                    yield verdict
+            turn += 1
+
+    def _undisturbed_and_disturbed(self, draw: _Draw) -> Iterator[Verdict]:
+        """A case; before the first of its configuration, what is wrong with that if nothing disturbs it."""
+        if draw.configuration not in self.references.made():
+            yield self._undisturbed(draw.configuration)
+        yield self._one(draw)
+
+    def _undisturbed(self, configuration: Configuration) -> Verdict:
+        """What is wrong without any fault is said once, and not held against every case after it."""
+        reference = self.references.of(configuration)
+        verdict = Verdict(UNDISTURBED, "", 0, SURVIVED, configuration.name, False, [], [], list(reference.wrongs))
+        verdict.outcome = WRONG if verdict.wrongs else SURVIVED
+        verdict.seconds, verdict.folder = reference.seconds, str(self.references.folder)
+        return verdict
+
+    def _one(self, draw: _Draw) -> Verdict:
+        """One case from its beginning to its verdict; a wrong one keeps its folder."""
+        start, verdict = time.monotonic(), draw.verdict()
+        folder = self.folder / f"{draw.kind.name}-{draw.seed}"
+        shutil.rmtree(folder, ignore_errors=True)
+        with ExitStack() as undo:
+            try:
+                with _limit():
+                    self._carry_out(self._case(draw, folder, undo), verdict)
+            except MissedError as missed:
+                verdict.did.append(str(missed))
+            except TooLongError:
+                verdict.wrongs.append(f"the campaign gave up after {_MOST_SECONDS} s")
+            except Exception:  # a trouble of the campaign's own: the record has it, and the next case is another
+                verdict.wrongs.append(f"the campaign itself failed: {traceback.format_exc(limit=-4)}")
+        if verdict.wrongs:
+            verdict.outcome, verdict.folder = WRONG, str(folder)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+        verdict.seconds = time.monotonic() - start
+        return verdict
+
+    def _case(self, draw: _Draw, folder: Path, undo: ExitStack) -> Case:
+        """A fresh place with the input, and a reader at its output."""
+        reference = self.references.of(draw.configuration)
+        site = Site(folder, draw.configuration, self.references.kernels)
+        undo.callback(processes.end, site.mark, helpers=True)
+        site.take_input(reference.input)
+        in_bucket = draw.kind.in_bucket
+        bucket = self._faulty_bucket() if in_bucket else None
+        if bucket is not None:
+            bucket.serve(site, undo)
+        reader = Reader(site.output, {reference.content}, _READ_EVERY * (1 + 3 * in_bucket))
+        return Case(
+            draw.kind, site, draw.random, reference, self.references, draw.through_prefect, reader, undo, bucket
+        )
+
+    def _carry_out(self, case: Case, verdict: Verdict) -> None:
+        case.again, verdict.did = case.arguments(), case.did
+        case.reader.start()
+        try:
+            try:
+                case.kind.act(case)
+            finally:
+                case.finish_all()
+                verdict.wrongs += [wrong for ended in case.ended for wrong in judge.of_command(ended, case.codes)]
+            self._judge(case, verdict)
+        finally:
+            case.reader.stop()
+            verdict.ends = [f"exit {e.code}: {'; '.join(e.sentences())}" for e in case.ended]
+
+    def _judge(self, case: Case, verdict: Verdict) -> None:
+        wrongs = verdict.wrongs
+        for ended in case.ended:
+            wrongs += judge.of_false_words(case, ended)
+        wrongs += judge.of_leftovers(case)
+        failed = case.failed
+        killed = any(ended.killed for ended in case.ended)
+        if failed and not killed and not case.may_leave_uploads:
+            wrongs += judge.of_unnamed_objects(case)
+        if case.reuse is not None:
+            verdict.reused = case.reuse.share()
+        again = failed or case.always_again or case.random.random() < _SHARE_LOOKED_AT_AGAIN
+        if again or case.bucket is not None:
+            case.mend()
+        if again:
+            self._again(case, verdict)
+        wrongs += case.wrongs
+        wrongs += judge.of_end(case)
+        wrongs += judge.of_secrets(case)
+        wrongs += [f"a reader: {wrong}" for wrong in case.reader.wrongs]
+        verdict.outcome = RESUMED if failed else SURVIVED
+
+    @staticmethod
+    def _again(case: Case, verdict: Verdict) -> None:
+        """The same command, undisturbed."""
+        reuse = Reuse(case.site.work, case.reference.n_tasks)
+        reuse.start()
+        ended = case.site.start(*case.again).wait()
+        if any(e.code != 0 for e in case.ended):
+            verdict.reused = reuse.share()
+        case.ended.append(ended)
+        if not ended.succeeded:
+            verdict.wrongs.append(f"the re-run failed too, exit {ended.code}: {ended.hung} {ended.sentences()}")
+        verdict.wrongs += judge.of_command(ended, frozenset())
+        verdict.wrongs += judge.of_leftovers(case)
+
+    def _faulty_bucket(self) -> Any:
+        if self._bucket is None:
+            from soak.bucket import start_bucket
+
+            self._bucket = start_bucket(self.folder / "s3", self.undo)
+        return self._bucket
+
+
+@contextmanager
+def _limit() -> Iterator[None]:
+    """Nothing may stop the campaign for good."""
+
+    def give_up(*_: object) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(_MOST_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def table(verdicts: list[Verdict]) -> str:
+    """By kind: how often it survived, was resumed, went wrong or struck nothing, and what a re-run used again."""
+    header = f"{'kind':<36}{'cases':>6}{'survived':>10}{'resumed':>9}{'wrong':>7}{'missed':>8}{'used again':>12}"
+    lines = [header, "-" * len(header)]
+    for name in dict.fromkeys(v.kind for v in sorted(verdicts, key=lambda v: (v.family, v.kind))):
+        lines.append(_row(name, [v for v in verdicts if v.kind == name]))
+    faults = [v for v in verdicts if v.kind != UNDISTURBED]
+    n_kinds = len({v.kind for v in faults if v.outcome != MISSED})
+    return "\n".join([*lines, "-" * len(header), _row(f"all {n_kinds} kinds that struck", faults)])
+
+
+def _row(name: str, verdicts: list[Verdict]) -> str:
+    count = {outcome: sum(v.outcome == outcome for v in verdicts) for outcome in (SURVIVED, RESUMED, WRONG, MISSED)}
+    shares = [v.reused for v in verdicts if v.reused is not None]
+    reused = f"{100 * sum(shares) / len(shares):.0f} %" if shares else ""
+    n_struck = len(verdicts) - count[MISSED]
+    ends = f"{count[SURVIVED]:>10}{count[RESUMED]:>9}{count[WRONG]:>7}{count[MISSED]:>8}"
+    return f"{name:<36}{n_struck:>6}{ends}{reused:>12}"
+
+
+def record(verdicts: list[Verdict], rows: int, seed: int) -> str:
+    """Everything as JSON."""
+    return json.dumps({"rows": rows, "seed": seed, "cases": [asdict(v) for v in verdicts]}, indent=1)

@@ -1,0 +1,148 @@
+"""The judge: what must hold after a fault, whatever the fault was."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from soak import processes
+from soak.case import Case
+from soak.command import Ended
+from soak.data import CANARY
+from soak.reader import UnreadableError, latest, manifests, read_release
+from soak.work_area import runs
+
+#: 0 done, 2 usage or spec, 3 data, 4 gate, 5 storage, 6 cluster, 130 interrupted. 1 is a bug.
+DOCUMENTED = frozenset({0, 2, 3, 4, 5, 6, 130})
+#: What libraries and Python print when they are in trouble.
+_NOISE = re.compile(
+    r"Traceback|^\s+File \"|distributed\.|tornado|During handling|resource_tracker|ArrowInvalid|Task exception"
+    r"|was never awaited|Exception ignored|Fatal Python error|Segmentation fault|core dumped|\bWARNING\b|\bERROR\b",
+    re.MULTILINE,
+)
+_NEEDLES = (CANARY.encode(), CANARY.encode("utf-16-le"))
+_LEAVING_SECONDS = 20.0
+#: Where compiled kernels are kept if they can be kept nowhere else: a cache, and not left by mistake.
+_KERNELS = f"microagg-{os.getuid()}"
+_LARGEST_SEARCHED = 256 * 2**20
+
+
+def of_command(ended: Ended, codes: frozenset[int]) -> Iterator[str]:
+    """What is wrong with how a command ended."""
+    yield from (f"{where} holds a value of a record" for where, text in _said(ended) if _holds_canary(text.encode()))
+    if ended.hung:
+        yield f"{ended.hung}; over after {ended.seconds:.0f} s with exit code {ended.code}"
+    if ended.killed:
+        return
+    sentences = ended.sentences()
+    if ended.code not in (codes | {0} if codes else DOCUMENTED):
+        yield f"exit code {ended.code} is not what is documented for this: {_last_words(ended)}"
+    if any("a bug" in sentence for sentence in sentences):
+        yield f"'a bug': {sentences[0]}"
+    if noise := _NOISE.search(ended.err + "\n" + ended.out):
+        yield f"a library's words on the terminal: {_line_at(ended.err + chr(10) + ended.out, noise.start())!r}"
+    if ended.code > 0 and len(sentences) != 1:
+        yield f"{len(sentences)} sentences instead of one with exit code {ended.code}: {sentences}"
+
+
+def _said(ended: Ended) -> list[tuple[str, str]]:
+    return [("standard output", ended.out), ("standard error", ended.err)]
+
+
+def _last_words(ended: Ended) -> str:
+    lines = ended.err.splitlines()
+    return lines[-1] if lines else "nothing said"
+
+
+def _line_at(text: str, position: int) -> str:
+    start = text.rfind("\n", 0, position) + 1
+    return text[start : text.find("\n", position)][:200]
+
+
+def of_false_words(case: Case, ended: Ended) -> Iterator[str]:
+    """A command that fails must not call undone what is done."""
+    if ended.killed or ended.code == 0 or case.has_rivals:
+        return
+    words = " ".join(ended.sentences())
+    if released_now(case) and "publish" not in words:
+        yield f"the release is published, but exit code {ended.code} says: {words}"
+
+
+def released_now(case: Case) -> bool:
+    """Whether there is a release that can be read."""
+    try:
+        return latest(case.site.output) is not None
+    except UnreadableError:
+        return False
+    except Exception:  # no reader can reach it now; the re-run will show
+        return False
+
+
+def of_leftovers(case: Case) -> Iterator[str]:
+    """Processes and temporary files that outlive their command."""
+    mark = case.site.mark
+    seconds = _LEAVING_SECONDS * processes.load_factor()
+    if not processes.wait_until(lambda: not processes.marked(mark), seconds, every=0.3):
+        yield f"left running {seconds:.0f} s after its end: {processes.describe(processes.marked(mark))}"
+        processes.end(mark)
+    if not any(ended.killed for ended in case.ended):
+        yield from of_temporary_folder(case)
+
+
+def of_temporary_folder(case: Case) -> Iterator[str]:
+    """What lies in the temporary folder beside what an undisturbed run leaves there too."""
+    left = {path.name for path in case.site.temporary.iterdir()} - case.reference.leaves - {_KERNELS}
+    if left:
+        yield f"left in the temporary folder: {sorted(left)[:6]}"
+
+
+def of_unnamed_objects(case: Case) -> Iterator[str]:
+    """Objects at the output that no manifest names."""
+    names = set(case.site.output.versions())
+    named = {"latest.json"}
+    try:
+        for manifest in manifests(names):
+            named |= {manifest, *read_release(case.site.output, manifest).names}
+    except UnreadableError as error:
+        yield str(error)
+        return
+    if unnamed := sorted(names - named):
+        yield f"{len(unnamed)} objects at the output that no manifest names: {unnamed[:4]}"
+
+
+def of_end(case: Case) -> Iterator[str]:
+    """After the last undisturbed run: the release, and nothing but the release."""
+    try:
+        released = latest(case.site.output)
+    except UnreadableError as error:
+        yield f"at the end: {error}"
+        return
+    if released is None:
+        yield "at the end there is no release"
+    elif released.content != case.reference.content:
+        yield "at the end the release has other bytes than the undisturbed one"
+    yield from of_unnamed_objects(case)
+    if not case.may_leave_runs and (left := runs(case.site.work.versions())):
+        yield f"staged work after success: {len(left)} objects such as {left[0]}"
+
+
+def of_secrets(case: Case) -> Iterator[str]:
+    """Values of records where none belongs: names of files, logs, Prefect's database, homes and temporary folders."""
+    folder = case.site.folder
+    for path in folder.rglob("*"):
+        if CANARY in path.name:
+            yield f"a file's name holds a value of a record, in {path.parent.relative_to(folder)}"
+    for place in ("prefect", "home", "tmp", "logs"):
+        yield from (f"{path.relative_to(folder)} holds a value of a record" for path in _holders(folder / place))
+
+
+def _holders(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.stat().st_size < _LARGEST_SEARCHED and _holds_canary(path.read_bytes()):
+            yield path
+
+
+def _holds_canary(content: bytes) -> bool:
+    return any(needle in content for needle in _NEEDLES)

@@ -1,0 +1,66 @@
+"""The kinds of fault, one family a module; each is a function that does one thing to a release under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from soak.data import CSV, PLAIN, REFINED, Configuration
+
+if TYPE_CHECKING:
+    from soak.case import Case
+
+FAMILIES = (
+    "signals", "memory", "disks", "damage", "inputs", "races", "surroundings", "storage", "clusters", "prefect",
+)  # fmt: skip
+Act = Callable[["Case"], None]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of fault."""
+
+    name: str
+    family: str
+    says: str
+    act: Act
+    #: What may be released while it happens, each as likely as it stands here.
+    configurations: tuple[Configuration, ...]
+    #: True: through Prefect; False: --direct; None: drawn.
+    through_prefect: bool | None
+    #: Input on a disk, output and work area in a bucket behind the faulty proxy.
+    in_bucket: bool
+    quick: bool
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def kind(
+    *,
+    configurations: tuple[Configuration, ...] = (PLAIN, PLAIN, REFINED, CSV),
+    through_prefect: bool | None = None,
+    in_bucket: bool = False,
+    quick: bool = False,
+) -> Callable[[Act], Act]:
+    """Enter a function as a kind of fault under its own name; its first line says what it does."""
+
+    def enter(act: Act) -> Act:
+        name = act.__name__.replace("_", "-")
+        if name in KINDS:
+            raise ValueError(f"two kinds are called {name}")
+        family = act.__module__.rpartition(".")[2]
+        says = (act.__doc__ or name).splitlines()[0]
+        KINDS[name] = Kind(name, family, says, act, configurations, through_prefect, in_bucket, quick)
+        return act
+
+    return enter
+
+
+def all_kinds() -> dict[str, Kind]:
+    """Every kind by its name, in the order of the families."""
+    for family in FAMILIES:
+        import_module(f"soak.kinds.{family}")
+    return KINDS

@@ -1,0 +1,113 @@
+"""Processes of one case: found by a mark in their environment, whoever started them and whoever is their parent now."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+
+#: Every process of a case carries it, whatever forks, spawns and daemons lie between.
+MARK = "MICROAGG_SOAK_CASE"
+_GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess, FileNotFoundError, ProcessLookupError)
+
+
+def marked(mark: str, helpers: bool = False) -> list[psutil.Process]:
+    """The living processes that carry the mark; with what the campaign itself runs for the case, if asked for."""
+    marks = {mark, helpers_mark(mark)} if helpers else {mark}
+    return [process for process in psutil.process_iter() if _carries(process, marks)]
+
+
+def helpers_mark(mark: str) -> str:
+    """The mark of what the campaign runs for a case: a cluster, a server."""
+    return f"{mark}-helpers"
+
+
+def _carries(process: psutil.Process, marks: set[str]) -> bool:
+    try:
+        return process.environ().get(MARK) in marks and process.status() != psutil.STATUS_ZOMBIE
+    except _GONE:
+        return False
+    except OSError:  # a process that is about to end has no environment any more
+        return False
+
+
+def command_line(process: psutil.Process) -> str:
+    """Its arguments; nothing where it is gone."""
+    try:
+        return " ".join(process.cmdline())
+    except _GONE:
+        return ""
+
+
+def workers(mark: str) -> list[psutil.Process]:
+    """Dask's workers of the release's own cluster: processes that Python spawned."""
+    return [p for p in marked(mark) if "spawn_main" in command_line(p) and "resource_tracker" not in command_line(p)]
+
+
+def prefect_servers(mark: str) -> list[psutil.Process]:
+    """Prefect's embedded server, its outermost process first."""
+    return [p for p in marked(mark) if _serves_prefect(command_line(p))]
+
+
+def _serves_prefect(words: str) -> bool:
+    return "prefect" in words and ("uvicorn" in words or "prefect_server" in words)
+
+
+def send(process: psutil.Process, number: int) -> bool:
+    """Send a signal; False where the process is gone."""
+    try:
+        process.send_signal(number)
+    except _GONE:
+        return False
+    return True
+
+
+def wait_until(is_true: Callable[[], bool], seconds: float, every: float = 0.1) -> bool:
+    """Look again until it is so; False where the time is up."""
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(every)
+    return True
+
+
+def describe(found: list[psutil.Process]) -> str:
+    """What they are, in a few words each."""
+    return "; ".join(f"{p.pid} {command_line(p)[:160]}" for p in found)
+
+
+def end(mark: str, helpers: bool = False) -> None:
+    """Kill all that carry the mark, and see that they are gone."""
+
+    def all_gone() -> bool:
+        left = marked(mark, helpers)
+        for process in left:
+            send(process, signal.SIGKILL)
+        return not left
+
+    wait_until(all_gone, 20)
+
+
+def load_factor() -> float:
+    """How much longer things may take than on an idle machine."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def is_busy(mark: str) -> bool:
+    """Whether any thread of the case, its helpers included, computes, waits for a processor, or for a disk.
+
+    On a machine that others use too, CPU seconds say little: a process that gets no processor is not idle.
+    """
+    return any(state in "RD" for process in marked(mark, helpers=True) for state in _thread_states(process.pid))
+
+
+def _thread_states(pid: int) -> Iterator[str]:
+    for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError, IndexError):
+            yield task.read_text().rpartition(")")[2].split()[0]
