@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from microagg_core.errors import StorageError
+from microagg_core.kernels import LASTING_TMPDIR
 
 _PREFIX = "microagg-run-"
 _LOCK = "owner.lock"
@@ -37,19 +38,32 @@ def scratch() -> Iterator[Path]:
         yield _current
         return
     _current, lock = _made()
-    before = os.environ.get("TMPDIR"), tempfile.tempdir
-    os.environ["TMPDIR"] = tempfile.tempdir = str(_current)
+    before = tempfile.tempdir
+    outside = tempfile.gettempdir()
     try:
-        yield _current
+        with _environment(TMPDIR=str(_current), **{LASTING_TMPDIR: outside}):
+            tempfile.tempdir = str(_current)
+            yield _current
     finally:
-        tempfile.tempdir = before[1]
-        if before[0] is None:
-            del os.environ["TMPDIR"]
-        else:
-            os.environ["TMPDIR"] = before[0]
+        tempfile.tempdir = before
         remove_current()
         _current = None
         os.close(lock)
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Environment variables of this process and those that it starts, in the block."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def remove_current() -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from microagg_core.kernels import LASTING_TMPDIR
 from microagg_core.kernels.target import fingerprint
 
 #: Where code lies that came with the package.
@@ -56,7 +57,7 @@ def _places() -> Iterator[_Place]:
         if usual.is_absolute():
             yield _Place(usual / "microagg")
     with suppress(OSError):  # no temporary folder can be written
-        yield _Place(Path(tempfile.gettempdir()) / f"microagg-{_user()}")
+        yield _Place(Path(os.environ.get(LASTING_TMPDIR) or tempfile.gettempdir()) / f"microagg-{_user()}")
 
 
 def _user() -> int:

@@ -235,3 +235,20 @@ def test_functions_of_different_processes_never_have_one_symbol(tmp_path: Path) 
     )
     names = {_start(tmp_path, script).communicate(timeout=120)[0] for _ in range(3)}
     assert len(names) == 3 and all("lambda" in name for name in names)
+
+
+def test_without_a_home_compiled_code_outlasts_the_run_that_made_it(tmp_path: Path) -> None:
+    """A run has a temporary folder of its own, which goes with it; kernels are for the next run too."""
+    script = (
+        "from flows.scratch import scratch\n"
+        "with scratch() as folder:\n"
+        "    from microagg_core.kernels.code_folders import code_folders\n"
+        "    print(folder, code_folders().write)\n"
+    )
+    named = ("MICROAGG_CACHE_DIR", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in named}
+    environment |= {"HOME": "/proc/nowhere", "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    scratch, kept = map(Path, done.stdout.split())
+    assert scratch.parent == tmp_path and not scratch.exists()
+    assert kept.is_dir() and kept.parent.parent == tmp_path
