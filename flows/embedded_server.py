@@ -23,7 +23,14 @@ from microagg_core.errors import ClusterError
 _START_SECONDS = 120.0
 _STOP_SECONDS = 5.0
 _ASK_EVERY_SECONDS = 0.1
-_SERVER = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+_SERVER = {
+    "PREFECT_UI_ENABLED": "0",
+    "PREFECT__SERVER_EPHEMERAL": "1",
+    "PREFECT__SERVER_FINAL": "1",
+    # Why it does not start is read in its log, whatever this command's own log leaves out.
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "ERROR",
+    "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "ERROR",
+}
 #: What a server that does not start says, and what the user does about it.
 _CURES = {
     "database is locked": "its database is kept locked; end who does it, or set PREFECT_HOME to another folder",
@@ -64,7 +71,7 @@ def _started(settings: Mapping[str, str], log: Path) -> tuple[subprocess.Popen[b
                 stdin=subprocess.PIPE,
                 stdout=said,
                 stderr=said,
-                env={**os.environ, **_SERVER, **settings},
+                env={**os.environ, **settings, **_SERVER},
                 start_new_session=True,
             )
             return process, f"http://127.0.0.1:{listening.getsockname()[1]}/api"

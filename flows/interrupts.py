@@ -229,9 +229,10 @@ def sparing_children() -> Iterator[None]:
         return
     from multiprocessing import resource_tracker
 
-    # It lifts the mask when it starts its own process, so it has to be there before.
-    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SPARED)
+    # It ignores Ctrl-C but not a closed terminal, and lifts the mask of what it ignores when it starts its process.
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SPARED)
     try:
         yield
     finally:

@@ -25,7 +25,8 @@ def main() -> None:
 
 def _end_with_parent() -> None:
     """The parent holds the other end of standard input; the system closes it, however the parent ends."""
-    sys.stdin.buffer.read()
+    while os.read(0, 1):
+        pass
     os._exit(0)
 
 
