@@ -20,7 +20,7 @@ from distributed import Client, LocalCluster, Security
 
 from flows.dask_executor import DaskExecutor
 from flows.interrupts import sparing_children
-from flows.progress import Progress
+from flows.progress import Progress, awaited
 from flows.scratch import scratch
 from microagg_core.errors import ClusterError, StorageError
 from microagg_core.spec import LocalCluster as LocalSpec
@@ -62,7 +62,8 @@ def connect(cluster: LocalSpec | RunningCluster, spec: ReleaseSpec, progress: Pr
 @contextmanager
 def _local(cluster: LocalSpec, spec: ReleaseSpec, progress: Progress) -> Iterator[DaskExecutor]:
     with scratch() as folder, ExitStack() as running:
-        client = _start(cluster, str(folder / "workers"), running)
+        with awaited(progress, f"{cluster.workers} workers to start"):
+            client = _start(cluster, str(folder / "workers"), running)
         yield DaskExecutor(client, spec, progress, no_workers=_LOCAL_WAIT_SECONDS, own=True)
 
 
