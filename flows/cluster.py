@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -73,8 +74,9 @@ def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
     Raises:
         ClusterError: this machine does not let it.
     """
-    security = Security.temporary()  # type: ignore[no-untyped-call]
     try:
+        _try_loopback()
+        security = Security.temporary()  # type: ignore[no-untyped-call]
         with sparing_children():
             workers = running.enter_context(
                 LocalCluster(  # type: ignore[no-untyped-call]
@@ -103,6 +105,16 @@ def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
             "network; raise its limits (ulimit -u, ulimit -n), give cluster.local fewer workers, or write cluster: "
             "none, which needs none"
         ) from None
+
+
+def _try_loopback() -> None:
+    """Connect to this process over the loopback network; without one, Dask would try for a minute.
+
+    Raises:
+        OSError: there is none.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname(), timeout=5.0).close()
 
 
 @contextmanager

@@ -327,3 +327,13 @@ def test_a_user_without_a_home_gets_the_release(companies: Path, temporary: Path
     assert (ended.code, ended.err) == (0, "")
     assert json.loads(ended.out)["status"] == "released"
     assert list(temporary.iterdir()) == []
+
+
+def test_without_a_loopback_network_the_workers_do_not_start_and_that_is_said_at_once(companies: Path) -> None:
+    apart = ["unshare", "--net", "--map-root-user"]
+    if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True).returncode != 0:
+        pytest.skip("this machine gives nobody a network of his own (unshare --net)")
+    done = subprocess.run(
+        [*apart, COMMAND, "run", "release.yaml", "--direct"], cwd=companies, capture_output=True, text=True, timeout=300
+    )
+    Ended(done.returncode, done.stdout, done.stderr).assert_refused(6, "or a loopback network; raise its limits")
