@@ -23,7 +23,9 @@ def input_files(url: str, options: dict[str, Any]) -> list[tuple[str, str]]:
         # A file may be called data[1].parquet, as browsers do.
         if any(c in path for c in "*?[") and not ("[" in path and fs.isfile(path)):
             found = fs.glob(path, detail=True)
-            infos = [found[name] for name in sorted(found) if found[name]["type"] == "file"]
+            # A listing tells of a link on a disk and not of the file behind it, which is what is read.
+            looked = [fs.info(name) if found[name].get("islink") else found[name] for name in sorted(found)]
+            infos = [info for info in looked if info["type"] == "file"]
         else:
             infos = [fs.info(path)]
     if not infos:
