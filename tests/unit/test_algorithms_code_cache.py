@@ -217,8 +217,8 @@ def test_the_users_cache_in_the_home_of_somebody_else_is_not_used(
 
 
 def test_kernels_need_no_source_that_the_fingerprint_does_not_see() -> None:
-    package = ROOT / "microagg_core"
-    seen = {"microagg_core." + ".".join(path.relative_to(package).with_suffix("").parts) for path in kernel_sources()}
+    names = (".".join(path.relative_to(ROOT).with_suffix("").parts) for path in kernel_sources())
+    seen = {name.removesuffix(".__init__") for name in names}
     for path in kernel_sources():
         words = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
         used = {line[1] for line in words if line[:1] in (["from"], ["import"]) and "microagg_core" in line[1]}
