@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from soak.processes import is_busy
+from soak.processes import as_from_a_terminal, is_busy
 
 COMMAND = str(Path(sys.executable).with_name("microagg"))
 #: Without a line and without work for so long, a command hangs; Prefect's longest pause between two tries is 60 s.
@@ -186,7 +186,6 @@ def start(
             stdout=out_file,
             stderr=err_file,
             start_new_session=True,
-            # Where the campaign runs in the background of a shell, SIGINT would be ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+            preexec_fn=as_from_a_terminal,
         )
     return Command(tuple(arguments), process, out, err, mark)

@@ -58,6 +58,12 @@ def _serves_prefect(words: str) -> bool:
     return "prefect" in words and ("uvicorn" in words or "prefect_server" in words)
 
 
+def as_from_a_terminal() -> None:
+    """Signals have their usual meaning: started in the background or by nohup, a campaign ignores some of them."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def send(process: psutil.Process, number: int) -> bool:
     """Send a signal; False where the process is gone."""
     try:

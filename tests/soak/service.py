@@ -52,7 +52,7 @@ class Services:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+                preexec_fn=processes.as_from_a_terminal,
             )
         return self.started[name]
 
