@@ -87,10 +87,11 @@ def introduce(spec: dict[str, Any] | None) -> dict[str, Any]:
     """What a worker says of itself; runs there, sent as code, so nothing of ours may be taken for granted."""
     try:
         from microagg_core.software import software as own_software
-        from microagg_core.steps.access import access_problem
+        from microagg_core.steps.access import access_problem, kernels_problem
     except ImportError as error:
         return {"lacks": error.name}
-    return {"software": own_software(), "access": access_problem(spec) if spec else None}
+    problem = (access_problem(spec) or kernels_problem(spec)) if spec else None
+    return {"software": own_software(), "problem": problem}
 
 
 def _refuse_versions(who: str, theirs: Mapping[str, Any]) -> None:
@@ -133,6 +134,6 @@ def _refuse(who: str, answer: Any) -> None:
         raise ClusterError(
             f"{who} has {', '.join(differing)}, and would make another release; install the same versions everywhere"
         )
-    if answer["access"]:
-        kind, sentence = answer["access"]
+    if answer["problem"]:
+        kind, sentence = answer["problem"]
         raise of_kind(kind, f"{who} cannot do the work: {sentence}")

@@ -1,11 +1,13 @@
-"""Whether a machine that is to work for a release reaches what it needs: the input, the work area, the output."""
+"""Whether a machine that is to work for a release has what it needs: input, work area and output in reach, kernels."""
 
 from __future__ import annotations
 
 import uuid
 from typing import Any
 
-from microagg_core.errors import sanitized
+from microagg_core.compiling import is_compiled
+from microagg_core.errors import ClusterError, sanitized
+from microagg_core.kernels.code_folders import code_folders
 from microagg_core.spec import ReleaseSpec
 from microagg_core.steps.work import work_store
 from microagg_core.storage.inputs import input_files, open_input
@@ -25,6 +27,18 @@ def access_problem(spec: dict[str, Any]) -> tuple[str, str] | None:
         safe = sanitized(error, "looking at the input, the work area and the output")
         return safe.kind, safe.message
     return None
+
+
+def kernels_problem(spec: dict[str, Any]) -> tuple[str, str] | None:
+    """Why no compiled kernels can be had here: a worker's memory is for rows, so it must not compile itself."""
+    release = ReleaseSpec.model_validate(spec)
+    if code_folders().write is not None or is_compiled(release.algorithm.name, release.effort, release.k):
+        return None
+    places = ", ".join(map(str, code_folders().tried)) or "any folder"
+    return ClusterError.kind, (
+        f"it has no compiled kernels and can keep none in {places}; name a folder that it can write in "
+        "MICROAGG_CACHE_DIR, or have its image run microagg warm"
+    )
 
 
 def _reach(spec: ReleaseSpec) -> None:
