@@ -143,7 +143,7 @@ def test_clean_empties_no_target_of_a_link(spec: Path, tmp_path: Path) -> None:
     (run,) = (tmp_path / "work" / "runs").iterdir()
     (run / "staged" / "deep").symlink_to(folder)
     before = sorted(run.rglob("*"))
-    with pytest.raises(StorageError, match=r"below .*/work/runs/[0-9a-f]{20} there is a link"):
+    with pytest.raises(StorageError, match=r"below .*work/runs/[0-9a-f]{20} there is a link"):
         clean_work(load_spec(str(spec)), everything=True)
     assert is_whole(folder) and sorted(run.rglob("*")) == before  # nothing is removed, not even what is no link
 
