@@ -156,8 +156,8 @@ def _security(cluster: RunningCluster) -> Any:
         security = Security()  # type: ignore[no-untyped-call]
         if not _connection(security).get("ssl_context"):
             raise ClusterError(
-                f"{cluster.address} asks for certificates and none are named; set cluster.tls (ca, cert, key) or "
-                "distributed.comm.tls in Dask's configuration"
+                f"{cluster.address} asks for certificates and none are named; set cluster.tls (ca, cert, key), or "
+                "name them in Dask's own configuration"
             )
         return security
     names = cluster.tls
