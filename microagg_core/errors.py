@@ -127,6 +127,8 @@ def sanitized(error: BaseException, doing: str) -> MicroaggError:
 
     >>> sanitized(ValueError("could not convert 'Ms Canary'"), "staging part 3").message
     'a bug: staging part 3 ended with ValueError; please report it with this place: no frames'
+    >>> sanitized(ImportError("_tree.so: failed to map segment from shared object"), "staging part 3").message
+    'staging part 3 ran out of memory; give each worker more memory or fewer threads'
     """
     if isinstance(error, MicroaggError):
         return error
