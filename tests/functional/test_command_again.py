@@ -290,6 +290,9 @@ def test_buckets_and_credentials(project: Project, s3_bucket: Place, monkeypatch
     project.command("run", "release.yaml", "--direct").assert_refused(5, "s3://no-such-bucket-here")
     project.write_spec(ROLES, input={"url": f"{s3_bucket.url}/nothing.parquet", "storage_options": options})
     project.command("run", "release.yaml", "--direct").assert_refused(5, "nothing.parquet")
-    project.write_spec(ROLES, output={"url": f"{s3_bucket.url}/release", "storage_options": options})
+    bucket = {"url": f"{s3_bucket.url}/release", "storage_options": options}
+    project.write_spec(ROLES, output=bucket)
+    project.command("run", "release.yaml", "--direct").assert_refused(5, "worker 1 ", "give them to every worker")
+    project.write_spec(ROLES, output=bucket, cluster="none")
     wrong = {"AWS_SECRET_ACCESS_KEY": "wrong", "AWS_ACCESS_KEY_ID": "nobody"}
     project.command("run", "release.yaml", "--direct", env=wrong).assert_refused(5, "the store refused the credentials")
