@@ -74,7 +74,14 @@ def test_a_bad_end_is_wrong(end: Ended, wrong: str) -> None:
     assert any(wrong in found for found in judge.of_command(end, frozenset()))
 
 
-@pytest.mark.parametrize("end", [ended(0, "survey: 4 tasks\n"), ended(5, "survey: 4 tasks\nmicroagg: full\n")])
+@pytest.mark.parametrize(
+    "end",
+    [
+        ended(0, "survey: 4 tasks\n"),
+        ended(5, "survey: 4 tasks\nmicroagg: full\n"),
+        ended(6, "microagg: set distributed.comm.tls in Dask's configuration\n"),
+    ],
+)
 def test_a_good_end_is_not_wrong(end: Ended) -> None:
     assert list(judge.of_command(end, frozenset())) == []
 
