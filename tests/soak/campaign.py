@@ -167,13 +167,19 @@ class Campaign:
         try:
             try:
                 case.kind.act(case)
-            finally:
-                case.finish_all()
-                verdict.wrongs += [wrong for ended in case.ended for wrong in judge.of_command(ended, case.codes)]
+            except MissedError:  # whatever it missed, how the run ends is looked at
+                self._look_at_ends(case, verdict)
+                raise
+            self._look_at_ends(case, verdict)
             self._judge(case, verdict)
         finally:
             case.reader.stop()
             verdict.ends = [f"exit {e.code}: {'; '.join(e.sentences())}" for e in case.ended]
+
+    @staticmethod
+    def _look_at_ends(case: Case, verdict: Verdict) -> None:
+        case.finish_all()
+        verdict.wrongs += [wrong for ended in case.ended for wrong in judge.of_command(ended, case.codes)]
 
     def _judge(self, case: Case, verdict: Verdict) -> None:
         wrongs = verdict.wrongs

@@ -17,6 +17,9 @@ from soak.processes import as_from_a_terminal, is_busy
 COMMAND = str(Path(sys.executable).with_name("microagg"))
 #: Without a line and without work for so long, a command hangs; Prefect's longest pause between two tries is 60 s.
 IDLE_SECONDS = 75.0
+#: A wait that the command itself tells of every few seconds may be longer, but not for ever.
+TOLD_SECONDS = 300.0
+_TELLS = re.compile(r"nothing (?:new|was finished) for ")
 #: An idle cluster beats its heart now and then, and waits for a processor to do so: at most at this share of looks.
 IDLE_SHARE = 0.5
 #: What hangs is given so long to end by itself: a wait that is too long is told from one without an end.
@@ -137,7 +140,6 @@ class _Watch:
 
     def __init__(self, command: Command) -> None:
         self._command = command
-        self._lines = -1
         self._looked = 0.0
         self._rest(time.monotonic())
 
@@ -153,18 +155,20 @@ class _Watch:
         if now - self._looked < _LOOK_AT_THREADS_EVERY:
             return ""
         self._looked = now
-        if len(command.lines) != self._lines:
+        new = [line for _, line in command.lines[self._lines :]]
+        if any(not _TELLS.search(line) for line in new):
             self._rest(now)
         self._looks += 1
         self._busy += is_busy(command.mark)
         idle = now - self._since
-        if idle < IDLE_SECONDS + command.held_up:
+        patience = TOLD_SECONDS if new else IDLE_SECONDS
+        if idle < patience + command.held_up:
             return ""
         if self._busy > IDLE_SHARE * self._looks:
             self._rest(now)
             return ""
         last = command.lines[-1][1] if command.lines else "nothing said"
-        return f"hangs: {idle:.0f} s without a line, busy at {self._busy} of {self._looks} looks, after {last!r}"
+        return f"hangs: {idle:.0f} s without anything new, busy at {self._busy} of {self._looks} looks, after {last!r}"
 
 
 def start(

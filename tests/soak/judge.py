@@ -18,7 +18,7 @@ from soak.work_area import runs
 DOCUMENTED = frozenset({0, 2, 3, 4, 5, 6, 130})
 #: What libraries and Python print when they are in trouble.
 _NOISE = re.compile(
-    r"Traceback|^\s+File \"|distributed\.|tornado|During handling|resource_tracker|ArrowInvalid|Task exception"
+    r"Traceback|^\s+File \"|distributed\.[\w.]+ - |tornado|During handling|resource_tracker|ArrowInvalid|Task exception"
     r"|was never awaited|Exception ignored|Fatal Python error|Segmentation fault|core dumped|\bWARNING\b|\bERROR\b",
     re.MULTILINE,
 )

@@ -15,7 +15,7 @@ import pytest
 
 from microagg_core.kernels.code_folders import code_folders
 from s3_server import ACCESS_KEY, REGION, SECRET_KEY
-from soak import judge, processes
+from soak import command, judge, processes
 from soak.command import Ended
 from soak.kinds import FAMILIES, all_kinds
 from soak.places import Folder, sha256
@@ -74,7 +74,14 @@ def test_a_bad_end_is_wrong(end: Ended, wrong: str) -> None:
     assert any(wrong in found for found in judge.of_command(end, frozenset()))
 
 
-@pytest.mark.parametrize("end", [ended(0, "survey: 4 tasks\n"), ended(5, "survey: 4 tasks\nmicroagg: full\n")])
+@pytest.mark.parametrize(
+    "end",
+    [
+        ended(0, "survey: 4 tasks\n"),
+        ended(5, "survey: 4 tasks\nmicroagg: full\n"),
+        ended(6, "microagg: set distributed.comm.tls in Dask's configuration\n"),
+    ],
+)
 def test_a_good_end_is_not_wrong(end: Ended) -> None:
     assert list(judge.of_command(end, frozenset())) == []
 
@@ -141,6 +148,26 @@ def test_processes_are_found_and_ended_by_their_mark_alone() -> None:
     finally:
         theirs.kill()
         theirs.wait()
+
+
+@pytest.mark.parametrize(
+    ("does", "hangs"),
+    [
+        ("import time; time.sleep(60)", True),
+        ("import time; end = time.monotonic() + 4\nwhile time.monotonic() < end: pass", False),
+        ("import sys, time\nfor _ in range(20): sys.stderr.write('survey: 1 tasks\\n'), time.sleep(0.2)", False),
+    ],
+    ids=["sleeps", "computes", "speaks"],
+)
+def test_what_neither_says_nor_does_anything_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, hangs: bool
+) -> None:
+    monkeypatch.setattr(command, "COMMAND", sys.executable)
+    monkeypatch.setattr(command, "IDLE_SECONDS", 2.5)
+    monkeypatch.setattr(command, "MORE_SECONDS", 0.5)
+    mark = f"hangs-{tmp_path.name}"
+    end = command.start(["-c", does], tmp_path, {processes.MARK: mark}, mark, 1).wait()
+    assert (bool(end.hung), end.killed, end.code) == ((True, True, -9) if hangs else (False, False, 0))
 
 
 @pytest.mark.server

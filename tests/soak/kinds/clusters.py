@@ -278,8 +278,9 @@ def workers_with_little_memory(case: Case) -> None:
     cluster = Cluster(case.site)
     case.mend = cluster.make_well
     cluster.start_scheduler()
-    for _ in range(2):
-        cluster.start_worker(memory=f"{case.random.randint(150, 450)}MiB")
+    for mebibytes in (case.random.randint(150, 450) for _ in range(2)):
+        cluster.start_worker(memory=f"{mebibytes}MiB")
+        case.did.append(f"a worker of {mebibytes} MiB")
     case.finish(case.start())
 
 
