@@ -32,6 +32,8 @@ Result = TypeVar("Result")
 _AHEAD = 3
 #: How often to look at the cluster while tasks are out, and how long the scheduler may take to answer.
 _LOOK_SECONDS, _ANSWER_SECONDS = 2.0, 20.0
+#: How long a receipt, a few hundred bytes, may be on its way.
+_RECEIPT_SECONDS = 30.0
 #: How often the paused workers of one stage are started anew before that is no cure, and how long this may take:
 #: a process starts in seconds, on a busy machine in many.
 _RESTARTS, _RESTART_SECONDS = 3, 60
@@ -204,7 +206,8 @@ class DaskExecutor:
 
 def _result_of(future: Future[Any], what: str, number: int) -> Any:
     try:
-        return future.result()
+        # Done, so that only a scheduler or a worker that is stuck can hold its receipt back.
+        return future.result(timeout=_RECEIPT_SECONDS)
     except MicroaggError:
         raise
     except KilledWorker:

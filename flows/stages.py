@@ -131,16 +131,17 @@ _PLANNED = ("context", "survey", "plan")
 def survey(release: Release) -> str:
     """Count what is in the input, and refuse what cannot be released."""
     spec = release.spec
-    clean_due(spec, release.progress.say)
     listing = list_input(spec.input)
     schema = resolve_schema(spec, listing.schema)
     # The id is part of it, so that two releases of one spec, made at the same time, do not share what they remove.
     origin = release.origin = Origin.of(canonical(spec), listing.state)
     release.key = Digest().add(origin.spec, origin.software, listing.state, release.identity).hex()[:20]
     if _is_published(release, release.replace):
+        clean_due(spec, release.progress.say)
         return _already(release)
     layout, work = release.layout, release.work
-    release.running.begin(work, layout)
+    release.running.begin(work, layout)  # what it goes on from is not due
+    clean_due(spec, release.progress.say)
     rough = rough_moments(spec, listing, quasi_types(spec, schema), schema)
     release.known["context"] = save_context(work, release.key, spec, listing.schema, listing.parts, rough)
     release.known["salt"] = (draw_salt(work, release.key),)

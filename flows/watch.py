@@ -17,8 +17,9 @@ from microagg_core.errors import ClusterError, TransientClusterError
 
 #: Work stands still for so long before the release gives up, and half as long before a line says so.
 IDLE_SECONDS = 60.0
-#: Whoever watches looks every few seconds; a longer gap means that this process itself was stopped.
-_LONGEST_GAP = 15.0
+#: Whoever watches looks every few seconds, and waits for an answer as long as a look may take; a longer gap means that
+#: this process itself was stopped.
+_LONGEST_GAP = 30.0
 #: A worker says something every second or so; one that is silent for longer computes nothing that would count.
 _SILENT_SECONDS = 20.0
 _MIB = 2**20

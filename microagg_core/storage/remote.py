@@ -30,6 +30,11 @@ from microagg_core.storage.urls import shown
 
 T = TypeVar("T")
 
+#: A store that takes requests and does not answer is given up within minutes: botocore's own patience, times its tries,
+#: times those of s3fs, would be half an hour. Errors that pass (503, a reset) are tried as often as ever.
+_S3_PATIENCE = {"connect_timeout": 10, "read_timeout": 20, "retries": {"mode": "standard", "max_attempts": 3}}
+_S3_TRIES = 3
+
 _CHUNK = 8 * 2**20
 #: A transfer in parts holds this much of each in memory, and this many of them.
 _TRANSFER = {"chunksize": 16 * 2**20, "max_concurrency": 4}
@@ -95,9 +100,11 @@ def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     """
     from fsspec.core import url_to_fs
 
-    plain = {} if "::" in url else {"use_listings_cache": False}
+    plain: dict[str, Any] = {} if "::" in url else {"use_listings_cache": False}
+    if url.startswith(("s3://", "s3a://")):
+        plain["config_kwargs"] = {**_S3_PATIENCE, **options.get("config_kwargs", {})}
     try:
-        fs, path = url_to_fs(url, **plain, **options)
+        fs, path = url_to_fs(url, **{**options, **plain})
     except ValueError:
         raise SpecError(
             f"{shown(url)}: no file system is known for this kind of URL, or it is not written "
@@ -107,6 +114,8 @@ def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         raise SpecError(
             f"{shown(url)}: the file system does not know one of its storage options; correct them"
         ) from None
+    if url.startswith(("s3://", "s3a://")):
+        fs.retries = _S3_TRIES
     return fs, str(path)
 
 

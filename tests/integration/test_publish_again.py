@@ -164,7 +164,7 @@ def test_only_what_the_gate_read_is_published_whatever_the_work_area_says_later(
     forged = candidate.read_bytes()[:-1] + b"x"
     candidate.write_bytes(forged)
     notes.write_text(json.dumps({**json.loads(notes.read_text()), "sha256": sha256_hex(forged), "bytes": len(forged)}))
-    with pytest.raises(StorageError, match="is not what the gate checked"):
+    with pytest.raises(StorageError, match="is not what was written; run again"):
         run_stages(release, "publish")
     assert list((tmp_path / "output").iterdir()) == []
 

@@ -131,7 +131,8 @@ def test_a_table_is_refined() -> None:
     refined = microaggregate(people, ["age", "pay"], 4, refine="fast")
     assert refined.losses.sse < 0.95 * plain.losses.sse
     Z = standardize(people[["age", "pay"]].to_numpy(np.float64))
-    assert refined.losses.sse == pytest.approx(losses(Z, refined.groups).sse, rel=1e-12)
+    # Groups are made on a scale of 24 bits, and losses measured with all digits.
+    assert refined.losses.sse == pytest.approx(losses(Z, refined.groups).sse, rel=2**-22)
     each = microaggregate(people, ["age", "pay"], 4, "individual_ranking", refine="fast")
     assert each.groups.shape == (300, 2)
 

@@ -20,8 +20,12 @@ from microagg_core.storage.layout import RunLayout
 from people import people
 from releases import run_stages, start, write_release
 
-NOW = datetime.datetime.now(datetime.UTC)
 DAY, MINUTE = datetime.timedelta(days=1), datetime.timedelta(minutes=1)
+
+
+def now() -> datetime.datetime:
+    """This moment: a file made by a test is as old as it is."""
+    return datetime.datetime.now(datetime.UTC)
 
 
 def spec_of(folder: Path, failed_days: float) -> ReleaseSpec:
@@ -41,18 +45,18 @@ def failed(spec: ReleaseSpec, key: str = "failed") -> RunLayout:
 def test_what_failed_goes_when_its_time_is_up(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, 7)
     failed(spec)
-    assert clean_work(spec, False, NOW + 6 * DAY) == (0, 1)
-    assert clean_work(spec, False, NOW + 7 * DAY + MINUTE) == (1, 0)
+    assert clean_work(spec, False, now() + 6 * DAY) == (0, 1)
+    assert clean_work(spec, False, now() + 7 * DAY + MINUTE) == (1, 0)
     assert list((tmp_path / "work").rglob("*")) == []
 
 
 def test_a_run_that_says_nothing_counts_as_alive_for_an_hour(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, 0)
     Running().begin(work_store(spec), RunLayout("killed"))
-    assert clean_work(spec, False, NOW + 50 * MINUTE) == (0, 1)
+    assert clean_work(spec, False, now() + 50 * MINUTE) == (0, 1)
     failed(spec)
-    assert clean_work(spec, False, NOW + 50 * MINUTE) == (1, 1)
-    assert clean_work(spec, False, NOW + 70 * MINUTE) == (1, 0)
+    assert clean_work(spec, False, now() + 50 * MINUTE) == (1, 1)
+    assert clean_work(spec, False, now() + 70 * MINUTE) == (1, 0)
 
 
 def test_a_run_under_way_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,8 +85,8 @@ def test_a_run_with_a_damaged_sign_is_as_old_as_its_files(left: bytes | None, tm
     spec = spec_of(tmp_path, 7)
     work, layout = work_store(spec), failed(spec)
     work.delete(layout.sign_of_life()) if left is None else work.put(layout.sign_of_life(), left)
-    assert clean_work(spec, False, NOW + 6 * DAY) == (0, 1)
-    assert clean_work(spec, False, NOW + 8 * DAY) == (1, 0)
+    assert clean_work(spec, False, now() + 6 * DAY) == (0, 1)
+    assert clean_work(spec, False, now() + 8 * DAY) == (1, 0)
 
 
 def test_folders_that_are_not_runs_stay(tmp_path: Path) -> None:

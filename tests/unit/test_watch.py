@@ -77,7 +77,7 @@ def test_a_worker_that_is_not_heard_of_computes_nothing() -> None:
 
 def test_time_in_which_this_process_was_stopped_does_not_count() -> None:
     clock = Clock()
-    watch = Watch(30.0, 0.8, clock)
+    watch = Watch(60.0, 0.8, clock)
     for seconds in (2.0, 3600.0, 2.0):
         clock.now += seconds
         why = watch.look([])
