@@ -64,7 +64,7 @@ class Lines:
         self._what, self._total, self._done = "", 0, 0
         self._awaited = self._awaited_before = ""
         self._last = self._since = time.monotonic()
-        self._watcher: threading.Thread | None = None
+        self._changing, self._watched = threading.Condition(), False
 
     def start(self, what: str, total: int) -> None:
         """Announce the work."""
@@ -100,17 +100,20 @@ class Lines:
         print(text, file=self._stream, flush=True)
 
     def _watch(self) -> None:
-        if self._watcher is None:
-            self._watcher = threading.Thread(target=self._say_what_takes_long, name="progress", daemon=True)
-            self._watcher.start()
+        """Have a thread look on, while something is under way or waited for."""
+        with self._changing:
+            if not self._watched and self._still():
+                self._watched = True
+                threading.Thread(target=self._say_what_takes_long, name="progress", daemon=True).start()
 
     def _say_what_takes_long(self) -> None:
-        while True:
-            time.sleep(_LOOK_EVERY_SECONDS)
-            line = self._still()
-            if line and time.monotonic() - max(self._last, self._since) >= _STILL_EVERY_SECONDS:
-                self._last = time.monotonic()
-                self._print(line)
+        with self._changing:
+            while line := self._still():
+                if time.monotonic() - max(self._last, self._since) >= _STILL_EVERY_SECONDS:
+                    self._last = time.monotonic()
+                    self._print(line)
+                self._changing.wait(_LOOK_EVERY_SECONDS)
+            self._watched = False
 
     def _still(self) -> str:
         """What is under way, how far it is, and what it waits for."""
