@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TextIO
 
 _LINE_EVERY_SECONDS = 10.0
@@ -103,8 +103,9 @@ class Lines:
         """Have a thread look on, while something is under way or waited for."""
         with self._changing:
             if not self._watched and self._still():
-                self._watched = True
-                threading.Thread(target=self._say_what_takes_long, name="progress", daemon=True).start()
+                with suppress(RuntimeError):  # a machine that has no thread left has no lines either
+                    threading.Thread(target=self._say_what_takes_long, name="progress", daemon=True).start()
+                    self._watched = True
 
     def _say_what_takes_long(self) -> None:
         with self._changing:

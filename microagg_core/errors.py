@@ -132,14 +132,15 @@ def sanitized(error: BaseException, doing: str) -> MicroaggError:
     """
     if isinstance(error, MicroaggError):
         return error
-    if isinstance(error, MemoryError) or _lacks_room_for_code(error):
+    if isinstance(error, MemoryError) or _lacks_room(error):
         return ClusterError(f"{doing} ran out of memory; give each worker more memory or fewer threads")
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     place = " < ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in reversed(frames)) or "no frames"
     return InternalError(f"a bug: {doing} ended with {type(error).__name__}; please report it with this place: {place}")
 
 
-def _lacks_room_for_code(error: BaseException) -> bool:
-    """Whether a library could not be loaded for want of memory: the system's loader says so in words alone."""
+def _lacks_room(error: BaseException) -> bool:
+    """Whether a library could not be loaded, or a thread started, for want of memory: that is said in words alone."""
     said = str(error)
-    return isinstance(error, ImportError) and ("failed to map" in said or "annot allocate memory" in said)
+    unloaded = isinstance(error, ImportError) and ("failed to map" in said or "annot allocate memory" in said)
+    return unloaded or (isinstance(error, RuntimeError) and "can't start new thread" in said)
