@@ -139,8 +139,10 @@ def sanitized(error: BaseException, doing: str) -> MicroaggError:
     return InternalError(f"a bug: {doing} ended with {type(error).__name__}; please report it with this place: {place}")
 
 
+#: How the system, Python and libraries say that there is no room for memory, code or a thread.
+_NO_ROOM = ("failed to map", "annot allocate memory", "can't start new thread", "Resource temporarily unavailable")
+
+
 def _lacks_room(error: BaseException) -> bool:
-    """Whether a library could not be loaded, or a thread started, for want of memory: that is said in words alone."""
-    said = str(error)
-    unloaded = isinstance(error, ImportError) and ("failed to map" in said or "annot allocate memory" in said)
-    return unloaded or (isinstance(error, RuntimeError) and "can't start new thread" in said)
+    """Whether memory was wanting: of what loads code or starts threads, only the words say so."""
+    return any(words in str(error) for words in _NO_ROOM)
