@@ -33,6 +33,13 @@ def companies(tmp_path: Path) -> Path:
     return folder
 
 
+def await_line(process: subprocess.Popen[str], line: str) -> None:
+    """Read what a command says until it says this."""
+    assert process.stderr is not None
+    while (said := process.stderr.readline()) != f"{line}\n":
+        assert said or process.poll() is None
+
+
 @pytest.fixture
 def temporary(tmp_path: Path) -> Path:
     """A folder for all that a command makes beside its results."""
@@ -143,7 +150,7 @@ def test_pressing_again_while_work_is_put_away_changes_nothing(
 ) -> None:
     process = start_command(*RUN, cwd=companies, env={"TMPDIR": str(temporary)})
     assert process.stderr is not None
-    assert process.stderr.readline() == "survey: 1 tasks\n"
+    await_line(process, "survey: 1 tasks")
     children = psutil.Process(process.pid).children(recursive=True)
     for _ in range(3):
         os.killpg(process.pid, number)
@@ -160,7 +167,7 @@ def test_a_terminal_that_is_closed_interrupts(companies: Path, temporary: Path) 
     """The first line is read, then terminal and readers are gone."""
     process = start_command(*RUN, cwd=companies, env={"TMPDIR": str(temporary)})
     assert process.stderr is not None and process.stdout is not None
-    assert process.stderr.readline() == "survey: 1 tasks\n"
+    await_line(process, "survey: 1 tasks")
     children = psutil.Process(process.pid).children(recursive=True)
     assert children
     os.killpg(process.pid, signal.SIGHUP)
@@ -175,9 +182,7 @@ def test_under_nohup_a_closed_terminal_is_no_matter(companies: Path) -> None:
     process = subprocess.Popen(
         ["nohup", COMMAND, *RUN, "--json"], cwd=companies, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert process.stderr is not None
-    while process.stderr.readline() != "survey: 1 tasks\n":
-        assert process.poll() is None
+    await_line(process, "survey: 1 tasks")
     process.send_signal(signal.SIGHUP)
     ended = leave(process)
     assert ended.code == 0, ended.err
@@ -203,7 +208,7 @@ def stuck(release):
             time.sleep(60)
         except BaseException:
             pass
-stages.STAGES = (stages.Stage("survey", stuck, always=True),)
+stages.STAGES = (stages.Stage("report", stuck, always=True),)
 from flows.command import main
 sys.argv[0] = "microagg"
 if __name__ == "__main__":
@@ -222,8 +227,7 @@ def test_what_does_not_let_go_is_ended_when_asked_twice(companies: Path, tempora
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
     )
-    assert process.stderr is not None
-    assert process.stderr.readline() == "stuck\n"
+    await_line(process, "stuck")
     children = psutil.Process(process.pid).children(recursive=True)
     for _ in range(2):
         process.send_signal(signal.SIGINT)
@@ -287,7 +291,7 @@ def test_a_killed_run_leaves_nothing_that_the_next_does_not_clear(companies: Pat
     environment = {"TMPDIR": str(temporary)}
     process = start_command(*RUN, cwd=companies, env=environment)
     assert process.stderr is not None
-    assert process.stderr.readline() == "survey: 1 tasks\n"
+    await_line(process, "survey: 1 tasks")
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     leave(process)
@@ -303,7 +307,7 @@ def test_a_folder_that_is_in_use_stays(companies: Path, temporary: Path) -> None
     environment = {"TMPDIR": str(temporary)}
     process = start_command(*RUN, cwd=companies, env=environment)
     assert process.stderr is not None
-    assert process.stderr.readline() == "survey: 1 tasks\n"
+    await_line(process, "survey: 1 tasks")
     process.send_signal(signal.SIGSTOP)
     mine = set(temporary.iterdir())
     assert run_command("plan", "release.yaml", "-q", cwd=companies, env=environment).code == 0
