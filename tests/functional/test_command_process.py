@@ -330,7 +330,8 @@ def test_a_user_without_a_home_gets_the_release(companies: Path, temporary: Path
     ended = run_command(*RUN, "-q", "--json", cwd=companies, env=nowhere)
     assert (ended.code, ended.err) == (0, "")
     assert json.loads(ended.out)["status"] == "released"
-    assert list(temporary.iterdir()) == []
+    # Compiled kernels stay for the next run, where they cannot be kept anywhere else.
+    assert {path.name for path in temporary.iterdir()} <= {f"microagg-{os.getuid()}"}
 
 
 def test_without_a_loopback_network_the_workers_do_not_start_and_that_is_said_at_once(companies: Path) -> None:
