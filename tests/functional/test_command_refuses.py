@@ -324,7 +324,8 @@ CASES: dict[str, Case] = {
     ),
     "no scheduler": Case(6, ("no Dask scheduler answers",), spec={"cluster": {"address": "tcp://127.0.0.1:9"}}),
     "too little memory": Case(
-        6, ("MiB",), spec={"cluster": {"local": {"workers": 1, "threads": 2, "memory": "600MiB"}}}
+        6, ("has 400 MiB", "give it more memory"),
+        spec={"cluster": {"local": {"workers": 1, "threads": 2, "memory": "400MiB"}}},
     ),
 }  # fmt: skip
 
