@@ -30,10 +30,10 @@ from microagg_core.storage.urls import shown
 
 T = TypeVar("T")
 
-#: A store that takes requests and does not answer is given up within minutes: botocore's own patience, times its tries,
-#: times those of s3fs, would be half an hour. Errors that pass (503, a reset) are tried as often as ever.
-_S3_PATIENCE = {"connect_timeout": 10, "read_timeout": 20, "retries": {"mode": "standard", "max_attempts": 3}}
-_S3_TRIES = 3
+#: A store that takes requests and does not answer is given up after a minute and a half: botocore's own patience, times
+#: its tries, times those of s3fs, would be half an hour. What takes longer to pass is for the stage's own tries.
+_S3_PATIENCE = {"connect_timeout": 10, "read_timeout": 20, "retries": {"mode": "standard", "max_attempts": 2}}
+_S3_TRIES = 2
 
 _CHUNK = 8 * 2**20
 #: A transfer in parts holds this much of each in memory, and this many of them.
