@@ -18,19 +18,8 @@ from command_line import COMMAND, NOISE, Ended, Project, after_stage, run_comman
 
 from microagg_core.errors import StorageError, TransientClusterError
 
-COMPANIES = Path(__file__).resolve().parents[2] / "deploy" / "examples" / "sme"
 RUN = ("run", "release.yaml", "--direct")
 KEPT = "microagg: interrupted; what is finished is kept, and the same command goes on from there"
-
-
-@pytest.fixture
-def companies(tmp_path: Path) -> Path:
-    """The eleven companies and their spec, in a folder of their own, with a worker that they would not need."""
-    folder = tmp_path / "sme"
-    shutil.copytree(COMPANIES, folder, ignore=shutil.ignore_patterns("release", "work"))
-    with (folder / "release.yaml").open("a") as spec:
-        spec.write("\ncluster:\n  local: {workers: 1, threads: 1, memory: 1GiB}\n")
-    return folder
 
 
 def await_line(process: subprocess.Popen[str], line: str) -> None:

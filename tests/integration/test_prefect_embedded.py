@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,18 +18,7 @@ from prefect_server import quiet, wait_until
 
 pytestmark = pytest.mark.server
 
-COMPANIES = Path(__file__).resolve().parents[2] / "deploy" / "examples" / "sme"
 COMMAND = str(Path(sys.executable).with_name("microagg"))
-
-
-@pytest.fixture
-def companies(tmp_path: Path) -> Path:
-    """The eleven companies and their spec, in a folder of their own, with a worker that they would not need."""
-    folder = tmp_path / "sme"
-    shutil.copytree(COMPANIES, folder, ignore=shutil.ignore_patterns("release", "work"))
-    with (folder / "release.yaml").open("a") as spec:
-        spec.write("\ncluster:\n  local: {workers: 1, threads: 1, memory: 1GiB}\n")
-    return folder
 
 
 class Running:
