@@ -60,6 +60,7 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]
 
     def _key(self, sig: Any, codegen: Any) -> str:
         """What an entry is for: types, target, and the bytecode."""
+        pin_target()
         return repr(self._index_key(sig, codegen))
 
     def _file_name(self, key: str) -> str:

@@ -50,14 +50,25 @@ def _has_the_level() -> bool:
     return bool(_config.ENABLE_AVX) and all(features.get(name, False) for name in _OF_THE_LEVEL)
 
 
+@cache
+def _pinned() -> str | None:
+    """What kernels are compiled for, decided once; None where that was somebody else's choice."""
+    if _config.CPU_NAME is not None or "_toplevel_target_context" in vars(_cpu):
+        return None
+    return _LEVEL if _has_the_level() else "generic"
+
+
 def pin_target() -> None:
     """Have numba compile for the level, or for any processor of this kind where this one is below it.
 
     Who names a processor in ``NUMBA_CPU_NAME`` gets code for that one. And where somebody else's functions were
     compiled in this process already, numba's code generator is made; then kernels are compiled as it does.
+
+    Numba forgets the name when any of its variables changes in the process's environment; so it is said again before
+    each look at it.
     """
-    if _config.CPU_NAME is None and "_toplevel_target_context" not in vars(_cpu):
-        _config.CPU_NAME = _LEVEL if _has_the_level() else "generic"
+    if (name := _pinned()) is not None:
+        _config.CPU_NAME = name
         _config.CPU_FEATURES = ""
 
 

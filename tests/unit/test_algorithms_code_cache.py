@@ -76,6 +76,14 @@ def test_another_checkout_uses_what_is_there(filled: Path, tmp_path: Path) -> No
     assert _run(filled, where + SCRIPT + proof)[0] == 2
 
 
+def test_a_variable_of_numba_that_changes_while_a_process_runs_changes_no_target(filled: Path) -> None:
+    lines = SCRIPT.splitlines()
+    at = lines.index("X = np.arange(12.0).reshape(2, 6)")
+    changed = "import os, numba; os.environ['NUMBA_WARNINGS'] = '0'; numba.njit(lambda x: x + 1)(1)"
+    script = "\n".join([*lines[:at], changed, *lines[at:]])
+    assert _run(filled, script) == (2, str(filled / f"kernels-{fingerprint()}"))
+
+
 def test_a_changed_kernel_is_compiled_anew_wherever_it_lies(filled: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "microagg_core", tmp_path / "microagg_core", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "microagg_core" / "refine" / "added.py").write_text(
