@@ -32,7 +32,7 @@ _CONNECT_SECONDS = 30
 _LOCAL_WAIT_SECONDS = 60.0
 #: Loggers of callbacks that fail when a connection ends under them, as it does when a run is interrupted or a cluster
 #: goes away. What matters of it is raised where the work is waited for, and said in a sentence.
-_CALLBACKS = ("tornado.application", "asyncio")
+_CALLBACKS = ("tornado.application", "asyncio", "distributed", "distributed.client")
 _SETTINGS = {
     # 30 s is dask's shortest patience that survives a busy machine.
     "distributed.comm.timeouts.connect": "30s",
