@@ -88,7 +88,7 @@ def write_demo(folder: str | Path, n: int = N_PEOPLE, seed: int = _SEED) -> Path
     the folder cannot be written.
 
     >>> import tempfile
-    >>> from microagg_core.loading import load_spec
+    >>> from microagg_core.spec.loading import load_spec
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     load_spec(str(write_demo(folder, n=100))).k
     5

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 
 from microagg_core.compiling import TABLES, compile_parts
 from microagg_core.errors import DamagedWorkError, StorageError, sanitized
+from microagg_core.releases.manifest import PartEntry
+from microagg_core.releases.parts import Upload, is_whole, upload_part
 from microagg_core.steps.anonymizing import anonymize_partition
 from microagg_core.steps.assembling import assemble_file
 from microagg_core.steps.gate import check_file, check_input
@@ -24,9 +26,7 @@ from microagg_core.steps.staging import gather_partition, scatter_part
 from microagg_core.steps.survey import survey_part
 from microagg_core.steps.units import check_units
 from microagg_core.steps.work import Receipt, Task, discard_receipts, load_receipt, save_receipt
-from microagg_core.storage.manifest import PartEntry
 from microagg_core.storage.objects import Store
-from microagg_core.storage.parts import Upload, is_whole, upload_part
 
 _STEPS: dict[str, Callable[[Task], Receipt]] = {
     "survey": survey_part,

@@ -18,11 +18,11 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows import stages
-from flows.healing import run_healing
-from flows.stages import run_stage, run_until
 from microagg_core.errors import MicroaggError
 from microagg_core.steps import planned, work
+from microagg_flows import stages
+from microagg_flows.healing import run_healing
+from microagg_flows.stages import run_stage, run_until
 from people import people
 from releases import data_digests, start, write_release
 

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from flows.executors import InProcess
-from flows.progress import Silence
-from flows.stages import STAGES, Release, new_release, run_stage
-from microagg_core.loading import load_spec
+from microagg_core.spec.loading import load_spec
 from microagg_core.steps.pieces import Piece
 from microagg_core.storage.objects import sha256_hex
+from microagg_flows.executors import InProcess
+from microagg_flows.progress import Silence
+from microagg_flows.stages import STAGES, Release, new_release, run_stage
 
 NOW = datetime.datetime(2026, 11, 18, 3, 0, tzinfo=datetime.UTC)
 

@@ -17,11 +17,11 @@ import pyarrow.parquet
 import pytest
 
 from microagg_core.errors import MicroaggError
+from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, CsvDialect, ReleaseFacts
+from microagg_core.releases.parts import StagedPart
+from microagg_core.releases.publish import Published, existing, publish
 from microagg_core.storage.layout import LATEST
-from microagg_core.storage.manifest import AlgorithmEntry, ColumnEntry, CsvDialect, ReleaseFacts
 from microagg_core.storage.objects import Store, sha256_hex
-from microagg_core.storage.parts import StagedPart
-from microagg_core.storage.publish import Published, existing, publish
 from s3_server import Place
 
 ROLES = {"age": "quasi_identifier", "town": "blocking"}

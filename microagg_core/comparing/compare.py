@@ -20,10 +20,10 @@ from microagg_core.algorithms import AlgorithmInfo, algorithms
 from microagg_core.api import microaggregate
 from microagg_core.comparing.published import Figure, published_figures
 from microagg_core.errors import DataError, MicroaggError, SpecError
+from microagg_core.formats.reading import list_input, read_part, read_schema
 from microagg_core.metrics.statistics import significant
-from microagg_core.spec_parts import CsvInput, Input
-from microagg_core.starter import suggested_types_of
-from microagg_core.tables.reading import list_input, read_part, read_schema
+from microagg_core.spec.parts import CsvInput, Input
+from microagg_core.spec.starter import suggested_types_of
 
 #: Algorithms whose model says that they would take longer are left out, unless they were asked for by name.
 PATIENCE_SECONDS = 60.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from microagg_core.algorithms import algorithms
 from microagg_core.blocking.cuts import count_leaves
-from microagg_core.encoding import DEFAULT_ROUNDING, QuasiType
+from microagg_core.kinds.encoding import DEFAULT_ROUNDING, QuasiType
 from microagg_core.refine.costs import refined_info
 from microagg_core.steps.planned import Planned
 

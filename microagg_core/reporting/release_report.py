@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from microagg_core.storage.publish import Published
+from microagg_core.releases.publish import Published
 
 FORMAT_VERSION = 1
 

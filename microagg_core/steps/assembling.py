@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.errors import InternalError
-from microagg_core.spec import ReleaseSpec
+from microagg_core.formats.released_files import EXTENSIONS, content_order, escape_formulas, to_file_bytes
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.planned import load_planned
 from microagg_core.steps.staging import read_gathered
 from microagg_core.steps.work import Receipt, Task, put_piece
-from microagg_core.tables.files import EXTENSIONS, content_order, escape_formulas, to_file_bytes
 from microagg_core.tables.slices import to_bytes, write_slices
 
 

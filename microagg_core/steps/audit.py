@@ -10,13 +10,13 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from microagg_core.errors import StorageError
+from microagg_core.releases.manifest import Manifest
+from microagg_core.releases.publish import existing
 from microagg_core.software import software
 from microagg_core.steps.gate import Check
 from microagg_core.steps.work import Digest
 from microagg_core.storage.layout import AuditLayout
-from microagg_core.storage.manifest import Manifest
 from microagg_core.storage.objects import Store
-from microagg_core.storage.publish import existing
 from microagg_core.storage.urls import shown
 
 #: 1: one digest of spec, data and a version number, which tells nothing about what differs.

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from microagg_core.errors import MicroaggError
-from microagg_core.spec import ReleaseSpec
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import read_sealed, sealed
 from microagg_core.steps.work import work_store
 from microagg_core.storage.layout import RUNS, RunLayout, is_name

@@ -21,22 +21,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.encoding import QuasiType, quasi_type
 from microagg_core.errors import GateError
+from microagg_core.formats.reading import read_part
+from microagg_core.formats.released_files import EXTENSIONS, from_file_bytes
+from microagg_core.kinds.encoding import QuasiType, quasi_type
 from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all, moments_of
+from microagg_core.privacy.group_ranges import input_of, outside_ranges
 from microagg_core.privacy.kanonymity import CombinationCounter
-from microagg_core.schema import FileSchema
+from microagg_core.spec.columns import FileSchema
 from microagg_core.steps.assembling import released_form
-from microagg_core.steps.group_ranges import input_of, outside_ranges
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.planned import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.staging import Scatter, read_gathered, refuse_changed
 from microagg_core.steps.survey import Fingerprint, Survey
 from microagg_core.steps.work import Context, Receipt, Task, put_piece
 from microagg_core.storage.layout import RunLayout
-from microagg_core.tables.files import EXTENSIONS, from_file_bytes
 from microagg_core.tables.hashing import hash_rows, one_array
-from microagg_core.tables.reading import read_part
 from microagg_core.tables.slices import read_slice, to_bytes
 
 _SEEDS = (11, 13)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.encoding import QuasiType
+from microagg_core.kinds.encoding import QuasiType
 from microagg_core.metrics.certificate import Certificate, combined
 from microagg_core.metrics.moments import Moments, merge_all
 from microagg_core.metrics.statistics import (

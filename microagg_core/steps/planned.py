@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from microagg_core.blocking.plan import BlockPlan, plan_from_objects, plan_to_objects
 from microagg_core.blocking.strata import SUPPRESSED, Strata, hash_keys
-from microagg_core.encoding import Encoding
+from microagg_core.kinds.encoding import Encoding
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.survey import Survey, blocking_columns, missing_pattern
 from microagg_core.steps.work import Context, Task, load_context, put_piece

@@ -28,18 +28,18 @@ from microagg_core.blocking.cuts import (
 )
 from microagg_core.blocking.plan import BlockPlan, default_max_records, plan_blocks
 from microagg_core.blocking.strata import Strata, plan_strata
-from microagg_core.encoding import Encoding
 from microagg_core.errors import DataError
+from microagg_core.formats.reading import read_part
 from microagg_core.kernels.hashing import mix_words
+from microagg_core.kinds.encoding import Encoding
 from microagg_core.refine.costs import refined_info
-from microagg_core.spec import ReleaseSpec
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.planned import route_batch
 from microagg_core.steps.survey import Survey
 from microagg_core.steps.work import Context, Receipt, Task, load_context, pieces_of, put_piece
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store
-from microagg_core.tables.reading import read_part
 from microagg_core.tables.slices import read_slice, to_bytes
 
 Ints = NDArray[np.int64]

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from microagg_core.algorithms import algorithms
+from microagg_core.releases.manifest import AlgorithmEntry, CheckEntry, ColumnEntry, CsvDialect, ReleaseFacts
+from microagg_core.releases.parts import StagedPart
 from microagg_core.software import software
-from microagg_core.spec import ReleaseSpec, TimeBudget
+from microagg_core.spec.release import ReleaseSpec, TimeBudget
 from microagg_core.steps.gate import Check
 from microagg_core.steps.planned import Planned
 from microagg_core.steps.work import Receipt
 from microagg_core.storage.layout import ReleaseLayout, revision_name
-from microagg_core.storage.manifest import AlgorithmEntry, CheckEntry, ColumnEntry, CsvDialect, ReleaseFacts
 from microagg_core.storage.objects import Store
-from microagg_core.storage.parts import StagedPart
 
 _ROLE_OF = {"quasi_identifiers": "quasi_identifier", "blocking": "blocking", "confidential": "confidential"}
 

@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from microagg_core.encoding import Encoding
 from microagg_core.errors import DataError
+from microagg_core.formats.reading import read_part
+from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all, moments_of
 from microagg_core.steps.pieces import Piece, Pieces, Range, read_ranges
 from microagg_core.steps.planned import Planned, Routed, load_planned, route_batch
@@ -32,7 +33,6 @@ from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store, canonical_json
 from microagg_core.storage.urls import shown
 from microagg_core.tables.hashing import one_array
-from microagg_core.tables.reading import read_part
 from microagg_core.tables.slices import read_slice, to_bytes, write_slices
 
 Ints = NDArray[np.int64]

@@ -19,17 +19,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.errors import DataError
+from microagg_core.formats.reading import read_part
 from microagg_core.metrics.decimals import decimals_needed, most_decimals, short_together
 from microagg_core.metrics.moments import EMPTY, Moments, merge_all, moments_of
-from microagg_core.spec import ReleaseSpec
+from microagg_core.privacy.sketches import Sketch, merge_sketches, sketch_of
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.units import UnitDigests, read_salt, unit_checks
 from microagg_core.steps.work import Context, Receipt, Task, load_context, put_piece
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.urls import basename
 from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
-from microagg_core.tables.reading import read_part
-from microagg_core.tables.sketches import Sketch, merge_sketches, sketch_of
 from microagg_core.tables.slices import read_slice, to_bytes
 
 _FINGERPRINT_SEEDS = (0x5EED, 0xF00D)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.errors import DataError
-from microagg_core.spec import ReleaseSpec
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Range, read_ranges, sealed, unsealed
 from microagg_core.steps.work import Receipt, Task, put_piece
 from microagg_core.storage.layout import RunLayout

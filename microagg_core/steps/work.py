@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.encoding import Encoding, QuasiType
+from microagg_core.formats.reading import InputListing, InputPart, first_rows
+from microagg_core.kinds.encoding import Encoding, QuasiType
 from microagg_core.metrics.moments import EMPTY, Moments, moments_of
-from microagg_core.schema import FileSchema, quasi_types, resolve_schema
-from microagg_core.spec import ReleaseSpec
+from microagg_core.spec.columns import FileSchema, quasi_types, resolve_schema
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces, all_there, read_sealed, sealed
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store, canonical_json, sha256_hex
-from microagg_core.tables.reading import InputListing, InputPart, first_rows
 
 FORMAT_VERSION = 2
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from microagg_core.encoding import Encoding, QuasiType, quasi_type
 from microagg_core.errors import DataError, SpecError
+from microagg_core.kinds.encoding import Encoding, QuasiType, quasi_type
 from microagg_core.metrics.certificate import Certificate
 from microagg_core.metrics.means import Groups
 from microagg_core.metrics.moments import moments_of, offsets_from

@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from flows.cluster import connect
-from flows.progress import Silence
-from flows.stages import new_release, run_until
-from microagg_core.loading import load_spec
-from microagg_core.spec import LocalCluster
+from microagg_core.spec.loading import load_spec
+from microagg_core.spec.release import LocalCluster
+from microagg_flows.cluster import connect
+from microagg_flows.progress import Silence
+from microagg_flows.stages import new_release, run_until
 
 _PART_ROWS = 1_000_000
 

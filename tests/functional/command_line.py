@@ -91,7 +91,7 @@ def start_command(*arguments: str, cwd: Path, env: Mapping[str, str] | None = No
 
 def call_command(*arguments: str, cwd: Path) -> Ended:
     """The command's entry point in this process, where starting Python for every case would take too long."""
-    from flows.cli import main
+    from microagg_flows.cli import main
 
     out, err = io.StringIO(), io.StringIO()
     code = 0
@@ -204,7 +204,7 @@ class Project:
 
 def after_stage(monkeypatch: pytest.MonkeyPatch, stage: str, what: Callable[[Any], object]) -> None:
     """Have something happen to the files between two stages of a run in this process; its workers know nothing."""
-    from flows import stages
+    from microagg_flows import stages
 
     def then(wanted: stages.Stage, release: stages.Release) -> Any:
         outcome = run(wanted, release)

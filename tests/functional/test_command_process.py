@@ -106,13 +106,13 @@ def press(name, *others, **named):
             os.kill(0, signal.SIGINT)
     return imported(name, *others, **named)
 builtins.__import__ = press
-from flows.command import main
+from microagg_flows.command import main
 if __name__ == "__main__":
     main()
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "pyarrow", "distributed", "flows.direct", "prefect"])
+@pytest.mark.parametrize("module", ["typer", "pyarrow", "distributed", "microagg_flows.direct", "prefect"])
 def test_an_impatient_person_gets_one_sentence(module: str, companies: Path, temporary: Path) -> None:
     """Three times Ctrl-C, to the whole group as a terminal sends it, while the command is still being loaded."""
     (companies / "impatient.py").write_text(IMPATIENT)
@@ -189,7 +189,7 @@ def test_an_interrupted_look_promises_nothing(command: tuple[str, ...], companie
 
 STUCK = """
 import sys, time
-from flows import stages
+from microagg_flows import stages
 def stuck(release):
     print("stuck", file=sys.stderr, flush=True)
     while True:
@@ -198,7 +198,7 @@ def stuck(release):
         except BaseException:
             pass
 stages.STAGES = (stages.Stage("report", stuck, always=True),)
-from flows.command import main
+from microagg_flows.command import main
 sys.argv[0] = "microagg"
 if __name__ == "__main__":
     main()

@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from damage import DAMAGES, FORMATS, MOMENTS, STAGES, DamagedRelease
-from flows.stages import run_until
 from microagg_core.errors import StorageError
 from microagg_core.runner import Damage, run_task
 from microagg_core.steps.pieces import Pieces, sealed, unsealed
 from microagg_core.steps.work import Receipt, Task, load_receipt, put_piece, save_receipt
 from microagg_core.storage.objects import Store
+from microagg_flows.stages import run_until
 from people import people
 from releases import data_digests, run_stages, start, write_release
 

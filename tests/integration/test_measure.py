@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from flows.executors import InProcess
+from microagg_flows.executors import InProcess
 from people import people
 from releases import run_stages, start, write_release
 

@@ -20,9 +20,9 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from flows.stages import STAGES
 from microagg_core.demo import make_people
-from microagg_core.storage.verify import verify
+from microagg_core.releases.verify import verify
+from microagg_flows.stages import STAGES
 from prefect_server import PrefectServer, prefect_server, prefect_worker, process, wait_until
 from releases import write_release
 

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from microagg_core.storage.verify import verify
+from microagg_core.releases.verify import verify
 from prefect_server import quiet, wait_until
 
 pytestmark = pytest.mark.server
@@ -64,7 +64,7 @@ class Running:
 
     def server(self) -> psutil.Process:
         """The embedded server."""
-        (found,) = [p for p in self.children() if "flows.prefect_server" in p.cmdline()]
+        (found,) = [p for p in self.children() if "microagg_flows.prefect_server" in p.cmdline()]
         return found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from microagg_core.loading import load_spec
+from microagg_core.spec.loading import load_spec
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "deploy" / "examples").glob("*/release.yaml"))
 

@@ -11,12 +11,12 @@ import pytest
 
 from meddled import Meddled
 from microagg_core.errors import StorageError
+from microagg_core.releases.parts import Upload, upload_in_turn
+from microagg_core.releases.publish import existing, publish
+from microagg_core.releases.verify import verify
 from microagg_core.storage.layout import LATEST, ReleaseLayout
 from microagg_core.storage.objects import Store
-from microagg_core.storage.parts import Upload, upload_in_turn
-from microagg_core.storage.publish import existing, publish
 from microagg_core.storage.urls import is_local
-from microagg_core.storage.verify import verify
 from small_release import (
     changed,
     expected_names,

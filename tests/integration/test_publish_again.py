@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from flows.executors import InProcess
-from flows.outcome import telling_if_published
-from flows.progress import Silence
-from flows.stages import STAGES, Release, run_stage, run_until
 from meddled import Meddled
 from microagg_core.errors import InterruptionError, StorageError, TransientStorageError
+from microagg_core.releases.verify import verify
 from microagg_core.reporting.release_report import release_document, summary_rows
 from microagg_core.software import software
 from microagg_core.storage.objects import Store, sha256_hex
-from microagg_core.storage.verify import verify
+from microagg_flows.executors import InProcess
+from microagg_flows.outcome import telling_if_published
+from microagg_flows.progress import Silence
+from microagg_flows.stages import STAGES, Release, run_stage, run_until
 from people import people
 from releases import run_stages, start, write_release
 
@@ -208,7 +208,7 @@ def test_a_latest_that_cannot_be_written_is_said_and_tried_again(
         raise TransientStorageError("the store is busy")
 
     with monkeypatch.context() as patch:
-        patch.setattr("microagg_core.storage.publish.update_latest", busy)
+        patch.setattr("microagg_core.releases.publish.update_latest", busy)
         sentence = r"is published in .* \(latest.json was not brought up to date"
         with pytest.raises(TransientStorageError, match=sentence), telling_if_published() as outcome:
             outcome.release = release
@@ -228,7 +228,7 @@ def test_an_audit_that_cannot_be_written_is_written_when_the_stage_is_tried_agai
 
     publish = next(stage for stage in STAGES if stage.name == "publish")
     with monkeypatch.context() as patch:
-        patch.setattr("flows.stages.write_audit", full)
+        patch.setattr("microagg_flows.stages.write_audit", full)
         with pytest.raises(StorageError, match="no space is left"):
             run_stage(publish, release)
     assert run_stage(publish, release) is not None

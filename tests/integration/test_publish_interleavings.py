@@ -13,12 +13,12 @@ import pytest
 
 from interleavings import Ended, Held, Program, Search, alone, walk_on
 from microagg_core.errors import StorageError
-from microagg_core.storage.latest import parse_latest
+from microagg_core.releases.latest import parse_latest
+from microagg_core.releases.manifest import Manifest
+from microagg_core.releases.parts import StagedPart
+from microagg_core.releases.publish import Published, publish
 from microagg_core.storage.layout import LATEST, MANIFEST, release_order
-from microagg_core.storage.manifest import Manifest
 from microagg_core.storage.objects import Store
-from microagg_core.storage.parts import StagedPart
-from microagg_core.storage.publish import Published, publish
 from microagg_core.storage.urls import is_local
 from small_release import facts_for, safe_tables
 
@@ -140,7 +140,7 @@ class Race:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_core.storage.latest.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("microagg_core.releases.latest.time.sleep", lambda seconds: None)
 
 
 def robbed_of_a_part(held: Held) -> Held:
@@ -244,5 +244,5 @@ def test_names_that_two_attempts_share_lose_parts() -> None:
 
 
 def test_giving_up_a_commit_that_may_still_arrive_loses_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_core.storage.publish.is_local", lambda url: True)
+    monkeypatch.setattr("microagg_core.releases.publish.is_local", lambda url: True)
     losses_of([publisher("a", 0)], faults=1)

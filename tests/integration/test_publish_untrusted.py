@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from microagg_core.errors import StorageError
+from microagg_core.releases.parts import Upload, upload_in_turn
+from microagg_core.releases.publish import probe_conditional_create, publish
 from microagg_core.storage.objects import Store
-from microagg_core.storage.parts import Upload, upload_in_turn
-from microagg_core.storage.publish import probe_conditional_create, publish
 from s3_server import Answer, Environ, FaultyServer, s3_error
 from small_release import expected_names, facts_for, names_of, publish_tables, safe_tables, stage_parts
 

@@ -11,12 +11,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from flows.stages import Release
 from microagg_core import lower_bound
 from microagg_core.errors import SpecError
 from microagg_core.metrics.losses import standardize
 from microagg_core.refine.bounds import gap_percent
 from microagg_core.reporting.release_report import release_document, summary_rows
+from microagg_flows.stages import Release
 from people import people
 from releases import data_digests, released_table, run_stages, start, write_release
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.stages import Release
 from microagg_core.metrics.decimals import decimals_needed
+from microagg_flows.stages import Release
 from releases import data_digests, released_table, run_stages, start, write_release
 
 N = 700

@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from flows.cluster import connect
-from flows.progress import Silence
-from flows.stages import new_release, run_until
 from microagg_core.errors import InternalError, MicroaggError
-from microagg_core.loading import load_spec
-from microagg_core.spec import LocalCluster
+from microagg_core.releases.verify import verify
+from microagg_core.spec.loading import load_spec
+from microagg_core.spec.release import LocalCluster
 from microagg_core.storage.objects import Store
-from microagg_core.storage.verify import verify
+from microagg_flows.cluster import connect
+from microagg_flows.progress import Silence
+from microagg_flows.stages import new_release, run_until
 from people import people
 from releases import NOW, Release, data_digests, run_stages, start, without_attempt, write_release
 from s3_server import Place

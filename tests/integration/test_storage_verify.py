@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.errors import StorageError
+from microagg_core.releases.manifest import CsvDialect
+from microagg_core.releases.publish import publish
+from microagg_core.releases.verify import VerifyReport, verify
 from microagg_core.storage.layout import MANIFEST
-from microagg_core.storage.manifest import CsvDialect
 from microagg_core.storage.objects import Store, sha256_hex
-from microagg_core.storage.publish import publish
-from microagg_core.storage.verify import VerifyReport, verify
 from s3_server import FaultyServer, s3_error
 from small_release import changed, facts_for, file_bytes, publish_tables, safe_tables, stage_parts, table_of
 

@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microagg_core import microaggregate
-from microagg_core.encoding import DEFAULT_ROUNDING, Encoding, QuasiType, quasi_type
+from microagg_core.kinds.encoding import DEFAULT_ROUNDING, Encoding, QuasiType, quasi_type
 from microagg_core.metrics.decimals import decimals_needed, most_decimals, short_together
 from microagg_core.metrics.means import Groups, float_means, whole_means
 from microagg_core.metrics.moments import moments_of
-from microagg_core.spec import ReleaseSpec
+from microagg_core.privacy.group_ranges import outside_ranges
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.anonymizing import run_block
-from microagg_core.steps.group_ranges import outside_ranges
 
 DAY = 86_400_000
 

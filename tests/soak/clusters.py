@@ -19,7 +19,8 @@ from soak.site import Site
 
 _SECONDS = 90.0
 _WORKERS_WITHIN_SECONDS = 45
-_PACKAGES = ("microagg_core", "flows")
+#: Where the packages lie in a checkout.
+_PACKAGES = {"microagg_core": "microagg_core", "microagg_flows": "flows/microagg_flows"}
 
 
 @dataclass
@@ -106,7 +107,7 @@ def without_package(folder: Path) -> dict[str, str]:
     (folder / "sitecustomize.py").write_text(
         "import sys\n\n\nclass Absent:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        f"        if name.split('.')[0] in {_PACKAGES!r}:\n"
+        f"        if name.split('.')[0] in {tuple(_PACKAGES)!r}:\n"
         "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n\n\n"
         "sys.meta_path.insert(0, Absent())\n"
     )
@@ -118,9 +119,9 @@ def other_version(folder: Path) -> dict[str, str]:
     import microagg_core
 
     root = Path(microagg_core.__file__).parents[1]
-    for package in _PACKAGES:
-        shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-    with (folder / "microagg_core" / "encoding.py").open("a") as module:
+    for package, place in _PACKAGES.items():
+        shutil.copytree(root / place, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    with (folder / "microagg_core" / "software.py").open("a") as module:
         module.write("\n# Another version.\n")
     return {"PYTHONPATH": str(folder)}
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.encoding import Encoding, quasi_type
+from microagg_core.kinds.encoding import Encoding, quasi_type
 from microagg_core.metrics.losses import Losses, group_means, losses, standardize
 from microagg_core.metrics.moments import merge, moments_of
 

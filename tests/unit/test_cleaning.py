@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from flows.stages import run_until
 from microagg_core.errors import DataError
-from microagg_core.loading import load_spec
-from microagg_core.spec import ReleaseSpec
+from microagg_core.spec.loading import load_spec
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps import cleaning
 from microagg_core.steps.cleaning import Running, clean_due, clean_work
 from microagg_core.steps.pieces import read_sealed
 from microagg_core.steps.work import work_store
 from microagg_core.storage.layout import RunLayout
+from microagg_flows.stages import run_until
 from people import people
 from releases import run_stages, start, write_release
 

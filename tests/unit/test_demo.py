@@ -14,8 +14,8 @@ import pytest
 
 from microagg_core.demo import make_people, write_demo
 from microagg_core.errors import StorageError
-from microagg_core.loading import load_spec
-from microagg_core.schema import resolve_schema
+from microagg_core.spec.columns import resolve_schema
+from microagg_core.spec.loading import load_spec
 
 BLOCKING = ["region", "district", "sex"]
 CONFIDENTIAL = ["education", "diagnosis", "monthly_income", "benefits", "weekly_hours"]

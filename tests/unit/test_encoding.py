@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.encoding import Encoding, quasi_type
 from microagg_core.errors import DataError, SpecError
+from microagg_core.kinds.encoding import Encoding, quasi_type
 from microagg_core.metrics.means import Groups
 from microagg_core.metrics.moments import moments_of, offsets_from
 

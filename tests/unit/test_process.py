@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from flows import progress, scratch
-from flows.embedded_server import settle_home
-from flows.progress import Lines, awaited, shown
-from flows.scratch import scratch as scratch_folder
 from microagg_core.storage.remote import settled
+from microagg_flows import progress, scratch
+from microagg_flows.embedded_server import settle_home
+from microagg_flows.progress import Lines, awaited, shown
+from microagg_flows.scratch import scratch as scratch_folder
 
 # --- progress ---
 

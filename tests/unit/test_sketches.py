@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from microagg_core.privacy.sketches import SAMPLE_VALUES, Sketch, merge_sketches, sketch_of
 from microagg_core.tables.hashing import hash_rows
-from microagg_core.tables.sketches import SAMPLE_VALUES, Sketch, merge_sketches, sketch_of
 
 
 def sketched(values: np.ndarray, quasi: np.ndarray, n_batches: int = 5) -> Sketch:

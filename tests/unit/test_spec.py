@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from microagg_core.algorithms import algorithms
-from microagg_core.loading import canonical, spec_schema
-from microagg_core.spec import LocalCluster, NoCluster, ReleaseSpec, RunningCluster, parse_bytes
-from microagg_core.spec_parts import PATTERNS, Model
+from microagg_core.spec.loading import canonical, spec_schema
+from microagg_core.spec.parts import PATTERNS, Model
+from microagg_core.spec.release import LocalCluster, NoCluster, ReleaseSpec, RunningCluster, parse_bytes
 
 SMALLEST: dict[str, Any] = {
     "name": "people",

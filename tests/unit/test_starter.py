@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.errors import DataError, SpecError
-from microagg_core.loading import load_spec
-from microagg_core.marked_yaml import parse
-from microagg_core.spec import CsvInput, ReleaseSpec
-from microagg_core.starter import starter_spec, suggested_types
+from microagg_core.spec.loading import load_spec
+from microagg_core.spec.marked_yaml import parse
+from microagg_core.spec.release import CsvInput, ReleaseSpec
+from microagg_core.spec.starter import starter_spec, suggested_types
 
 SCHEMA = pa.schema(
     [

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.storage.latest import parse_latest
+from microagg_core.releases.latest import parse_latest
+from microagg_core.releases.manifest import Manifest, PartEntry, same_release
 from microagg_core.storage.layout import (
     AuditLayout,
     ReleaseLayout,
@@ -16,7 +17,6 @@ from microagg_core.storage.layout import (
     revision_name,
     revision_number,
 )
-from microagg_core.storage.manifest import Manifest, PartEntry, same_release
 from small_release import facts_for, safe_tables
 
 SHA = "ab" * 32

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from flows.watch import IDLE_SECONDS, Standstill, Watch, WorkerState
 from microagg_core.errors import ClusterError
+from microagg_flows.watch import IDLE_SECONDS, Standstill, Watch, WorkerState
 
 MIB = 2**20
 

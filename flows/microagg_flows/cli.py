@@ -1,0 +1,369 @@
+"""The command line: thin commands over the stages and the core, and one place where errors become exit codes.
+
+Exit codes: 0 done, 1 a bug of ours, 2 usage or spec, 3 data, 4 privacy gate, 5 storage, 6 cluster, 130 interrupted.
+A release that is published is done, whatever comes afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+from microagg_core.errors import EXIT_DONE, InterruptionError, MicroaggError, StorageError, sanitized
+from microagg_flows.interrupts import INTERRUPTED_EARLY, end_now, is_requested, orderly
+from microagg_flows.limits import claim_open_files
+from microagg_flows.outcome import Outcome, observed, telling_if_published
+from microagg_flows.scratch import remove_current, scratch
+from microagg_flows.streams import forgiving
+
+if TYPE_CHECKING:
+    from microagg_core.spec.release import ReleaseSpec
+
+
+class _PublishedError(MicroaggError):
+    """Trouble after the release was published: there is something to say, and the release is out."""
+
+    exit_code = EXIT_DONE
+    kind = "published"
+
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for; whatever ends it is one of ours, and is said once."""
+
+        def give_up() -> None:
+            said = _ended(KeyboardInterrupt(), str(ctx.invoked_subcommand), outcome)
+            remove_current()
+            end_now(f"microagg: {said.message}\n", said.exit_code)
+
+        with observed() as outcome, orderly(give_up):
+            try:
+                return super().invoke(ctx)
+            except BaseException as error:
+                stopped = KeyboardInterrupt() if is_requested() else error
+                if isinstance(stopped, SystemExit | typer.Exit) or not (
+                    isinstance(stopped, KeyboardInterrupt) or outcome.is_finished()
+                ):
+                    raise
+                raise _ended(stopped, str(ctx.invoked_subcommand), outcome) from None
+
+
+def _ended(error: BaseException, command: str, outcome: Outcome) -> MicroaggError:
+    """What a command that was stopped by an error or an interruption has to say."""
+    if outcome.is_finished():
+        return _PublishedError(outcome.noted(error))
+    if outcome.published():
+        return outcome.told(error)
+    return InterruptionError(_INTERRUPTED.get(command, INTERRUPTED_EARLY))
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Microaggregation at cluster scale: k-anonymous releases of microdata, planned, checked and published.",
+    epilog="Exit codes: 0 done, 1 a bug of ours, 2 usage or spec, 3 data, 4 privacy gate, 5 storage, 6 cluster, "
+    "130 interrupted.",
+)
+
+SpecArgument = Annotated[
+    str, typer.Argument(help="The release spec: a path or any fsspec URL.", metavar="release.yaml")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+
+#: What an interruption leaves, where that is more than nothing.
+_INTERRUPTED = {
+    "run": "interrupted; what is finished is kept, and the same command goes on from there",
+    "demo": "interrupted; nothing was released, and the same command starts afresh",
+    "clean": "interrupted; what was removed is gone, and the same command removes the rest",
+}
+_QUIET_SETTINGS = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    # A named server keeps the run's log; the terminal has lines of progress instead.
+    "PREFECT_LOGGING_LEVEL": "INFO",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
+    "DASK_LOGGING__DISTRIBUTED": "critical",
+}
+
+
+@app.command()
+def run(
+    spec: SpecArgument,
+    direct: Annotated[bool, typer.Option("--direct", help="The same stages without Prefect.")] = False,
+    release_id: Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a release: survey, plan, stage, anonymize, validate, measure, publish, report."""
+    _make_and_show(spec, direct, release_id, replace, quiet, as_json)
+
+
+@app.command()
+def plan(spec: SpecArgument, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Survey the input and show the plan, for the operator alone; nothing is released."""
+    from microagg_flows.direct import plan_directly
+    from microagg_flows.progress import terminal_progress
+
+    claim_open_files()
+    with scratch():
+        report, refusal = plan_directly(spec, terminal_progress(quiet))
+    if as_json:
+        typer.echo(json.dumps({**report.to_json(), "refused": refusal.message if refusal else None}, indent=1))
+    else:
+        from microagg_flows.terminal import show_plan
+
+        show_plan(report)
+    if refusal is not None:
+        raise refusal
+
+
+@app.command()
+def verify(
+    release: Annotated[str, typer.Argument(help="URL of a release, of an id's folder, of the output or a manifest.")],
+    endpoint: Annotated[str | None, typer.Option(help="Endpoint of an S3 store other than AWS.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a release again from its files alone: checksums, counts, columns, k."""
+    from microagg_core.releases.verify import verify as verify_release
+    from microagg_flows.terminal import show_verification
+
+    options: dict[str, Any] = {"client_kwargs": {"endpoint_url": endpoint}} if endpoint else {}
+    with scratch():
+        found = verify_release(release, options)
+    show_verification(found, as_json)
+    if not found.passed:
+        raise typer.Exit(found.exit_code)
+
+
+@app.command()
+def init(
+    data: Annotated[str, typer.Argument(help="A Parquet or CSV file (path, URL or glob).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the spec.")] = Path("release.yaml"),
+) -> None:
+    """Write a commented starter spec from a file's columns."""
+    from microagg_core.errors import SpecError
+    from microagg_core.spec.starter import starter_for
+
+    if output.exists():
+        raise SpecError(f"{output} exists already; remove it or choose another name with --output")
+    text = starter_for(data, output)
+    output.write_text(text, encoding="utf-8")
+    typer.echo(f"wrote {output}: give every column a role, then run: microagg plan {output}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of release.yaml."""
+    from microagg_core.spec.loading import spec_schema
+
+    typer.echo(json.dumps(spec_schema(), indent=1))
+
+
+@app.command()
+def algorithms(as_json: JsonOption = False) -> None:
+    """List the algorithms: what each is for, what it guarantees, what it costs."""
+    from microagg_flows.terminal import show_algorithms
+
+    show_algorithms(as_json)
+
+
+@app.command()
+def compare(
+    data: Annotated[str, typer.Argument(help="A Parquet or CSV file (path, URL or glob).")],
+    quasi_identifiers: Annotated[
+        str, typer.Option("--quasi-identifiers", help="Columns, separated by commas; default: all with a mean.")
+    ] = "",
+    k: Annotated[str, typer.Option("--k", help="Values of k, separated by commas.")] = "3,5,10",
+    algorithms: Annotated[
+        str, typer.Option("--algorithms", help="Algorithms, separated by commas; default: all that suit.")
+    ] = "",
+    seed: Annotated[int, typer.Option(min=0, help="For algorithms that draw.")] = 0,
+    as_json: JsonOption = False,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Also write the table as CSV here.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Also draw loss against k here (.png, .svg, .pdf).")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Run the algorithms side by side on a file: loss, group sizes, time, and which is best here."""
+    from microagg_flows.comparing import compare_file
+
+    compare_file(
+        data, _listed(quasi_identifiers), _whole_numbers(k), _listed(algorithms), seed, as_json, csv, plot, quiet
+    )
+
+
+def _listed(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _whole_numbers(text: str) -> list[int]:
+    from microagg_core.errors import SpecError
+
+    if not all(word.isdecimal() for word in _listed(text)) or not _listed(text):
+        raise SpecError(f"--k: must be whole numbers separated by commas (got {text!r})")
+    return [int(word) for word in _listed(text)]
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where the demo's files go.")] = Path("microagg-demo"),
+    people: Annotated[int, typer.Option(min=1000, help="How many people.")] = 200_000,
+    direct: Annotated[bool, typer.Option("--direct", help="Without Prefect.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a census-like file, anonymize it, and show the release."""
+    from microagg_core.demo import write_demo
+
+    spec = write_demo(folder, people)
+    typer.echo(f"wrote {people:,} people and a spec to {folder}", err=True)
+    _make_and_show(str(spec), direct, None, True, quiet, as_json=False)
+    typer.echo(f"\nthe spec:    {spec}\nverify it:   microagg verify {folder / 'release'}")
+
+
+@app.command()
+def warm(
+    algorithms: Annotated[
+        list[str] | None, typer.Option("--algorithm", help="An algorithm, by name; may be given again.")
+    ] = None,
+    refine: Annotated[str, typer.Option(help="The refinement: off, fast or thorough.")] = "fast",
+    k: Annotated[int | None, typer.Option(min=2, help="Only what this k needs; default: any.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All algorithms and refinements.")] = False,
+    into: Annotated[
+        Path | None, typer.Option("--into", help="Keep them below this folder, to be copied or packed from there.")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Compile the kernels and keep them, once for this machine: for images, and before the first release."""
+    from microagg_flows.warming import warm_kernels
+
+    typer.echo(warm_kernels(algorithms or ["mdav"], refine, k, everything, into, quiet))
+
+
+@app.command()
+def clean(
+    spec: SpecArgument, everything: Annotated[bool, typer.Option("--all", help="Also what is not due yet.")] = False
+) -> None:
+    """Remove the staged rows of failed runs whose time is up; the audit stays."""
+    from microagg_core.spec.loading import load_spec
+    from microagg_core.steps.cleaning import clean_work
+
+    removed, kept = clean_work(load_spec(spec), everything)
+    typer.echo(f"removed {removed} failed runs, kept {kept} that are not due yet")
+
+
+def _make_and_show(spec: str, direct: bool, release_id: str | None, replace: bool, quiet: bool, as_json: bool) -> None:
+    """Run a release and show it, also where something goes wrong after it was published."""
+    claim_open_files()
+    with telling_if_published() as outcome, scratch():
+        make_release(spec, direct, release_id, replace, quiet)
+    _written(lambda: show_release(outcome.document(), as_json))
+    if outcome.note:
+        typer.echo(f"microagg: {outcome.note}", err=True)
+
+
+def _written(show: Callable[[], None]) -> None:
+    """Show something on standard output, to the last byte.
+
+    Raises:
+        StorageError: there is no room for it.
+    """
+    try:
+        show()
+        sys.stdout.flush()
+    except OSError as error:
+        raise StorageError(f"writing standard output failed ({error.strerror}); free some space there") from None
+
+
+def make_release(spec: str, direct: bool, release_id: str | None, replace: bool, quiet: bool) -> dict[str, Any]:
+    """Run a release as the command line does; returns its document."""
+    from microagg_core.spec.loading import load_spec
+    from microagg_flows.progress import terminal_progress
+
+    loaded = load_spec(spec)  # errors of the spec come before anything is started
+    progress = terminal_progress(quiet)
+    if direct or _needs_nobody(loaded):
+        from microagg_flows.direct import release_directly
+
+        return release_directly(spec, release_id, replace, progress)
+    from microagg_flows.embedded_server import settle_home
+
+    if unusual := settle_home():
+        progress.say(unusual)
+    from microagg_flows.prefect_run import release_through_prefect
+
+    return release_through_prefect(spec, release_id, replace, progress)
+
+
+def _needs_nobody(spec: ReleaseSpec) -> bool:
+    """Whether a release is so small, and its spec so plain, that neither a cluster nor a Prefect server is wanted."""
+    from microagg_core.spec.release import NoCluster
+    from microagg_flows.executors import cluster_for
+
+    if spec.cluster is not None or names_prefect_server(os.environ):
+        return False
+    return isinstance(cluster_for(spec), NoCluster)
+
+
+def names_prefect_server(environment: Mapping[str, str]) -> bool:
+    """Whether a Prefect server is named, in the environment or a profile; loading Prefect to ask takes seconds."""
+    if "PREFECT_API_URL" in environment:
+        return True
+    try:
+        home = Path(environment.get("PREFECT_HOME") or Path("~/.prefect").expanduser())
+        return "PREFECT_API_URL" in (home / "profiles.toml").read_text(encoding="utf-8")
+    except (OSError, ValueError, RuntimeError):  # a user without a home has no profile either
+        return False
+
+
+def show_release(document: dict[str, Any], as_json: bool) -> None:
+    """The end of a run: one table, or one JSON document."""
+    from microagg_flows.terminal import show_document
+
+    if as_json:
+        typer.echo(json.dumps(document, indent=1))
+    else:
+        show_document(document)
+
+
+def main() -> None:
+    """Every error is a sentence and an exit code, never a traceback."""
+    for name, value in _QUIET_SETTINGS.items():
+        os.environ.setdefault(name, value)
+    with forgiving() as complaints:
+        try:
+            _written(_call)
+        except MicroaggError as error:
+            _stop(error, complaints)
+        except Exception as error:
+            _stop(sanitized(error, f"microagg {' '.join(sys.argv[1:2])}"), complaints)
+
+
+def _call() -> None:
+    """The command that was asked for; the library ends every call by leaving the process."""
+    try:
+        app()
+    except SystemExit as end:
+        if end.code:
+            raise
+
+
+def _stop(error: MicroaggError, complaints: TextIO) -> None:
+    for line in error.message.splitlines():
+        print(f"microagg: {line}", file=complaints, flush=True)
+    sys.exit(error.exit_code)

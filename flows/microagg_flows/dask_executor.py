@@ -1,0 +1,232 @@
+"""Work done by Dask's workers, under a watch: a bounded number of tasks out at a time, and no wait without an end.
+
+Each future is released as soon as its receipt is in: a worker that dies then makes nobody repeat what is finished.
+How many tasks are out follows the cluster as it grows and shrinks, and workers that join are greeted before long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+import dask
+from distributed import Client, Future
+from distributed.scheduler import KilledWorker
+
+from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
+from microagg_core.spec.release import ReleaseSpec
+from microagg_flows.executors import WORKER_BASE_BYTES
+from microagg_flows.handshake import greet, greet_scheduler
+from microagg_flows.progress import Progress, shown
+from microagg_flows.watch import Standstill, Watch, WorkerState
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+#: Tasks out at a time, for each worker thread: enough to keep it busy, few enough to lose.
+_AHEAD = 3
+#: How often to look at the cluster while tasks are out, and how long the scheduler may take to answer.
+_LOOK_SECONDS, _ANSWER_SECONDS = 2.0, 20.0
+#: How long a receipt, a few hundred bytes, may be on its way.
+_RECEIPT_SECONDS = 30.0
+#: How often the paused workers of one stage are started anew before that is no cure, and how long this may take:
+#: a process starts in seconds, on a busy machine in many.
+_RESTARTS, _RESTART_SECONDS = 3, 60
+
+
+@dataclass
+class _Out:
+    """The tasks of one call that are with the workers."""
+
+    function: Callable[[Any], Any]
+    what: str
+    waiting: Iterator[tuple[int, Any]]
+    numbers: dict[str, int] = field(default_factory=dict)
+    futures: dict[str, Future[Any]] = field(default_factory=dict)
+    finished: SimpleQueue[Future[Any]] = field(default_factory=SimpleQueue)
+    run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+
+
+class DaskExecutor:
+    """The workers of one scheduler.
+
+    Args:
+        client: connected to it.
+        spec: of the release, for whose places every worker is asked.
+        progress: where the user looks.
+        no_workers: seconds for which there may be no worker.
+        own: whether the workers are this release's alone: started from where this process was, and to be restarted
+            where Dask has paused them for good.
+    """
+
+    def __init__(self, client: Client, spec: ReleaseSpec, progress: Progress, *, no_workers: float, own: bool) -> None:
+        self.progress = progress
+        self._client, self._spec = client, spec
+        self._no_workers, self._own = no_workers, own
+        self._pause = float(dask.config.get("distributed.worker.memory.pause") or 1.0)
+        self._greeted: list[str] = []
+        self._workers: list[WorkerState] = []
+        self._looked = 0.0
+        if not own:
+            greet_scheduler(client)
+        self.look_around()
+
+    def look_around(self) -> list[WorkerState] | None:
+        """The workers as the scheduler knows them, strangers among them greeted; None where it does not answer.
+
+        Raises:
+            ClusterError: a worker is not fit for the work, or the connection is gone for good.
+        """
+        self._looked = time.monotonic()
+        if self._client.status in ("closing", "closed"):
+            raise TransientClusterError(
+                "the connection to the Dask scheduler is gone; finished work is kept, so start the release again"
+            )
+        try:
+            scheduler: Any = self._client.scheduler
+            identity: Any = self._client.sync(  # type: ignore[no-untyped-call]
+                scheduler.identity, n_workers=-1, callback_timeout=_ANSWER_SECONDS
+            )
+        except (OSError, TimeoutError, asyncio.CancelledError, AttributeError):
+            return None
+        found = [WorkerState.of(address, worker) for address, worker in identity["workers"].items()]
+        strangers = [w for w in found if w.address not in self._greeted and (w.running or w.paused)]
+        # A worker of our own that was started anew is what its predecessor was.
+        if strangers and not (self._own and self._greeted):
+            self._refuse_small(strangers)
+            addresses = [worker.address for worker in strangers]
+            self._greeted += greet(self._client, self._spec, addresses, len(self._greeted))
+        self._workers = found
+        return found
+
+    def _refuse_small(self, workers: list[WorkerState]) -> None:
+        """Stop where Dask would pause a worker before it has any rows.
+
+        Raises:
+            ClusterError: with the worker's number.
+        """
+        for number, worker in enumerate(workers, start=len(self._greeted) + 1):
+            if worker.memory_limit and worker.memory_limit * self._pause < WORKER_BASE_BYTES:
+                raise ClusterError(
+                    f"worker {number} ({worker.address}) has {worker.memory_limit // 2**20} MiB, and Dask pauses it at "
+                    f"{self._pause:.0%} of that, while it needs {WORKER_BASE_BYTES // 2**20} MiB before it has any "
+                    "rows; give it more memory"
+                )
+
+    def memory_per_task(self) -> int | None:
+        """Bytes that a task can count on for its rows, below Dask's threshold; None where workers have no limit."""
+        limits = [
+            (int(self._pause * worker.memory_limit) - WORKER_BASE_BYTES) // worker.threads
+            for worker in self._workers
+            if worker.memory_limit
+        ]
+        return max(0, min(limits)) if limits else None
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
+        """Apply a function to every item on the workers; results in the items' order.
+
+        Raises:
+            MicroaggError: the first that a task raised; a ``ClusterError`` where a task kills its workers, or nothing
+                is done any more.
+        """
+        results: dict[int, Result] = {}
+        with shown(self.progress, what, len(items)) as progress:
+            for number, result in self._completed(_Out(function, what, iter(enumerate(items)))):
+                results[number] = result
+                progress.advance()
+        return [results[i] for i in range(len(items))]
+
+    def _completed(self, out: _Out) -> Iterator[tuple[int, Any]]:
+        watch = Watch(self._no_workers, self._pause)
+        restarts = _RESTARTS if self._own else 0
+        try:
+            while self._fill(out):
+                try:
+                    future = out.finished.get(timeout=_LOOK_SECONDS)
+                except Empty:
+                    restarts -= self._see_to(watch, out.what, restarts)
+                    continue
+                watch.done()
+                if time.monotonic() - self._looked > _LOOK_SECONDS:
+                    self.look_around()
+                yield self._taken(out, future)
+        finally:
+            for future in out.futures.values():
+                future.cancel()  # type: ignore[no-untyped-call]
+
+    def _fill(self, out: _Out) -> bool:
+        """Hand out tasks while there are any and workers to do them; whether some are out."""
+        threads = max(1, sum(worker.threads for worker in self._workers))
+        while len(out.futures) < _AHEAD * threads:
+            number, item = next(out.waiting, (-1, None))
+            if number < 0:
+                break
+            key = f"{out.what}-{number}-{out.run}"
+            out.numbers[key] = number
+            future = self._client.submit(out.function, item, key=key, pure=False, retries=0)
+            out.futures[key] = future
+            future.add_done_callback(out.finished.put)  # type: ignore[no-untyped-call]
+        return bool(out.futures)
+
+    def _taken(self, out: _Out, future: Future[Any]) -> tuple[int, Any]:
+        number = out.numbers.pop(str(future.key))
+        del out.futures[str(future.key)]
+        result = _result_of(future, out.what, number)
+        future.release()  # type: ignore[no-untyped-call]
+        return number, result
+
+    def _see_to(self, watch: Watch, what: str, restarts: int) -> int:
+        """Look why nothing was finished for a moment; the number of restarts that this took.
+
+        Raises:
+            ClusterError: it has taken too long.
+        """
+        why = watch.look(self.look_around())
+        if why is None:
+            return 0
+        watch.refuse_to_wait(why, what)
+        if line := watch.worth_a_line(why):
+            self.progress.say(f"{what}: {line}")
+            if why is Standstill.PAUSED and restarts:
+                return self._restart_paused(what)
+        return 0
+
+    def _restart_paused(self, what: str) -> int:
+        """A fresh process holds nothing of what paused its predecessor; its task begins again there."""
+        paused = [worker.address for worker in self._workers if worker.paused]
+        self.progress.say(f"{what}: {len(paused)} workers stay above Dask's memory threshold and are started anew")
+        self._client.restart_workers(paused, timeout=_RESTART_SECONDS, raise_for_error=False)
+        return 1
+
+
+def _result_of(future: Future[Any], what: str, number: int) -> Any:
+    try:
+        # Done, so that only a scheduler or a worker that is stuck can hold its receipt back.
+        return future.result(timeout=_RECEIPT_SECONDS)
+    except MicroaggError:
+        raise
+    except KilledWorker:
+        raise ClusterError(
+            f"{what}, task {number}: every worker that tried it died, most likely for memory; "
+            "give each worker more memory or fewer threads, or lower blocks.max_records"
+        ) from None
+    except (asyncio.CancelledError, OSError, TimeoutError):
+        raise TransientClusterError(
+            f"the cluster went away during {what}; finished work is kept, so start the release again"
+        ) from None
+    except Exception as error:
+        raise _cluster_trouble(error, what) from None
+
+
+def _cluster_trouble(error: Exception, what: str) -> MicroaggError:
+    """Errors of Dask itself, whose classes vary from version to version."""
+    if type(error).__module__.split(".")[0] in ("distributed", "tornado", "concurrent"):
+        return TransientClusterError(
+            f"the cluster failed during {what} ({type(error).__name__}); finished work is kept, so start again"
+        )
+    return sanitized(error, what)

@@ -1,0 +1,135 @@
+"""A release as a Prefect flow run, from the command line: the embedded server, or the one PREFECT_API_URL names."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import httpx
+from prefect.client.orchestration import get_client
+from prefect.exceptions import Abort, TerminationSignal
+from prefect.settings import (
+    PREFECT_API_REQUEST_TIMEOUT,
+    PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
+    PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+    PREFECT_LOGGING_TO_API_ENABLED,
+    get_current_settings,
+    temporary_settings,
+)
+
+from microagg_core.errors import ClusterError, InternalError, MicroaggError, of_kind
+from microagg_core.storage.urls import shown
+from microagg_flows.embedded_server import embedded_server
+from microagg_flows.interrupts import is_requested
+from microagg_flows.outcome import current
+from microagg_flows.progress import Progress, awaited
+from microagg_flows.release import release_flow, showing_progress
+
+_FAILED = re.compile(r"exit (\d+) \((\w+)\): (.*)", re.DOTALL)
+#: A server that does not answer is given up within a minute: three times 15 s, and the pauses between them. Who has
+#: set another patience gets it.
+_PATIENCE: dict[Any, Any] = {
+    setting: value
+    for setting, value in ((PREFECT_API_REQUEST_TIMEOUT, 15.0), (PREFECT_CLIENT_MAX_RETRIES, 2))
+    if setting.name not in os.environ
+}
+#: The embedded server goes when this process goes: nobody watches its heartbeat, and its log is on the terminal.
+_EMBEDDED: dict[Any, Any] = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_LOGGING_TO_API_ENABLED: False}
+
+
+def release_through_prefect(spec: str, identity: str | None, replace: bool, progress: Progress) -> dict[str, Any]:
+    """Run the flow and return its document.
+
+    Raises:
+        MicroaggError: what the flow's failed state carries; a ``ClusterError`` where Prefect's server does not answer.
+    """
+    with _server(progress), showing_progress(progress):
+        try:
+            state: Any = release_flow(spec=spec, id=identity, replace=replace, return_state=True)
+        finally:
+            progress.wait_for("")
+    if state.is_completed():
+        document: dict[str, Any] = state.result()
+        return document
+    raise failure_of(state.message or "")
+
+
+def failure_of(message: str) -> MicroaggError:
+    """The error that a failed state's message stands for.
+
+    >>> failure_of("exit 3 (data): the input has no records").exit_code
+    3
+    """
+    match = _FAILED.search(message)
+    if match is None:
+        return InternalError("the flow ended without saying why; look at its run in Prefect")
+    return of_kind(match[2], match[3])
+
+
+@contextmanager
+def _server(progress: Progress) -> Iterator[None]:
+    """A server that answers while the block runs, and a sentence where it stops."""
+    # Prefect would print, line by line, what the server did not take.
+    logging.raiseExceptions = False
+    with temporary_settings(_PATIENCE):
+        named = bool(PREFECT_API_URL.value())
+        with _named(progress) if named else _embedded(progress):
+            try:
+                yield
+            except Abort:
+                raise ClusterError("the flow run was stopped in Prefect; start the release again") from None
+            except httpx.HTTPError as error:
+                if is_requested() or _is_interruption(error):
+                    raise KeyboardInterrupt from None
+                raise ClusterError(_stopped_answering()) from None
+
+
+def _stopped_answering() -> str:
+    if current().is_finished():
+        return "Prefect's server stopped answering, so its record of this run is not complete"
+    return "Prefect's server stopped answering; finished work is kept, so start the release again"
+
+
+@contextmanager
+def _embedded(progress: Progress) -> Iterator[None]:
+    """The block has a server of its own."""
+    with ExitStack() as stack:
+        stack.enter_context(temporary_settings(_EMBEDDED))
+        settings = get_current_settings().to_environment_variables(exclude_unset=True)
+        with awaited(progress, "Prefect's server to start"):
+            url = stack.enter_context(embedded_server(settings))
+        stack.enter_context(temporary_settings({PREFECT_API_URL: url}))
+        yield
+
+
+@contextmanager
+def _named(progress: Progress) -> Iterator[None]:
+    """The block uses the server that PREFECT_API_URL names.
+
+    Raises:
+        ClusterError: it is not there, or of another version.
+    """
+    url = PREFECT_API_URL.value() or ""
+    try:
+        with awaited(progress, f"Prefect's server at {shown(url)}"), get_client(sync_client=True) as client:
+            client.raise_for_api_version_mismatch()
+    except (RuntimeError, ValueError, httpx.HTTPError):
+        raise ClusterError(
+            f"no Prefect server of this version answers at {shown(url)}; start it, correct PREFECT_API_URL "
+            "(and PREFECT_API_AUTH_STRING, where it asks for one), or run with --direct"
+        ) from None
+    yield
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Whether it was on the way out of an interrupted flow that the server, interrupted itself, did not answer."""
+    while error is not None:
+        if isinstance(error, (KeyboardInterrupt, TerminationSignal)):
+            return True
+        error = error.__context__
+    return False

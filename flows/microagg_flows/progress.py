@@ -1,0 +1,232 @@
+"""How far a stage is: a bar on a terminal, plain lines elsewhere; for a flow, see :mod:`microagg_flows.artifacts`.
+
+No wait is silent: where nothing has been said for a while, a line says what is under way or waited for.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol, TextIO
+
+_LINE_EVERY_SECONDS = 10.0
+#: After so long without a line, one says what the wait is for.
+_STILL_EVERY_SECONDS = 20.0
+_LOOK_EVERY_SECONDS = 0.5
+
+
+class Progress(Protocol):
+    """Told when a piece of work starts, moves on and ends."""
+
+    def start(self, what: str, total: int) -> None:
+        """``total`` tasks of ``what`` begin."""
+
+    def advance(self) -> None:
+        """One more task is done."""
+
+    def finish(self) -> None:
+        """All tasks are done, or the work stopped."""
+
+    def wait_for(self, what: str) -> None:
+        """What is waited for from now on; nothing where it is empty. Around and within tasks are two things."""
+
+    def say(self, text: str) -> None:
+        """Something worth a line."""
+
+
+class Silence:
+    """No progress at all."""
+
+    def start(self, what: str, total: int) -> None:
+        """Nothing."""
+
+    def advance(self) -> None:
+        """Nothing."""
+
+    def finish(self) -> None:
+        """Nothing."""
+
+    def wait_for(self, what: str) -> None:
+        """Nothing."""
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+
+class Lines:
+    """A line now and then, for logs and pipes; a thread says so where nothing moves."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._what, self._total, self._done = "", 0, 0
+        self._awaited = self._awaited_before = ""
+        self._last = self._since = time.monotonic()
+        self._changing, self._watched = threading.Condition(), False
+
+    def start(self, what: str, total: int) -> None:
+        """Announce the work."""
+        self._what, self._total, self._done = what, total, 0
+        self._awaited_before, self._awaited = self._awaited, ""
+        self.say(f"{what}: {total} tasks")
+        self._watch()
+
+    def advance(self) -> None:
+        """Count, and say so every few seconds."""
+        self._done += 1
+        self._since = time.monotonic()
+        if time.monotonic() - self._last >= _LINE_EVERY_SECONDS:
+            self.say(f"{self._what}: {self._done} of {self._total}")
+
+    def finish(self) -> None:
+        """The work is over; what was waited for around it still is."""
+        self._what, self._awaited = "", self._awaited_before
+        self._since = time.monotonic()
+
+    def wait_for(self, what: str) -> None:
+        """Say so when it takes long."""
+        self._awaited = what
+        self._since = time.monotonic()
+        self._watch()
+
+    def say(self, text: str) -> None:
+        """Print the line."""
+        self._last = self._since = time.monotonic()
+        self._print(text)
+
+    def _print(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+    def _watch(self) -> None:
+        """Have a thread look on, while something is under way or waited for."""
+        with self._changing:
+            if not self._watched and self._still():
+                with suppress(RuntimeError):  # a machine that has no thread left has no lines either
+                    threading.Thread(target=self._say_what_takes_long, name="progress", daemon=True).start()
+                    self._watched = True
+
+    def _say_what_takes_long(self) -> None:
+        with self._changing:
+            while line := self._still():
+                if time.monotonic() - max(self._last, self._since) >= _STILL_EVERY_SECONDS:
+                    self._last = time.monotonic()
+                    self._print(line)
+                self._changing.wait(_LOOK_EVERY_SECONDS)
+            self._watched = False
+
+    def _still(self) -> str:
+        """What is under way, how far it is, and what it waits for."""
+        awaited = f"waiting for {self._awaited}" if self._awaited else ""
+        count = f"{self._what}: {self._done} of {self._total}" if self._what else ""
+        known = ", ".join(part for part in (count, awaited) if part)
+        return f"{known}, nothing new for {duration(time.monotonic() - self._since)}" if known else ""
+
+
+class Bar:
+    """A bar on a terminal, with the time that has gone by."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich.console import Console
+
+        self._console = Console(file=stream, highlight=False)
+        self._bar: Any = None
+        self._task: Any = None
+        self._tasks_run = False
+        self._awaited = self._awaited_before = ""
+
+    def start(self, what: str, total: int) -> None:
+        """Show the bar."""
+        self._close()
+        self._awaited_before, self._awaited = self._awaited, ""
+        self._tasks_run = True
+        self._open(what, total)
+
+    def advance(self) -> None:
+        """Move the bar."""
+        if self._bar is not None:
+            self._bar.advance(self._task)
+
+    def finish(self) -> None:
+        """Leave the bar as it is; what was waited for around the tasks still is."""
+        self._tasks_run = False
+        self._close()
+        self.wait_for(self._awaited_before)
+
+    def wait_for(self, what: str) -> None:
+        """Show it beside the bar, or in its place where no tasks are under way."""
+        self._awaited = what
+        if self._tasks_run:
+            self._bar.update(self._task, awaited=self._awaited_words())
+        else:
+            self._close()
+            if what:
+                self._open(f"waiting for {what}", None)
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._console.print(text, markup=False)
+
+    def _awaited_words(self) -> str:
+        return f"waiting for {self._awaited}" if self._awaited else ""
+
+    def _open(self, what: str, total: int | None) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+
+        counted = total is not None
+        counts = (BarColumn(), MofNCompleteColumn()) if counted else ()
+        columns = [TextColumn("{task.description:<12}"), *counts, TimeElapsedColumn()]
+        self._bar = RichProgress(
+            *columns, TextColumn("{task.fields[awaited]}"), console=self._console, transient=not counted
+        )
+        self._task = self._bar.add_task(what, total=total, awaited=self._awaited_words() if counted else "")
+        self._bar.start()
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def terminal_progress(quiet: bool, stream: TextIO | None = None) -> Progress:
+    """The progress that suits where the command was called."""
+    stream = stream or sys.stderr
+    if quiet:
+        return Silence()
+    return Bar(stream) if stream.isatty() else Lines(stream)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words, with as many digits as mean something.
+
+    >>> duration(0.043), duration(7.46), duration(72.6), duration(4000)
+    ('0.04 s', '7.5 s', '1 min 13 s', '1 h 6 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+@contextmanager
+def awaited(progress: Progress, what: str) -> Iterator[None]:
+    """Whoever looks learns what is waited for, where the block takes long."""
+    progress.wait_for(what)
+    try:
+        yield
+    finally:
+        progress.wait_for("")
+
+
+@contextmanager
+def shown(progress: Progress, what: str, total: int) -> Iterator[Progress]:
+    """Progress that ends however the work ends."""
+    progress.start(what, total)
+    try:
+        yield progress
+    finally:
+        progress.finish()

@@ -1,0 +1,130 @@
+"""The Prefect flow: survey -> plan -> stage -> anonymize -> validate -> measure -> publish -> report.
+
+One Prefect task a stage; the rows are Dask's. The flow's parameters are a spec's place, an id and a wish; never data,
+never a credential. A failure of the data or of the gate is final; a store or a cluster that was away for a moment is
+tried again, and finished work is found by its receipts.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from prefect import flow, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.exceptions import FailedRun
+from prefect.states import Failed
+
+from microagg_core.errors import MicroaggError, sanitized
+from microagg_core.spec.loading import load_spec
+from microagg_flows.artifacts import LAST_SECONDS, PrefectProgress, hurry, keep_artifacts
+from microagg_flows.executors import executor_for
+from microagg_flows.healing import run_healing
+from microagg_flows.interrupts import reclaim
+from microagg_flows.outcome import telling_if_published
+from microagg_flows.progress import Progress, Silence
+from microagg_flows.stages import STAGES, Release, Stage, StageOutcome, new_release, run_stage
+
+_RETRY_AFTER_SECONDS: list[float] = [5, 60]
+
+#: Where a caller in this process looks, beside the flow run's log.
+_beside: ContextVar[Progress | None] = ContextVar("progress", default=None)
+
+
+class _NoTracebacks(logging.Filter):
+    """Prefect logs tracebacks and its server stores them; the message of a library may quote a record."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let the line pass without its traceback; not at all where the failed state has said it already."""
+        error = record.exc_info[1] if record.exc_info else None
+        record.exc_info = record.exc_text = None
+        return not isinstance(error, FailedRun)
+
+
+for _name in ("prefect.flow_runs", "prefect.task_runs", "prefect.engine"):
+    logging.getLogger(_name).addFilter(_NoTracebacks())
+
+
+@contextmanager
+def showing_progress(progress: Progress) -> Iterator[None]:
+    """Flow runs called in this block show their progress there."""
+    token = _beside.set(progress)
+    try:
+        yield
+    finally:
+        _beside.reset(token)
+
+
+def _stage_task(stage: Stage, release: Release) -> Callable[[], StageOutcome | None]:
+    """One Prefect task for a stage; it takes no parameters, so nothing of the release is stored or hashed."""
+
+    def may_be_tried_again(_task: Any, _run: Any, state: State[Any]) -> bool:
+        error = state.result(raise_on_failure=False)
+        if not isinstance(error, MicroaggError) or not error.transient:
+            return False
+        release.progress.say(f"{stage.name:<10} will be tried again: {error.message}")
+        return True
+
+    @task(
+        name=stage.name,
+        task_run_name=stage.name,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+        retries=len(_RETRY_AFTER_SECONDS),
+        retry_delay_seconds=_RETRY_AFTER_SECONDS,
+        retry_condition_fn=may_be_tried_again,
+    )
+    def run() -> StageOutcome | None:
+        return run_stage(stage, release)
+
+    return run
+
+
+@flow(name="microagg-release", persist_result=False, log_prints=False)
+def release_flow(spec: str, id: str | None = None, replace: bool = False) -> Any:
+    """Make and publish one release.
+
+    Args:
+        spec: path or URL of the release spec.
+        id: the release's id, instead of the spec's.
+        replace: publish a new revision where the id is taken by another release.
+    """
+    return _run(spec, id, replace, _beside.get() or Silence())
+
+
+def _run(spec_path: str, identity: str | None, replace: bool, beside: Progress) -> Any:
+    reclaim()
+    progress = PrefectProgress(beside)
+    try:
+        document = _release(spec_path, identity, replace, progress)
+        keep_artifacts(document, progress)
+    except Exception as error:
+        safe = sanitized(error, "the release flow")
+        return Failed(message=f"exit {safe.exit_code} ({safe.kind}): {safe.message}")
+    hurry(LAST_SECONDS)
+    progress.wait_for("Prefect's server to note the end of the run")
+    return document
+
+
+def _release(spec_path: str, identity: str | None, replace: bool, progress: Progress) -> dict[str, Any]:
+    spec = load_spec(spec_path)
+    with telling_if_published() as outcome, executor_for(spec, progress) as workers:
+        release = outcome.release = new_release(spec, workers, identity, replace, _scheduled_time())
+        run_healing(release, lambda: [_stage_task(stage, release)() for stage in STAGES])
+    if outcome.note:
+        get_run_logger().warning(outcome.note)
+    return outcome.document()
+
+
+def _scheduled_time() -> datetime.datetime:
+    """When this run was meant to start: a nightly release that starts late keeps its day."""
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    start = run.expected_start_time if run else None
+    return (start or datetime.datetime.now(datetime.UTC)).astimezone(datetime.UTC)

@@ -1,0 +1,378 @@
+"""The stages of a release, in their one order; the Prefect flow and ``--direct`` both run this list.
+
+A stage is thin: it makes tasks, has workers do them, and combines what comes back. Whatever a later stage needs lies
+in the work area, so a release that was interrupted goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from microagg_core.errors import ClusterError, StorageError, sanitized
+from microagg_core.formats.reading import list_input
+from microagg_core.releases.manifest import Manifest
+from microagg_core.releases.parts import Upload
+from microagg_core.releases.publish import Published, finish, publish
+from microagg_core.reporting.plan_report import PlanReport, report_plan
+from microagg_core.runner import run_look, run_upload
+from microagg_core.spec.columns import quasi_types, resolve_schema
+from microagg_core.spec.loading import canonical
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.audit import Origin, find_release, write_audit
+from microagg_core.steps.cleaning import clean_due
+from microagg_core.steps.gate import Check, refuse_failed, run_checks
+from microagg_core.steps.measuring import (
+    combine_blocks,
+    proved_figures,
+    published_losses,
+    released_moments,
+    risk_figures,
+)
+from microagg_core.steps.pieces import Pieces
+from microagg_core.steps.planned import Planned, load_survey, save_plan, save_survey
+from microagg_core.steps.planning import Passes, make_plan, refuse_unwise
+from microagg_core.steps.publishing import release_facts, release_id, staged_parts
+from microagg_core.steps.staging import combine_released_moments, gather_tasks, save_measure_scale
+from microagg_core.steps.survey import combine_survey
+from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_tasks
+from microagg_core.steps.work import (
+    Digest,
+    Receipt,
+    Task,
+    load_context,
+    put_piece,
+    rough_moments,
+    save_context,
+    work_store,
+)
+from microagg_core.storage.objects import Store
+from microagg_core.tables.slices import read_slice, to_bytes
+from microagg_flows.executors import WORKER_BASE_BYTES, Executor
+from microagg_flows.healing import run_healing
+from microagg_flows.progress import awaited
+from microagg_flows.run_work import RunWork
+
+
+@dataclass
+class StageOutcome:
+    """How a stage went: what it says, and what it took."""
+
+    name: str
+    says: str
+    seconds: float = 0.0
+    kernel_seconds: float = 0.0
+    peak_bytes: int = 0
+
+
+@dataclass
+class Release(RunWork):
+    """One release on its way; made by :func:`new_release`, handed from stage to stage."""
+
+    spec: ReleaseSpec
+    now: datetime.datetime
+    identity: str
+    replace: bool
+    output: Store
+    outcomes: list[StageOutcome] = field(default_factory=list)
+    plan_report: PlanReport | None = None
+    checks: list[Check] = field(default_factory=list)
+    losses: dict[str, Any] = field(default_factory=dict)
+    risk: dict[str, Any] = field(default_factory=dict)
+    assembled: list[Receipt] = field(default_factory=list)
+    blocks: pa.Table | None = None
+    origin: Origin | None = None
+    ignore_published: bool = False
+    #: What the gate's workers saw of the files that may be published.
+    checked: list[Receipt] = field(default_factory=list)
+    #: The manifest, from the moment when the release is there for readers, whatever fails afterwards.
+    committed: Manifest | None = None
+    by_this_run: bool = False
+    #: How publishing ended, once nothing of it is left to do.
+    published: Published | None = None
+    _planned: Planned | None = None
+
+    @property
+    def planned(self) -> Planned:
+        """Context, survey and plan; there once the plan stage is done."""
+        if self._planned is None:
+            raise RuntimeError("the plan stage has not run")
+        return self._planned
+
+    def note_commit(self, manifest: Manifest, by_this_run: bool) -> None:
+        """The release is there for readers."""
+        self.committed = manifest
+        self.by_this_run = self.by_this_run or by_this_run
+
+
+def new_release(
+    spec: ReleaseSpec, workers: Executor, identity: str | None, replace_published: bool, now: datetime.datetime
+) -> Release:
+    """A release that has not started."""
+    work = work_store(spec)
+    output = Store(spec.output.url, dict(spec.output.storage_options))
+    identity = release_id(spec, now, identity)
+    return Release(spec, now, identity, replace_published, output, workers=workers, work=work)
+
+
+#: What every task knows once there is a plan.
+_PLANNED = ("context", "survey", "plan")
+
+
+# --- The stages ----------------------------------------------------------------------------------------------
+
+
+def survey(release: Release) -> str:
+    """Count what is in the input, and refuse what cannot be released."""
+    spec = release.spec
+    listing = list_input(spec.input)
+    schema = resolve_schema(spec, listing.schema)
+    # The id is part of it, so that two releases of one spec, made at the same time, do not share what they remove.
+    origin = release.origin = Origin.of(canonical(spec), listing.state)
+    release.key = Digest().add(origin.spec, origin.software, listing.state, release.identity).hex()[:20]
+    if _is_published(release, release.replace):
+        clean_due(spec, release.progress.say)
+        return _already(release)
+    layout, work = release.layout, release.work
+    release.running.begin(work, layout)  # what it goes on from is not due
+    clean_due(spec, release.progress.say)
+    rough = rough_moments(spec, listing, quasi_types(spec, schema), schema)
+    release.known["context"] = save_context(work, release.key, spec, listing.schema, listing.parts, rough)
+    release.known["salt"] = (draw_salt(work, release.key),)
+    n_parts = len(listing.parts)
+    receipts = release.run(release.tasks("survey", n_parts, ("context", "salt")))
+    checks = unit_tasks(receipts, work, release.key)
+    refuse_repeated_units(spec, checks, release.run(checks))
+    context = load_context(Task("flow", 0, work, release.key, reads=release.reads("context")))
+    found, keys = combine_survey(spec, layout, release.pieces("survey"), context, n_parts)
+    release.known["survey"] = (save_survey(work, release.key, found),)
+    maker = Task("survey-keys", 0, work, release.key)
+    release.known["keys"] = (put_piece(maker, layout.plan_table("survey-keys"), to_bytes(keys)),)
+    release.origin = origin.of_rows(found.fingerprints)
+    if _is_published(release, release.replace):
+        return _already(release)
+    return f"{found.rows} records in {n_parts} parts, {keys.num_rows} blocking keys"
+
+
+def _is_published(release: Release, may_replace: bool) -> bool:
+    """Whether this very release is there, whole; then it is finished. A damaged one is made again, and mended so."""
+    if release.ignore_published or release.origin is None:
+        return False
+    found = find_release(release.work, release.output, release.origin, release.identity, may_replace)
+    if found is None:
+        return False
+    folder = Store(release.output.url_of(found.layout.folder), dict(release.output.storage_options))
+    whole = release.workers.map(run_look, [(folder, part) for part in found.parts], "look")
+    if not all(whole):
+        release.progress.say(f"{whole.count(False)} of {len(whole)} published files are missing or damaged")
+        return False
+    release.note_commit(found, by_this_run=False)
+    release.published = finish(release.output, found, already=not release.by_this_run)
+    return True
+
+
+def _already(release: Release) -> str:
+    if release.published is None:
+        raise RuntimeError("nothing is published")
+    manifest = release.published.manifest
+    return f"{manifest.rows + manifest.suppressed} records; this release is published already"
+
+
+def plan(release: Release) -> str:
+    """Decide blocks, partitions and files; refuse what is unwise or does not fit."""
+    spec, work, layout = release.spec, release.work, release.layout
+    context = load_context(Task("flow", 0, work, release.key, reads=release.reads("context")))
+    surveyed = Pieces(work, release.reads("survey", "keys"))
+    found, keys = load_survey(surveyed, layout), read_slice(surveyed.read(layout.plan_table("survey-keys")))
+    passes = Passes(work, release.key, release.run, release.reads("context"))
+    made = make_plan(spec, context, found, keys, passes)
+    release.known["plan"] = save_plan(work, release.key, made)
+    release._planned = Planned.of(context, found, made)
+    release.plan_report = report_plan(release.planned)
+    refuse_unwise(spec, found)
+    _refuse_too_little_memory(release)
+    return release.plan_report.sentence()
+
+
+def _refuse_too_little_memory(release: Release) -> None:
+    there, needed = release.workers.memory_per_task(), report_plan(release.planned).task_bytes
+    if there is not None and there < needed:
+        raise ClusterError(
+            f"a task needs about {needed // 2**20} MiB for its rows, and each worker thread has {there // 2**20} MiB "
+            f"below Dask's threshold, once {WORKER_BASE_BYTES // 2**20} MiB are set aside for each worker itself; give "
+            "workers more memory or fewer threads, or lower blocks.max_records"
+        )
+
+
+def stage(release: Release) -> str:
+    """Bring the rows into planned partitions, in two passes through storage."""
+    work, n_parts = release.work, len(release.planned.context.parts)
+    scattered = release.run(release.tasks("scatter", n_parts, _PLANNED))
+    n = release.planned.plan.n_partitions
+    release.run(gather_tasks("gather", scattered, n, work, release.key, release.reads(*_PLANNED)))
+    n_types = len(release.planned.context.types)
+    moments = combine_released_moments(n_types, release.pieces("scatter"), release.layout, n_parts)
+    release.known["scale"] = (save_measure_scale(work, release.key, moments),)
+    return f"{sum(r.rows for r in scattered)} records in {n} partitions"
+
+
+def anonymize(release: Release) -> str:
+    """Run the algorithm on every block, and assemble the files that would be published."""
+    made = release.planned.plan
+    costs = _partition_costs(release)
+    tasks = release.also_reading("gather", release.tasks("anonymize", made.n_partitions, (*_PLANNED, "scale")))
+    done = release.run(sorted(tasks, key=lambda t: -costs[t.number]))
+    reads = release.reads(*_PLANNED)
+    release.assembled = release.run(gather_tasks("assemble", done, made.n_files, release.work, release.key, reads))
+    return f"{made.n_blocks} blocks anonymized, {made.n_files} files assembled"
+
+
+def _partition_costs(release: Release) -> list[float]:
+    made = release.planned.plan
+    costs = [0.0] * made.n_partitions
+    for partition, seconds in zip(made.block_partition.tolist(), made.block_seconds.tolist(), strict=True):
+        costs[partition] += seconds
+    return costs
+
+
+def validate(release: Release) -> str:
+    """The gate: re-read what would be published, and the input, and compare."""
+    made, n_parts = release.planned.plan, len(release.planned.context.parts)
+    work, key, reads = release.work, release.key, release.reads(*_PLANNED)
+    read = release.run(gather_tasks("check-input", release.assembled, n_parts, work, key, reads))
+    tasks = gather_tasks("check-files", read, made.n_files, work, key, reads)
+    release.checked = release.run(release.also_reading("assemble", tasks))
+    checked = release.pieces("check-files", "check-input")
+    release.checks = run_checks(checked, release.layout, release.planned, made.n_files)
+    refuse_failed(release.checks)
+    return f"{len(release.checks)} checks passed"
+
+
+def measure(release: Release) -> str:
+    """Combine losses and risks from the blocks."""
+    planned, layout = release.planned, release.layout
+    statistics, release.blocks = combine_blocks(release.pieces("anonymize"), layout, planned.plan.n_partitions)
+    types = planned.context.types
+    moments = released_moments(release.pieces("check-files"), layout, planned.plan.n_files, len(types))
+    release.risk = risk_figures(planned.context, release.blocks)
+    release.losses = published_losses(
+        statistics, release.risk["groups"], types, moments, proved_figures(statistics, release.blocks)
+    )
+    loss, gap = release.losses.get("l_sse"), release.losses.get("gap")
+    if loss is None:
+        return "losses withheld: the release is small"
+    return f"information loss {loss} %, of which at most {gap} % could be avoided"
+
+
+def publish_release(release: Release) -> str:
+    """Copy the checked files to the output, the manifest last; keep the audit."""
+    planned = release.planned
+    # A late run keeps the day it was meant for as its id, not as its hour of birth.
+    now = datetime.datetime.now(datetime.UTC)
+    if release.origin is None:
+        raise RuntimeError("the survey stage has not run")
+    facts = release_facts(planned, release.identity, now, release.losses, release.checks)
+    published = publish(
+        release.output,
+        facts,
+        staged_parts(release.work, release.checked),
+        replace=release.replace,
+        upload_all=lambda *what: _upload(release, *what),
+        on_commit=release.note_commit,
+    )
+    write_audit(
+        release.work,
+        published.manifest,
+        origin=release.origin,
+        plan=release.plan_report.to_json() if release.plan_report else {},
+        risk=release.risk,
+        checks=release.checks,
+        blocks=release.blocks,
+    )
+    # Where this stage is tried again, what it finds published may be its own.
+    release.published = dataclasses.replace(published, already=not release.by_this_run)
+    word = "published already" if release.published.already else "published"
+    return f"{word} as {published.manifest.layout.folder}"
+
+
+def _upload(release: Release, output: Store, uploads: Sequence[Upload]) -> None:
+    release.workers.map(run_upload, [(output, upload) for upload in uploads], "upload")
+
+
+def report(release: Release) -> str:
+    """The end: staged rows go, the audit stays, and the manifest says the rest."""
+    if release.published is None:
+        raise RuntimeError("the publish stage has not run")
+    release.running.end()
+    try:
+        release.work.delete_all(release.layout.folder)
+    except StorageError as error:
+        left = f"staged rows are left in the work area: {error.message}; then remove them with microagg clean --all"
+        release.published = dataclasses.replace(release.published, warnings=(*release.published.warnings, left))
+    return f"manifest at {release.published.manifest_url}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage: its name, what it does, and whether it is needed where the release is published already."""
+
+    name: str
+    work: Callable[[Release], str]
+    always: bool = False
+
+
+#: The one definition of the order.
+STAGES = (
+    Stage("survey", survey, always=True),
+    Stage("plan", plan),
+    Stage("stage", stage),
+    Stage("anonymize", anonymize),
+    Stage("validate", validate),
+    Stage("measure", measure),
+    Stage("publish", publish_release),
+    Stage("report", report, always=True),
+)
+
+
+def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
+    """Run one stage and account for it; None where the release is published already and nothing is to be done.
+
+    Raises:
+        MicroaggError: always one of ours.
+    """
+    if release.published is not None and not wanted.always:
+        return None
+    start = time.perf_counter()
+    try:
+        with awaited(release.progress, f"the stage {wanted.name}"):
+            says = wanted.work(release)
+    except StorageError:
+        # An identical run may have been faster: it publishes the same release and removes the work that both shared.
+        if _is_published(release, True):
+            return None
+        raise
+    except Exception as error:
+        raise sanitized(error, f"the stage {wanted.name}") from None
+    receipts = release.take_receipts()
+    outcome = StageOutcome(
+        wanted.name,
+        says,
+        time.perf_counter() - start,
+        sum(r.kernel_seconds for r in receipts),
+        max((r.peak_bytes for r in receipts), default=0),
+    )
+    release.outcomes.append(outcome)
+    release.progress.say(f"{wanted.name:<10} {outcome.seconds:7.1f} s  {says}")
+    return outcome
+
+
+def run_until(last: str, release: Release) -> None:
+    """Run the stages up to and including ``last``, without Prefect."""
+    wanted = STAGES[: [stage.name for stage in STAGES].index(last) + 1]
+    run_healing(release, lambda: [run_stage(stage, release) for stage in wanted])

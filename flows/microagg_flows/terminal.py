@@ -1,0 +1,114 @@
+"""Plans, releases, verifications and algorithms on a terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from microagg_core.algorithms import algorithms
+from microagg_core.releases.verify import VerifyReport
+from microagg_core.reporting.plan_report import BlockLine, PlanReport
+from microagg_core.reporting.release_report import ATTRIBUTE_HEADER, attribute_rows, summary_rows
+
+_MOST_LINES = 12
+
+
+def _console() -> Console:
+    return Console(highlight=False, markup=False, soft_wrap=True)
+
+
+def _pairs(rows: list[tuple[str, str]]) -> str:
+    """Two columns as plain text: a URL is never cut or folded, so that it can be copied."""
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> str:
+    """Columns of figures as plain text: none is cut or folded, however narrow the terminal."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join([f"{row[0]:<{widths[0]}}", *(f"{cell:>{w}}" for cell, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    )
+
+
+def show_document(document: dict[str, Any]) -> None:
+    """The end of a release."""
+    console = _console()
+    console.print(_pairs(summary_rows(document)))
+    attributes = attribute_rows(document)
+    if attributes:
+        console.print("\n" + _aligned([ATTRIBUTE_HEADER, *attributes]))
+
+
+def show_plan(report: PlanReport) -> None:
+    """A plan: totals, the largest blocks, what was merged and split, and what looks unwise."""
+    console = _console()
+    console.print(
+        _pairs(
+            [
+                ("records", f"{report.records:,}" + (f" ({report.withheld:,} withheld)" if report.withheld else "")),
+                ("blocking keys", f"{report.keys:,} ({report.undersized_keys:,} below k)"),
+                ("blocks", f"{report.blocks:,} ({report.merged_blocks:,} merged, {report.split_blocks:,} from splits)"),
+                ("partitions", f"{report.partitions:,}"),
+                ("released files", f"{report.files:,}"),
+                ("largest block allowed", f"{report.max_records:,} records"),
+                ("kernel time", f"about {report.seconds:,.1f} s on one core"),
+                ("memory", f"about {report.task_bytes / 2**20:,.0f} MiB a task, beside the worker itself"),
+            ]
+        )
+    )
+    _show_blocks(console, "largest blocks", report.largest)
+    _show_blocks(console, "merged and split blocks", report.changed)
+    console.print("\nmeans are rounded")
+    for line in report.rounding:
+        console.print(f"  {line}", markup=False, highlight=False)
+    for line in report.unwise:
+        console.print(f"look at this: {line}")
+
+
+def _show_blocks(console: Console, title: str, lines: tuple[BlockLine, ...]) -> None:
+    if not lines:
+        return
+    console.print(f"\n{title}")
+    table = Table(box=None, pad_edge=False)
+    for column in ("block", "records", "seconds", "why"):
+        table.add_column(column, justify="left" if column == "why" else "right")
+    for line in lines[:_MOST_LINES]:
+        table.add_row(str(line.block), f"{line.records:,}", f"{line.seconds:.2f}", line.reason)
+    console.print(table)
+    if len(lines) > _MOST_LINES:
+        console.print(f"... and {len(lines) - _MOST_LINES} more (--json shows all)")
+
+
+def show_verification(found: VerifyReport, as_json: bool) -> None:
+    """What a verification found."""
+    console = _console()
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=1))
+        return
+    for check in found.checks:
+        console.print(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}")
+    for warning in found.warnings:
+        console.print(f"note {warning}")
+
+
+def show_algorithms(as_json: bool) -> None:
+    """The registry."""
+    infos = algorithms()
+    if as_json:
+        print(json.dumps([info.as_json() for info in infos.values()], indent=1))
+        return
+    console = _console()
+    for info in infos.values():
+        console.print(f"{info.name}: {info.summary}")
+        console.print(f"    {info.description}")
+        console.print(f"    groups: {info.sizes_text}")
+        for parameter in info.parameters:
+            console.print(f"    {parameter.name} (default {parameter.default}): {parameter.description}")
+        cost = info.as_json()["cost"]
+        size = f"{cost['records']:,} records, {cost['attributes']} attribute(s), k={cost['k']}"
+        console.print(f"    about {cost['seconds']:.1f} s for {size} on one core\n")

@@ -1,0 +1,1 @@
+"""Files: inputs as they come, and releases as they are written and read again."""

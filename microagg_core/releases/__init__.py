@@ -1,0 +1,1 @@
+"""Releases at the output: manifest, parts, publishing, finding and rechecking them."""

@@ -1,0 +1,296 @@
+"""Publishing: parts first, under names of this attempt's own; the manifest last, created once; then latest.json.
+
+What a reader can rely on: a manifest that exists names parts that are all there, whatever else goes on. What runs that
+race for one id can rely on: the store grants the creation of one manifest a revision, the others learn that they lost.
+
+Why this holds however the requests of several runs interleave, wherever one of them dies, and whenever a request that
+was given up arrives after all:
+
+1. Every attempt draws twelve digits that are in the name of each object it writes, so no two attempts share one, not
+   even where their content is the same. The manifest is the only object they compete for, and it is created
+   conditionally, never replaced, never removed.
+2. An attempt asks for its manifest once, and only when all of its parts are there.
+3. An object of an attempt is removed only when its manifest cannot come to be any more: by the attempt itself, before
+   it has asked for it; or by anybody who has read the manifest that was committed in its place. Both are for good, so a
+   removal is as right when it arrives late, after its sender has ended. Where the attempt has asked and cannot learn
+   the answer, nothing is removed: the request may be on its way.
+4. So nothing that a manifest names, or may come to name, is ever removed; and what arrives late is either a part that
+   no manifest names, which nobody reads and the next run of the id clears, or the same bytes once more, or a manifest
+   that comes first, with all its parts there, or that is refused.
+
+Names are addresses: they differ from run to run, as the manifest's time does. What is the same for the same spec, data
+and seed is the content of the files and so their checksums, which the names begin with.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from microagg_core.errors import MicroaggError, StorageError
+from microagg_core.releases.latest import committed_revisions_in, update_latest
+from microagg_core.releases.manifest import Manifest, ReleaseFacts, same_release
+from microagg_core.releases.parts import (
+    StagedPart,
+    Upload,
+    UploadAll,
+    plan_repairs,
+    plan_uploads,
+    upload_in_turn,
+    upload_part,
+)
+from microagg_core.storage.layout import ATTEMPT_DIGITS, ReleaseLayout, revision_name, revision_number
+from microagg_core.storage.objects import Store
+from microagg_core.storage.urls import is_local, shown
+
+
+@dataclass(frozen=True)
+class Published:
+    """How publishing ended: the committed manifest, and whether it had been there before."""
+
+    manifest: Manifest
+    manifest_url: str
+    already: bool
+    latest: str | None
+    #: What could not be cleared away, a sentence each; the release is whole all the same.
+    warnings: tuple[str, ...] = ()
+
+
+#: Told the committed manifest, and whether it is this publication's own.
+OnCommit = Callable[[Manifest, bool], None]
+
+
+def new_attempt() -> str:
+    """A name for one attempt at publishing, unlike any other.
+
+    >>> len(new_attempt())
+    12
+    """
+    return secrets.token_hex(ATTEMPT_DIGITS // 2)
+
+
+def probe_conditional_create(output: Store, name: str) -> None:
+    """Find out whether the store keeps its word: an object that exists is not created again.
+
+    Raises:
+        StorageError: it granted the same creation twice, so two runs could both publish. The object is still there.
+
+    >>> probe_conditional_create(Store("memory://probe"), "probe")
+    """
+    output.create(name, b"first\n")
+    if output.create(name, b"second\n"):
+        raise StorageError(
+            f"{shown(output.url)}: this store does not honour conditional creation (If-None-Match), so two runs could "
+            "both publish; use a store that does, or a local disk"
+        )
+    output.delete(name)
+
+
+def existing(output: Store, release_id: str) -> list[tuple[str, Manifest]]:
+    """The committed revisions of an id with their manifests, oldest first.
+
+    Raises:
+        StorageError: a manifest is damaged.
+
+    >>> existing(Store("memory://nothing-here"), "2026")
+    []
+    """
+    revisions = reversed(committed_revisions_in(output, release_id))
+    return [(revision, read_manifest(output, ReleaseLayout(release_id, revision))) for revision in revisions]
+
+
+def read_manifest(output: Store, layout: ReleaseLayout) -> Manifest:
+    """The manifest of a revision.
+
+    Raises:
+        StorageError: there is none, it is damaged, or it is that of another release.
+    """
+    url = shown(output.url_of(layout.manifest()))
+    manifest = Manifest.from_bytes(output.read(layout.manifest()), url)
+    if manifest.layout != layout:
+        raise StorageError(f"{url} is the manifest of another release or revision; restore the one that belongs there")
+    return manifest
+
+
+def publish(
+    output: Store,
+    facts: ReleaseFacts,
+    parts: Sequence[StagedPart],
+    *,
+    replace: bool = False,
+    upload_all: UploadAll = upload_in_turn,
+    on_commit: OnCommit = lambda manifest, ours: None,
+    attempt: str | None = None,
+) -> Published:
+    """Publish a release, or find that exactly this one is published already.
+
+    The first release of an id is revision r0001. Where the newest revision of the id is the same release, nothing
+    is written but what is missing or damaged of it; where it is another, ``replace`` makes the next revision.
+
+    Args:
+        output: the root of the output.
+        facts: what the manifest is to say.
+        parts: the parts in their order, as the gate checked them.
+        replace: whether an id that is published with other content may get a new revision.
+        upload_all: copies the parts, for instance by workers; must raise when one of them failed.
+        on_commit: told the manifest, and whether it is this publication's, as soon as it is known to be there, whatever
+            may go wrong afterwards.
+        attempt: what names this attempt's objects; drawn unless given, and never to be given twice.
+
+    Raises:
+        StorageError: the id is taken, a rival won, the store cannot publish safely, or it failed. Then nothing of
+            this publication is left at the output, or the message says what is.
+    """
+    committed = existing(output, facts.id)
+    newest = committed[-1][1] if committed else None
+    number = (revision_number(newest.revision) or 0) + 1 if newest else 1
+    ours = _Attempt.plan(output, facts, ReleaseLayout(facts.id, revision_name(number)), parts, attempt or new_attempt())
+    if newest is not None and same_release(ours.manifest, newest):
+        return _found(output, newest, parts, upload_all, on_commit)
+    if newest is not None and not replace:
+        raise _taken(output, newest, parts, upload_all)
+    winner = ours.carry_out(upload_all, on_commit)
+    if winner == ours.manifest:
+        return finish(output, winner, already=False)
+    if same_release(ours.manifest, winner):
+        return _found(output, winner, parts, upload_all, on_commit)
+    raise StorageError(
+        f"another run published revision {winner.revision} of release {winner.id} in {shown(output.url)} meanwhile; "
+        "nothing of this run was left there: use --replace to publish it as a new revision, or choose another id"
+    )
+
+
+def finish(output: Store, manifest: Manifest, *, already: bool) -> Published:
+    """What follows a commit, for anybody to do at any time: latest.json, and clearing what no manifest names.
+
+    Raises:
+        StorageError: latest.json could not be brought up to date.
+    """
+    layout = manifest.layout
+    try:
+        latest = update_latest(output)
+    except MicroaggError as error:
+        raise type(error)(f"latest.json was not brought up to date: {error.message}") from None
+    url = output.url_of(layout.manifest())
+    return Published(manifest, url, already, latest.manifest() if latest else None, _clear(output, manifest.id))
+
+
+def _clear(output: Store, release_id: str) -> tuple[str, ...]:
+    """Remove what killed, beaten and late attempts left in the folders of committed revisions."""
+    try:
+        for _, manifest in existing(output, release_id):
+            kept = manifest.part_names() | {manifest.layout.manifest()}
+            for name in output.list(manifest.layout.folder, unfinished=True):
+                if name not in kept:
+                    output.delete(name)
+    except MicroaggError as error:
+        return (f"files that belong to no release could not be cleared away: {error.message}",)
+    return ()
+
+
+def _found(
+    output: Store, manifest: Manifest, parts: Sequence[StagedPart], upload_all: UploadAll, on_commit: OnCommit
+) -> Published:
+    """The very release is published already: what is missing or damaged of it is put back."""
+    upload_all(output, plan_repairs(manifest, parts))
+    on_commit(manifest, False)
+    return finish(output, manifest, already=True)
+
+
+def _taken(output: Store, manifest: Manifest, parts: Sequence[StagedPart], upload_all: UploadAll) -> StorageError:
+    """Why the id cannot be used; parts of the other release that this run happens to make are put back all the same."""
+    layout = manifest.layout
+    upload_all(output, plan_repairs(manifest, parts))
+    damaged = sum(output.size(layout.absolute(part.name)) != part.bytes for part in manifest.parts)
+    lost = f", {damaged} of its {len(manifest.parts)} files are missing or cut short, and this run makes others"
+    return StorageError(
+        f"release {manifest.id} is already published in {shown(output.url)} with other content"
+        f"{lost if damaged else ''}; use --replace to publish a new revision, or choose another id"
+    )
+
+
+@dataclass
+class _Attempt:
+    """One try to publish a revision."""
+
+    output: Store
+    name: str
+    manifest: Manifest
+    uploads: tuple[Upload, ...]
+    #: Whether the manifest was asked for; from then on it may come to be at any time.
+    asked: bool = False
+
+    @classmethod
+    def plan(
+        cls, output: Store, facts: ReleaseFacts, layout: ReleaseLayout, parts: Sequence[StagedPart], name: str
+    ) -> _Attempt:
+        """Settle every name and the manifest; nothing is written yet."""
+        uploads = plan_uploads(layout, facts.format, parts, name)
+        manifest = Manifest.of(facts, layout.revision, tuple(upload.entry for upload in uploads))
+        return cls(output, name, manifest, uploads)
+
+    def carry_out(self, upload_all: UploadAll, on_commit: OnCommit) -> Manifest:
+        """Bring the parts, then create the manifest; returns the manifest that is there in the end, ours or not."""
+        layout = self.manifest.layout
+        try:
+            probe_conditional_create(self.output, layout.probe(self.name))
+            upload_all(self.output, self.uploads)
+            for upload in self.uploads:
+                if self.output.size(upload.target) != upload.entry.bytes:
+                    upload_part(self.output, upload)
+            self.asked = True
+            granted = self.output.create(layout.manifest(), self.manifest.to_bytes())
+            # Not granted may mean granted before, with the answer lost: what is there tells.
+            winner = self.manifest if granted else read_manifest(self.output, layout)
+            if winner == self.manifest:
+                on_commit(winner, True)
+            else:
+                self.remove()
+            return winner
+        except BaseException as error:
+            found = self._give_up(error)
+            if found is not None and found == self.manifest:
+                on_commit(found, True)
+            # A winner clears its folder, rivals' uploads included: to fail there means to have lost.
+            if found is None or not isinstance(error, StorageError):
+                raise
+            return found
+
+    def remove(self) -> None:
+        """Remove what this attempt wrote; only right where its manifest cannot come to be any more."""
+        for upload in self.uploads:
+            self.output.delete(upload.target)
+        self.output.delete(self.manifest.layout.probe(self.name))
+
+    def _give_up(self, error: BaseException) -> Manifest | None:
+        """After a failure: the manifest that is there all the same; our parts go unless it may name them."""
+        known = False
+        try:
+            found = self._committed()
+            # A request to a disk is over when it fails; one that went through a network may arrive later.
+            known = found is not None or not self.asked or is_local(self.output.url)
+            if known and found != self.manifest:
+                self.remove()
+        except MicroaggError:
+            if not isinstance(error, MicroaggError):
+                return None
+            raise self._explained(error, known or not self.asked) from None
+        if not known and isinstance(error, MicroaggError):
+            raise self._explained(error, known) from None
+        return found
+
+    def _committed(self) -> Manifest | None:
+        layout = self.manifest.layout
+        return read_manifest(self.output, layout) if self.output.exists(layout.manifest()) else None
+
+    def _explained(self, error: MicroaggError, known: bool) -> MicroaggError:
+        """The error with a word on what is left at the output."""
+        folder = shown(self.output.url_of(self.manifest.layout.folder))
+        if known:
+            left = f"what was uploaded to {folder} could not be removed either: no manifest names it, and the next "
+            left += "publication of this revision clears it"
+        else:
+            left = f"whether {folder} is published could not be learned, so what was uploaded stays there: "
+            left += "run the same command again, which settles it"
+        return type(error)(f"{error.message}; {left}")

@@ -1,0 +1,166 @@
+"""Column roles against the real file: what each column is, and what it is released as.
+
+Every column of the file has a role or the run stops; every role names a column that is there. The result,
+a :class:`FileSchema`, is all that later steps know of the table's shape.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from microagg_core.errors import DataError, SpecError
+from microagg_core.kinds.encoding import DEFAULT_ROUNDING, QuasiType, quasi_type
+from microagg_core.spec.release import ReleaseSpec
+
+MISSING_PATTERN_LIMIT = 62  # patterns of missing values are bits of a 64-bit word
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the input: its name, Arrow type, role and place in the file."""
+
+    name: str
+    type: pa.DataType
+    role: str
+
+
+@dataclass(frozen=True)
+class FileSchema:
+    """The columns of the input in file order, with the roles the spec gives them."""
+
+    columns: tuple[Column, ...]
+    released_types: tuple[pa.DataType, ...]
+
+    def _with_role(self, *roles: str) -> tuple[Column, ...]:
+        return tuple(column for column in self.columns if column.role in roles)
+
+    @cached_property
+    def quasi_identifiers(self) -> tuple[Column, ...]:
+        """Columns that are microaggregated, in file order."""
+        return self._with_role("quasi_identifiers")
+
+    @cached_property
+    def blocking(self) -> tuple[Column, ...]:
+        """Blocking columns; their order is the spec's, because merging gives up the last one first."""
+        return self._blocking
+
+    @cached_property
+    def confidential(self) -> tuple[Column, ...]:
+        """Columns released as they are, in file order."""
+        return self._with_role("confidential")
+
+    @cached_property
+    def travelling(self) -> tuple[str, ...]:
+        """Names of the columns that may leave the input: neither identifiers nor dropped ones do."""
+        return tuple(c.name for c in (*self.quasi_identifiers, *self.blocking, *self.confidential))
+
+    @cached_property
+    def released(self) -> tuple[Column, ...]:
+        """The columns of the release, in file order."""
+        return self._with_role("quasi_identifiers", "blocking", "confidential")
+
+    @cached_property
+    def released_schema(self) -> pa.Schema:
+        """The Arrow schema of the release, made fresh: no metadata, no index, no dictionaries."""
+        return pa.schema([pa.field(c.name, t) for c, t in zip(self.released, self.released_types, strict=True)])
+
+    _blocking: tuple[Column, ...] = ()
+
+
+def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
+    """Match the spec's roles with the file's columns.
+
+    Raises:
+        SpecError: a column without a role, a role without a column, or a rounding that cannot be.
+        DataError: a column whose type cannot play its role.
+    """
+    names = file_schema.names
+    if len(set(names)) != len(names):
+        twice = sorted({n for n in names if names.count(n) > 1})
+        raise DataError(f"the input has more than one column named {_quoted(twice)}; rename them")
+    role_of = spec.roles.role_of()
+    _check_names(names, role_of)
+    columns = tuple(Column(field.name, field.type, role_of[field.name]) for field in file_schema)
+    for column in columns:
+        if column.role != "drop":
+            _check_type(column)
+    by_name = {c.name: c for c in columns}
+    if spec.missing == "separate" and len(spec.roles.quasi_identifiers) > MISSING_PATTERN_LIMIT:
+        raise SpecError(
+            f"missing: separate takes at most {MISSING_PATTERN_LIMIT} quasi-identifiers "
+            f"(got {len(spec.roles.quasi_identifiers)}); fill missing values in and set missing: error"
+        )
+    released = [c for c in columns if c.role in ("quasi_identifiers", "blocking", "confidential")]
+    _check_csv(spec, released)
+    return FileSchema(
+        columns=columns,
+        released_types=tuple(_released_type(spec, column) for column in released),
+        _blocking=tuple(by_name[name] for name in spec.roles.blocking),
+    )
+
+
+def quasi_types(spec: ReleaseSpec, schema: FileSchema) -> tuple[QuasiType, ...]:
+    """How each quasi-identifier is turned into numbers and back."""
+    rules = spec.rounding
+    return tuple(quasi_type(c.name, c.type, rules.get(c.name, DEFAULT_ROUNDING)) for c in schema.quasi_identifiers)
+
+
+def _check_names(names: list[str], role_of: dict[str, str]) -> None:
+    without_role = [name for name in names if name not in role_of]
+    without_column = [name for name in role_of if name not in names]
+    problems = []
+    if without_role:
+        problems.append(
+            f"the input has columns without a role: {_quoted(without_role)}; "
+            "name each under roles (use drop for what is not to be released)"
+        )
+    for name in without_column:
+        near = difflib.get_close_matches(name, names, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        problems.append(f"roles.{role_of[name]}: the input has no column {name!r}{hint}")
+    if problems:
+        raise SpecError("\n".join(problems))
+
+
+def _check_type(column: Column) -> None:
+    kind = column.type
+    if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType) or pa.types.is_interval(kind):
+        raise DataError(
+            f"column {column.name!r} has the nested type {kind}, which cannot be released; give it the role drop"
+        )
+    if pa.types.is_decimal256(kind) or pa.types.is_float16(kind):
+        raise DataError(
+            f"column {column.name!r} has the type {kind}, which is not supported; cast it or give it the role drop"
+        )
+    if column.role == "blocking" and (
+        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    ):
+        raise DataError(f"blocking column {column.name!r} holds bytes; make it text or give it another role")
+
+
+def _check_csv(spec: ReleaseSpec, released: list[Column]) -> None:
+    if spec.output.format != "csv":
+        return
+    for column in released:
+        if (
+            pa.types.is_binary(column.type)
+            or pa.types.is_large_binary(column.type)
+            or pa.types.is_fixed_size_binary(column.type)
+        ):
+            raise SpecError(f"output.format: column {column.name!r} holds bytes, which CSV cannot carry; use parquet")
+
+
+def _released_type(spec: ReleaseSpec, column: Column) -> pa.DataType:
+    if column.role == "quasi_identifiers":
+        return quasi_type(column.name, column.type, spec.rounding.get(column.name, DEFAULT_ROUNDING)).released_type
+    if column.role == "blocking" and spec.blocks.undersized == "merge":
+        return pa.string()
+    return column.type
+
+
+def _quoted(names: list[str]) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,0 +1,76 @@
+"""The spec's JSON schema, for editors and for programs that write specs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from microagg_core.algorithms import AlgorithmInfo, Parameter, algorithms
+from microagg_core.spec.parts import ADDRESS_PATTERN
+from microagg_core.spec.release import ReleaseSpec
+
+
+def spec_schema() -> dict[str, Any]:
+    """JSON schema (draft 2020-12) of a release spec, shorthands included.
+
+    >>> spec_schema()["properties"]["k"]["minimum"]
+    2
+    """
+    schema = ReleaseSpec.model_json_schema()
+    fields = schema["properties"]
+    fields["algorithm"] = {"description": "the algorithm and its parameters", **_algorithm(), "default": "mdav"}
+    fields["unit"] = {
+        "description": fields["unit"]["description"],
+        "anyOf": [
+            {"type": "string", "minLength": 1},
+            {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
+        ],
+        "default": "row",
+    }
+    fields["cluster"] = {"description": fields["cluster"]["description"], **_cluster(), "default": None}
+    schema["$defs"].pop("Algorithm")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "microagg release spec"}
+
+
+def _cluster() -> dict[str, Any]:
+    local = {"$ref": "#/$defs/LocalCluster"}
+    return {
+        "anyOf": [
+            {"enum": ["none", "local", None]},
+            {"type": "string", "pattern": ADDRESS_PATTERN},
+            {"type": "object", "properties": {"none": {"enum": [None, {}]}}, "required": ["none"], "maxProperties": 1},
+            {
+                "type": "object",
+                "properties": {"local": {"anyOf": [local, {"type": "null"}]}},
+                "required": ["local"],
+                "additionalProperties": False,
+            },
+            local,
+            {"$ref": "#/$defs/RunningCluster"},
+        ]
+    }
+
+
+def _algorithm() -> dict[str, Any]:
+    """A name of the registry, or a mapping of its name and parameters."""
+    registry = algorithms().values()
+    names = {"type": "string", "enum": [info.name for info in registry]}
+    return {"anyOf": [names, *(form for info in registry for form in _forms(info))]}
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    """A number, or one of the words that may stand in its place."""
+    number = {"type": "number", "minimum": parameter.minimum}
+    allowed = {"anyOf": [number, {"enum": list(parameter.words)}]} if parameter.words else number
+    return {**allowed, "default": parameter.default, "description": parameter.description}
+
+
+def _forms(info: AlgorithmInfo) -> list[dict[str, Any]]:
+    """The two ways to write parameters: beside the name, and under ``parameters``."""
+    name = {"const": info.name, "description": info.description}
+    parameters = {parameter.name: _parameter(parameter) for parameter in info.parameters}
+    inner = {"type": "object", "properties": parameters, "additionalProperties": False}
+    common = {"type": "object", "title": info.summary, "additionalProperties": False}
+    return [
+        {**common, "properties": {"name": name, **parameters}, "required": ["name"]},
+        {**common, "properties": {"name": name, "parameters": inner}, "required": ["name", "parameters"]},
+    ]

@@ -1,0 +1,199 @@
+"""``release.yaml`` to a spec: every error of the file at once, with its line."""
+
+from __future__ import annotations
+
+import json
+import typing
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from microagg_core.errors import SpecError
+from microagg_core.spec.field_paths import Loc
+from microagg_core.spec.json_schema import spec_schema
+from microagg_core.spec.marked_yaml import Found, Place, parse
+from microagg_core.spec.problems import follow, in_words, problem
+from microagg_core.spec.release import Model, ReleaseSpec, Roles
+from microagg_core.storage.objects import Store
+from microagg_core.storage.troubles import explaining
+from microagg_core.storage.urls import basename, is_local, local_path, resolve, shown
+
+__all__ = ["canonical", "check", "load_spec", "spec_schema"]
+
+_MOST_BYTES = 2_000_000
+_STARTER = "microagg init DATA writes one to start from"
+
+
+def load_spec(path_or_url: str) -> ReleaseSpec:
+    """Read a release spec from a YAML file, whose relative paths then start at the file's own folder.
+
+    Raises:
+        SpecError: the file is not there, is not YAML, or is no spec; one line for each thing that is wrong,
+            such as ``release.yaml:4: k: must be at least 2 (got 1)``.
+        StorageError: the spec lies in a remote store that does not hand it out.
+
+    >>> load_spec("nowhere.yaml")
+    Traceback (most recent call last):
+    microagg_core.errors.SpecError: nowhere.yaml: there is no such file; microagg init DATA writes one to start from
+    """
+    name = shown(path_or_url)
+    tree, wrong = parse(_text(path_or_url))
+    if tree is None and not wrong:
+        raise SpecError(f"{name}: is empty; {_STARTER}")
+    if tree is not None:
+        if not isinstance(tree.value, dict):
+            raise SpecError(f"{name}: must be a mapping of keys to values; {_STARTER}")
+        checked = check(tree, _folder(path_or_url))
+        if isinstance(checked, ReleaseSpec) and not wrong:
+            return checked
+        if not isinstance(checked, ReleaseSpec):
+            # What YAML refused was read as nothing: what the spec says of it is no news.
+            known = {line for line, _ in wrong}
+            wrong += [found for found in checked if found[0] not in known]
+    raise SpecError("\n".join(f"{name}:{line}: {reason}" for line, reason in _in_order(wrong)))
+
+
+def canonical(spec: ReleaseSpec) -> str:
+    """What decides a release's content, as text for digests: the spec without ``cluster`` and ``id``.
+
+    >>> from microagg_core.spec.release import ReleaseSpec
+    >>> parts = {"name": "a", "k": 3, "roles": {"quasi_identifiers": ["age"]}}
+    >>> places = {"input": {"url": "/in"}, "output": {"url": "/out"}, "work": {"url": "/work"}}
+    >>> one = ReleaseSpec(**parts, **places, id="1", cluster={"local": {"workers": 1}})
+    >>> canonical(one) == canonical(ReleaseSpec(**parts, **places))
+    True
+    """
+    parts = spec.model_dump(mode="json", exclude={"cluster", "id"})
+    return json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def check(tree: Place, folder: str) -> ReleaseSpec | list[Found]:
+    """The spec that a YAML tree holds, or every (line, sentence) that is wrong with it.
+
+    >>> tree, _ = parse("name: people\\nk: 3\\nkk: 5\\n")
+    >>> check(tree, ".")[-1]
+    (3, 'kk: is not a key the spec knows; did you mean k?')
+    """
+    raw = tree.plain()
+    while True:
+        _resolve_urls(raw, folder)
+        try:
+            return ReleaseSpec.model_validate(raw)
+        except ValidationError as error:
+            errors = error.errors(include_url=False, include_input=False)
+        if not _take_as_written(raw, tree, errors):
+            break
+    found = [line for error in errors for line in in_words(error, tree)]
+    found += _hidden_problems(raw, tree, errors)
+    return _in_order(found)
+
+
+def _in_order(found: list[Found]) -> list[Found]:
+    """By line, each once, and on one line in the order in which they were found."""
+    return sorted(dict.fromkeys(found), key=lambda line_and_reason: line_and_reason[0])
+
+
+def _text(path_or_url: str) -> str:
+    name = shown(path_or_url)
+    data = _bytes(path_or_url, name)
+    if len(data) > _MOST_BYTES:
+        raise SpecError(f"{name}: is too large for a release spec; name the YAML file, not the data")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SpecError(f"{name}:{line}: a byte stands here that is not UTF-8 text; save the file as UTF-8") from None
+
+
+def _bytes(path_or_url: str, name: str) -> bytes:
+    if "::" in path_or_url:
+        raise SpecError(f"{name}: a spec is a file or an object of its own, not part of another; copy it out")
+    if not is_local(path_or_url):
+        parent, last = _folder(path_or_url), basename(path_or_url)
+        with Store(parent, follow_links=True).open(last) as file, explaining(path_or_url, "reading"):
+            return file.read(_MOST_BYTES + 1)
+    try:
+        with Path(local_path(path_or_url)).open("rb") as file:
+            return file.read(_MOST_BYTES + 1)
+    except IsADirectoryError:
+        inside = f"{name.rstrip('/')}/release.yaml"
+        raise SpecError(f"{name}: is a folder; name the spec file in it, such as {inside}") from None
+    except FileNotFoundError:
+        raise SpecError(f"{name}: there is no such file; {_STARTER}") from None
+    except OSError as error:
+        raise SpecError(f"{name}: cannot be read ({error.strerror}); check its permissions") from None
+
+
+def _folder(path_or_url: str) -> str:
+    """The folder that relative paths of the spec start from."""
+    if is_local(path_or_url):
+        return str(Path(local_path(path_or_url)).parent)
+    return path_or_url.rpartition("/")[0]
+
+
+def _resolve_urls(raw: dict[str, Any], folder: str) -> None:
+    for part in ("input", "output", "work"):
+        place = raw.get(part)
+        if isinstance(place, dict) and isinstance(url := place.get("url"), str) and url:
+            place["url"] = resolve(url, folder)
+
+
+def _take_as_written(raw: dict[str, Any], tree: Place, errors: list[ErrorDetails]) -> bool:
+    """Where text is wanted and a number or word such as true stands, take what was written.
+
+    A column may be called 2020, an id 20261118, and -999 may stand for a missing value. Nothing at all
+    (``null``) is text only as an item of a list.
+    """
+    taken = False
+    for error in errors:
+        if error["type"] != "string_type":
+            continue
+        place, way = follow(tree, error["loc"])
+        in_list = bool(way) and isinstance(way[-1], int)
+        if place.text and (place.value is not None or in_list):
+            _put(raw, way, place.text)
+            taken = True
+    return taken
+
+
+def _put(raw: dict[str, Any], way: Loc, text: str) -> None:
+    target: Any = raw
+    for part in way[:-1]:
+        target = target[part]
+    target[way[-1]] = text
+
+
+def _hidden_problems(raw: dict[str, Any], tree: Place, errors: list[ErrorDetails]) -> list[Found]:
+    """Problems between the fields that are right in themselves.
+
+    pydantic looks across fields only when every field is right; one error would hide the others until the
+    next try.
+    """
+    found = [
+        problem(tree, loc, why) for loc, why in ReleaseSpec.cross_check(_right_parts(ReleaseSpec, raw, errors, ()))
+    ]
+    within_roles = [error for error in errors if error["loc"][:1] == ("roles",)]
+    roles = raw.get("roles")
+    if isinstance(roles, dict) and within_roles and all(len(error["loc"]) > 1 for error in within_roles):
+        parts = _right_parts(Roles, roles, errors, ("roles",))
+        found += [problem(tree, ("roles", *loc), why) for loc, why in Roles.cross_check(parts)]
+    return found
+
+
+def _right_parts(model: type[Model], raw: dict[str, Any], errors: list[ErrorDetails], at: Loc) -> dict[str, Any]:
+    """The fields of a model that no error speaks of, as the model has them."""
+    depth = len(at)
+    locs = [error["loc"] for error in errors]
+    if () in locs:
+        return {}
+    wrong = {loc[depth] for loc in locs if loc[:depth] == at and len(loc) > depth}
+    kinds = typing.get_type_hints(model, include_extras=True)
+    parts: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        if name in raw and name not in wrong:
+            parts[name] = TypeAdapter(kinds[name]).validate_python(raw[name])
+        elif name not in raw and not field.is_required():
+            parts[name] = field.get_default()
+    return parts

@@ -1,0 +1,322 @@
+"""The release spec: everything that decides a release, as frozen, typed models.
+
+A spec is data, not code: unknown keys are refused, secrets are refused, and every default is written here and
+shows in the JSON schema. Reading one from YAML, with line numbers in the errors, is done in
+:mod:`microagg_core.spec.loading`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+
+from microagg_core.algorithms import algorithms
+from microagg_core.spec.parts import (
+    CSV_TYPES,
+    NAME_PATTERN,
+    AnyCluster,
+    Cluster,
+    ColumnName,
+    Columns,
+    CsvInput,
+    CsvOutput,
+    Input,
+    Keep,
+    LocalCluster,
+    Location,
+    Model,
+    NoCluster,
+    Output,
+    PartError,
+    Problem,
+    Refine,
+    RunningCluster,
+    TimeBudget,
+    Whole,
+    Work,
+    parse_bytes,
+)
+from microagg_core.storage.urls import is_inside
+
+__all__ = [
+    "CSV_TYPES",
+    "SPEC_VERSION",
+    "Acknowledge",
+    "Algorithm",
+    "Blocks",
+    "Cluster",
+    "ColumnName",
+    "Columns",
+    "CsvInput",
+    "CsvOutput",
+    "Input",
+    "Keep",
+    "LocalCluster",
+    "Location",
+    "Model",
+    "NoCluster",
+    "Output",
+    "Refine",
+    "ReleaseSpec",
+    "Roles",
+    "RoundingRule",
+    "RunningCluster",
+    "TimeBudget",
+    "Work",
+    "parse_bytes",
+]
+
+SPEC_VERSION: Literal[1] = 1
+
+
+class Roles(Model):
+    """What each column is. A column of the file that has no role here stops the run."""
+
+    identifiers: Columns = Field(default=(), description="name a person or firm; never released")
+    quasi_identifiers: Columns = Field(min_length=1, description="microaggregated together; numeric or dates")
+    blocking: Columns = Field(default=(), description="kept exactly (or merged), never averaged; from general to fine")
+    confidential: Columns = Field(default=(), description="released as they are")
+    drop: Columns = Field(default=(), description="not released and not looked at")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _decided(cls, value: Any) -> Any:
+        """Refuse the list of columns that a starter spec leaves to its user, until it is empty."""
+        if not isinstance(value, dict) or "to_decide" not in value:
+            return value
+        undecided = value["to_decide"]
+        if not undecided:
+            return {key: columns for key, columns in value.items() if key != "to_decide"}
+        names = [str(name) for name in undecided] if isinstance(undecided, list) else [str(undecided)]
+        more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+        raise PartError(
+            [
+                (
+                    ("to_decide",),
+                    f"columns without a role yet: {', '.join(map(repr, names[:20]))}{more}; move each to "
+                    "identifiers, quasi_identifiers, blocking, confidential or drop",
+                )
+            ]
+        )
+
+    @classmethod
+    def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
+        """Every column has one role, and has it once."""
+        seen: dict[str, str] = {}
+        for role in cls.model_fields:
+            for position, column in enumerate(parts.get(role, ())):
+                if column in seen:
+                    twice = f"twice in {role}" if seen[column] == role else f"in {seen[column]} and in {role}"
+                    yield (role, position), f"column {column!r} stands {twice}; give it one role"
+                seen.setdefault(column, role)
+
+    def by_role(self) -> list[tuple[str, Columns]]:
+        """Every role with its columns."""
+        return [(role, getattr(self, role)) for role in type(self).model_fields]
+
+    def role_of(self) -> dict[str, str]:
+        """Column -> role."""
+        return {column: role for role, columns in self.by_role() for column in columns}
+
+
+class Blocks(Model):
+    """How blocks are made of blocking keys."""
+
+    undersized: Literal["merge", "suppress", "error"] = Field(
+        default="merge", description="what happens to a blocking key with fewer than k records"
+    )
+    max_records: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="larger blocks are split along their quasi-identifiers; default: the algorithm's model",
+    )
+
+
+class Algorithm(Model):
+    """An algorithm of the registry with its parameters."""
+
+    name: str = Field(default="mdav", description="name in the registry")
+    parameters: dict[str, Any] = Field(default={}, description="parameters by name; the rest have their defaults")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, value: Any) -> Any:
+        """Accept ``algorithm: mdav`` and ``algorithm: {name: v_mdav, gamma: 0.2}``."""
+        if isinstance(value, str):
+            return {"name": value}
+        if isinstance(value, dict) and "parameters" not in value:
+            return {
+                "name": value.get("name", "mdav"),
+                "parameters": {key: setting for key, setting in value.items() if key != "name"},
+            }
+        return value
+
+    @classmethod
+    def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
+        """The registry knows the name, and the algorithm its parameters."""
+        if "name" not in parts:
+            return
+        info = algorithms().get(parts["name"])
+        if info is None:
+            yield ("name",), f"must be one of {', '.join(algorithms())} (got {parts['name']!r})"
+            return
+        known = {parameter.name: parameter for parameter in info.parameters}
+        for name, value in parts.get("parameters", {}).items():
+            if name not in known:
+                takes = f"it takes {', '.join(known)}" if known else "it takes none"
+                yield ("parameters", name), f"is not a parameter of {info.name}; {takes}"
+            elif problem := known[name].problem(value):
+                yield ("parameters", name), problem.removeprefix(f"{name}: ")
+
+
+class Acknowledge(Model):
+    """What looks unwise and is meant, column by column."""
+
+    nearly_unique: Columns = Field(default=(), description="confidential columns that almost name their record")
+    fixes_quasi_identifier: Columns = Field(
+        default=(), description="confidential columns from which a quasi-identifier can be computed"
+    )
+
+
+def _rounding_rule(value: Any) -> Any:
+    """One sentence for the three things that a rule may be."""
+    is_step = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    if not is_step and value not in ("type", "none"):
+        raise ValueError("must be 'type', 'none' or a step greater than 0")
+    return value
+
+
+RoundingRule = Annotated[
+    Literal["type", "none"] | Annotated[float, Field(gt=0, allow_inf_nan=False)],
+    BeforeValidator(_rounding_rule),
+]
+
+
+def _unit_shape(value: Any) -> Any:
+    return value if value == "row" or isinstance(value, list | tuple) else [value]
+
+
+Unit = Annotated[
+    Annotated[Literal["row"], Tag("row")] | Annotated[Columns, Tag("columns")],
+    Discriminator(lambda value: "row" if value == "row" else "columns"),
+    BeforeValidator(_unit_shape),
+]
+
+
+class ReleaseSpec(Model):
+    """One release: what comes in, what is done to it, and where it goes."""
+
+    version: Literal[1] = Field(default=SPEC_VERSION, description="version of the spec's own format")
+    name: str = Field(pattern=NAME_PATTERN, description="name of the series of releases")
+    id: str = Field(
+        default="date",
+        pattern=NAME_PATTERN,
+        description="release id: 'date' for the day of the run (UTC, 2026-11-18), or an id of your own",
+    )
+    seed: Whole = Field(default=0, ge=0, lt=2**63, description="decides every draw: same seed, same release")
+    k: Whole = Field(ge=2, description="least number of units that share a combination")
+    algorithm: Algorithm = Algorithm()
+    refine: Refine = Field(
+        default="fast",
+        description="improve the algorithm's groups: 'off', 'fast' or 'thorough' (by steps), or 'seconds:' a block",
+    )
+    reproducible: bool = Field(
+        default=True,
+        strict=True,
+        description="false allows time budgets, with which the same spec and data give other groups each time",
+    )
+    input: Input = Field(description="where the microdata are; needs a url")
+    output: Output = Field(description="where releases are published; needs a url")
+    work: Work = Field(description="a private place for staged rows and audits; needs a url")
+    roles: Roles = Field(description="what each column is")
+    unit: Unit = Field(default="row", description="'row', or the column(s) that name a person or firm")
+    blocks: Blocks = Blocks()
+    missing: Literal["error", "separate"] = Field(
+        default="error",
+        description="missing quasi-identifiers: refused, or each pattern in blocks of its own",
+    )
+    rounding: dict[ColumnName, RoundingRule] = Field(
+        default={},
+        description="quasi-identifier -> 'type' (means as exact as the column's own type holds them), 'none' (the "
+        "mean as it is, released as float64) or a step in the column's unit; default: for floats one decimal more "
+        "than the input's values need, if they have short decimals, else 'type'",
+    )
+    acknowledge: Acknowledge = Acknowledge()
+    cluster: AnyCluster = Field(
+        default=None,
+        description="who does the work: 'none' (the process that was called), 'local' (Dask workers on this machine), "
+        "or the address of a running Dask scheduler; default: none below 200,000 records, else local",
+    )
+
+    @property
+    def effort(self) -> str | float:
+        """The refinement by name, or its seconds for each block."""
+        return self.refine.seconds if isinstance(self.refine, TimeBudget) else self.refine
+
+    @field_validator("id")
+    @classmethod
+    def _not_the_pointer(cls, id_: str) -> str:
+        if id_.lower() == "latest.json":
+            raise ValueError("must not be latest.json, the name of the pointer to the latest release")
+        return id_
+
+    @classmethod
+    def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
+        """What parts that are right in themselves can still do to each other."""
+        if {"work", "output"} <= parts.keys() and is_inside(parts["work"].url, parts["output"].url):
+            yield (
+                ("work", "url"),
+                "the private work area lies inside the output, where readers could see it; move it",
+            )
+        if "roles" in parts:
+            yield from _column_problems(parts, parts["roles"].role_of())
+        if {"algorithm", "k", "roles"} <= parts.keys():
+            info = algorithms()[parts["algorithm"].name]
+            if problem := info.refuses(parts["k"], len(parts["roles"].quasi_identifiers)):
+                yield ("algorithm",), problem
+        if {"refine", "reproducible", "algorithm"} <= parts.keys() and parts["reproducible"]:
+            yield from _clock_problems(parts["refine"], parts["algorithm"])
+        if {"blocks", "k"} <= parts.keys():
+            most, k = parts["blocks"].max_records, parts["k"]
+            if most is not None and most < 2 * k:
+                yield ("blocks", "max_records"), f"must be at least 2k = {2 * k} (got {most})"
+            if most is not None and "algorithm" in parts:
+                info = algorithms()[parts["algorithm"].name]
+                if problem := info.refuses_records(most):
+                    yield ("blocks", "max_records"), problem
+
+
+def _clock_problems(refine: Any, algorithm: Algorithm) -> Iterator[Problem]:
+    """What would make the release depend on the machine's speed, which a reproducible one must not."""
+    if isinstance(refine, TimeBudget):
+        yield ("refine", "seconds"), "makes the release depend on the machine's speed; set reproducible: false"
+    if algorithm.parameters.get("seconds"):
+        yield (
+            ("algorithm", "seconds"),
+            "makes the release depend on the machine's speed; use steps, or set reproducible: false",
+        )
+
+
+def _column_problems(parts: Mapping[str, Any], role: Mapping[str, str]) -> Iterator[Problem]:
+    """Columns that are named outside ``roles`` and do not have the role which that place asks for."""
+    for column in parts.get("rounding", {}):
+        if role.get(column) != "quasi_identifiers":
+            yield ("rounding", column), "is not a quasi-identifier"
+    for field, columns in parts.get("acknowledge", ()):
+        for position, column in enumerate(columns):
+            if role.get(column) != "confidential":
+                yield ("acknowledge", field, position), f"{column!r} is not a confidential column"
+    unit = parts.get("unit", "row")
+    if unit == ():
+        yield ("unit",), "must name at least one column, or be 'row'"
+    for position, column in enumerate(() if unit == "row" else unit):
+        if role.get(column) not in ("identifiers", "blocking"):
+            yield (
+                ("unit", position),
+                f"{column!r} must be an identifier or a blocking column, so that it is not released as it is",
+            )
+        elif column in unit[:position]:
+            yield ("unit", position), f"{column!r} is named twice"
