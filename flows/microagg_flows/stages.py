@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from microagg_core.errors import ClusterError, StorageError, sanitized
+from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
 from microagg_core.formats.reading import list_input
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.parts import Upload
@@ -352,6 +352,8 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
     try:
         with awaited(release.progress, f"the stage {wanted.name}"):
             says = wanted.work(release)
+    except TransientStorageError:  # a store that does not answer cannot tell of another run either
+        raise
     except StorageError:
         # An identical run may have been faster: it publishes the same release and removes the work that both shared.
         if _is_published(release, True):

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
-from microagg_core.errors import MicroaggError
+from microagg_core.errors import MicroaggError, TransientStorageError
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import read_sealed, sealed
 from microagg_core.steps.work import work_store
@@ -56,7 +56,8 @@ class Running:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self._over.set()
-        self._sign(ended=True)
+        if not isinstance(error, TransientStorageError):  # the store would keep a user waiting for nothing
+            self._sign(ended=True)
 
     def _renew(self) -> None:
         while not self._over.wait(_SIGN_EVERY_SECONDS):

@@ -126,7 +126,14 @@ class LocalDisk:
 
     def _replace(self, name: str, fill: Callable[[BinaryIO], object], durable: bool) -> None:
         with self._finished(name, fill, durable) as (folder, unfinished, last):
-            os.replace(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
+            try:
+                os.replace(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
+            except IsADirectoryError:
+                if not self.private:
+                    raise
+                # In an area of our own a folder in the place of a file is damage, and the next run writes over that.
+                self.delete_all(name)
+                os.replace(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
 
     def put(self, name: str, data: bytes, durable: bool = False) -> None:
         """Write or replace an object in one step."""

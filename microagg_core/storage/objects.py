@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from microagg_core.errors import StorageError
+from microagg_core.errors import StorageError, TransientStorageError
 from microagg_core.storage.local import LocalDisk
 from microagg_core.storage.remote import RemoteStore
 from microagg_core.storage.troubles import explaining
@@ -94,6 +94,8 @@ class Store:
         """The whole object, or None where there is none."""
         try:
             return self.read(name)
+        except TransientStorageError:  # a store that does not answer is not asked again
+            raise
         except StorageError:
             if self.exists(name):
                 raise

@@ -18,7 +18,7 @@ from microagg_core.storage.objects import Store, sha256_hex
 from microagg_flows.executors import InProcess
 from microagg_flows.outcome import telling_if_published
 from microagg_flows.progress import Silence
-from microagg_flows.stages import STAGES, Release, run_stage, run_until
+from microagg_flows.stages import STAGES, Release, Stage, run_stage, run_until
 from people import people
 from releases import run_stages, start, write_release
 
@@ -249,3 +249,17 @@ def test_what_cannot_be_cleared_is_a_note_and_no_failure(tmp_path: Path, monkeyp
     (note,) = document["warnings"]
     assert "staged rows are left in the work area: access was denied" in note
     assert ("note", note) in summary_rows(document)
+
+
+def test_a_stage_whose_store_does_not_answer_does_not_ask_it_for_another_runs_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = start(write_release(tmp_path, [people(100)]))
+    run_stages(release, "survey")
+    monkeypatch.setattr(Store, "folders", lambda *_: pytest.fail("the output was asked"))
+
+    def no_answer(_: Release) -> str:
+        raise TransientStorageError("the store did not answer")
+
+    with pytest.raises(TransientStorageError, match="did not answer"):
+        run_stage(Stage("plan", no_answer), release)

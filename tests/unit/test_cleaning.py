@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from microagg_core.errors import DataError
+from microagg_core.errors import DataError, TransientStorageError
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps import cleaning
@@ -16,6 +16,7 @@ from microagg_core.steps.cleaning import Running, clean_due, clean_work
 from microagg_core.steps.pieces import read_sealed
 from microagg_core.steps.work import work_store
 from microagg_core.storage.layout import RunLayout
+from microagg_core.storage.objects import Store
 from microagg_flows.stages import run_until
 from people import people
 from releases import run_stages, start, write_release
@@ -124,3 +125,15 @@ def test_cleaning_says_what_it_did(tmp_path: Path) -> None:
     clean_due(spec, said.append)
     assert said == ["removed 1 failed runs from the work area, as their time was up"]
     assert run_stages(start(tmp_path / "release.yaml")).published is not None
+
+
+def test_a_store_that_does_not_answer_is_not_asked_to_keep_a_last_sign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of(tmp_path, 0)
+    work, layout = work_store(spec), RunLayout("silent")
+    with pytest.raises(TransientStorageError), Running() as running:
+        running.begin(work, layout)
+        monkeypatch.setattr(Store, "put", lambda *_, **__: pytest.fail("asked again"))
+        raise TransientStorageError("the store did not answer")
+    assert json.loads(read_sealed(work, layout.sign_of_life()) or b"{}")["ended"] is False

@@ -136,3 +136,26 @@ def test_json_is_canonical() -> None:
     assert canonical_json({"b": [1, 2.5], "a": "é"}) == canonical_json({"a": "é", "b": [1, 2.5]})
     with pytest.raises(ValueError, match="not JSON compliant"):
         canonical_json(float("nan"))
+
+
+def test_in_a_private_area_a_file_takes_the_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b" / "deeper").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").write_bytes(b"damage")
+    with pytest.raises(StorageError, match="a file stands where a folder is needed, or a folder where a file is"):
+        Store(str(tmp_path)).put("a/b", b"new")
+    Store(str(tmp_path), private=True).put("a/b", b"new")
+    assert Store(str(tmp_path)).read("a/b") == b"new"
+
+
+def test_a_store_that_does_not_answer_is_not_asked_twice_for_one_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def no_answer(self: Store, name: str) -> bytes:
+        asked.append(name)
+        raise TransientStorageError("the store did not answer")
+
+    monkeypatch.setattr(Store, "read", no_answer)
+    monkeypatch.setattr(Store, "size", no_answer)
+    with pytest.raises(TransientStorageError):
+        Store("memory://silent").read_if_there("object")
+    assert asked == ["object"]
