@@ -20,7 +20,7 @@ from microagg_core.releases.manifest import PartEntry
 from microagg_core.releases.parts import Upload, is_whole, upload_part
 from microagg_core.steps.anonymizing import anonymize_partition
 from microagg_core.steps.assembling import assemble_file
-from microagg_core.steps.gate import check_file, check_input
+from microagg_core.steps.checking import check_file, check_input
 from microagg_core.steps.planning import count_part, sample_part
 from microagg_core.steps.staging import gather_partition, scatter_part
 from microagg_core.steps.survey import survey_part

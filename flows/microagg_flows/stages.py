@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
 from microagg_core.formats.reading import list_input
+from microagg_core.privacy.gate import refuse_failed
+from microagg_core.privacy.outcome import Check
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.parts import Upload
 from microagg_core.releases.publish import Published, finish, publish
@@ -26,8 +28,8 @@ from microagg_core.spec.columns import quasi_types, resolve_schema
 from microagg_core.spec.loading import canonical
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.audit import Origin, find_release, write_audit
+from microagg_core.steps.checking import run_checks
 from microagg_core.steps.cleaning import clean_due
-from microagg_core.steps.gate import Check, refuse_failed, run_checks
 from microagg_core.steps.measuring import (
     combine_blocks,
     proved_figures,
@@ -249,7 +251,7 @@ def validate(release: Release) -> str:
     tasks = gather_tasks("check-files", read, made.n_files, work, key, reads)
     release.checked = release.run(release.also_reading("assemble", tasks))
     checked = release.pieces("check-files", "check-input")
-    release.checks = run_checks(checked, release.layout, release.planned, made.n_files)
+    release.checks = run_checks(checked, release.layout, release.planned)
     refuse_failed(release.checks)
     return f"{len(release.checks)} checks passed"
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from microagg_core.errors import StorageError
+from microagg_core.privacy.outcome import Check
 from microagg_core.storage.layout import ATTEMPT_DIGITS, SHA256_DIGITS, ReleaseLayout, is_release_id, revision_number
 from microagg_core.storage.objects import canonical_json
 
@@ -49,14 +50,6 @@ class AlgorithmEntry(_Model):
 
     name: str
     parameters: dict[str, Any] = {}
-
-
-class CheckEntry(_Model):
-    """A check, its outcome, and counts that explain it; never a value."""
-
-    name: str
-    passed: bool
-    detail: str = ""
 
 
 class PartEntry(_Model):
@@ -99,7 +92,7 @@ class ReleaseFacts(_Model):
     missing: str
     rounding: dict[str, Any] = {}
     losses: dict[str, Any] = {}
-    checks: tuple[CheckEntry, ...] = ()
+    checks: tuple[Check, ...] = ()
     #: Versions of what made the release, and a digest of its sources; see :mod:`microagg_core.software`.
     software: dict[str, str]
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from microagg_core.plain import to_plain
 from microagg_core.releases.publish import Published
 
 FORMAT_VERSION = 1
@@ -33,7 +34,7 @@ def release_document(published: Published, stages: Sequence[dict[str, Any]]) -> 
         "refine": manifest.refine,
         "reproducible": manifest.reproducible,
         "losses": manifest.losses,
-        "checks": [check.model_dump() for check in manifest.checks],
+        "checks": to_plain(manifest.checks),
         "stages": [{name: _to_milliseconds(value) for name, value in stage.items()} for stage in stages],
         "warnings": list(published.warnings),
     }

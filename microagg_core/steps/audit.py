@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from microagg_core.errors import StorageError
+from microagg_core.plain import from_json, to_plain
+from microagg_core.privacy.outcome import Check
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.publish import existing
 from microagg_core.software import software
-from microagg_core.steps.gate import Check
 from microagg_core.steps.work import Digest
 from microagg_core.storage.layout import AuditLayout
 from microagg_core.storage.objects import Store
@@ -82,11 +82,11 @@ def write_audit(
     layout = AuditLayout(manifest.id, manifest.revision)
     work.put_json(layout.plan(), {"format_version": FORMAT_VERSION, **plan})
     work.put_json(layout.risk(), {"format_version": FORMAT_VERSION, **risk})
-    work.put_json(layout.checks(), {"format_version": FORMAT_VERSION, "checks": [c.__dict__ for c in checks]})
+    work.put_json(layout.checks(), {"format_version": FORMAT_VERSION, "checks": to_plain(list(checks))})
     if blocks is not None:
         work.put_json(layout.blocks(), {"format_version": FORMAT_VERSION, "blocks": blocks.to_pydict()})
     # The digests come last: their presence says that the audit is whole.
-    work.put_json(layout.digests(), {"format_version": FORMAT_VERSION, **asdict(origin)})
+    work.put_json(layout.digests(), {"format_version": FORMAT_VERSION, **to_plain(origin)})
 
 
 def read_origin(work: Store, manifest: Manifest) -> Origin | None:
@@ -95,9 +95,8 @@ def read_origin(work: Store, manifest: Manifest) -> Origin | None:
     if not work.exists(name):
         return None
     try:
-        value = json.loads(work.read(name))
-        return Origin(**{key: value[key] for key in ("spec", "software", "listing", "data")})
-    except (ValueError, LookupError, TypeError):  # damaged, which is as if it were not there
+        return from_json(Origin, work.read(name))
+    except ValueError:  # damaged, which is as if it were not there
         return None
 
 

@@ -28,7 +28,10 @@ from microagg_core.metrics.statistics import (
     losses_of,
     significant,
 )
+from microagg_core.privacy.checks.means import Means
+from microagg_core.privacy.gate import notes_of
 from microagg_core.refine.bounds import gap_percent
+from microagg_core.steps.checking import file_notes
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.work import Context
 from microagg_core.storage.layout import RunLayout
@@ -61,8 +64,8 @@ def combine_blocks(anonymized: Pieces, layout: RunLayout, n_partitions: int) -> 
 
 def released_moments(checked: Pieces, layout: RunLayout, n_files: int, n_attributes: int) -> tuple[Moments, ...]:
     """Moments of the released quasi-identifiers, as the gate read them from the files."""
-    files = [json.loads(data) for data in checked.read_all(layout.checks(i) for i in range(n_files))]
-    return tuple(merge_all(Moments(**f["moments"][j]) for f in files) for j in range(n_attributes))
+    files = notes_of(Means(), file_notes(checked, layout, n_files))
+    return tuple(merge_all(file.moments[j] for file in files) for j in range(n_attributes))
 
 
 def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from microagg_core.algorithms import algorithms
-from microagg_core.releases.manifest import AlgorithmEntry, CheckEntry, ColumnEntry, CsvDialect, ReleaseFacts
+from microagg_core.privacy.outcome import Check
+from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, CsvDialect, ReleaseFacts
 from microagg_core.releases.parts import StagedPart
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec, TimeBudget
-from microagg_core.steps.gate import Check
 from microagg_core.steps.planned import Planned
 from microagg_core.steps.work import Receipt
 from microagg_core.storage.layout import ReleaseLayout, revision_name
@@ -68,7 +68,7 @@ def release_facts(
         missing=spec.missing,
         rounding={kind.name: kind.applied_rule for kind in planned.encoding.types},
         losses=losses,
-        checks=tuple(CheckEntry(name=c.name, passed=c.passed, detail=c.detail) for c in checks),
+        checks=tuple(checks),
         software=software(),
     )
 

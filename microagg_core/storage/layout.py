@@ -241,14 +241,6 @@ class RunLayout:
         """What the gate found in one candidate part."""
         return f"{self.folder}/checks/part-{_number(part)}.json"
 
-    def check_table(self, name: str, number: int) -> str:
-        """Rows that a check carries from part to part (private: they hold values)."""
-        return f"{self.folder}/checks/{_checked(name)}-{_number(number)}.arrow"
-
-    def check_result(self) -> str:
-        """What the gate decided."""
-        return f"{self.folder}/checks/result.json"
-
     def receipt(self, stage: str, number: int) -> str:
         """The receipt of one task of a stage."""
         return f"{self.folder}/receipts/{_checked(stage)}/{_number(number)}.receipt"

@@ -1,0 +1,92 @@
+"""Frozen dataclasses as plain values, and back: the one way in which results become JSON and JSON becomes results.
+
+A field may be whatever pydantic knows: numbers, texts, tuples, mappings, other dataclasses; and a numpy array or bytes
+if its type says how, as ``Annotated[NDArray[np.float64], AsLists(np.float64)]`` and ``Base64Bytes`` do.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from pydantic import GetCoreSchemaHandler, TypeAdapter
+from pydantic_core import CoreSchema, core_schema
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class AsLists:
+    """Says that a field's array becomes lists of numbers, and lists become an array of this type."""
+
+    dtype: DTypeLike
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        """What pydantic asks for."""
+        return core_schema.no_info_plain_validator_function(
+            self._array, serialization=core_schema.plain_serializer_function_ser_schema(lambda array: array.tolist())
+        )
+
+    def _array(self, value: Any) -> NDArray[Any]:
+        try:
+            return np.asarray(value, dtype=self.dtype)
+        except (TypeError, OverflowError):
+            raise ValueError("no array of numbers") from None
+
+
+@lru_cache(maxsize=256)
+def _cached(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return _cached(kind)
+
+
+def to_plain(value: Any) -> Any:
+    """A dataclass, or a list or mapping of some, as mappings, lists, numbers and texts.
+
+    >>> from microagg_core.metrics.moments import EMPTY
+    >>> to_plain(EMPTY)
+    {'n': 0, 'origin': 0, 'mean': 0.0, 'm2': 0.0, 'exponent': 0, 'least': 0, 'greatest': 0}
+    """
+    return _adapter(type(value)).dump_python(value, mode="json")
+
+
+def from_plain(kind: type[T], value: Any) -> T:
+    """Inverse of :func:`to_plain`, whatever the value may be.
+
+    Raises:
+        ValueError: it is not what a ``kind`` becomes.
+
+    >>> from microagg_core.metrics.moments import EMPTY, Moments
+    >>> from_plain(tuple[Moments, ...], [to_plain(EMPTY)]) == (EMPTY,)
+    True
+    """
+    parsed: T = _adapter(kind).validate_python(value)
+    return parsed
+
+
+def to_json(value: Any) -> bytes:
+    """What :func:`to_plain` gives, as JSON; whole numbers of any size stay exact."""
+    return json.dumps(to_plain(value)).encode()
+
+
+def from_json(kind: type[T], data: bytes) -> T:
+    """Inverse of :func:`to_json`, whatever the bytes may be.
+
+    Raises:
+        ValueError: they are no JSON, or not that of a ``kind``.
+
+    >>> from_json(tuple[int, ...], to_json((1, 2**70)))
+    (1, 1180591620717411303424)
+    """
+    try:
+        value = json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return from_plain(kind, value)

@@ -1,0 +1,88 @@
+"""What a check of the gate is: what it notes of either side, and what it says of all notes.
+
+A worker reads one released file, or one part of the input, and notes what every check wants to know of it; the flow
+reads the notes and decides. Notes are plain frozen dataclasses (see :mod:`microagg_core.plain`). They lie in the
+private work area, and may hold values of records; what a check says of them may not.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from microagg_core.kinds.encoding import QuasiType
+from microagg_core.privacy.outcome import Check
+from microagg_core.spec.columns import FileSchema
+
+Ints = NDArray[np.int64]
+N = TypeVar("N")
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What the release has to keep, as spec, survey and plan have it."""
+
+    schema: FileSchema
+    types: tuple[QuasiType, ...]
+    k: int
+    #: Records of the input, and how many of them are withheld.
+    rows: int
+    withheld: int
+    #: Parts of the input.
+    n_parts: int
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns whose combinations are k-anonymous."""
+        return tuple(c.name for c in (*self.schema.blocking, *self.schema.quasi_identifiers))
+
+
+@dataclass(frozen=True)
+class ReleasedFile:
+    """A file that would be published, as it was read back; its columns are the declared ones."""
+
+    promise: Promise
+    table: pa.Table
+    #: The private record number of each row, and the input part from which that record comes.
+    records: Ints
+    parts: Ints
+    #: Row by row, the quasi-identifiers q0, q1, ... that the input has; None where it has not just these records.
+    origins: pa.Table | None
+
+
+@dataclass(frozen=True)
+class InputBatch:
+    """Records of an input part that have to be in the release."""
+
+    promise: Promise
+    part: int
+    records: Ints
+    #: What should be released of them; of quasi-identifiers, only which of them are missing.
+    expected: pa.Table
+    #: For each quasi-identifier, the ticks of those that are not missing.
+    values: tuple[NDArray[Any], ...]
+
+
+class Inspection(ABC, Generic[N]):
+    """One check of the gate, with notes of the class ``note``."""
+
+    name: str
+    note: type[N]
+
+    @abstractmethod
+    def of_file(self, file: ReleasedFile) -> N:
+        """What to note of a released file."""
+
+    def of_batch(self, batch: InputBatch, before: N | None) -> N | None:
+        """What to note of an input part, once this batch is read too; nothing, where a check asks the files alone."""
+        return None
+
+    @abstractmethod
+    def check(self, promise: Promise, files: Sequence[N], parts: Sequence[N]) -> Check:
+        """What the notes of all files and of all input parts come to; a part without a record may have none."""

@@ -1,0 +1,142 @@
+"""Checking: what workers read for the gate, and what the flow has it decide; the gate is :mod:`microagg_core.privacy`.
+
+The input is read first. Its quasi-identifiers go, by record number, to the file in which the record should be, and the
+file is read with what came of the input beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from microagg_core.formats.reading import read_part
+from microagg_core.formats.released_files import EXTENSIONS, from_file_bytes
+from microagg_core.plain import from_json, to_json
+from microagg_core.privacy.checks.contract import InputBatch, Promise
+from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_file
+from microagg_core.privacy.outcome import Check
+from microagg_core.steps.assembling import released_form
+from microagg_core.steps.pieces import Pieces
+from microagg_core.steps.planned import Planned, Routed, load_planned, route_batch
+from microagg_core.steps.staging import Scatter, read_gathered, refuse_changed
+from microagg_core.steps.survey import Fingerprint
+from microagg_core.steps.work import Receipt, Task, put_piece
+from microagg_core.storage.layout import RunLayout
+from microagg_core.tables.hashing import one_array
+from microagg_core.tables.slices import read_slice
+
+
+def promise_of(planned: Planned) -> Promise:
+    """What the gate holds the release against."""
+    context, survey = planned.context, planned.survey
+    withheld = planned.plan.strata.suppressed_rows
+    n_parts = len(survey.rows_of_parts)
+    return Promise(context.schema, planned.encoding.types, context.spec.k, survey.rows, withheld, n_parts)
+
+
+# --- A worker's half -----------------------------------------------------------------------------------------
+
+
+def check_file(task: Task) -> Receipt:
+    """Re-read one candidate file and write what is noted of it; the receipt names the file before what was written."""
+    planned, layout, number = load_planned(task), task.layout, task.number
+    output = planned.context.spec.output
+    # Only these bytes may be published: what was read is what is named here.
+    candidate = task.pieces.piece(layout.candidate(number, EXTENSIONS[output.format]))
+    data = task.pieces.read(candidate.name)
+    table = from_file_bytes(data, output.format, planned.context.schema.released_schema, output.csv)
+    records = np.asarray(read_slice(task.pieces.read(layout.numbers(number)))["record"])
+    came = read_gathered(task, "check-input", layout.check_scatter)
+    notes = note_file(promise_of(planned), table, records, planned.survey.parts_of(records), came)
+    return Receipt(task.stage, number, notes.rows, (candidate, put_piece(task, layout.checks(number), to_json(notes))))
+
+
+def check_input(task: Task) -> Receipt:
+    """Re-read one input part and write what the release should hold of it."""
+    planned = load_planned(task)
+    context, promise, notes = planned.context, promise_of(planned), PartNotes()
+    scatter, file_of, fingerprint = Scatter(task, task.layout.check_scatter), _files_of(task, planned), Fingerprint()
+    first = record = planned.survey.first_record(task.number)
+    for table in read_part(context.parts[task.number], context.spec.input, context.schema.travelling):
+        fingerprint.add(table, context.schema.travelling)
+        routed = route_batch(context, planned.encoding, planned.plan.strata, table, record)
+        record += table.num_rows
+        notes.add(_expected(promise, planned, task.number, routed))
+        _send(planned, routed, file_of[routed.records - first], scatter)
+    refuse_changed(planned, task.number, fingerprint)
+    scatter.flush()
+    piece = put_piece(task, task.layout.input_checks(task.number), to_json(notes.finished()))
+    return Receipt(task.stage, task.number, notes.rows, (*scatter.pieces, piece), tuple(scatter.slices))
+
+
+def _files_of(task: Task, planned: Planned) -> NDArray[Any]:
+    """The file in which each record of the part should be, by the files' own lists; the number of files: in none."""
+    first, n_files = planned.survey.first_record(task.number), planned.plan.n_files
+    # As narrow as can be: a part may be a file of any length.
+    files = np.full(planned.survey.rows_of_parts[task.number], n_files, dtype=np.min_scalar_type(n_files))
+    for number, run, start, end, rows, crc in task.arguments:
+        one = replace(task, arguments=((number, run, start, end, rows, crc),))
+        listed = read_gathered(one, "assemble", lambda file, _: task.layout.places(file))
+        if listed is not None:
+            place = np.asarray(listed["record"]) - first
+            files[place[(place >= 0) & (place < len(files))]] = number
+    return files
+
+
+def _send(planned: Planned, routed: Routed, files: NDArray[Any], scatter: Scatter) -> None:
+    """Send the quasi-identifiers of the records to the files in which they should be."""
+    listed = files < planned.plan.n_files
+    columns = [pa.array(routed.records), *(routed.table[kind.name] for kind in planned.context.types)]
+    names = ["record", *(f"q{j}" for j in range(len(planned.context.types)))]
+    table = pa.Table.from_arrays(columns, names=names)
+    scatter.add(table.filter(pa.array(listed)), files[listed].astype(np.int64))
+
+
+def _expected(promise: Promise, planned: Planned, part: int, routed: Routed) -> InputBatch:
+    """The batch's records that should be released."""
+    ticks = [kind.ticks(routed.table[kind.name]) for kind in promise.types]
+    values = tuple(of_kind[routed.kept & ~missing] for of_kind, missing in ticks)
+    return InputBatch(promise, part, routed.records[routed.kept], _expected_rows(planned, routed), values)
+
+
+def _expected_rows(planned: Planned, routed: Routed) -> pa.Table:
+    """What should be released of a batch, but for the quasi-identifiers, which keep only their missing values."""
+    schema, plan = planned.context.schema, planned.plan
+    kept = pa.array(routed.kept)
+    labels = plan.strata.labels.take(pa.array(plan.strata.label[routed.stratum[routed.kept]]))
+    position = {c.name: j for j, c in enumerate(schema.blocking)}
+    columns = []
+    for column in schema.released:
+        if column.role == "blocking":
+            columns.append(labels[f"b{position[column.name]}"])
+        else:
+            values = one_array(routed.table[column.name]).filter(kept)
+            if pa.types.is_floating(values.type) and column.role == "quasi_identifiers":
+                values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+            columns.append(values)
+    return released_form(planned.context.spec, pa.Table.from_arrays(columns, names=[c.name for c in schema.released]))
+
+
+# --- The flow's half -----------------------------------------------------------------------------------------
+
+
+def run_checks(checked: Pieces, layout: RunLayout, planned: Planned) -> list[Check]:
+    """Have the gate compare what was noted of the files with what was noted of the input."""
+    parts = read_notes(checked, (layout.input_checks(i) for i in range(len(planned.context.parts))))
+    return make_checks(promise_of(planned), file_notes(checked, layout, planned.plan.n_files), parts)
+
+
+def file_notes(checked: Pieces, layout: RunLayout, n_files: int) -> list[Notes]:
+    """What the gate noted of the files."""
+    return read_notes(checked, (layout.checks(i) for i in range(n_files)))
+
+
+def read_notes(checked: Pieces, names: Iterable[str]) -> list[Notes]:
+    """Notes of files or parts."""
+    return [from_json(Notes, data) for data in checked.read_all(names)]
