@@ -1,7 +1,8 @@
 """From a fresh clone to a running project, with nothing but Python 3.11 or newer.
 
-    python3 infra/bootstrap.py demo [ARGS]    set everything up, then run `microagg demo ARGS`
-    python3 infra/bootstrap.py test [ARGS]    set everything up, then ruff, mypy and `pytest ARGS`
+    python3 infra/bootstrap.py demo [ARGS]                set everything up, then run `microagg demo ARGS`
+    python3 infra/bootstrap.py test [CATEGORY...] [ARGS]  set everything up, then ruff, mypy and `pytest ARGS`, or only
+                                                          what is named, such as `unit` (tests/README.md has them all)
 
 Everything goes into a virtual environment, `.venv` in the clone or the folder that MICROAGG_VENV names, at the
 versions of infra/constraints.txt. The second run finds it there and starts at once.

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "infra" / "constraints.txt"
-USAGE = """\
-python3 infra/bootstrap.py demo [ARGS]    set everything up, then run `microagg demo ARGS`
-python3 infra/bootstrap.py test [ARGS]    set everything up, then ruff, mypy and `pytest ARGS`"""
+#: What `test` can be asked for, and what pytest is given for it; lint is ruff and mypy.
+CATEGORIES: dict[str, list[str]] = {
+    **{
+        name: [f"tests/{name}"]
+        for name in (
+            "unit", "property", "reference", "integration", "functional", "architecture", "benchmark", "soak"
+        )
+    },
+    "doctests": ["microagg_core", "flows/microagg_flows"],
+    "lint": [],
+}  # fmt: skip
+#: Those that are over before kernels would be compiled and processes started: they run none.
+QUICK = {"unit", "architecture", "lint"}
+USAGE = f"""\
+python3 infra/bootstrap.py demo [ARGS]                set everything up, then run `microagg demo ARGS`
+python3 infra/bootstrap.py test [CATEGORY...] [ARGS]  set everything up, then run these tests, with ARGS for pytest;
+                                                      without a category: all of {", ".join(CATEGORIES)}"""
 STAMP = "microagg-installed.txt"
 #: The size of the demo's groups: other sizes need no other kernels, but for pairs.
 DEMO_K = "5"
@@ -33,16 +49,32 @@ def main(arguments: list[str]) -> int:
         print(USAGE, file=sys.stderr)
         return 2
     command, rest = arguments[0], arguments[1:]
+    categories = categories_of(rest) if command == "test" else []
+    unknown = [name for name in categories if name not in CATEGORIES]
+    if unknown:
+        print(f"bootstrap: no tests are called {unknown[0]!r}; there are {', '.join(CATEGORIES)}", file=sys.stderr)
+        return 2
     try:
         venv = Path(os.environ.get("MICROAGG_VENV") or ROOT / ".venv").absolute()
         set_up(venv, EXTRAS[command])
-        warm(venv)
+        if not is_quick(categories):
+            warm(venv)
     except SetupError as error:
         print(f"bootstrap: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    return run_demo(venv, rest) if command == "demo" else run_checks(venv, rest)
+    return run_demo(venv, rest) if command == "demo" else run_checks(venv, categories, rest[len(categories) :])
+
+
+def categories_of(arguments: list[str]) -> list[str]:
+    """The words that the arguments begin with: an option or a path is pytest's, and so is all that follows it."""
+    return list(itertools.takewhile(lambda argument: re.fullmatch(r"\w+", argument), arguments))
+
+
+def is_quick(categories: list[str]) -> bool:
+    """Whether all that is asked for does without kernels."""
+    return bool(categories) and QUICK.issuperset(categories)
 
 
 def set_up(venv: Path, extra: str) -> None:
@@ -148,17 +180,10 @@ def run_demo(venv: Path, arguments: list[str]) -> int:
     return follow([str(program(venv, "microagg")), "demo", *arguments], Path.cwd())
 
 
-def run_checks(venv: Path, arguments: list[str]) -> int:
-    """Every check, the tests last; the exit code is that of the first one that failed."""
-    python = str(program(venv, "python"))
-    checks = {
-        "ruff check": [python, "-m", "ruff", "check", "."],
-        "ruff format": [python, "-m", "ruff", "format", "--check", "."],
-        "mypy": [python, "-m", "mypy"],
-        "pytest": [python, "-m", "pytest", *arguments],
-    }
+def run_checks(venv: Path, categories: list[str], arguments: list[str]) -> int:
+    """The checks that are asked for, the tests last; the exit code is that of the first one that failed."""
     failed: dict[str, int] = {}
-    for name, command in checks.items():
+    for name, command in checks(str(program(venv, "python")), categories, arguments).items():
         if name == "pytest" and failed:
             print(f"bootstrap: failed before the tests: {', '.join(failed)}", flush=True)
         print(f"bootstrap: {name}", flush=True)
@@ -168,6 +193,25 @@ def run_checks(venv: Path, arguments: list[str]) -> int:
         if code != 0:
             failed[name] = code
     return next(iter(failed.values()), 0)
+
+
+def checks(python: str, categories: list[str], arguments: list[str]) -> dict[str, list[str]]:
+    """The commands for some categories, or for all where none is named, by what they are called."""
+    lint = {
+        "ruff check": [python, "-m", "ruff", "check", "."],
+        "ruff format": [python, "-m", "ruff", "format", "--check", "."],
+        "mypy": [python, "-m", "mypy"],
+    }
+    places = [place for name in categories for place in CATEGORIES[name]]
+    pytest = {
+        "pytest": [python, "-m", "pytest", *(() if is_quick(categories) else side_by_side()), *places, *arguments]
+    }
+    return {**(lint if not categories or "lint" in categories else {}), **(pytest if places or not categories else {})}
+
+
+def side_by_side() -> list[str]:
+    """Have pytest run files of tests on every core; a few at most, as each starts servers and clusters of its own."""
+    return ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile"]
 
 
 def follow(command: list[str], folder: Path) -> int:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -118,10 +119,74 @@ def test_every_check_runs_and_the_first_failure_is_the_exit_code(
         return {"mypy": 2, "ruff": 0}.get(command[2], 5)
 
     monkeypatch.setattr(setup, "follow", follow)
-    assert setup.run_checks(Path("venv"), ["-k", "x"]) == 2
+    assert setup.run_checks(Path("venv"), [], ["-k", "x"]) == 2
     assert [command[0] for command in ran] == ["ruff", "ruff", "mypy", "pytest"]
-    assert ran[-1] == ["pytest", "-k", "x"]
+    assert ran[-1] == ["pytest", *setup.side_by_side(), "-k", "x"]
     assert "failed before the tests: mypy" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("categories", "expected"),
+    [
+        (["unit"], [["pytest", "tests/unit", "-x"]]),
+        (["unit", "doctests"], [["pytest", "PARALLEL", "tests/unit", "microagg_core", "flows/microagg_flows", "-x"]]),
+        (["functional"], [["pytest", "PARALLEL", "tests/functional", "-x"]]),
+        (["lint"], [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]]),
+        (["lint", "unit"], [["ruff"], ["ruff"], ["mypy"], ["pytest", "tests/unit", "-x"]]),
+    ],
+)
+def test_a_category_runs_alone(setup: ModuleType, categories: list[str], expected: list[list[str]]) -> None:
+    """Those that need no kernels start no processes side by side either: they are over before these would be up."""
+    commands = [command[2:] for command in setup.checks("python", categories, ["-x"]).values()]
+    for command, words in zip(commands, expected, strict=True):
+        found = [word for word in words if word != "PARALLEL"]
+        if "PARALLEL" in words:
+            found[1:1] = setup.side_by_side()
+        assert command[: len(found)] == found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "categories"),
+    [
+        (["unit", "lint", "-k", "unit"], ["unit", "lint"]),
+        (["-x", "unit"], []),
+        (["tests/unit/test_spec.py", "unit"], []),
+        ([], []),
+    ],
+)
+def test_categories_come_first(setup: ModuleType, arguments: list[str], categories: list[str]) -> None:
+    assert setup.categories_of(arguments) == categories
+
+
+def test_every_folder_of_tests_is_a_category(setup: ModuleType) -> None:
+    """And all that pytest collects without a category is in one."""
+    folders = {path.parent.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")}
+    places = {Path(place) for category in setup.CATEGORIES.values() for place in category}
+    assert folders | {Path("microagg_core"), Path("flows/microagg_flows")} == places
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+    assert {Path(place) for place in settings["testpaths"]} == {Path("tests")} | {
+        p for p in places if p.parts[0] != "tests"
+    }
+
+
+def test_an_unknown_category_is_one_sentence() -> None:
+    run = bootstrap("test", "unit", "units")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == (
+        "bootstrap: no tests are called 'units'; there are unit, property, reference, integration, functional, "
+        "architecture, benchmark, soak, doctests, lint\n"
+    )
+
+
+@pytest.mark.parametrize(("arguments", "warms"), [(["unit", "lint"], False), (["unit", "soak"], True), ([], True)])
+def test_kernels_are_compiled_only_for_tests_that_run_them(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, arguments: list[str], warms: bool
+) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr(setup, "set_up", lambda venv, extra: None)
+    monkeypatch.setattr(setup, "follow", lambda command, folder: ran.append(command[1]) or 0)
+    assert setup.main(["test", *arguments]) == 0
+    assert ("warm" in ran) is warms
 
 
 def test_a_command_that_a_signal_ended_has_the_shells_exit_code(setup: ModuleType, tmp_path: Path) -> None:

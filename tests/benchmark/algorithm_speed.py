@@ -27,7 +27,7 @@ from microagg_core.algorithms import algorithms
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
-from published import SHARED, dataset
+from published import dataset
 from yardstick import brute_force_mdav
 
 K = 5
@@ -159,10 +159,9 @@ def table_of(growth: dict[str, Any], scale: float) -> list[dict[str, Any]]:
         graph = fresh(neighbour_graph, growth["mu_approx"]["records"][4], 4)
         what = f"mu_approx, {growth['mu_approx']['records'][4]} x 4"
         rows.append(row(what, growth["mu_approx"]["seconds"][4] / graph, "times the neighbour graph's", 3, None))
-    if (SHARED / "casc").exists():
-        names = [name for name in growth if name in FAMILY]
-        for name, (seconds, _) in zip(names, fresh(costs, [(name, "eia", 4092, 11, 3) for name in names]), strict=True):
-            rows.append(row(f"{name}, EIA, k=3", 1000 * seconds, "ms", 50, None))
+    names = [name for name in growth if name in FAMILY]
+    for name, (seconds, _) in zip(names, fresh(costs, [(name, "eia", 4092, 11, 3) for name in names]), strict=True):
+        rows.append(row(f"{name}, EIA, k=3", 1000 * seconds, "ms", 50, None))
     return rows
 
 

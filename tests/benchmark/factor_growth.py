@@ -21,7 +21,7 @@ import numpy as np
 from microagg_core.factor import minimum_factor, optimal_two
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
-from published import SHARED, dataset
+from published import dataset
 
 SIZES = (600, 2_000, 6_000, 20_000, 100_000)
 #: L_SSE and bound to reach, in percent.
@@ -82,8 +82,7 @@ def main() -> None:
         f"{'weight':>12}{'L_SSE %':>10}{'bound %':>10}{'ratio':>9}"
     )
     measured: dict[int, float] = {}
-    reference = list(TARGETS) if (SHARED / "casc").exists() else []
-    for case in [*reference, *(str(n) for n in SIZES if n <= chosen.largest)]:
+    for case in [*TARGETS, *(str(n) for n in SIZES if n <= chosen.largest)]:
         with multiprocessing.get_context("spawn").Pool(1) as fresh:
             seconds, line = fresh.apply(_measure, (case, chosen.optimal))
         print(line, flush=True)

@@ -21,7 +21,9 @@ from microagg_core import algorithms
 from microagg_core.metrics.losses import Losses, losses, standardize
 
 PROJECT = Path(__file__).parents[2]
-SHARED = PROJECT.parent / "shared"
+#: The reference files, and the printed figures that `microagg compare` has no use for.
+DATA = Path(__file__).with_name("data")
+FIGURES = (PROJECT / "microagg_core" / "comparing" / "published.csv", DATA / "others.csv")
 
 #: The papers leave open in what order ties and overlapping groups are resolved; where they do, their figures and
 #: ours differ by less than this share.
@@ -108,20 +110,18 @@ class Verdict:
 
 @cache
 def rows() -> tuple[Row, ...]:
-    """Every row of the table of printed figures."""
-    with (SHARED / "reference" / "published_losses.csv").open(newline="", encoding="utf-8") as file:
-        return tuple(Row(**{**row, "k": int(row["k"])}) for row in csv.DictReader(file))
+    """Every printed figure."""
+    texts = [path.read_text(encoding="utf-8") for path in FIGURES]
+    return tuple(Row(**{**row, "k": int(row["k"])}) for text in texts for row in csv.DictReader(text.splitlines()))
 
 
 @cache
 def dataset(name: str) -> np.ndarray:
-    """A reference data set, standardized; of EIA the 11 attributes that the papers use, of the companies two."""
+    """A reference data set, standardized; of the companies two attributes."""
     if name == "sme":
         companies = PROJECT / "deploy" / "examples" / "sme" / "companies.csv"
         return standardize(np.loadtxt(companies, delimiter=",", skiprows=1, usecols=(1, 2)))
-    path = SHARED / "casc" / f"{name}.csv"
-    columns = (0, *range(5, 15)) if name == "eia" else None
-    return standardize(np.loadtxt(path, delimiter=",", skiprows=1, usecols=columns, quotechar='"'))
+    return standardize(np.loadtxt(DATA / f"{name}.csv", delimiter=",", skiprows=1))
 
 
 @cache

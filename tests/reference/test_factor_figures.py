@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from published import SHARED, dataset
+from published import dataset
 
 from microagg_core.factor import minimum_factor, optimal_two
 from microagg_core.metrics.losses import losses
-
-needs_data = pytest.mark.skipif(
-    not (SHARED / "casc").exists(), reason="needs the reference data sets in ../shared/casc"
-)
 
 #: L_SSE of the factor's partition; the bound on any partition's; the best partition's: all in percent.
 FIGURES = {
@@ -22,7 +18,6 @@ FIGURES = {
 }
 
 
-@needs_data
 @pytest.mark.parametrize("name", FIGURES)
 def test_factor_and_bound(name: str) -> None:
     X = dataset(name)
@@ -33,7 +28,6 @@ def test_factor_and_bound(name: str) -> None:
     assert round(100 * found.certificate.optimum_at_least / loss.sst, 5) == FIGURES[name][1]
 
 
-@needs_data
 @pytest.mark.parametrize("name", ["tarragona", "census"])
 def test_the_best_partition_is_proved(name: str) -> None:
     X = dataset(name)
@@ -63,7 +57,6 @@ def least_sse(X: np.ndarray) -> float:
     return float(best[(1 << n) - 1])
 
 
-@needs_data
 @pytest.mark.parametrize("seed", range(2))
 def test_samples_of_fifteen_are_as_good_as_exhaustive_search(seed: int) -> None:
     X = dataset("census")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from optimality_gaps import ALGORITHMS, KS, SAMPLE_RATIOS, TABLES, Table, gaps, sample_ratios
-from published import SHARED, dataset
+from published import dataset
 
 DRAWS = 30
 
@@ -27,7 +27,6 @@ def test_trees_do_better_on_clusters_and_mdav_without_them() -> None:
     assert np.median(clustered[mu_approx]) < np.median(clustered[mdav])
 
 
-@pytest.mark.skipif(not (SHARED / "casc").exists(), reason="needs the data sets in ../shared/casc")
 def test_pairs_and_triples_of_samples_are_optimal_or_nearly() -> None:
     found = sample_ratios(dataset("census"), 30)
     assert found.max() <= 1 + 1e-12 and found.min() >= 0.85, "the papers' least is 0.9438, and 0.5 is what is proved"

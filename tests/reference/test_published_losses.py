@@ -6,16 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from published import SHARED, TOLERANCE, Row, dataset, rows, verdict
+from published import TOLERANCE, Row, dataset, rows, verdict
 
 from microagg_core import algorithms
 from microagg_core.metrics.losses import losses
 
-needs_figures = pytest.mark.skipif(
-    not (SHARED / "reference" / "published_losses.csv").exists() or not (SHARED / "casc").exists(),
-    reason="needs the papers' figures and data sets in ../shared/reference and ../shared/casc",
-)
-ROWS = rows() if (SHARED / "reference" / "published_losses.csv").exists() else ()
+ROWS = rows()
 
 #: What draws nothing at random: every row of it is compared, wherever its data are known.
 COMPARED = set(algorithms()) - {"mu_approx"}
@@ -47,13 +43,11 @@ NEAR = {
 }
 
 
-@needs_figures
 def test_the_table_of_figures_is_all_there() -> None:
     assert len(ROWS) == 174
     assert len(set(ROWS)) == len(ROWS)
 
 
-@needs_figures
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_row(row: Row, record_property: Callable[[str, object], None]) -> None:
     """Each row is equal, near where we know it is, or out of reach for a reason that is told."""
@@ -67,7 +61,6 @@ def test_row(row: Row, record_property: Callable[[str, object], None]) -> None:
         assert found.kind == ("near" if is_near else "equal"), f"{row}: {found.detail}, tolerance {TOLERANCE}"
 
 
-@needs_figures
 def test_the_walk_skips_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     kinds = Counter(verdict(row).kind for row in ROWS)
     assert set(kinds) == {"equal", "near", "not reproducible"}
@@ -76,7 +69,6 @@ def test_the_walk_skips_nothing(capsys: pytest.CaptureFixture[str]) -> None:
         print("\npublished figures: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
 
 
-@needs_figures
 @pytest.mark.parametrize(
     ("name", "figures"),
     [
@@ -91,7 +83,6 @@ def test_mdav_generic_loses_what_it_does_in_other_tools(name: str, figures: tupl
     assert [round(loss, 4) for loss in found] == list(figures)
 
 
-@needs_figures
 @pytest.mark.parametrize(
     ("name", "k", "least", "most"),
     [
