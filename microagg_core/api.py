@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from microagg_core.algorithms import AlgorithmInfo, algorithms
+from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import DataError, SpecError
 from microagg_core.metrics.losses import Losses, losses
 from microagg_core.refine.costs import EFFORTS
@@ -17,11 +18,8 @@ from microagg_core.refine.costs import EFFORTS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from microagg_core.refine.best import Tried
-    from microagg_core.refine.bounds import Bound
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+    from microagg_core.algorithms.trying import Tried
+    from microagg_core.grouping.bounds import Bound
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def _grouped(info: AlgorithmInfo, X: Floats, k: int, seed: int, params: dict[str
 def _improved(X: Floats, labels: Ints, k: int, seed: int, effort: str) -> Ints:
     if effort == "off":
         return labels
-    from microagg_core.refine.local import refine
+    from microagg_core.refine.refining import refine
 
     return refine(X, labels, k, effort=effort, seed=seed)
 
@@ -201,7 +199,7 @@ def microaggregate(
     if each:
         labels = np.stack([_grouped(info, column[:, None], k, seed, params, effort) for column in X.T], axis=1)
     elif info.name == "best":
-        from microagg_core.refine.best import best
+        from microagg_core.algorithms.trying import best
 
         found = best(X, k, seed=seed)
         labels, tried = _improved(X, found.labels, k, seed, effort), found.tried

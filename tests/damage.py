@@ -70,9 +70,9 @@ def _small_pieces() -> Iterator[None]:
         mock.patch("microagg_core.blocking.packing._LEAST_BYTES", 5000),
         mock.patch("microagg_core.blocking.packing.FILE_BYTES", 8192),
         mock.patch("microagg_core.steps.planning._SAMPLE_ROWS", 40),
-        mock.patch("microagg_core.steps.staging._RUN_BYTES", 3500),
-        mock.patch("microagg_core.steps.units._RUN_UNITS", 60),
-        mock.patch("microagg_core.steps.units._TASK_UNITS", 100),
+        mock.patch("microagg_core.steps.staging.RUN_BYTES", 3500),
+        mock.patch("microagg_core.steps.units.RUN_UNITS", 60),
+        mock.patch("microagg_core.steps.units.TASK_UNITS", 100),
     ):
         yield
 

@@ -18,9 +18,9 @@ import dask
 from distributed import Client, Future
 from distributed.scheduler import KilledWorker
 
+from microagg_core.blocking.memory import WORKER_BASE_BYTES, bytes_per_task, holds_a_worker
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
 from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.executors import WORKER_BASE_BYTES
 from microagg_flows.handshake import greet, greet_scheduler
 from microagg_flows.progress import Progress, shown
 from microagg_flows.watch import Standstill, Watch, WorkerState
@@ -111,7 +111,7 @@ class DaskExecutor:
             ClusterError: with the worker's number.
         """
         for number, worker in enumerate(workers, start=len(self._greeted) + 1):
-            if worker.memory_limit and worker.memory_limit * self._pause < WORKER_BASE_BYTES:
+            if worker.memory_limit and not holds_a_worker(worker.memory_limit, self._pause):
                 raise ClusterError(
                     f"worker {number} ({worker.address}) has {worker.memory_limit // 2**20} MiB, and Dask pauses it at "
                     f"{self._pause:.0%} of that, while it needs {WORKER_BASE_BYTES // 2**20} MiB before it has any "
@@ -120,12 +120,14 @@ class DaskExecutor:
 
     def memory_per_task(self) -> int | None:
         """Bytes that a task can count on for its rows, below Dask's threshold; None where workers have no limit."""
-        limits = [
-            (int(self._pause * worker.memory_limit) - WORKER_BASE_BYTES) // worker.threads
-            for worker in self._workers
-            if worker.memory_limit
-        ]
-        return max(0, min(limits)) if limits else None
+        return min(
+            (
+                bytes_per_task(worker.memory_limit, self._pause, worker.threads)
+                for worker in self._workers
+                if worker.memory_limit
+            ),
+            default=None,
+        )
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
         """Apply a function to every item on the workers; results in the items' order.

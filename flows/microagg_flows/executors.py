@@ -19,9 +19,6 @@ Result = TypeVar("Result")
 
 #: Below this many records a release takes seconds in one process, and less than starting a cluster.
 SMALL_ROWS = 200_000
-#: What a worker's process needs beside the rows it works on: Python with its libraries, and compiled kernels. Measured
-#: at the end of the survey of narrow rows; solvers, for k = 2 and thorough refinement, are in it.
-WORKER_BASE_BYTES = 340 * 2**20
 
 
 class Executor(Protocol):

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from microagg_core.blocking.memory import WORKER_BASE_BYTES
 from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
 from microagg_core.formats.reading import list_input
 from microagg_core.privacy.gate import refuse_failed
@@ -56,7 +57,7 @@ from microagg_core.steps.work import (
 )
 from microagg_core.storage.objects import Store
 from microagg_core.tables.slices import read_slice, to_bytes
-from microagg_flows.executors import WORKER_BASE_BYTES, Executor
+from microagg_flows.executors import Executor
 from microagg_flows.healing import run_healing
 from microagg_flows.progress import awaited
 from microagg_flows.run_work import RunWork
@@ -203,7 +204,7 @@ def plan(release: Release) -> str:
 
 
 def _refuse_too_little_memory(release: Release) -> None:
-    there, needed = release.workers.memory_per_task(), report_plan(release.planned).task_bytes
+    there, needed = release.workers.memory_per_task(), release.planned.task_bytes()
     if there is not None and there < needed:
         raise ClusterError(
             f"a task needs about {needed // 2**20} MiB for its rows, and each worker thread has {there // 2**20} MiB "

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 
-from microagg_core.algorithms.contract import AlgorithmInfo, Parameter
+from microagg_core.algorithms.info import AlgorithmInfo, Parameter
 
 __all__ = ["AlgorithmInfo", "Parameter", "algorithms"]
 

@@ -4,32 +4,49 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from microagg_core.algorithms.contract import AlgorithmInfo
+from microagg_core.algorithms.info import AlgorithmInfo
 from microagg_core.refine.costs import EFFORTS, refinement_bytes, refinement_seconds
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from microagg_core.arrays import Floats, Ints
 
 
-def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
+#: Algorithms that search or choose themselves are not tried.
+_NOT_TRIED = ("search", "best")
+#: An algorithm is tried if its model stays below so many seconds, or so many times the cheapest.
+_SECONDS, _TIMES = 1.0, 5.0
+
+
+def suitable(n: int, p: int, k: int) -> list[AlgorithmInfo]:
+    """Algorithms that take these records and are not far slower than the fastest, in the registry's order."""
+    from microagg_core.algorithms import algorithms  # the registry, which this file is itself in
+
+    able = [
+        info
+        for name, info in algorithms().items()
+        if name not in _NOT_TRIED
+        and not info.each_attribute
+        and info.refuses(k, p) is None
+        and info.refuses_records(n) is None
+    ]
+    limit = max(_SECONDS, _TIMES * min(info.cost_seconds(n, p, k) for info in able))
+    return [info for info in able if info.cost_seconds(n, p, k) <= limit]
+
+
+def groups(X: Floats, k: int, *, seed: int) -> Ints:
     """Group the records as the best of the suitable algorithms does, refined."""
-    from microagg_core.refine.best import best
+    from microagg_core.algorithms.trying import best
 
     return best(X, k, seed=seed).labels
 
 
 def _cost_seconds(n: int, p: int, k: int) -> float:
-    from microagg_core.refine.best import suitable
-
     return sum(
         info.cost_seconds(n, p, k) + refinement_seconds(n, p, k, EFFORTS["fast"][0]) for info in suitable(n, p, k)
     )
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    from microagg_core.refine.best import suitable
-
     return refinement_bytes(n, p, k) + max(info.memory_bytes(n, p, k) for info in suitable(n, p, k))
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from microagg_core.algorithms.contract import AlgorithmInfo
+from microagg_core.algorithms.info import AlgorithmInfo
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from microagg_core.arrays import Floats, Ints
 
 #: Time triples with each record, and memory doubles: 20 records take seconds and 50 MB.
 MOST_RECORDS = 20
 
 
-def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
+def groups(X: Floats, k: int, *, seed: int) -> Ints:
     """Group the records; nothing is drawn at random, so the seed changes nothing."""
-    from microagg_core.kernels.exhaustive import exhaustive
+    from microagg_core.kernels.scan.exhaustive import exhaustive
 
     return exhaustive(X.T, k)
 

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from microagg_core.algorithms.contract import AlgorithmInfo
+from microagg_core.algorithms.info import AlgorithmInfo
 from microagg_core.algorithms.tree_cost import bytes_of_tree, of_a_record, of_a_search
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from microagg_core.arrays import Floats, Ints
 
 
-def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
+def groups(X: Floats, k: int, *, seed: int) -> Ints:
     """Group the records; MDAV draws nothing at random, so the seed changes nothing."""
-    return peeled(X, k, 2 * k)
+    from microagg_core.kernels.tree.mdav import quicker_peel
 
-
-def peeled(X: NDArray[np.float64], k: int, two_from: int) -> NDArray[np.int64]:
-    """Group the records from the outside in: two groups a round while ``two_from`` records remain, else one."""
-    from microagg_core.kernels.mdav import peel
-    from microagg_core.kernels.mdav_tree import peel_tree
-    from microagg_core.kernels.searching import tree_pays
-
-    return peel_tree(X.T, k, two_from) if tree_pays(len(X), X.shape[1], k) else peel(X.T, k, two_from)
+    return quicker_peel(X.T, k, 2 * k)
 
 
 # Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine: seconds a

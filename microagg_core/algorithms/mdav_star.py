@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from microagg_core.algorithms.contract import AlgorithmInfo
+from microagg_core.algorithms.info import AlgorithmInfo
 from microagg_core.algorithms.tree_cost import bytes_of_tree, of_a_record, of_a_search
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from microagg_core.arrays import Floats, Ints
 
 
-def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
+def groups(X: Floats, k: int, *, seed: int) -> Ints:
     """Group the records; MDAV* draws nothing at random, so the seed changes nothing."""
-    from microagg_core.kernels.mdav_star import mdav_star
-    from microagg_core.kernels.mdav_star_tree import mdav_star_tree
-    from microagg_core.kernels.searching import tree_pays
+    from microagg_core.kernels.scan.mdav_star import mdav_star
+    from microagg_core.kernels.tree.mdav_star import mdav_star_tree
+    from microagg_core.kernels.tree.search import tree_pays
 
     n, p = X.shape
     # A group has its total in two floats an attribute, and its size and numbers.

@@ -19,11 +19,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from microagg_core.algorithms.contract import AlgorithmInfo
+from microagg_core.algorithms.info import AlgorithmInfo
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from microagg_core.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -36,17 +35,17 @@ class SpanningTrees:
     stands for the record.
     """
 
-    heads: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    edge_labels: NDArray[np.int64]
+    heads: Ints
+    labels: Ints
+    edge_labels: Ints
 
 
-def _grown(X: NDArray[np.float64], k: int, seed: int) -> SpanningTrees:
+def _grown(X: Floats, k: int, seed: int) -> SpanningTrees:
     """Grow and cut trees over a private copy of the records."""
     import numpy as np
 
-    from microagg_core.kernels.decompose import decompose
-    from microagg_core.kernels.near_forest import forest
+    from microagg_core.kernels.forests.decompose import decompose
+    from microagg_core.kernels.forests.forest import forest
 
     n = len(X)
     generator = np.random.Generator(np.random.PCG64(seed))
@@ -55,19 +54,19 @@ def _grown(X: NDArray[np.float64], k: int, seed: int) -> SpanningTrees:
     return SpanningTrees(heads, *decompose(heads, k, generator.random(n // k)))
 
 
-def spanning_trees(X: NDArray[np.float64], k: int, seed: int = 0) -> SpanningTrees:
+def spanning_trees(X: Floats, k: int, seed: int = 0) -> SpanningTrees:
     """Give the trees that mu-Approx makes of X, an (n, p) array of finite numbers, n >= k >= 2.
 
     >>> import numpy as np
     >>> spanning_trees(np.array([[0.0], [1.0], [7.0], [9.0]]), 2).heads.tolist()
     [-1, 0, -1, 2]
     """
-    from microagg_core.algorithms.running import private_copy
+    from microagg_core.grouping.scaling import private_copy
 
     return _grown(private_copy(X), k, seed)
 
 
-def tree_partition(X: NDArray[np.float64], k: int, seed: int = 0) -> NDArray[np.int64]:
+def tree_partition(X: Floats, k: int, seed: int = 0) -> Ints:
     """Partition the records of X into the trees of mu-Approx, before trees of 2k records and more are split.
 
     X is an (n, p) array of finite numbers, n >= k >= 2. A group has k to max(2k-1, 3k-5) records, but for a tree that
@@ -80,9 +79,9 @@ def tree_partition(X: NDArray[np.float64], k: int, seed: int = 0) -> NDArray[np.
     return spanning_trees(X, k, seed).labels
 
 
-def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
+def groups(X: Floats, k: int, *, seed: int) -> Ints:
     """Group the records; the seed draws the order in which trees grow and where they are cut."""
-    from microagg_core.kernels.large_groups import halve_groups
+    from microagg_core.kernels.scan.large_groups import halve_groups
 
     labels = _grown(X, k, seed).labels
     halve_groups(X.T, labels, k)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from microagg_core.algorithms.contract import AlgorithmInfo, Parameter
+from microagg_core.algorithms.info import AlgorithmInfo, Parameter
 from microagg_core.refine.costs import DEFAULT_STEPS, refinement_bytes, refinement_seconds
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from microagg_core.arrays import Floats, Ints
 
 
-def groups(X: NDArray[np.float64], k: int, *, seed: int, steps: float, seconds: float) -> NDArray[np.int64]:
+def groups(X: Floats, k: int, *, seed: int, steps: float, seconds: float) -> Ints:
     """Group the records; the same seed and steps give the same groups."""
-    from microagg_core.refine.searching import search
+    from microagg_core.refine.search import search
 
     return search(X, k, steps=int(steps), seconds=seconds or None, seed=seed)
 

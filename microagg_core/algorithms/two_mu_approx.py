@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from microagg_core.algorithms.contract import AlgorithmInfo
+from microagg_core.algorithms.info import AlgorithmInfo
+from microagg_core.refine.costs import factor_bytes, factor_seconds
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from microagg_core.arrays import Floats, Ints
     from microagg_core.metrics.certificate import Certificate
 
 
-def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
+def groups(X: Floats, k: int, *, seed: int) -> Ints:
     """Group the records; nothing is drawn at random, so the seed changes nothing."""
     return certified(X)[0]
 
 
-def certified(X: NDArray[np.float64]) -> tuple[NDArray[np.int64], Certificate]:
+def certified(X: Floats) -> tuple[Ints, Certificate]:
     """The groups, and how far from the least possible loss they can be at most."""
     from microagg_core.factor import minimum_factor
 
-    found = minimum_factor(X)
-    return found.labels, found.certificate
-
-
-# Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine. More
-# attributes make more records near one another, so that more pairs must be weighed; on a line, paths grow long.
-def _cost_seconds(n: int, p: int, k: int) -> float:
-    growth = min(1.05 + 0.055 * p, 3.0)
-    on_a_line = 4.5e-10 * n * n if p == 1 else 0.0
-    return 4.5e-3 * math.exp(0.2 * min(p, 20)) * math.pow(n / 1000, growth) + on_a_line
-
-
-def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Candidate pairs, the search's nodes and heap, and copies of the data."""
-    return n * (1800 + 24 * p)
+    factor = minimum_factor(X)
+    return factor.labels, factor.certificate
 
 
 INFO = AlgorithmInfo(
@@ -56,7 +41,7 @@ INFO = AlgorithmInfo(
     max_k=2,
     sizes=lambda k: (2, 3),
     sizes_text="2 or 3",
-    cost_seconds=_cost_seconds,
-    memory_bytes=_memory_bytes,
+    cost_seconds=lambda n, p, k: factor_seconds(n, p),
+    memory_bytes=lambda n, p, k: factor_bytes(n, p),
     certified=certified,
 )

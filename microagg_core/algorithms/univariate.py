@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from microagg_core.algorithms.contract import AlgorithmInfo
+from microagg_core.algorithms.info import AlgorithmInfo
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from microagg_core.arrays import Floats, Ints
 
 
-def groups(X: NDArray[np.float64], k: int, *, seed: int) -> NDArray[np.int64]:
+def groups(X: Floats, k: int, *, seed: int) -> Ints:
     """Group the records; nothing is drawn at random, so the seed changes nothing."""
-    from microagg_core.kernels.univariate import univariate
+    from microagg_core.kernels.scan.univariate import univariate
 
     return univariate(X.T[0], k)
 

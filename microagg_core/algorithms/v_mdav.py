@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from microagg_core.algorithms.contract import AlgorithmInfo, Parameter
+from microagg_core.algorithms.info import AlgorithmInfo, Parameter
 from microagg_core.algorithms.tree_cost import bytes_of_tree, of_a_record, of_a_search
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from microagg_core.arrays import Floats, Ints
 
 
 #: What ``gamma="auto"`` tries: all values that the papers found best for some file, and some between and beyond.
@@ -18,21 +17,21 @@ GAMMAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.1, 1.3, 2.0)
 _NOTHING = 1e-12
 
 
-def groups(X: NDArray[np.float64], k: int, *, seed: int, gamma: float | str) -> NDArray[np.int64]:
+def groups(X: Floats, k: int, *, seed: int, gamma: float | str) -> Ints:
     """Group the records; V-MDAV draws nothing at random, so the seed changes nothing."""
     return _groups_of_least_loss(X, k) if isinstance(gamma, str) else grown(X, k, gamma)
 
 
-def grown(X: NDArray[np.float64], k: int, gamma: float) -> NDArray[np.int64]:
+def grown(X: Floats, k: int, gamma: float) -> Ints:
     """Group the records from the outside in, and let groups grow; the records may be rearranged."""
-    from microagg_core.kernels.searching import tree_pays
-    from microagg_core.kernels.v_mdav import v_mdav
-    from microagg_core.kernels.v_mdav_tree import v_mdav_tree
+    from microagg_core.kernels.scan.v_mdav import v_mdav
+    from microagg_core.kernels.tree.search import tree_pays
+    from microagg_core.kernels.tree.v_mdav import v_mdav_tree
 
     return v_mdav_tree(X.T, k, gamma) if tree_pays(len(X), X.shape[1], k) else v_mdav(X.T, k, gamma)
 
 
-def _groups_of_least_loss(X: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+def _groups_of_least_loss(X: Floats, k: int) -> Ints:
     """The groups of the gamma that loses least on X; of several, the least gamma."""
     from microagg_core.metrics.losses import losses
 

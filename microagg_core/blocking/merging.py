@@ -11,9 +11,8 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Codes = NDArray[np.int64]
+from microagg_core.arrays import Ints
 
 
 @dataclass
@@ -23,7 +22,7 @@ class _Stratum:
     depth: int
 
 
-def merge_undersized(codes: Codes, rows: NDArray[np.int64], k: int, fixed: int = 0) -> tuple[Codes, Codes]:
+def merge_undersized(codes: Ints, rows: Ints, k: int, fixed: int = 0) -> tuple[Ints, Ints]:
     """Join keys below k with siblings until every stratum has at least k records, where that can be.
 
     Args:
@@ -52,7 +51,7 @@ def merge_undersized(codes: Codes, rows: NDArray[np.int64], k: int, fixed: int =
     return stratum_of_key, np.array([s.depth for s in strata], dtype=np.int64)
 
 
-def _groups(strata: list[_Stratum], codes: Codes, depth: int) -> list[list[_Stratum]]:
+def _groups(strata: list[_Stratum], codes: Ints, depth: int) -> list[list[_Stratum]]:
     """Strata that share their first ``depth`` attributes, in key order."""
     groups: dict[bytes, list[_Stratum]] = {}
     for stratum in strata:

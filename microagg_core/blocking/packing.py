@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from microagg_core.arrays import Floats, Ints
+from microagg_core.blocking.memory import FILE_BYTES, PARTITION_BYTES
 
-#: Bytes of staged rows in one partition. A worker holds about six copies while it stages or anonymizes one.
-PARTITION_BYTES = 48 * 2**20
-#: Rows of a released file aim at this many bytes in memory.
-FILE_BYTES = 48 * 2**20
 #: Partitions are cut so that the work comes in about this many pieces, but not below a fifth of a second or 4 MiB.
 _PIECES = 48
 _LEAST_SECONDS, _MOST_SECONDS = 0.2, 30.0
@@ -23,7 +19,7 @@ _LEAST_BYTES = 4 * 2**20
 _TEXT_WIDTH = 24  # assumed bytes of a text value; a released file's size must not depend on what was withheld
 
 
-def pack_blocks(seconds: NDArray[np.float64], n_bytes: Ints) -> Ints:
+def pack_blocks(seconds: Floats, n_bytes: Ints) -> Ints:
     """The partition of each block: neighbours together until the cost or the bytes of a partition are reached.
 
     >>> pack_blocks(np.array([0.1, 0.1, 40.0, 0.1]), np.array([10, 10, 10, 10]))

@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from microagg_core.algorithms import AlgorithmInfo
+from microagg_core.arrays import Floats, Ints
 from microagg_core.blocking.cuts import Tree, count_leaves, from_json, route, to_json, with_record_numbers
-from microagg_core.blocking.packing import PARTITION_BYTES, assign_files, pack_blocks, rows_per_file
+from microagg_core.blocking.memory import BLOCK_BYTES, PARTITION_BYTES
+from microagg_core.blocking.packing import assign_files, pack_blocks, rows_per_file
 from microagg_core.blocking.strata import Strata
 from microagg_core.errors import DataError
-
-Ints = NDArray[np.int64]
 
 #: Blocks are cut so that the algorithm's model stays below this, where the spec says nothing else.
 _BLOCK_SECONDS = 20.0
@@ -37,7 +36,7 @@ class BlockPlan:
     trees: dict[int, Tree]
     block_stratum: Ints
     block_rows: Ints
-    block_seconds: NDArray[np.float64]
+    block_seconds: Floats
     block_partition: Ints
     file_first: Ints
     file_count: Ints
@@ -63,7 +62,7 @@ class BlockPlan:
         """The first block of each stratum; its other blocks follow."""
         return np.searchsorted(self.block_stratum, np.arange(len(self.strata.rows)))
 
-    def blocks_of(self, stratum: Ints, Z: NDArray[np.float64], records: Ints) -> Ints:
+    def blocks_of(self, stratum: Ints, Z: Floats, records: Ints) -> Ints:
         """The block of each record, given its stratum and its standardized values."""
         block = self.first_block[stratum]
         if self.trees:
@@ -91,7 +90,7 @@ def default_max_records(info: AlgorithmInfo, p: int, k: int, row_bytes: float) -
     low, high = 2 * k, max(most, 2 * k)
     while low < high:
         middle = (low + high + 1) // 2
-        if info.cost_seconds(middle, p, k) <= _BLOCK_SECONDS and info.memory_bytes(middle, p, k) <= 4 * PARTITION_BYTES:
+        if info.cost_seconds(middle, p, k) <= _BLOCK_SECONDS and info.memory_bytes(middle, p, k) <= BLOCK_BYTES:
             low = middle
         else:
             high = middle - 1

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from microagg_core.arrays import Bools, Ints, UInt64s
 from microagg_core.blocking.labels import label_of, parse_label
 from microagg_core.blocking.merging import merge_undersized
 from microagg_core.errors import DataError, InternalError
 from microagg_core.tables.hashing import hash_rows, one_array
-
-Ints = NDArray[np.int64]
 
 SUPPRESSED = -1
 
@@ -34,11 +32,11 @@ class Strata:
         undersized_keys: keys that had fewer than k records.
     """
 
-    key_hashes: NDArray[np.uint64]
+    key_hashes: UInt64s
     stratum_of_hash: Ints
     hash_seed: int
     rows: Ints
-    pattern: NDArray[np.uint64]
+    pattern: UInt64s
     label: Ints
     depth: Ints
     n_keys: Ints
@@ -47,7 +45,7 @@ class Strata:
     suppressed_rows: int
     undersized_keys: int
 
-    def stratum_of(self, hashes: NDArray[np.uint64]) -> Ints:
+    def stratum_of(self, hashes: UInt64s) -> Ints:
         """The stratum of records with these key hashes.
 
         Raises:
@@ -66,7 +64,7 @@ class Strata:
         return np.bincount(self.label, weights=self.rows, minlength=self.labels.num_rows).astype(np.int64)
 
 
-def hash_keys(columns: list[pa.ChunkedArray | pa.Array], pattern: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+def hash_keys(columns: list[pa.ChunkedArray | pa.Array], pattern: UInt64s, seed: int) -> UInt64s:
     """The hash by which a record's key (pattern of missing values, blocking values) is found."""
     return hash_rows([pa.array(pattern), *columns], len(pattern), seed)
 
@@ -110,7 +108,7 @@ def plan_strata(keys: pa.Table, k: int, undersized: str, released_types: list[pa
     return _ordered(blocking, order, pattern, merged, merged_rows, keep, depth, label_ids, labels, n_undersized, rows)
 
 
-def _codes(pattern: NDArray[np.uint64], blocking: list[pa.Array]) -> tuple[Ints, list[list[object]]]:
+def _codes(pattern: UInt64s, blocking: list[pa.Array]) -> tuple[Ints, list[list[object]]]:
     """Codes of pattern and blocking values in the order of the values, nulls last; and the values as label parts."""
     patterns, first = np.unique(pattern, return_inverse=True)
     columns, values = [first.reshape(-1)], [list(patterns)]
@@ -127,7 +125,7 @@ def _label(
     codes: Ints,
     merged: Ints,
     depth: Ints,
-    keep: NDArray[np.bool_],
+    keep: Bools,
     values: list[pa.Array],
     as_text: bool,
     released_types: list[pa.DataType],
@@ -168,10 +166,10 @@ def _check_label(label: tuple[str | None, ...], keys: Ints, texts: list[list[str
 def _ordered(
     blocking: list[pa.Array],
     order: Ints,
-    pattern: NDArray[np.uint64],
+    pattern: UInt64s,
     merged: Ints,
     merged_rows: Ints,
-    keep: NDArray[np.bool_],
+    keep: Bools,
     depth: Ints,
     label_ids: Ints,
     labels: pa.Table,
@@ -205,7 +203,7 @@ def _ordered(
     )
 
 
-def _hashes_without_collision(blocking: list[pa.Array], pattern: NDArray[np.uint64]) -> tuple[int, NDArray[np.uint64]]:
+def _hashes_without_collision(blocking: list[pa.Array], pattern: UInt64s) -> tuple[int, UInt64s]:
     for seed in range(100):
         hashes = hash_keys(blocking, pattern, seed)
         if len(np.unique(hashes)) == len(hashes):

@@ -2,7 +2,7 @@
 
 Compiling takes half a minute of a processor and half a GiB of memory that is never given back. A worker's memory is
 for rows, so no worker compiles: whoever finds something missing starts one child process that compiles it to the
-cache of :mod:`microagg_core.kernels.code_cache`, and waits; others that come meanwhile wait for the same child.
+cache of :mod:`microagg_core.kernels.machine_code.code_cache`, and waits; others that come meanwhile wait for it too.
 
 ``is_compiled``, ``ensure_compiled`` and ``start_compiling`` are what the rest of the project calls. All take an
 algorithm's name, the effort of refinement, and k; without k, what any k needs.

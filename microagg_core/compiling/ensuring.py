@@ -13,7 +13,7 @@ from threading import Event
 from microagg_core.compiling.child import run_child
 from microagg_core.compiling.parts import TABLES, is_stamped, needed_parts
 from microagg_core.errors import ClusterError
-from microagg_core.kernels.code_folders import code_folders
+from microagg_core.kernels.machine_code.code_folders import code_folders
 
 Say = Callable[[str], None]
 
@@ -24,7 +24,7 @@ _said = Event()
 _in_vain: set[str] = set()
 _LOOK_SECONDS, _SAY_AFTER_SECONDS, _MOST_SECONDS = 0.2, 2.0, 1200.0
 #: Seconds that a part takes, on one core of a 2-core virtual machine; of the others about as many as the last.
-_SECONDS = {TABLES: 2, "mdav": 15, "bound": 1, "annealing": 12, "factor": 15}
+_SECONDS = {TABLES: 2, "mdav": 15, "bound": 1, "annealing": 12, "factor": 15, "optimum": 3}
 
 
 def is_compiled(algorithm: str, effort: str | float, k: int | None = None) -> bool:

@@ -6,15 +6,16 @@ from functools import cache
 from pathlib import Path
 
 from microagg_core.algorithms import algorithms
-from microagg_core.kernels.code_folders import code_folders
+from microagg_core.kernels.machine_code.code_folders import code_folders
 from microagg_core.software import digest_of
 
 _PACKAGE = Path(__file__).parents[1]
 
 #: Hashes of rows, which every step needs from the survey on.
 TABLES = "tables"
-#: The neighbour bound, the annealing, the factor that proves a bound for pairs, and prices, which do for k up to 5.
-_BOUND, _ANNEALING, _FACTOR, _PRICES = "bound", "annealing", "factor", "prices"
+#: The neighbour bound, the annealing, the factor that proves a bound for pairs, the optimum that it leads to, and
+#: prices, which do for k up to 5.
+_BOUND, _ANNEALING, _FACTOR, _OPTIMUM, _PRICES = "bound", "annealing", "factor", "optimum", "prices"
 _FACTOR_K, _PRICES_K = (2,), (3, 4, 5)
 
 
@@ -31,7 +32,7 @@ def needed_parts(algorithm: str, effort: str | float, k: int | None = None) -> t
     if effort != "off" or algorithm in ("search", "best"):
         parts.append(_ANNEALING)
     if k is None or k in _FACTOR_K:
-        parts.append(_FACTOR)
+        parts += [_FACTOR, _OPTIMUM] if effort == "thorough" else [_FACTOR]
     if effort == "thorough" and (k is None or k in _PRICES_K):
         parts.append(_PRICES)
     if searches or _PRICES in parts:  # both search, from MDAV's groups on
@@ -50,7 +51,7 @@ def _algorithms_run(name: str, k: int | None) -> list[str]:
 def all_parts() -> tuple[str, ...]:
     """Everything there is to compile.
 
-    >>> {"tables", "mdav", "annealing", "factor", "prices"} <= set(all_parts())
+    >>> {"tables", "mdav", "annealing", "factor", "optimum", "prices"} <= set(all_parts())
     True
     """
     each = [needed_parts(name, "thorough") for name in algorithms() if name != "best"]

@@ -17,16 +17,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from microagg_core.algorithms import AlgorithmInfo, algorithms
+from microagg_core.arrays import Floats
 from microagg_core.compiling.parts import stamp
 from microagg_core.errors import sanitized
-from microagg_core.kernels.code_cache import not_kept
+from microagg_core.kernels.machine_code.code_cache import not_kept
 
-Floats = NDArray[np.float64]
-
-#: Enough for a tree at two attributes and the least k; see :func:`microagg_core.kernels.searching.tree_pays`.
+#: Enough for a tree at two attributes and the least k; see :func:`microagg_core.kernels.tree.search.tree_pays`.
 _FEW, _MANY = 40, 1600
 
 
@@ -38,7 +36,7 @@ def _records(n: int, p: int) -> Floats:
 
 
 def _hash_tables() -> None:
-    from microagg_core.kernels.hashing import mix_words
+    from microagg_core.kernels.tools.hashing import mix_words
     from microagg_core.tables.hashing import hash_rows
 
     columns = [["a", None], [b"", b"b"], [1, None], [0.5, 1.0], [True, None], [Decimal("1.5"), None], [None, None]]
@@ -47,13 +45,13 @@ def _hash_tables() -> None:
 
 
 def _bound_neighbours() -> None:
-    from microagg_core.refine.bounds import neighbour_bound_of
+    from microagg_core.refine.neighbour_bound import neighbour_bound_of
 
     neighbour_bound_of(_records(_FEW, 2), 3)
 
 
 def _anneal() -> None:
-    from microagg_core.refine.local import refine
+    from microagg_core.refine.refining import refine
 
     X = _records(_FEW, 2)
     refine(X, np.arange(len(X)) // 5, 3)
@@ -64,6 +62,12 @@ def _prove_factor() -> None:
 
     for n in (_FEW, _MANY):
         factor_bound(_records(n, 2), 2)
+
+
+def _prove_optimum() -> None:
+    from microagg_core.refine.optimum import affordable_optimum
+
+    affordable_optimum(_records(_FEW, 2), 2, "thorough")
 
 
 def _prove_prices() -> None:
@@ -77,6 +81,7 @@ _PROBLEMS: dict[str, Callable[[], None]] = {
     "bound": _bound_neighbours,
     "annealing": _anneal,
     "factor": _prove_factor,
+    "optimum": _prove_optimum,
     "prices": _prove_prices,
 }
 

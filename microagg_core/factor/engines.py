@@ -1,6 +1,6 @@
 """Engines: each finds the lightest [1,2]-factor within a graph of candidate pairs.
 
-Both double the records, as :mod:`microagg_core.kernels.forest` tells, and match: a record's first copy must be
+Both double the records, as :mod:`microagg_core.kernels.matching.state` tells, and match: a record's first copy must be
 matched, its second may be, and the pairs that are matched are the factor.
 """
 
@@ -10,13 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from microagg_core.arrays import Ints
 from microagg_core.factor.pairs import Graph
-from microagg_core.kernels.forest import Forest, new_forest
-from microagg_core.kernels.forest_search import DONE, TOO_MANY_EVENTS, match_all
-
-Ints = NDArray[np.int64]
+from microagg_core.kernels.matching.search import DONE, TOO_MANY_EVENTS, match_all
+from microagg_core.kernels.matching.state import Matching, new_matching
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ def networkx_engine(graph: Graph) -> Cover | None:
     return Cover(_positions(graph, matched[:, 0], matched[:, 1]), None)
 
 
-def _searched(graph: Graph) -> Forest | None:
+def _searched(graph: Graph) -> Matching | None:
     """The kernel's state when every first copy is matched; its heap is made larger until it suffices."""
     source, other = np.concatenate([graph.left, graph.right]), np.concatenate([graph.right, graph.left])
     order = np.lexsort((other, source))
@@ -77,21 +75,21 @@ def _searched(graph: Graph) -> Forest | None:
         return None
     events = 4096
     while True:
-        forest = new_forest(start, source[order], other[order], weight, events)
-        found = match_all(forest)
+        matching = new_matching(start, source[order], other[order], weight, events)
+        found = match_all(matching)
         if found != TOO_MANY_EVENTS:
-            return forest if found == DONE else None
+            return matching if found == DONE else None
         events *= 8
 
 
 def blossom_engine(graph: Graph) -> Cover | None:
     """The fast one: our own primal-dual search, in compiled code, which also gives the duals that prove it."""
-    forest = _searched(graph)
-    if forest is None:
+    matching = _searched(graph)
+    if matching is None:
         return None
-    matched = np.flatnonzero(forest.copies["mate"] >= 0)
-    chosen = _positions(graph, matched, forest.copies["mate"][matched])
-    duals = Duals(forest.copies["y"].copy(), forest.nodes["z"].copy(), forest.nodes["parent"].copy())
+    matched = np.flatnonzero(matching.copies["mate"] >= 0)
+    chosen = _positions(graph, matched, matching.copies["mate"][matched])
+    duals = Duals(matching.copies["y"].copy(), matching.nodes["z"].copy(), matching.nodes["parent"].copy())
     return Cover(chosen, duals)
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
+from microagg_core.arrays import Ints
 from microagg_core.factor.pairs import Points
-from microagg_core.kernels.pair_tree import PairTree, nearest_pairs, weights_of
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from microagg_core.kernels.matching.pair_tree import PairTree, nearest_pairs, weights_of
 
 #: Up to so many records, all groups there are.
 _FEW = 24

@@ -6,18 +6,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import InternalError
 from microagg_core.factor.engines import ENGINES, Cover, Duals, blossom_engine
 from microagg_core.factor.pairs import Graph, Points, complete_graph, neighbour_graph, points_of, with_pairs
 from microagg_core.factor.proof import in_units, prices_of, whole_bound
 from microagg_core.factor.stars import cut, labels_of, sse_of
-from microagg_core.kernels.pair_tree import PairTree, light_pairs, plant
+from microagg_core.kernels.matching.pair_tree import PairTree, light_pairs, new_pair_tree
 from microagg_core.metrics.certificate import Certificate
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Up to so many records, starting compiled code takes longer than networkx does.
 SMALL = 8
@@ -117,7 +114,7 @@ def minimum_factor(X: Floats, *, engine: str = "auto", neighbours: int = _NEIGHB
             raise InternalError("a bug: networkx left a record of a complete graph alone; please report it")
         cover, bound = found, None
     else:
-        engine, tree = "blossom", plant(points.rows)
+        engine, tree = "blossom", new_pair_tree(points.rows)
         graph, cover, duals, rounds, looked = _solve_and_price(points, tree, neighbours)
         bound = whole_bound(duals)
     weight = sum(graph.weight[cover.chosen].tolist())

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array, csc_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.factor.groups import incidence
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 OddSet = tuple[int, ...]
 
 _TOLERANCE = 1e-5
@@ -42,7 +40,7 @@ def limits(sets: Sequence[OddSet]) -> Ints:
     return np.array([len(members) // 2 for members in sets], np.int64)
 
 
-def _fully(member: NDArray[np.bool_], x: Floats) -> list[tuple[float, Ints]]:
+def _fully(member: Bools, x: Floats) -> list[tuple[float, Ints]]:
     """The most broken of all odd subsets of a few records; ``member`` is groups by records."""
     count = member.shape[1]
     subsets = (np.arange(1 << count)[:, None] >> np.arange(count)) & 1
@@ -53,7 +51,7 @@ def _fully(member: NDArray[np.bool_], x: Floats) -> list[tuple[float, Ints]]:
     return [(float(broken[i]), np.flatnonzero(subsets[i])) for i in best]
 
 
-def _grown(member: NDArray[np.bool_], x: Floats, seed: int) -> list[tuple[float, Ints]]:
+def _grown(member: Bools, x: Floats, seed: int) -> list[tuple[float, Ints]]:
     """Sets grown from a record, two records at a time, each time the two that break the inequality most."""
     whole = member.astype(np.int64)
     inside = np.zeros(member.shape[1], bool)

@@ -13,9 +13,9 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from microagg_core.arrays import Floats, Ints
 from microagg_core.factor.groups import costs, distinct, first_groups, groups_of, incidence, labels_from
 from microagg_core.factor.minimum import minimum_factor
 from microagg_core.factor.odd_sets import OddSet, broken_sets, limits, touching
@@ -23,16 +23,15 @@ from microagg_core.factor.pairs import points_of
 from microagg_core.factor.proof import in_units
 from microagg_core.factor.relaxation import Relaxed, Task, not_excluded, relax, whole_bound
 from microagg_core.factor.stars import sse_of
-from microagg_core.kernels.pair_tree import plant
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from microagg_core.kernels.matching.pair_tree import new_pair_tree
 
 _NEIGHBOURS = 6
 #: The relaxation is solved to about this part of a record's mean cost; what is below counts as nothing.
 _TOLERANCE = 1e-7
 #: How often more groups are let go where those that the relaxation uses in part cannot be made whole.
 _WIDENINGS = 4
+#: Without a clock: relaxations that are solved, and nodes of a branch and bound.
+_ROUNDS, _NODES = 60, 200
 #: A gap that rounding alone leaves.
 _CLOSED = 1e-9
 
@@ -62,6 +61,26 @@ class Optimum:
         return gap if gap > _CLOSED else 0.0
 
 
+@dataclass(frozen=True)
+class _Budget:
+    """How long to go on: until a clock's reading; without one by counts alone, so that every machine stops alike."""
+
+    ends: float
+    rounds: float
+    nodes: dict[str, int]
+
+    @classmethod
+    def of(cls, seconds: float | None) -> _Budget:
+        """So many seconds from now, or counts."""
+        if seconds is None:
+            return cls(math.inf, _ROUNDS, {"node_limit": _NODES})
+        return cls(time.monotonic() + seconds, math.inf, {})
+
+    def left(self) -> float:
+        """Seconds."""
+        return self.ends - time.monotonic()
+
+
 class _Best:
     """The best partition so far, as groups, with its whole cost."""
 
@@ -76,7 +95,7 @@ class _Best:
             self.groups, self.cost = groups, cost
 
 
-def _close(task: Task, best: _Best, deadline: float) -> tuple[Relaxed | None, int]:
+def _close(task: Task, best: _Best, budget: _Budget) -> tuple[Relaxed | None, int]:
     """Solve, price and cut until nothing can be added: the last relaxation, and how many were solved."""
     n = task.points.n
     groups = distinct(np.concatenate([first_groups(task.tree, _NEIGHBOURS), best.groups]), n)
@@ -84,7 +103,7 @@ def _close(task: Task, best: _Best, deadline: float) -> tuple[Relaxed | None, in
     last: Relaxed | None = None
     rounds = 0
     while True:
-        relaxed = relax(task, groups, sets, deadline - time.monotonic())
+        relaxed = relax(task, groups, sets, budget.left()) if rounds < budget.rounds else None
         if relaxed is None:
             return last, rounds
         last, rounds = relaxed, rounds + 1
@@ -100,7 +119,7 @@ def _close(task: Task, best: _Best, deadline: float) -> tuple[Relaxed | None, in
         groups = distinct(np.concatenate([groups, more[worst]]), n)
 
 
-def _solve_whole(task: Task, groups: Ints, records: Ints, sets: tuple[OddSet, ...], seconds: float) -> Ints | None:
+def _solve_whole(task: Task, groups: Ints, records: Ints, sets: tuple[OddSet, ...], budget: _Budget) -> Ints | None:
     """The cheapest groups that hold each of some records exactly once, by branch and bound; None if not found."""
     n = task.points.n
     constraints = [LinearConstraint(incidence(groups, n).tocsr()[records].tocsc(), 1, 1)]
@@ -111,12 +130,12 @@ def _solve_whole(task: Task, groups: Ints, records: Ints, sets: tuple[OddSet, ..
         constraints=constraints,
         integrality=np.ones(len(groups), np.int64),
         bounds=Bounds(0, 1),
-        options={"time_limit": max(seconds, 0.01), "mip_rel_gap": 0},
+        options={"time_limit": max(budget.left(), 0.01), "mip_rel_gap": 0, **budget.nodes},  # type: ignore[arg-type]
     )
     return None if solved.x is None else groups[solved.x > 0.5]
 
 
-def _round(task: Task, relaxed: Relaxed, best: _Best, deadline: float) -> None:
+def _round(task: Task, relaxed: Relaxed, best: _Best, budget: _Budget) -> None:
     """Offer a partition that keeps what the relaxation uses whole, away from what it uses in part."""
     fixed, near = relaxed.use > 1 - _TOLERANCE, incidence(relaxed.groups, task.points.n)
     loose = near @ np.where(fixed, 0.0, relaxed.use) > _TOLERANCE
@@ -124,7 +143,7 @@ def _round(task: Task, relaxed: Relaxed, best: _Best, deadline: float) -> None:
         inside = near.T @ loose.astype(np.float64) == near.sum(axis=0)
         kept = fixed & ~inside
         records = np.flatnonzero(near @ kept.astype(np.float64) == 0)
-        found = _solve_whole(task, relaxed.groups[inside], records, (), deadline - time.monotonic())
+        found = _solve_whole(task, relaxed.groups[inside], records, (), budget)
         if found is not None:
             best.offer(np.concatenate([relaxed.groups[kept], found]))
             return
@@ -133,42 +152,43 @@ def _round(task: Task, relaxed: Relaxed, best: _Best, deadline: float) -> None:
         loose = near @ (fixed & (near.T @ touched.astype(np.float64) > 0)).astype(np.float64) + loose > 0
 
 
-def _branch(task: Task, relaxed: Relaxed, best: _Best, bound: int, deadline: float) -> None:
+def _branch(task: Task, relaxed: Relaxed, best: _Best, bound: int, budget: _Budget) -> None:
     """Look for a better partition by branch and bound, among the groups that the bound does not exclude."""
     n = task.points.n
     more, _, are_all = not_excluded(task, relaxed, relaxed.price, best.cost - bound + int(_TOLERANCE * task.unit))
     groups = distinct(np.concatenate([more if are_all else relaxed.groups, best.groups]), n)
-    found = _solve_whole(task, groups, np.arange(n), relaxed.sets, deadline - time.monotonic())
+    found = _solve_whole(task, groups, np.arange(n), relaxed.sets, budget)
     if found is not None:
         best.offer(found)
 
 
-def optimal_two(X: Floats, *, seconds: float = 60.0) -> Optimum:
+def optimal_two(X: Floats, *, seconds: float | None = 60.0) -> Optimum:
     """The partition into groups of two or more with the least SSE, or the best found in the time, with a proved gap.
 
-    X is an (n, p) array of finite numbers, n >= 2, taken as it is given. Without a time limit that is met, the
-    same input gives the same partition. The gap is proved in whole numbers, whatever the solver's tolerances.
+    X is an (n, p) array of finite numbers, n >= 2, taken as it is given. Where the time is not met, or with
+    ``seconds=None``, which stops by counts alone, the same input gives the same partition. The gap is proved in whole
+    numbers, whatever the solver's tolerances.
     ValueError for anything else.
 
     >>> best = optimal_two(np.array([[0.0], [1.0], [10.0], [12.0], [13.0]]))
     >>> best.labels.tolist(), best.gap
     ([0, 0, 1, 1, 1], 0.0)
     """
-    if not seconds > 0:
+    if seconds is not None and not seconds > 0:
         raise ValueError(f"seconds must be above 0 (got {seconds})")
-    deadline = time.monotonic() + seconds
+    budget = _Budget.of(seconds)
     factor = minimum_factor(X)
     points = points_of(np.asarray(X, dtype=np.float64))
     start = groups_of(factor.labels)
     unit = max(sum(costs(points, start).tolist()) / points.n, 1.0)
-    task = Task(points, plant(points.rows), unit)
+    task = Task(points, new_pair_tree(points.rows), unit)
     best, bound = _Best(task, start), 3 * factor.proof.whole_bound
-    relaxed, rounds = _close(task, best, deadline)
+    relaxed, rounds = _close(task, best, budget)
     if relaxed is not None:
         bound = max(bound, whole_bound(task, relaxed))
         if best.cost - bound > _CLOSED * best.cost:
-            _round(task, relaxed, best, deadline)
-            _branch(task, relaxed, best, bound, deadline)
+            _round(task, relaxed, best, budget)
+            _branch(task, relaxed, best, bound, budget)
     found = labels_from(best.groups, points.n)
     labels = factor.labels if found is None else found
     return Optimum(

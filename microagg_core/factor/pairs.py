@@ -6,12 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microagg_core.kernels.pair_tree import PairTree, nearest_pairs, weights_of
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from microagg_core.arrays import Floats, Ints
+from microagg_core.kernels.matching.pair_tree import PairTree, nearest_pairs, weights_of
 
 #: Whole weights stay below 2**_BITS: exact as floats, with room for sums of many of them in 64 bits.
 _BITS = 51

@@ -26,14 +26,11 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from microagg_core.errors import InternalError
 from microagg_core.factor.engines import Duals
 from microagg_core.factor.pairs import Points
-from microagg_core.kernels.pair_tree import Prices
-
-Ints = NDArray[np.int64]
+from microagg_core.kernels.matching.pair_tree import Prices
 
 #: Beyond it, sums of a few duals might leave 64 bits.
 _LARGEST = 2**60

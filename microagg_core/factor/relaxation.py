@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from microagg_core.arrays import Floats, Ints
 from microagg_core.factor.groups import costs, incidence
 from microagg_core.factor.odd_sets import OddSet, limits, touching
 from microagg_core.factor.pairs import Points
-from microagg_core.kernels.group_prices import cheap_groups
-from microagg_core.kernels.pair_tree import PairTree
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from microagg_core.kernels.matching.group_prices import cheap_groups
+from microagg_core.kernels.matching.pair_tree import PairTree
 
 #: How many cheap groups are held at a time, at first and at most.
 _ROOM, _MOST_ROOM = 1_000_000, 16_000_000

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import InternalError
 from microagg_core.factor.pairs import Graph
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def cut(graph: Graph, chosen: Ints) -> Ints:

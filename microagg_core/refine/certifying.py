@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import numpy as np
-from numpy.typing import NDArray
 
+from microagg_core.arrays import Floats, Ints
+from microagg_core.grouping.bounds import Bound, in_units_of
 from microagg_core.metrics.certificate import Certificate
-from microagg_core.refine.bounds import Bound, in_units_of, neighbour_bound, neighbour_bound_of
 from microagg_core.refine.costs import EFFORTS, factor_is_affordable
-from microagg_core.refine.local import neighbour_count, refine_near
+from microagg_core.refine.improving import neighbour_count, refine_near
+from microagg_core.refine.neighbour_bound import neighbour_bound, neighbour_bound_of
 from microagg_core.refine.neighbours import Records
+from microagg_core.refine.optimum import affordable_optimum, least_loss
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+if TYPE_CHECKING:
+    from microagg_core.factor import Optimum
 
 
 def factor_bound(X: Floats, k: int) -> Bound | None:
@@ -26,9 +31,9 @@ def factor_bound(X: Floats, k: int) -> Bound | None:
         return None
     from microagg_core.factor import minimum_factor
 
-    found = minimum_factor(X)
-    facts = {"records": n, "pairs": found.proof.pairs, "rounds": found.proof.rounds}
-    return Bound(found.certificate.optimum_at_least, "factor", facts)
+    factor = minimum_factor(X)
+    facts = {"records": n, "pairs": factor.proof.pairs, "rounds": factor.proof.rounds}
+    return Bound(factor.certificate.optimum_at_least, "factor", facts)
 
 
 def _slow_proofs(X: Floats, k: int) -> list[Bound]:
@@ -45,11 +50,20 @@ def best_bound(X: Floats, k: int, effort: str) -> Bound:
     >>> best_bound(np.array([[0.0], [2.0], [10.0], [12.0]]), 2, "fast").kind
     'neighbours'
     """
-    bounds = [neighbour_bound_of(X, k)]
-    if effort == "thorough" and bounds[0].kind != "one group":
-        factor = factor_bound(X, k)
-        bounds += _slow_proofs(X, k) if factor is None else [factor]
+    neighbours = neighbour_bound_of(X, k)
+    if effort != "thorough" or neighbours.kind == "one group":
+        return neighbours
+    factor = factor_bound(X, k)
+    return _highest([neighbours, *(_slow_proofs(X, k) if factor is None else [factor])])
+
+
+def _highest(bounds: Iterable[Bound]) -> Bound:
     return max(bounds, key=lambda bound: bound.sse)
+
+
+def _bound_of(optimum: Optimum) -> Bound:
+    facts = {"rounds": optimum.rounds, "groups": optimum.groups, "odd_sets": optimum.odd_sets, "gap": optimum.gap}
+    return Bound(optimum.bound, "optimum", facts)
 
 
 def refine_with_bound(
@@ -58,7 +72,8 @@ def refine_with_bound(
     """Refined labels, the given ones where nothing was gained, and what X loses at least: the best of the proofs.
 
     ``effort`` is "off", "fast", "thorough", or a number of seconds for a search from the labels; what takes long to
-    prove is tried with "thorough" only. ``known`` is what the algorithm has proved of X already.
+    prove is tried with "thorough" only, and for k=2 the optimum itself. ``known`` is what the algorithm has proved of
+    X already.
 
     >>> X = np.array([[0.0], [9.0], [0.5], [9.5]])
     >>> labels, bound = refine_with_bound(X, np.array([0, 0, 1, 1]), 2, "fast", 0)
@@ -69,18 +84,18 @@ def refine_with_bound(
     if n < 2 * k:
         return labels, neighbour_bound_of(X, k)
     records = Records.of(X, k - 1 if effort == "off" else max(k - 1, neighbour_count(n, k)))
-    bounds = [in_units_of(X, records.Z, neighbour_bound(records.graph, k, p))]
+    neighbours = in_units_of(X, records.Z, neighbour_bound(records.graph, k, p))
+    optimum = affordable_optimum(X, k, effort)
+    if optimum is not None:
+        return least_loss(records, labels, optimum, seed), _highest([neighbours, _bound_of(optimum)])
     factor = factor_bound(X, k) if known is None else Bound(known.optimum_at_least, "factor")
-    if factor is not None:
-        bounds.append(factor)
-    elif effort == "thorough":
-        bounds += _slow_proofs(X, k)
-    bound = max(bounds, key=lambda bound: bound.sse)
+    proofs = [factor] if factor is not None else _slow_proofs(X, k) if effort == "thorough" else []
+    bound = _highest([neighbours, *proofs])
     if effort == "off":
         return labels, bound
     if effort in EFFORTS:
         return refine_near(records, labels, k, str(effort), seed), bound
-    from microagg_core.refine.searching import search
+    from microagg_core.refine.search import search
 
-    found = search(X, k, seconds=float(effort), seed=seed, start=labels)
-    return (labels if np.array_equal(found, labels) else found), bound
+    better = search(X, k, seconds=float(effort), seed=seed, start=labels)
+    return (labels if np.array_equal(better, labels) else better), bound

@@ -13,20 +13,17 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from microagg_core.kernels.pricing import price_all
+from microagg_core.arrays import Floats, Ints
+from microagg_core.grouping.bounds import Bound, in_units_of
+from microagg_core.kernels.refinement.pricing import price_all
 from microagg_core.metrics.losses import group_means
-from microagg_core.refine.bounds import Bound, in_units_of
 from microagg_core.refine.costs import columns_are_affordable
-from microagg_core.refine.local import sse_of_labels
+from microagg_core.refine.improving import sse_of_labels
 from microagg_core.refine.neighbours import Records
 from microagg_core.refine.programme import Groups, relaxation
-from microagg_core.refine.searching import searched
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from microagg_core.refine.search import searched
 
 #: Rounds of relaxation and pricing, and nodes of all searches: counts, so that every machine proves the same.
 _ROUNDS, _NODES = 60, 100_000_000

@@ -9,14 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from microagg_core.algorithms.running import checked_labels, private_copy
-from microagg_core.kernels.nearest_lists import nearest_sums, spread
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Near = NDArray[np.int32]
+from microagg_core.arrays import Floats, Ints, ShortInts
+from microagg_core.grouping.labels import checked_labels
+from microagg_core.grouping.scaling import private_copy
+from microagg_core.kernels.refinement.nearest_lists import nearest_sums, spread
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class NeighbourGraph:
         order = np.argsort(rank[record_class], kind="stable")
         return cls(record_class, sizes, near, distance, order)
 
-    def records_near(self, count: int) -> Near:
+    def records_near(self, count: int) -> ShortInts:
         """For each record, ``count`` records near it."""
         first = np.concatenate([[0], np.cumsum(self.sizes)])
         records = np.argsort(self.record_class, kind="stable")
@@ -87,7 +84,7 @@ class Records:
         graph = NeighbourGraph.of(ordered, count)
         return cls(np.ascontiguousarray(ordered[graph.order]), by_value[graph.order], graph, graph.order)
 
-    def near(self, count: int) -> Near:
+    def near(self, count: int) -> ShortInts:
         """For each place, ``count`` places of records near it."""
         rank = np.empty(len(self.spatial), dtype=np.int32)
         rank[self.spatial] = np.arange(len(self.spatial), dtype=np.int32)

@@ -14,14 +14,13 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array
+
+from microagg_core.arrays import Floats, Ints
 
 #: SciPy's solvers, whose published types refuse sparse matrices and ``node_limit``.
 _optimize: Any = import_module("scipy.optimize")
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Branch-and-bound nodes, a count and not a time so that every machine stops at the same place.
 _NODES = 50

@@ -7,14 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from microagg_core.algorithms import algorithms
 from microagg_core.blocking.cuts import count_leaves
 from microagg_core.kinds.encoding import DEFAULT_ROUNDING, QuasiType
-from microagg_core.refine.costs import refined_info
 from microagg_core.steps.planned import Planned
 
-#: A worker holds about this many copies of a partition's rows while it works on one.
-_COPIES = 6
 _LARGEST = 5
 
 
@@ -69,10 +65,7 @@ class PlanReport:
 
 def report_plan(planned: Planned) -> PlanReport:
     """Describe a plan."""
-    plan, strata, spec = planned.plan, planned.plan.strata, planned.context.spec
-    info, p = refined_info(algorithms()[spec.algorithm.name], spec.effort), len(planned.context.types)
-    rows = plan.rows_of_partitions()
-    block_memory = max(info.memory_bytes(int(n), p, spec.k) for n in plan.block_rows)
+    plan, strata = planned.plan, planned.plan.strata
     reasons = [_reason(planned, block) for block in range(plan.n_blocks)]
     lines = [
         BlockLine(b, int(plan.block_rows[b]), round(float(plan.block_seconds[b]), 3), reasons[b])
@@ -91,7 +84,7 @@ def report_plan(planned: Planned) -> PlanReport:
         files=plan.n_files,
         max_records=plan.max_records,
         seconds=round(float(plan.block_seconds.sum()), 1),
-        task_bytes=int(_COPIES * rows.max() * planned.survey.row_bytes + block_memory),
+        task_bytes=planned.task_bytes(),
         largest=tuple(largest),
         changed=tuple(line for line in lines if line.reason != "one blocking key"),
         rounding=tuple(_rounding_in_words(kind) for kind in planned.encoding.types),

@@ -17,12 +17,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.algorithms import algorithms
+from microagg_core.algorithms.trying import best
 from microagg_core.compiling import ensure_compiled
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.certificate import NOTHING, Certificate
 from microagg_core.metrics.means import Groups
 from microagg_core.metrics.statistics import LossStatistics, loss_statistics
-from microagg_core.refine.best import best
 from microagg_core.refine.certifying import refine_with_bound
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.planned import Planned, load_planned

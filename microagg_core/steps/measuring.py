@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from microagg_core.grouping.bounds import gap_percent
 from microagg_core.kinds.encoding import QuasiType
 from microagg_core.metrics.certificate import Certificate, combined
 from microagg_core.metrics.moments import Moments, merge_all
@@ -30,7 +31,6 @@ from microagg_core.metrics.statistics import (
 )
 from microagg_core.privacy.checks.means import Means
 from microagg_core.privacy.gate import notes_of
-from microagg_core.refine.bounds import gap_percent
 from microagg_core.steps.checking import file_notes
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.work import Context

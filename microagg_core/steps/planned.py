@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from microagg_core.algorithms import algorithms
+from microagg_core.blocking.memory import task_bytes
 from microagg_core.blocking.plan import BlockPlan, plan_from_objects, plan_to_objects
 from microagg_core.blocking.strata import SUPPRESSED, Strata, hash_keys
 from microagg_core.kinds.encoding import Encoding
@@ -38,6 +40,13 @@ class Planned:
         decimals = zip(context.types, survey.decimals, strict=True)
         types = tuple(kind.for_input(needed) for kind, needed in decimals)
         return cls(context, survey, Encoding.steady(types, survey.moments), plan)
+
+    def task_bytes(self) -> int:
+        """What the largest task of this plan needs for its rows."""
+        spec = self.context.spec
+        info = algorithms()[spec.algorithm.name].with_refinement(spec.effort)
+        partitions, row_bytes = self.plan.rows_of_partitions(), self.survey.row_bytes
+        return task_bytes(info, len(self.context.types), spec.k, self.plan.block_rows, partitions, row_bytes)
 
 
 @dataclass(frozen=True)

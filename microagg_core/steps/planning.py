@@ -30,9 +30,8 @@ from microagg_core.blocking.plan import BlockPlan, default_max_records, plan_blo
 from microagg_core.blocking.strata import Strata, plan_strata
 from microagg_core.errors import DataError
 from microagg_core.formats.reading import read_part
-from microagg_core.kernels.hashing import mix_words
+from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.kinds.encoding import Encoding
-from microagg_core.refine.costs import refined_info
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.planned import route_batch
@@ -119,7 +118,7 @@ def make_plan(
     released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
     strata = plan_strata(keys, spec.k, spec.blocks.undersized, [released[c.name] for c in schema.blocking])
     chosen = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters)
-    info, p = refined_info(chosen, spec.effort), len(context.types)
+    info, p = chosen.with_refinement(spec.effort), len(context.types)
     limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
     oversize = np.flatnonzero(strata.rows > limit)
     trees: dict[int, Tree] = {}

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from microagg_core.blocking.memory import RUN_BYTES
 from microagg_core.errors import DataError
 from microagg_core.formats.reading import read_part
 from microagg_core.kinds.encoding import Encoding
@@ -36,9 +37,6 @@ from microagg_core.tables.hashing import one_array
 from microagg_core.tables.slices import read_slice, to_bytes, write_slices
 
 Ints = NDArray[np.int64]
-
-#: Rows are written when they reach this many bytes; a worker holds about four copies meanwhile.
-_RUN_BYTES = 32 * 2**20
 
 
 @dataclass
@@ -62,7 +60,7 @@ class Scatter:
         self.destinations.append(destination)
         self.held += table.nbytes
         self.rows += table.num_rows
-        if self.held >= _RUN_BYTES:
+        if self.held >= RUN_BYTES:
             self.flush()
 
     def flush(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from microagg_core.blocking.memory import RUN_UNITS, TASK_UNITS
 from microagg_core.errors import DataError
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Range, read_ranges, sealed, unsealed
@@ -27,8 +28,6 @@ _SEEDS = (0x5EED, 0xF00D)
 _ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 _BUCKETS = 256
 _DIGEST_BYTES = 16
-#: Digests in one run, and compared at a time by one task.
-_RUN_UNITS, _TASK_UNITS = 2_000_000, 4_000_000
 
 Pairs = NDArray[np.uint64]
 
@@ -83,7 +82,7 @@ class UnitDigests:
             arrays = [table[name] for name in columns]
             held.append(np.column_stack([hash_rows(arrays, table.num_rows, self._salt ^ seed) for seed in _SEEDS]))
         self._rows += table.num_rows
-        if self._rows >= _RUN_UNITS:
+        if self._rows >= RUN_UNITS:
             self.flush()
 
     def flush(self) -> None:
@@ -125,7 +124,7 @@ def unit_tasks(receipts: Sequence[Receipt], work: Store, key: str) -> list[Task]
         digests = np.zeros(_BUCKETS, dtype=np.int64)
         for _, s in mine:
             digests[s[1]] += s[4]
-        group = (np.cumsum(digests) - digests) // _TASK_UNITS
+        group = (np.cumsum(digests) - digests) // TASK_UNITS
         ranges: dict[tuple[int, int, int], tuple[int, int, int]] = {}
         for part, (_, bucket, start, end, _, checksum, run) in mine:
             place = (int(group[bucket]), part, run)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.kernels.hashing import fold_bytes, fold_words
+from microagg_core.kernels.tools.hashing import fold_bytes, fold_words
 
 UInt64s = NDArray[np.uint64]
 

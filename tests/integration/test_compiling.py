@@ -20,7 +20,7 @@ import pytest
 
 from microagg_core.compiling import TABLES, child, compile_parts, ensuring, needed_parts, start_compiling
 from microagg_core.errors import ClusterError, InternalError
-from microagg_core.kernels.code_folders import CodeFolders
+from microagg_core.kernels.machine_code.code_folders import CodeFolders
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
@@ -62,12 +62,12 @@ print(json.dumps(compiled))
 MOST_OF_OURS, MOST_OF_NUMBAS = 115, 47
 #: The only ones that are compiled twice: what sorts both whole numbers and others, and what Python and kernels call.
 TWICE = {
-    "annealing.total_sse",
-    "sorting.stable_order",
-    "sorting._sort_run",
-    "sorting._merge",
-    "sorting.sort_numbers",
-    "sorting._sink",
+    "refinement.annealing.total_sse",
+    "tools.sorting.stable_order",
+    "tools.sorting._sort_run",
+    "tools.sorting._merge",
+    "tools.sorting.sort_numbers",
+    "tools.sorting._sink",
 }
 
 
@@ -99,7 +99,7 @@ def test_the_default_path_compiles_no_more_than_it_did(warm: tuple[Path, list[st
 
 def test_what_python_calls_is_kept_once(warm: tuple[Path, list[str]]) -> None:
     entries = Counter(path.name.rpartition("-")[0] for path in warm[0].rglob("*.code"))
-    assert entries["kernels.mdav_tree.peel_tree"] == entries["kernels.annealing.anneal"] == 1
+    assert entries["kernels.tree.mdav.peel_tree"] == entries["kernels.refinement.annealing.anneal"] == 1
     assert max(entries.values()) == 1
 
 
@@ -115,7 +115,7 @@ def test_after_compiling_a_default_release_compiles_nothing(
 def test_another_algorithm_adds_only_what_it_needs(warm: tuple[Path, list[str]], tmp_path: Path) -> None:
     cache = {"MICROAGG_CACHE_DIR": str(warm[0])}
     added = json.loads(_python(COUNTING + COMPILE, json.dumps(["v_mdav", "fast", 3]), **cache))
-    assert added and not {name for name in added if name.startswith("microagg_core.kernels.annealing")}
+    assert added and not {name for name in added if name.startswith("microagg_core.kernels.refinement.annealing")}
     jobs = [{"people": 300, "algorithm": "v_mdav"}, {"people": 9000, "algorithm": "v_mdav"}]
     assert json.loads(_python(COUNTING + RELEASE, json.dumps(jobs), str(tmp_path), **cache)) == []
 
@@ -144,7 +144,7 @@ def test_a_wheel_brings_its_kernels_along(installed_wheel: Path, tmp_path: Path)
     """Where no folder can be written, and so nothing else can have been kept."""
     nowhere = {"MICROAGG_CACHE_DIR": "/dev/null/named", "XDG_CACHE_HOME": "/dev/null/user"}
     proof = (
-        "import tempfile, microagg_core\nfrom microagg_core.kernels.code_folders import code_folders\n"
+        "import tempfile, microagg_core\nfrom microagg_core.kernels.machine_code.code_folders import code_folders\n"
         f"assert microagg_core.__file__.startswith({str(tmp_path)!r})\n"
         "usable, tempfile.tempdir = tempfile.gettempdir(), '/dev/null/tmp'\n"
         "assert code_folders().write is None\ntempfile.tempdir = usable\n"

@@ -13,8 +13,8 @@ import pytest
 
 from microagg_core import lower_bound
 from microagg_core.errors import SpecError
+from microagg_core.grouping.bounds import gap_percent
 from microagg_core.metrics.losses import standardize
-from microagg_core.refine.bounds import gap_percent
 from microagg_core.reporting.release_report import release_document, summary_rows
 from microagg_flows.stages import Release
 from people import people

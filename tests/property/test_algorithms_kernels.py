@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from microagg_core.algorithms.running import private_copy
-from microagg_core.kernels.exact_sum import add_record, total_of
-from microagg_core.kernels.scan import BLOCK, farthest, nearest, take_group
+from microagg_core.grouping.scaling import private_copy
+from microagg_core.kernels.scan.remaining import BLOCK, farthest, nearest, take_group
+from microagg_core.kernels.tools.exact_sum import add_record, total_of
 
 
 def _columns(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

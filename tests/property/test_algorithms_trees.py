@@ -9,11 +9,16 @@ import pytest
 
 import twins
 from microagg_core import partition
-from microagg_core.algorithms.running import checked_labels, private_copy
-from microagg_core.kernels import searching
-from microagg_core.kernels.centroid_order import farthest_from_centroid, new_order
-from microagg_core.kernels.centroids import closest
-from microagg_core.kernels.closed_groups import (
+from microagg_core.grouping.labels import checked_labels
+from microagg_core.grouping.scaling import private_copy
+from microagg_core.kernels.scan.centroids import closest
+from microagg_core.kernels.scan.mdav import peel
+from microagg_core.kernels.scan.mdav_star import mdav_star
+from microagg_core.kernels.scan.v_mdav import v_mdav
+from microagg_core.kernels.tools.exact_sum import total_of
+from microagg_core.kernels.tree import mdav, search
+from microagg_core.kernels.tree.centroid_order import farthest_from_centroid, new_order
+from microagg_core.kernels.tree.closed_groups import (
     ClosedGroups,
     add_member,
     cheapest_to_join,
@@ -21,17 +26,13 @@ from microagg_core.kernels.closed_groups import (
     new_closed_groups,
     new_group,
 )
-from microagg_core.kernels.exact_sum import total_of
-from microagg_core.kernels.extremes import farthest_from_record, farthest_from_total
-from microagg_core.kernels.mdav import peel
-from microagg_core.kernels.mdav_star import mdav_star
-from microagg_core.kernels.mdav_star_tree import mdav_star_tree
-from microagg_core.kernels.mdav_tree import peel_tree
-from microagg_core.kernels.neighbours import find_nearest
-from microagg_core.kernels.searching import Search, new_search
-from microagg_core.kernels.shrinking_tree import LEAF, Tree, new_tree, remaining, remove, renew
-from microagg_core.kernels.v_mdav import v_mdav
-from microagg_core.kernels.v_mdav_tree import v_mdav_tree
+from microagg_core.kernels.tree.farthest import farthest_from_record, farthest_from_total
+from microagg_core.kernels.tree.mdav import peel_tree
+from microagg_core.kernels.tree.mdav_star import mdav_star_tree
+from microagg_core.kernels.tree.nearest import find_nearest
+from microagg_core.kernels.tree.search import Search, new_search
+from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, new_tree, rebuild_if_sparse, remaining, remove
+from microagg_core.kernels.tree.v_mdav import v_mdav_tree
 
 Data = Callable[[np.random.Generator, int, int], np.ndarray]
 Kernel = Callable[[np.ndarray, int], np.ndarray]
@@ -117,7 +118,8 @@ def test_the_choice_between_tree_and_scans_changes_nothing(algorithm: str, monke
     X = np.random.default_rng(4).integers(0, 30, (2000, 3)).astype(np.float64)
     found = []
     for pays in (True, False):
-        monkeypatch.setattr(searching, "tree_pays", lambda *sizes, pays=pays, **memory: pays)
+        for module in (search, mdav):
+            monkeypatch.setattr(module, "tree_pays", lambda *sizes, pays=pays, **memory: pays)
         found.append(partition(X, 4, algorithm).tolist())
     assert found[0] == found[1]
 
@@ -133,7 +135,7 @@ def _thinned(data: str, seed: int) -> tuple[Tree, Search, np.ndarray, np.ndarray
         if len(gone) < len(left):
             remove(tree, gone)
             left = np.setdiff1d(left, gone)
-            renew(tree)
+            rebuild_if_sparse(tree)
     return tree, new_search(p, n), X, left
 
 

@@ -11,7 +11,7 @@ import pytest
 from test_lower_bounds import cases, least_loss
 
 from microagg_core import lower_bound, partition
-from microagg_core.kernels.pricing import cheapest_group, price_all
+from microagg_core.kernels.refinement.pricing import cheapest_group, price_all
 from microagg_core.metrics.losses import losses
 from microagg_core.refine import columns
 from microagg_core.refine.columns import column_bound, proved_by

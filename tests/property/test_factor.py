@@ -19,8 +19,8 @@ from microagg_core.factor.proof import in_units, prices_of, whole_bound
 from microagg_core.factor.relaxation import Task, not_excluded, relax
 from microagg_core.factor.relaxation import whole_bound as relaxed_bound
 from microagg_core.factor.stars import cut, labels_of
-from microagg_core.kernels.group_prices import cheap_groups
-from microagg_core.kernels.pair_tree import light_pairs, nearest_pairs, plant
+from microagg_core.kernels.matching.group_prices import cheap_groups
+from microagg_core.kernels.matching.pair_tree import light_pairs, nearest_pairs, new_pair_tree
 from microagg_core.metrics.certificate import combined
 
 Array = NDArray[np.float64]
@@ -37,7 +37,7 @@ def solved(graph: Graph) -> tuple[Cover, Duals]:
 
 
 def light(points: Points, duals: Duals) -> set[tuple[int, int]]:
-    left, right, _ = light_pairs(plant(points.rows), prices_of(duals, points.scale), 100_000)
+    left, right, _ = light_pairs(new_pair_tree(points.rows), prices_of(duals, points.scale), 100_000)
     return {(min(u, v), max(u, v)) for u, v in zip(left.tolist(), right.tolist(), strict=True)}
 
 
@@ -62,10 +62,10 @@ def light_by_hand(points: Points, duals: Duals) -> set[tuple[int, int]]:
 
 def test_the_nearest_are_those_of_sorting() -> None:
     for X in (uniform(200), np.round(uniform(150, 2), 1)):
-        _, right = nearest_pairs(plant(X), 6)
+        _, right = nearest_pairs(new_pair_tree(X), 6)
         squared = ((X[:, None] - X) ** 2).sum(axis=2)
         np.fill_diagonal(squared, np.inf)
-        own = plant(X).order
+        own = new_pair_tree(X).order
         found = np.sort(squared[np.repeat(own, 6), right].reshape(-1, 6), axis=1)
         assert np.allclose(found, np.sort(squared, axis=1)[own, :6])
 
@@ -73,7 +73,7 @@ def test_the_nearest_are_those_of_sorting() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_pricing_finds_exactly_the_pairs_that_the_statement_names(seed: int) -> None:
     points = points_of(uniform(150, 2 + seed, seed + 1))
-    _, duals = solved(neighbour_graph(points, plant(points.rows), 2))
+    _, duals = solved(neighbour_graph(points, new_pair_tree(points.rows), 2))
     assert np.any(duals.z > 0)
     by_hand = light_by_hand(points, duals)
     assert by_hand and light(points, duals) == by_hand
@@ -97,8 +97,8 @@ def test_a_pair_of_the_factor_that_is_withheld_is_found(seed: int) -> None:
 
 def test_pricing_stops_at_its_room() -> None:
     points = points_of(uniform(200, 2))
-    _, duals = solved(neighbour_graph(points, plant(points.rows), 2))
-    left, _, _ = light_pairs(plant(points.rows), prices_of(duals, points.scale), 1)
+    _, duals = solved(neighbour_graph(points, new_pair_tree(points.rows), 2))
+    left, _, _ = light_pairs(new_pair_tree(points.rows), prices_of(duals, points.scale), 1)
     assert len(left) == 1
 
 
@@ -262,19 +262,19 @@ def test_cheap_groups_are_exactly_those_below_their_prices(slack: int) -> None:
     gain = np.where(groups >= 0, price[groups], 0).sum(axis=1) - costs(points, groups)
     cheap = gain + slack > 0
     expected = {(*row, by) for row, by in zip(groups[cheap].tolist(), gain[cheap].tolist(), strict=True)}
-    found, excess, are_all = cheap_groups(plant(points.rows), price, points.scale, slack, 100_000)
+    found, excess, are_all = cheap_groups(new_pair_tree(points.rows), price, points.scale, slack, 100_000)
     rows = np.sort(np.where(found < 0, 40, found), axis=1)
     rows = np.where(rows == 40, -1, rows)
     assert are_all and len(expected) > 10
     assert {(*row, by) for row, by in zip(rows.tolist(), excess.tolist(), strict=True)} == expected
-    assert not cheap_groups(plant(points.rows), price, points.scale, slack, 5)[2]
+    assert not cheap_groups(new_pair_tree(points.rows), price, points.scale, slack, 5)[2]
 
 
 def test_a_bound_holds_even_where_groups_were_withheld_from_the_relaxation() -> None:
     """Prices of a relaxation that lacks groups are too high; the bound lowers them, and stays below the optimum."""
     X = uniform(60, 2)
     points, factor = points_of(X), minimum_factor(X)
-    task = Task(points, plant(points.rows), factor.proof.whole_weight / 60)
+    task = Task(points, new_pair_tree(points.rows), factor.proof.whole_weight / 60)
     poor = relax(task, groups_of(factor.labels), (), 60.0)
     assert poor is not None and len(not_excluded(task, poor, poor.price, 0)[0]) > 0
     best = optimal_two(X)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from microagg_core.factor import minimum_factor, optimal_two
 from microagg_core.factor.pairs import points_of
-from microagg_core.kernels.pair_tree import weights_of
+from microagg_core.kernels.matching.pair_tree import weights_of
 
 Array = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from microagg_core import lower_bound, partition
 from microagg_core.errors import DataError, SpecError
+from microagg_core.grouping.bounds import gap_percent
 from microagg_core.metrics.losses import losses
-from microagg_core.refine.bounds import gap_percent
 from strategies import matrices
 
 #: Any group size up to 17 divides it.

@@ -15,7 +15,8 @@ import naive
 from microagg_core import algorithms, microaggregate, partition
 from microagg_core.errors import SpecError
 from microagg_core.metrics.losses import losses, standardize
-from microagg_core.refine.local import cut_large, refine
+from microagg_core.refine.improving import cut_large
+from microagg_core.refine.refining import refine
 from strategies import matrices
 
 EVERY_ALGORITHM = [pytest.param(name, id=name) for name in algorithms()]

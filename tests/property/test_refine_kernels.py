@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from microagg_core.kernels.annealing import anneal, descend, sweep, total_sse
-from microagg_core.kernels.groups import Grouping
-from microagg_core.kernels.random_draws import draw, exponential_quantiles, random_state
-from microagg_core.kernels.rebuilding import Journal
+from microagg_core.kernels.refinement.annealing import anneal, descend, sweep, total_sse
+from microagg_core.kernels.refinement.changing_groups import Grouping
+from microagg_core.kernels.refinement.rebuilding import Journal
+from microagg_core.kernels.tools.random_draws import draw, exponential_quantiles, random_state
+from microagg_core.refine.annealing import Annealing
 from microagg_core.refine.neighbours import Records
-from microagg_core.refine.state import Annealing
 from naive_refine import Random, Refinement, loss
 
 QUANTILES = exponential_quantiles(1024)

@@ -20,8 +20,9 @@ from microagg_core.blocking.cuts import (
     with_record_numbers,
 )
 from microagg_core.blocking.labels import label_of, parse_label
+from microagg_core.blocking.memory import PARTITION_BYTES
 from microagg_core.blocking.merging import merge_undersized
-from microagg_core.blocking.packing import PARTITION_BYTES, assign_files, pack_blocks
+from microagg_core.blocking.packing import assign_files, pack_blocks
 from microagg_core.blocking.strata import SUPPRESSED, hash_keys, plan_strata
 from microagg_core.errors import DataError
 

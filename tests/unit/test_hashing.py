@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.kernels.hashing import mix
+from microagg_core.kernels.tools.hashing import mix
 from microagg_core.tables.hashing import hash_rows, sum_of
 
 MASK = 2**64 - 1

@@ -37,13 +37,13 @@ def test_the_same_sources_have_the_same_digest_wherever_they_lie(tmp_path: Path)
 
 def test_any_change_of_a_source_changes_the_digest(tmp_path: Path) -> None:
     before = digest_of([folder := copied(tmp_path)])
-    kernel = folder / "kernels" / "mdav.py"
+    kernel = folder / "kernels" / "tree" / "mdav.py"
     text = kernel.read_bytes()
     kernel.write_bytes(text + b"\n")
     changed = digest_of([folder])
     kernel.write_bytes(text)
-    kernel.rename(folder / "kernels" / "mdav2.py")
+    kernel.rename(folder / "kernels" / "tree" / "mdav2.py")
     moved = digest_of([folder])
     assert len({before, changed, moved}) == 3
-    (folder / "kernels" / "mdav2.py").rename(kernel)
+    (folder / "kernels" / "tree" / "mdav2.py").rename(kernel)
     assert digest_of([folder]) == before

@@ -16,8 +16,8 @@ from releases import ROLES, run_stages, start, write_release
 
 @pytest.fixture
 def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_core.steps.units._RUN_UNITS", 100)
-    monkeypatch.setattr("microagg_core.steps.units._TASK_UNITS", 300)
+    monkeypatch.setattr("microagg_core.steps.units.RUN_UNITS", 100)
+    monkeypatch.setattr("microagg_core.steps.units.TASK_UNITS", 300)
 
 
 def with_ids(ids: list[object]) -> list[pa.Table]:

@@ -1,0 +1,57 @@
+"""The one model of memory, by which work is cut and workers are judged: who asks how much fits asks here.
+
+What an algorithm takes besides its records is its own, and stands with it in the registry. All that is cut by these
+figures depends on the data and the spec alone, never on the cluster. The cluster is judged by them: whether a worker
+has what it needs itself, and whether what is left carries its tasks.
+"""
+
+from __future__ import annotations
+
+from microagg_core.algorithms import AlgorithmInfo
+from microagg_core.arrays import Ints
+
+#: What a worker's process needs beside the rows it works on: Python with its libraries, and compiled kernels. Measured
+#: at the end of the survey of narrow rows; solvers, for k = 2 and thorough refinement, are in it.
+WORKER_BASE_BYTES = 340 * 2**20
+
+#: The survey: digests of units in one run, and compared at a time by one task, 16 bytes each.
+RUN_UNITS, TASK_UNITS = 2_000_000, 4_000_000
+#: Staging: rows are written when they reach this many bytes; a worker holds about four copies meanwhile.
+RUN_BYTES = 32 * 2**20
+#: Anonymizing: the most bytes of staged rows in one partition, and the copies that a worker holds while it works on it.
+PARTITION_BYTES = 48 * 2**20
+_COPIES = 6
+#: What an algorithm may take for one block, besides its rows.
+BLOCK_BYTES = 4 * PARTITION_BYTES
+#: Assembling: rows of a released file aim at this many bytes in memory.
+FILE_BYTES = 48 * 2**20
+
+
+def task_bytes(info: AlgorithmInfo, p: int, k: int, block_rows: Ints, partition_rows: Ints, row_bytes: float) -> int:
+    """What the largest task needs for its rows, and for the block that takes the algorithm most, of p attributes.
+
+    >>> import numpy as np
+    >>> from microagg_core.algorithms import algorithms
+    >>> task_bytes(algorithms()["mdav"], 2, 5, np.array([60, 40]), np.array([100]), 50.0) > 6 * 100 * 50
+    True
+    """
+    block = max(info.memory_bytes(int(n), p, k) for n in block_rows)
+    return int(_COPIES * partition_rows.max() * row_bytes + block)
+
+
+def holds_a_worker(limit: int, usable: float) -> bool:
+    """Whether a worker can run at all below the share of its memory limit at which it is paused.
+
+    >>> holds_a_worker(400 * 2**20, 0.8), holds_a_worker(600 * 2**20, 0.8)
+    (False, True)
+    """
+    return limit * usable >= WORKER_BASE_BYTES
+
+
+def bytes_per_task(limit: int, usable: float, threads: int) -> int:
+    """What is left of a worker's memory limit for each of its tasks, below the share at which it is paused.
+
+    >>> bytes_per_task(600 * 2**20, 0.8, 2) // 2**20
+    70
+    """
+    return max(0, (int(usable * limit) - WORKER_BASE_BYTES) // threads)

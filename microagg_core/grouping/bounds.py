@@ -1,0 +1,66 @@
+"""Lower bounds: a loss below which no partition into groups of at least k can come, whatever proved it.
+
+Every bound is made a little smaller than its arithmetic gave it, by more than rounding can have added.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from microagg_core.arrays import Floats
+
+Kind: TypeAlias = Literal["neighbours", "one group", "columns", "factor", "optimum"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A proved lower bound on the sum of squared errors of partitions into groups of at least k.
+
+    ``kind`` says how it was proved, ``facts`` holds what the proof went through, as plain values.
+    """
+
+    sse: float
+    kind: Kind
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def gap(self, sse: float) -> float:
+        """How much of a loss may be avoidable, in percent of that loss; a loss of nothing has no gap.
+
+        >>> Bound(3.0, "neighbours").gap(4.0), Bound(0.0, "neighbours").gap(0.0)
+        (25.0, 0.0)
+        """
+        return gap_percent(sse, self.sse)
+
+
+def gap_percent(sse: float, bound: float) -> float:
+    """The share of a loss that lies above a lower bound, in percent; 0 where there is no loss.
+
+    >>> gap_percent(4.0, 3.0), gap_percent(0.0, 0.0)
+    (25.0, 0.0)
+    """
+    return 100.0 * max(sse - bound, 0.0) / sse if sse > 0 else 0.0
+
+
+def rounded_down(value: float, p: int) -> float:
+    """Less than the sum of non-negative terms that ``value`` was computed as, whatever the rounding of each.
+
+    A squared distance over p attributes is off by less than (p + 4) units of 2**-52, its root and square by less
+    than four more; a tree may pass over a neighbour that is nearer by the rounding of as many additions as it has
+    levels. The terms are added exactly and rounded once.
+    """
+    return value * (1.0 - (p + 512) * 2.0**-51)
+
+
+def in_units_of(X: Floats, Z: Floats, bound: Bound) -> Bound:
+    """A bound for Z, which is X times a power of two, as one for X; never rounded up."""
+    exponent = int(np.frexp(np.abs(X).max())[1]) - int(np.frexp(np.abs(Z).max())[1])
+    with np.errstate(over="ignore", under="ignore"):
+        sse = float(np.ldexp(bound.sse, 2 * exponent))
+    if sse < sys.float_info.min:
+        sse = 0.0
+    return Bound(min(sse, sys.float_info.max), bound.kind, bound.facts)

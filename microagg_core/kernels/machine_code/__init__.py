@@ -1,0 +1,1 @@
+"""How kernels are compiled, for which processor, and where what was compiled is kept between processes."""

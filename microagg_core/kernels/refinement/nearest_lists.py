@@ -1,0 +1,58 @@
+"""Neighbour lists of records from those of distinct records."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from microagg_core.arrays import Floats, Ints, ShortInts
+from microagg_core.kernels.machine_code.jit import jit
+
+
+@jit
+def spread(near: Ints, record_class: Ints, first: Ints, records: Ints, count: int) -> ShortInts:
+    """For each record ``count`` others: equal ones first, at most half of them, then from the near classes.
+
+    ``near[c]`` lists the classes of equal records by distance from class c, itself the first; ``records`` has the
+    records by class, those of class c from ``first[c]`` on. Lists that come out short are filled with their
+    own records from the start.
+    """
+    n = record_class.shape[0]
+    out = np.empty((n, count), np.int32)
+    for position in range(n):
+        record = records[position]
+        own = record_class[record]
+        found = 0
+        for r in range(near.shape[1]):
+            c = near[own, r]
+            size = first[c + 1] - first[c]
+            offset = position - first[own]
+            skip = 1 if r == 0 else 0
+            most = size - skip
+            if r == 0 and near.shape[1] > 1:
+                most = min(most, max(1, count // 2))
+            for t in range(most):
+                if found < count:
+                    out[record, found] = records[first[c] + (offset + skip + t) % size]
+                    found += 1
+        filled = found
+        for t in range(filled, count):
+            out[record, t] = out[record, t - filled]
+    return out
+
+
+@jit
+def nearest_sums(near: Ints, squared: Floats, size: Ints, wanted: int) -> Floats:
+    """For each class, the sum of squared distances from one of its records to its ``wanted`` nearest others.
+
+    ``near`` and ``squared`` list classes by distance, the class itself (at 0) first; ``size`` counts records.
+    """
+    sums = np.zeros(near.shape[0])
+    for c in range(near.shape[0]):
+        missing = wanted - (size[c] - 1)
+        for r in range(1, near.shape[1]):
+            if missing <= 0:
+                break
+            taken = min(missing, size[near[c, r]])
+            sums[c] += taken * squared[c, r]
+            missing -= taken
+    return sums

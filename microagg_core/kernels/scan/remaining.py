@@ -1,0 +1,163 @@
+"""Scans over the records that remain: squared distances in blocks, the farthest, and the nearest.
+
+``X`` is (p, n), one attribute a row; the records that remain are its first ``m`` columns, in any order.
+``ids`` holds each column's record number, ``where`` each record's column. A record that leaves changes places
+with the last one, so that a scan reads nothing but what remains. Ties go to the lower record number, whatever
+column it stands in.
+
+The distance to a centroid is computed as that of m times the record to the total of m records, which ranks
+records the same and needs no division: on whole numbers it is exact, so what is tied stays tied wherever the
+origin is put and whatever the order of the attributes.
+
+A block of distances is computed attribute by attribute, which the compiler turns into vector instructions
+without changing the order in which one record's terms are added. Whether anything in a block matters is
+one comparison and one integer addition a record, which vectorize too; few blocks need a closer look.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from microagg_core.arrays import Floats, Ints
+from microagg_core.kernels.machine_code.jit import jit
+from microagg_core.kernels.tools.exact_sum import total_of
+from microagg_core.kernels.tools.sorting import sort_numbers, stable_order
+
+BLOCK = 512
+
+
+@jit
+def squared_distances(X: Floats, start: int, factor: float, point: Floats, out: Floats) -> None:
+    """Squared distances from ``point`` of the records in columns start, start + 1, ... into ``out``.
+
+    The records are multiplied by ``factor``: 1, or the number of records whose total the point is.
+    """
+    size = out.shape[0]
+    row = X[0, start : start + size]
+    for i in range(size):
+        out[i] = (factor * row[i] - point[0]) ** 2
+    for j in range(1, X.shape[0]):
+        row = X[j, start : start + size]
+        c = point[j]
+        for i in range(size):
+            out[i] += (factor * row[i] - c) ** 2
+
+
+@jit
+def distance(X: Floats, a: int, b: int) -> float:
+    """Squared distance between the records in columns a and b."""
+    d = 0.0
+    for j in range(X.shape[0]):
+        d += (X[j, a] - X[j, b]) ** 2
+    return d
+
+
+@jit
+def farthest(X: Floats, ids: Ints, m: int, factor: float, point: Floats) -> int:
+    """Column of the record that, multiplied by ``factor``, is farthest from ``point``."""
+    block = np.empty(BLOCK)
+    best, best_distance = -1, -1.0
+    for start in range(0, m, BLOCK):
+        distances = block[: min(BLOCK, m - start)]
+        squared_distances(X, start, factor, point, distances)
+        reached = 0
+        for i in range(distances.shape[0]):
+            reached += distances[i] >= best_distance
+        if reached == 0:
+            continue
+        for i in range(distances.shape[0]):
+            d = distances[i]
+            if d > best_distance or (d == best_distance and ids[start + i] < ids[best]):
+                best, best_distance = start + i, d
+    return best
+
+
+@jit
+def outside_in(X: Floats) -> Ints:
+    """Record numbers by falling distance from the centroid of the file; equal ones by rising number."""
+    n = X.shape[1]
+    distances = np.empty(n)
+    squared_distances(X, 0, float(n), total_of(X, 0, n)[0], distances)
+    return stable_order(-distances)
+
+
+@jit
+def least(values: Floats, ids: Ints, m: int) -> int:
+    """Column of the least of the first m values, one a column."""
+    best = 0
+    for start in range(0, m, BLOCK):
+        part = values[start : min(start + BLOCK, m)]
+        reached = 0
+        for i in range(part.shape[0]):
+            reached += part[i] <= values[best]
+        if reached == 0:
+            continue
+        for i in range(part.shape[0]):
+            if part[i] < values[best] or (part[i] == values[best] and ids[start + i] < ids[best]):
+                best = start + i
+    return best
+
+
+@jit
+def _insert(near: Floats, columns: Ints, ids: Ints, count: int, d: float, column: int) -> None:
+    """Put a record into the sorted list of the nearest; the last of a full list falls out."""
+    i = min(count, near.shape[0] - 1)
+    while i > 0 and (near[i - 1] > d or (near[i - 1] == d and ids[columns[i - 1]] > ids[column])):
+        near[i], columns[i] = near[i - 1], columns[i - 1]
+        i -= 1
+    near[i], columns[i] = d, column
+
+
+@jit
+def nearest(X: Floats, ids: Ints, m: int, point: Floats, count: int) -> Ints:
+    """Columns of the ``count`` (at most m) records nearest to ``point``, in ascending order of column."""
+    block = np.empty(BLOCK)
+    near = np.full(count, np.inf)
+    columns = np.empty(count, np.int64)
+    found = 0
+    for start in range(0, m if count else 0, BLOCK):
+        distances = block[: min(BLOCK, m - start)]
+        squared_distances(X, start, 1.0, point, distances)
+        limit = near[count - 1]
+        reached = 0
+        for i in range(distances.shape[0]):
+            reached += distances[i] <= limit
+        if reached == 0:
+            continue
+        for i in range(distances.shape[0]):
+            d, column = distances[i], start + i
+            if found < count:
+                _insert(near, columns, ids, found, d, column)
+                found += 1
+            elif d < near[count - 1] or (d == near[count - 1] and ids[column] < ids[columns[count - 1]]):
+                _insert(near, columns, ids, count, d, column)
+    sort_numbers(columns)
+    return columns
+
+
+@jit
+def exchange(X: Floats, ids: Ints, where: Ints, a: int, b: int) -> None:
+    """Let the records in columns a and b change places."""
+    for j in range(X.shape[0]):
+        X[j, a], X[j, b] = X[j, b], X[j, a]
+    ids[a], ids[b] = ids[b], ids[a]
+    where[ids[a]], where[ids[b]] = a, b
+
+
+@jit
+def gather(X: Floats, ids: Ints, where: Ints, m: int, columns: Ints) -> int:
+    """Move the columns, in ascending order, behind the others of the first m; how many remain before them."""
+    for i in range(columns.shape[0] - 1, -1, -1):
+        m -= 1
+        exchange(X, ids, where, columns[i], m)
+    return m
+
+
+@jit
+def take_group(X: Floats, ids: Ints, where: Ints, m: int, column: int, k: int) -> int:
+    """Move a record and its k-1 nearest behind those that remain; how many remain then.
+
+    The group stands in the k columns after the remaining ones, the record itself last.
+    """
+    exchange(X, ids, where, column, m - 1)
+    return gather(X, ids, where, m - 1, nearest(X, ids, m - 1, X[:, m - 1].copy(), k - 1))

@@ -1,0 +1,1 @@
+"""What kernels of all families use: sorts, exact sums, components, hashes and random draws."""

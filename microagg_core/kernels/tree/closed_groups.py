@@ -1,0 +1,216 @@
+"""Groups that are closed but may still be joined: the one whose sum of squares grows least when a record joins it.
+
+A tree over places, made once, says where groups are: a group belongs to the leaf of the record that it was made
+around. Groups stand in blocks of ``ROOM``, attribute by attribute, and each leaf has a chain of blocks. Every node
+keeps a box that holds the centroids of its groups; it only ever grows, when a group is made or its centroid moves.
+
+A record at x that joins a group of s records with the centroid c adds s / (s + 1) |x - c|^2, which is at least
+w |x - c|^2 with w = k / (k + 1). Boxes bound |x - c|, but centroids are rounded, so limits are drawn wider. With
+u = 2**-53 and G the greatest absolute value, a centroid is off by at most u G an attribute, and so is s times a
+record by s times that; all else, the squares, their sum, the division and the root, is off by a share of at most
+(p + 6) u. So where b is the least growth that was found, no group in a box farther than
+sqrt(b / w) (1 + 8 (p + 8) u) + 8 (p + 8) u G grows by as little as b, not even by a last bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from microagg_core.arrays import Floats, Ints, ShortInts
+from microagg_core.kernels.machine_code.jit import inlined, jit, uncounted
+from microagg_core.kernels.tools.exact_sum import add
+from microagg_core.kernels.tree.nearest import path
+from microagg_core.kernels.tree.search import Search, least_distance
+from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree
+
+Found: TypeAlias = tuple[int, float, float]
+
+#: Groups of a block.
+ROOM = 8
+#: Leaves of the records' tree that make one leaf here.
+_LEAVES = 4
+#: Most searches in a row that look at every group, before the tree is tried again.
+_MOST_SCANS = 512
+
+
+class ClosedGroups(NamedTuple):
+    """The groups in blocks of ``ROOM``; a slot is a block's number times ``ROOM`` plus a place in it."""
+
+    home: ShortInts  #: (n), the leaf of each record
+    totals: Floats  #: (blocks, 2, p, ROOM), high and low parts; NaN where there is no group
+    sizes: Floats  #: (blocks, ROOM)
+    lowest: ShortInts  #: (blocks * ROOM), lowest record number
+    labels: ShortInts  #: (blocks * ROOM), the number of the group
+    last: ShortInts  #: (leaves), the last block of each leaf's chain, -1 if it has none
+    before: ShortInts  #: (blocks), the block before it in the chain, -1 if it is the first
+    leaves: ShortInts  #: (blocks), the leaf of each block
+    counts: Ints  #: (blocks), groups of each block
+    boxes: Floats  #: (2 * leaves, 2, p), least and greatest values of the centroids below each node
+    growths: Floats  #: (2, ROOM), numerators and growths for one block
+    terms: Floats  #: w, the share and the length by which limits are wider
+    #: Leaves, blocks in use, groups, searches still to look at every group, and how many were ordered last.
+    state: Ints
+
+
+@jit
+def new_closed_groups(tree: Tree, k: int) -> ClosedGroups:
+    """Room for the groups of k and more of all records of a tree out of which none was taken yet."""
+    p, n = tree.X.shape
+    leaves = (tree.size[0] + _LEAVES - 1) // _LEAVES
+    blocks = n // (k * ROOM) + leaves + 1
+    rounding, greatest = 2.0**-50 * (p + 8), 0.0
+    for j in range(p):
+        greatest = max(greatest, np.abs(tree.X[j]).max())
+    boxes = np.empty((2 * leaves, 2, p))
+    boxes[:, 0], boxes[:, 1] = np.inf, -np.inf
+    return ClosedGroups(
+        (tree.slots // (LEAF * _LEAVES)).astype(np.int32),
+        np.full((blocks, 2, p, ROOM), np.nan),
+        np.ones((blocks, ROOM)),
+        np.empty(blocks * ROOM, np.int32),
+        np.empty(blocks * ROOM, np.int32),
+        np.full(leaves, -1).astype(np.int32),
+        np.empty(blocks, np.int32),
+        np.empty(blocks, np.int32),
+        np.zeros(blocks, np.int64),
+        boxes,
+        np.empty((2, ROOM)),
+        np.array([k / (k + 1.0), 1.0 + rounding, rounding * greatest]),
+        np.array([leaves, 0, 0, 0, 0]),
+    )
+
+
+@uncounted
+def new_group(groups: ClosedGroups, record: int) -> int:
+    """Make an empty group around a record; its slot."""
+    state, leaf = groups.state, groups.home[record]
+    block = int(groups.last[leaf])
+    if block < 0 or groups.counts[block] == ROOM:
+        groups.before[state[1]], groups.last[leaf] = block, state[1]
+        block = state[1]
+        groups.leaves[block] = leaf
+        state[1] += 1
+    place = groups.counts[block]
+    groups.counts[block] += 1
+    groups.totals[block, :, :, place] = 0.0
+    groups.sizes[block, place] = 0.0
+    slot = block * ROOM + place
+    groups.lowest[slot], groups.labels[slot] = groups.home.shape[0], state[2]
+    state[2] += 1
+    return int(slot)
+
+
+@uncounted
+def add_member(groups: ClosedGroups, slot: int, X: Floats, record: int) -> None:
+    """Add a record to the total of a group."""
+    block, place = slot // ROOM, slot % ROOM
+    totals = groups.totals
+    for j in range(X.shape[0]):
+        totals[block, 0, j, place], totals[block, 1, j, place] = add(
+            totals[block, 0, j, place], totals[block, 1, j, place], X[j, record]
+        )
+    groups.sizes[block, place] += 1.0
+    groups.lowest[slot] = min(groups.lowest[slot], record)
+
+
+@uncounted
+def hold(groups: ClosedGroups, slot: int) -> None:
+    """Widen the boxes above a group, which was made or has grown, so that they hold its centroid."""
+    boxes, block, place = groups.boxes, slot // ROOM, slot % ROOM
+    node, widened = groups.state[0] + groups.leaves[block], True
+    while node > 0 and widened:
+        widened = False
+        for j in range(boxes.shape[2]):
+            value = groups.totals[block, 0, j, place] / groups.sizes[block, place]
+            if value < boxes[node, 0, j]:
+                boxes[node, 0, j], widened = value, True
+            if value > boxes[node, 1, j]:
+                boxes[node, 1, j], widened = value, True
+        node >>= 1
+
+
+@inlined
+def _read(groups: ClosedGroups, block: int, point: Floats, best: int, least: float, numerator: float) -> Found:
+    """The best group so far, by its slot, its growth and the growth's numerator, with the groups of a block."""
+    totals, sizes, growths, lowest = groups.totals, groups.sizes, groups.growths, groups.lowest
+    for i in range(ROOM):
+        growths[0, i] = 0.0
+    for j in range(point.shape[0]):
+        c = point[j]
+        for i in range(ROOM):
+            growths[0, i] += (sizes[block, i] * c - totals[block, 0, j, i]) ** 2
+    reached = 0
+    for i in range(ROOM):
+        growths[1, i] = growths[0, i] / (sizes[block, i] * (sizes[block, i] + 1.0))
+        reached += growths[1, i] <= least
+    if reached > 0:
+        for i in range(groups.counts[block]):
+            slot = block * ROOM + i
+            d = growths[1, i]
+            if d < least or (d == least and (best < 0 or lowest[slot] < lowest[best])):
+                best, least, numerator = slot, d, growths[0, i]
+    return best, least, numerator
+
+
+@uncounted
+def _scan(groups: ClosedGroups, point: Floats) -> Found:
+    """Look at every group."""
+    best, least, numerator = -1, np.inf, np.inf
+    for block in range(groups.state[1]):
+        best, least, numerator = _read(groups, block, point, best, least, numerator)
+    return best, least, numerator
+
+
+@uncounted
+def _walk(groups: ClosedGroups, search: Search, leaf: int) -> Found:
+    """Look where the boxes do not rule groups out, at first near a leaf."""
+    point, stack, bounds, boxes = search.point, search.stack, search.bounds, groups.boxes
+    leaves, read, terms = groups.state[0], 0, groups.terms
+    best, least, numerator, limit = -1, np.inf, np.inf, np.inf
+    height = path(boxes, point, leaves, leaf, stack, bounds)
+    compared = height
+    while height > 0:
+        height -= 1
+        node, bound = stack[height], bounds[height]
+        while bound <= limit:
+            if node >= leaves:
+                block = int(groups.last[node - leaves])
+                while block >= 0:
+                    best, least, numerator = _read(groups, block, point, best, least, numerator)
+                    block = int(groups.before[block])
+                    read += 1
+                limit = (np.sqrt(least / terms[0]) * terms[1] + terms[2]) ** 2
+                break
+            a, b = 2 * node, 2 * node + 1
+            to_a, to_b = least_distance(boxes, a, point), least_distance(boxes, b, point)
+            compared += 2
+            if to_b < to_a:
+                a, b, to_a, to_b = b, a, to_b, to_a
+            if to_b <= limit:
+                stack[height], bounds[height] = b, to_b
+                height += 1
+            node, bound = a, to_a
+    # Where this took as long as to look at every group, look at every group for a while.
+    state = groups.state
+    disappoints = read + compared >= 8 + state[1]
+    state[4] = min(2 * state[4] + 8, _MOST_SCANS) if disappoints else 0
+    state[3] = state[4]
+    return best, least, numerator
+
+
+@uncounted
+def cheapest_to_join(groups: ClosedGroups, search: Search, record: int) -> tuple[int, float, float]:
+    """Of the groups, at least one, the slot of that which grows least when a record, ``search.point``, joins it.
+
+    Its growth is the second number over the third: nothing is divided before it is compared. Of several groups, the
+    one with the lowest record number.
+    """
+    if groups.state[3] > 0:
+        groups.state[3] -= 1
+        best, _, numerator = _scan(groups, search.point)
+    else:
+        best, _, numerator = _walk(groups, search, groups.home[record])
+    size = groups.sizes[best // ROOM, best % ROOM]
+    return best, numerator, size * (size + 1.0)

@@ -1,0 +1,97 @@
+"""The annealing of one set of records: its arrays, made once and used for any number of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from microagg_core.arrays import Floats, Ints, ShortInts
+from microagg_core.kernels.refinement.annealing import anneal, descend, total_sse
+from microagg_core.kernels.refinement.changing_groups import Grouping, fill
+from microagg_core.kernels.refinement.rebuilding import Journal
+from microagg_core.kernels.tools.random_draws import exponential_quantiles, random_state
+
+#: One step in so many dissolves or makes a group; above _LARGEST_K none does, since it costs k squared.
+_EVERY = 10
+_LARGEST_K = 24
+_QUANTILES = exponential_quantiles(1024)
+#: When, as shares of a run, the search looks at where it stands.
+_SNAPSHOTS = (0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.84, 0.88, 0.92, 0.96, 1.0)
+
+
+class Annealing:
+    """Runs of the annealing kernel over the same records and neighbours."""
+
+    def __init__(self, X: Floats, near: ShortInts, k: int, seed: int) -> None:
+        n, p = X.shape
+        self.near, self.k = np.ascontiguousarray(near), k
+        self.X = np.zeros((n, -(-p // 4) * 4))
+        # Around 0, so that centres lose no digits to what all records have in common.
+        self.X[:, :p] = X - X.mean(axis=0)
+        self.random = random_state(seed)
+        self.every = _EVERY if k <= _LARGEST_K else 0
+
+    def grouping(self, labels: Ints) -> Grouping:
+        """Groups as labels 0 to g-1 say, none of 2k records or more."""
+        n, width = self.X.shape
+        slots = n // self.k + 2
+        grouping = Grouping(
+            X=self.X,
+            label=labels.astype(np.int64, copy=True),
+            place=np.zeros(n, dtype=np.int64),
+            members=np.zeros((slots, 2 * self.k), dtype=np.int64),
+            size=np.zeros(slots, dtype=np.int64),
+            centre=np.zeros((slots, width)),
+            own=np.zeros(n),
+            free=np.zeros(slots + 2, dtype=np.int64),
+            n_free=np.zeros(1, dtype=np.int64),
+        )
+        fill(grouping)
+        return grouping
+
+    def journal(self, grouping: Grouping) -> Journal:
+        """An empty journal, with room for what one change may touch."""
+        slots, most = grouping.members.shape
+        room = 8 * self.k + 16 if self.every else 1
+        return Journal(
+            stamp=np.zeros(slots, dtype=np.int64),
+            groups=np.zeros(room, dtype=np.int64),
+            members=np.zeros((room, most), dtype=np.int64),
+            size=np.zeros(room, dtype=np.int64),
+            loose=np.zeros(room * most, dtype=np.int64),
+            counters=np.zeros(4, dtype=np.int64),
+        )
+
+    def run(self, labels: Ints, sweeps: int, hottest: float, power: int, downhill: int) -> Ints:
+        """Anneal from the labels, ``hottest`` in units of the mean squared error there, then go downhill."""
+        g = self.grouping(labels)
+        j = self.journal(g)
+        start = total_sse(g)
+        heat = hottest * start / len(labels)
+        best = g.label.copy()
+        arguments = (sweeps, heat, power, self.every, _QUANTILES, self.random, best, start)
+        anneal(g, j, self.near, self.k, 0, sweeps, *arguments)
+        return self.downhill(best, downhill)
+
+    def snapshots(self, labels: Ints, sweeps: int, hottest: float, power: int, downhill: int) -> Iterator[Ints]:
+        """A run in parts: partitions on the way down, each with its way downhill, and the last one."""
+        g = self.grouping(labels)
+        j = self.journal(g)
+        start = total_sse(g)
+        heat = hottest * start / len(labels)
+        best, least, done = g.label.copy(), start, 0
+        for share in _SNAPSHOTS:
+            until = int(share * sweeps)
+            arguments = (sweeps, heat, power, self.every, _QUANTILES, self.random, best, least)
+            least = anneal(g, j, self.near, self.k, done, until, *arguments)
+            done = until
+            yield self.downhill(g.label, downhill)
+        yield self.downhill(best, downhill)
+
+    def downhill(self, labels: Ints, most: int) -> Ints:
+        """Labels 0 to g-1 after at most so many sweeps downhill."""
+        g = self.grouping(np.unique(labels, return_inverse=True)[1])
+        descend(g, self.near, self.k, most, 1e-12 * total_sse(g) / len(labels))
+        numbered: Ints = np.unique(g.label, return_inverse=True)[1]
+        return numbered

@@ -1,0 +1,59 @@
+"""A partition into groups of at least k, improved by a fixed number of steps.
+
+Whatever the steps do, the result is kept only if its loss, computed anew from the records, is less than that of
+the partition that came in.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from microagg_core.arrays import Floats, Ints
+from microagg_core.metrics.losses import group_means
+from microagg_core.refine.annealing import Annealing
+from microagg_core.refine.costs import EFFORTS
+from microagg_core.refine.neighbours import Records
+
+_HOTTEST, _POWER = 0.5, 2
+
+
+def sse_of_labels(X: Floats, labels: Ints) -> float:
+    """The sum of squared distances of records to their group's mean, computed from nothing but both.
+
+    >>> sse_of_labels(np.array([[0.0], [2.0], [5.0], [5.0]]), np.array([0, 0, 1, 1]))
+    2.0
+    """
+    return float(np.sum((X - group_means(X, labels)[labels]) ** 2))
+
+
+def neighbour_count(n: int, k: int) -> int:
+    """How many neighbours of each record the search looks at."""
+    return min(n - 1, max(10, min(k + 2, 26)))
+
+
+def refine_near(records: Records, given: Ints, k: int, effort: str, seed: int) -> Ints:
+    """Refine records whose neighbours are known; the very array that came in where nothing was gained."""
+    Z, start = records.Z, records.inward(given)
+    before = sse_of_labels(Z, start)
+    if before == 0:
+        return given
+    annealing = Annealing(Z, records.near(neighbour_count(len(Z), k)), k, seed)
+    sweeps, downhill = EFFORTS[effort]
+    found = annealing.run(cut_large(Z, start, k), sweeps, _HOTTEST, _POWER, downhill)
+    return records.outward(found, k) if sse_of_labels(Z, found) < before else given
+
+
+def cut_large(X: Floats, labels: Ints, k: int) -> Ints:
+    """Cut groups of 2k or more in halves, along the attribute that varies most, until none is left."""
+    _, labels, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    waiting = [np.flatnonzero(labels == a) for a in np.flatnonzero(sizes >= 2 * k)]
+    cut: Ints = labels.astype(np.int64)
+    n_groups = len(sizes)
+    while waiting:
+        group = waiting.pop()
+        column = X[group, int(np.argmax(np.ptp(X[group], axis=0)))]
+        halves = np.split(group[np.argsort(column, kind="stable")], [len(group) // 2])
+        cut[halves[1]] = n_groups
+        n_groups += 1
+        waiting += [half for half in halves if len(half) >= 2 * k]
+    return cut
