@@ -1,7 +1,7 @@
 """Frozen dataclasses as plain values, and back: the one way in which results become JSON and JSON becomes results.
 
 A field may be whatever pydantic knows: numbers, texts, tuples, mappings, other dataclasses; and a numpy array or bytes
-if its type says how, as ``Annotated[NDArray[np.float64], AsLists(np.float64)]`` and ``Base64Bytes`` do.
+if its type says how, as ``PlainFloats`` and pydantic's ``Base64Bytes`` do.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -36,6 +36,11 @@ class AsLists:
             return np.asarray(value, dtype=self.dtype)
         except (TypeError, OverflowError):
             raise ValueError("no array of numbers") from None
+
+
+PlainFloats: TypeAlias = Annotated[NDArray[np.float64], AsLists(np.float64)]
+PlainInts: TypeAlias = Annotated[NDArray[np.int64], AsLists(np.int64)]
+PlainHashes: TypeAlias = Annotated[NDArray[np.uint64], AsLists(np.uint64)]
 
 
 @lru_cache(maxsize=256)

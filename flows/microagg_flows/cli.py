@@ -167,11 +167,14 @@ def init(
 
 
 @app.command()
-def schema() -> None:
+def schema(
+    manifest: Annotated[bool, typer.Option("--manifest", help="that of a release's manifest.json instead")] = False,
+) -> None:
     """Print the JSON schema of release.yaml."""
+    from microagg_core.releases.manifest import manifest_schema
     from microagg_core.spec.loading import spec_schema
 
-    typer.echo(json.dumps(spec_schema(), indent=1))
+    typer.echo(json.dumps(manifest_schema() if manifest else spec_schema(), indent=1))
 
 
 @app.command()

@@ -11,9 +11,6 @@ import datetime
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import pyarrow as pa
 
 from microagg_core.blocking.memory import WORKER_BASE_BYTES
 from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
@@ -31,13 +28,7 @@ from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.audit import Origin, find_release, write_audit
 from microagg_core.steps.checking import run_checks
 from microagg_core.steps.cleaning import clean_due
-from microagg_core.steps.measuring import (
-    combine_blocks,
-    proved_figures,
-    published_losses,
-    released_moments,
-    risk_figures,
-)
+from microagg_core.steps.measuring import Measured, measure_release
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.planned import Planned, load_survey, save_plan, save_survey
 from microagg_core.steps.planning import Passes, make_plan, refuse_unwise
@@ -86,10 +77,7 @@ class Release(RunWork):
     outcomes: list[StageOutcome] = field(default_factory=list)
     plan_report: PlanReport | None = None
     checks: list[Check] = field(default_factory=list)
-    losses: dict[str, Any] = field(default_factory=dict)
-    risk: dict[str, Any] = field(default_factory=dict)
     assembled: list[Receipt] = field(default_factory=list)
-    blocks: pa.Table | None = None
     origin: Origin | None = None
     ignore_published: bool = False
     #: What the gate's workers saw of the files that may be published.
@@ -100,6 +88,7 @@ class Release(RunWork):
     #: How publishing ended, once nothing of it is left to do.
     published: Published | None = None
     _planned: Planned | None = None
+    _measured: Measured | None = None
 
     @property
     def planned(self) -> Planned:
@@ -107,6 +96,13 @@ class Release(RunWork):
         if self._planned is None:
             raise RuntimeError("the plan stage has not run")
         return self._planned
+
+    @property
+    def measured(self) -> Measured:
+        """Loss and risk; there once the measure stage is done."""
+        if self._measured is None:
+            raise RuntimeError("the measure stage has not run")
+        return self._measured
 
     def note_commit(self, manifest: Manifest, by_this_run: bool) -> None:
         """The release is there for readers."""
@@ -259,18 +255,12 @@ def validate(release: Release) -> str:
 
 def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
-    planned, layout = release.planned, release.layout
-    statistics, release.blocks = combine_blocks(release.pieces("anonymize"), layout, planned.plan.n_partitions)
-    types = planned.context.types
-    moments = released_moments(release.pieces("check-files"), layout, planned.plan.n_files, len(types))
-    release.risk = risk_figures(planned.context, release.blocks)
-    release.losses = published_losses(
-        statistics, release.risk["groups"], types, moments, proved_figures(statistics, release.blocks)
-    )
-    loss, gap = release.losses.get("l_sse"), release.losses.get("gap")
-    if loss is None:
+    anonymized, checked = release.pieces("anonymize"), release.pieces("check-files")
+    release._measured = measure_release(release.planned, release.layout, anonymized, checked)
+    figures = release.measured.figures
+    if figures.l_sse is None:
         return "losses withheld: the release is small"
-    return f"information loss {loss} %, of which at most {gap} % could be avoided"
+    return f"information loss {figures.l_sse} %, of which at most {figures.gap} % could be avoided"
 
 
 def publish_release(release: Release) -> str:
@@ -280,7 +270,7 @@ def publish_release(release: Release) -> str:
     now = datetime.datetime.now(datetime.UTC)
     if release.origin is None:
         raise RuntimeError("the survey stage has not run")
-    facts = release_facts(planned, release.identity, now, release.losses, release.checks)
+    facts = release_facts(planned, release.identity, now, release.measured.figures, release.checks)
     published = publish(
         release.output,
         facts,
@@ -294,9 +284,8 @@ def publish_release(release: Release) -> str:
         published.manifest,
         origin=release.origin,
         plan=release.plan_report.to_json() if release.plan_report else {},
-        risk=release.risk,
+        measured=release.measured,
         checks=release.checks,
-        blocks=release.blocks,
     )
     # Where this stage is tried again, what it finds published may be its own.
     release.published = dataclasses.replace(published, already=not release.by_this_run)

@@ -88,7 +88,7 @@ def show_verification(found: VerifyReport, as_json: bool) -> None:
     """What a verification found."""
     console = _console()
     if as_json:
-        print(json.dumps(found.to_dict(), indent=1))
+        print(json.dumps(found.document(), indent=1))
         return
     for check in found.checks:
         console.print(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}")

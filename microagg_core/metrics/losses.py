@@ -7,6 +7,7 @@ standardized to mean 0 and population variance 1.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +24,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Losses:
-    """Sums over all records, and the losses they make, in percent (a loss of nothing from nothing is 0).
+    """Sums over all records, and the losses they make, in percent.
 
     ``certificate`` says how far from the least possible the SSE is at most, where the algorithm proves that.
     """
@@ -37,12 +38,12 @@ class Losses:
     @property
     def l_sse(self) -> float:
         """100 x SSE / SST."""
-        return 100 * self.sse / self.sst if self.sst > 0 else 0.0
+        return percent(self.sse, self.sst)
 
     @property
     def l_e(self) -> float:
         """100 x SDE / SDT."""
-        return 100 * self.sde / self.sdt if self.sdt > 0 else 0.0
+        return percent(self.sde, self.sdt)
 
     def as_json(self) -> dict[str, Any]:
         """All six figures by name, and the certificate's where there is one."""
@@ -58,6 +59,17 @@ class Losses:
         1.0
         """
         return replace(self, certificate=replace(certificate, sse=self.sse))
+
+
+def percent(part: float, whole: float) -> float:
+    """A part in percent of the whole; none of nothing is 0, and something of nothing infinite.
+
+    >>> percent(1.0, 8.0), percent(0.0, 0.0)
+    (12.5, 0.0)
+    """
+    if whole > 0:
+        return 100.0 * part / whole
+    return 0.0 if part == 0 else math.inf
 
 
 def standardize(X: NDArray[Any]) -> Floats:

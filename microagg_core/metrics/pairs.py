@@ -8,13 +8,14 @@ and what is constant there has squares of exactly 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from microagg_core.plain import PlainFloats
 
 Floats = NDArray[np.float64]
 
@@ -27,10 +28,10 @@ class PairMoments:
     the deviations of i and j.
     """
 
-    n: Floats
-    mean: Floats
-    squares: Floats
-    products: Floats
+    n: PlainFloats
+    mean: PlainFloats
+    squares: PlainFloats
+    products: PlainFloats
 
     def __add__(self, other: PairMoments) -> PairMoments:
         n = self.n + other.n
@@ -41,15 +42,6 @@ class PairMoments:
         squares = self.squares + other.squares + apart * apart * weight
         products = self.products + other.products + apart * apart.T * weight
         return PairMoments(n, mean, squares, products)
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return {f.name: getattr(self, f.name).tolist() for f in fields(self)}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> PairMoments:
-        """Inverse of :meth:`to_json`."""
-        return cls(**{name: np.array(v) for name, v in value.items()})
 
     def correlations(self) -> Floats:
         """The correlation of each pair, within [-1, 1]; NaN where it has none.

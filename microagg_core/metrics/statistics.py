@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from microagg_core.metrics.figures import CorrelationChange
+from microagg_core.metrics.losses import Losses, percent
 from microagg_core.metrics.pairs import PairMoments, pair_moments
+from microagg_core.plain import PlainFloats
 
 Floats = NDArray[np.float64]
 
@@ -28,8 +31,8 @@ class LossStatistics:
     """
 
     records: int
-    sse: Floats
-    absolute: Floats
+    sse: PlainFloats
+    absolute: PlainFloats
     before: PairMoments
     after: PairMoments
     sde: float
@@ -38,18 +41,6 @@ class LossStatistics:
     def __add__(self, other: LossStatistics) -> LossStatistics:
         sums: dict[str, Any] = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
         return LossStatistics(**sums)
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        arrays = {name: getattr(self, name).tolist() for name in ("sse", "absolute")}
-        return {**vars(self), **arrays, "before": self.before.to_json(), "after": self.after.to_json()}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> LossStatistics:
-        """Inverse of :meth:`to_json`."""
-        arrays = {name: np.array(value[name]) for name in ("sse", "absolute")}
-        pairs = {name: PairMoments.from_json(value[name]) for name in ("before", "after")}
-        return cls(**{**value, **arrays, **pairs})
 
 
 def significant(value: float, digits: int = 6) -> float:
@@ -65,7 +56,7 @@ def loss_statistics(before: Floats, after: Floats, missing: NDArray[np.bool_]) -
     """The statistics of some records: standardized values before and after, zero where missing.
 
     >>> s = loss_statistics(np.array([[1.0], [-1.0]]), np.zeros((2, 1)), np.zeros((2, 1), dtype=bool))
-    >>> losses_of(s)["l_sse"]
+    >>> losses_of(s).l_sse
     100.0
     """
     before, after = np.where(missing, 0.0, before), np.where(missing, 0.0, after)
@@ -82,34 +73,35 @@ def loss_statistics(before: Floats, after: Floats, missing: NDArray[np.bool_]) -
     )
 
 
-def losses_of(s: LossStatistics) -> dict[str, float]:
-    """SSE, SST, L_SSE, SDE, SDT and L_E as the literature defines them; 0/0 is no loss."""
-    sse, sst = float(s.sse.sum()), float(_squares(s.before).sum())
-    return {
-        "sse": sse,
-        "sst": sst,
-        "l_sse": _percent(sse, sst),
-        "sde": s.sde,
-        "sdt": s.sdt,
-        "l_e": _percent(s.sde, s.sdt),
-    }
+def losses_of(s: LossStatistics) -> Losses:
+    """SSE, SST, SDE and SDT, and the losses they make."""
+    return Losses(sse=float(s.sse.sum()), sst=float(_squares(s.before).sum()), sde=s.sde, sdt=s.sdt)
 
 
-def attribute_losses(s: LossStatistics) -> list[dict[str, float]]:
-    """Per attribute: loss in percent of its variance, the share of variance kept, and IL1s."""
+@dataclass(frozen=True)
+class AttributeLosses:
+    """Of one attribute: loss in percent of its variance, the share of variance kept, and IL1s."""
+
+    l_sse: float
+    variance_kept: float
+    il1s: float
+
+
+def attribute_losses(s: LossStatistics) -> list[AttributeLosses]:
+    """The losses of each attribute."""
     sst, kept = _squares(s.before), _squares(s.after)
     n = np.maximum(np.diag(s.before.n), 1.0)
     return [
-        {
-            "l_sse": _percent(float(s.sse[j]), float(sst[j])),
-            "variance_kept": _percent(float(kept[j]), float(sst[j])) if sst[j] > 0 else 100.0,
-            "il1s": float(s.absolute[j] / n[j] / np.sqrt(2.0)),
-        }
+        AttributeLosses(
+            l_sse=percent(float(s.sse[j]), float(sst[j])),
+            variance_kept=percent(float(kept[j]), float(sst[j])) if sst[j] > 0 else 100.0,
+            il1s=float(s.absolute[j] / n[j] / np.sqrt(2.0)),
+        )
         for j in range(len(sst))
     ]
 
 
-def correlation_change(s: LossStatistics) -> dict[str, float | int | None]:
+def correlation_change(s: LossStatistics) -> CorrelationChange:
     """By how much correlations change, over the pairs of attributes that have one before and after.
 
     A pair with fewer than two common records, or with an attribute that is constant in these, has none: it is counted
@@ -117,25 +109,19 @@ def correlation_change(s: LossStatistics) -> dict[str, float | int | None]:
 
     >>> before, none = np.array([[1.0, 4.0, 5.0], [2.0, 2.0, 5.0]]), np.zeros((2, 3), dtype=bool)
     >>> correlation_change(loss_statistics(before, before, none))
-    {'pairs': 1, 'left_out': 2, 'mean': 0.0, 'largest': 0.0}
+    CorrelationChange(pairs=1, left_out=2, mean=0.0, largest=0.0)
     """
     all_pairs = np.triu_indices(len(s.sse), 1)
     change = np.abs(s.after.correlations() - s.before.correlations())[all_pairs]
     known = change[np.isfinite(change)]
-    return {
-        "pairs": len(known),
-        "left_out": len(change) - len(known),
-        "mean": float(known.mean()) if len(known) else None,
-        "largest": float(known.max()) if len(known) else None,
-    }
+    return CorrelationChange(
+        pairs=len(known),
+        left_out=len(change) - len(known),
+        mean=float(known.mean()) if len(known) else None,
+        largest=float(known.max()) if len(known) else None,
+    )
 
 
 def _squares(pairs: PairMoments) -> Floats:
     """Sums of squared deviations of each attribute."""
     return np.diag(pairs.squares)
-
-
-def _percent(part: float, whole: float) -> float:
-    if whole > 0:
-        return 100.0 * part / whole
-    return 0.0 if part == 0 else float("inf")

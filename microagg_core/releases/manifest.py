@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from microagg_core.errors import StorageError
+from microagg_core.metrics.figures import Figures
 from microagg_core.privacy.outcome import Check
 from microagg_core.storage.layout import ATTEMPT_DIGITS, SHA256_DIGITS, ReleaseLayout, is_release_id, revision_number
 from microagg_core.storage.objects import canonical_json
@@ -55,7 +56,7 @@ class AlgorithmEntry(_Model):
 class PartEntry(_Model):
     """A part: its name relative to the manifest's folder, and what it must hold."""
 
-    name: str
+    name: str = Field(json_schema_extra={"pattern": f"^{_PART_NAME.pattern}$"})
     rows: int = Field(ge=0)
     bytes: int = Field(ge=0)
     sha256: Sha256
@@ -91,7 +92,7 @@ class ReleaseFacts(_Model):
     undersized: str
     missing: str
     rounding: dict[str, Any] = {}
-    losses: dict[str, Any] = {}
+    losses: Figures = Figures()
     checks: tuple[Check, ...] = ()
     #: Versions of what made the release, and a digest of its sources; see :mod:`microagg_core.software`.
     software: dict[str, str]
@@ -173,6 +174,16 @@ class Manifest(ReleaseFacts):
             raise _damaged(where, f" (field {field})" if field else "") from None
         except (ValueError, RecursionError):
             raise _damaged(where, "") from None
+
+
+def manifest_schema() -> dict[str, Any]:
+    """JSON schema (draft 2020-12) of a manifest, for programs that read releases.
+
+    >>> manifest_schema()["properties"]["format_version"]["enum"]
+    [1, 2]
+    """
+    schema = Manifest.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "microagg release manifest"}
 
 
 def _damaged(where: str, detail: str) -> StorageError:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from microagg_core.errors import EXIT_DONE, GateError, StorageError
+from microagg_core.plain import to_plain
 from microagg_core.privacy.kanonymity import CombinationCounter, Recount
+from microagg_core.privacy.outcome import Check
 from microagg_core.releases.manifest import Manifest, PartEntry
 from microagg_core.releases.released import find_release, part_batches
 from microagg_core.storage.layout import MANIFEST
@@ -25,14 +27,8 @@ from microagg_core.storage.urls import shown
 _CHUNK = 4 * 2**20
 
 
-@dataclass(frozen=True)
-class VerifyCheck:
-    """One check: its name, its outcome, counts that explain it, and the exit code that its failure means."""
-
-    name: str
-    passed: bool
-    detail: str
-    exit_code: int
+#: Checks of what is stored; the others are of what a release promises.
+_OF_STORAGE = ("parts", "checksums")
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ class VerifyReport:
     k: int
     rows: int
     parts: int
-    checks: tuple[VerifyCheck, ...]
+    checks: tuple[Check, ...]
     warnings: tuple[str, ...]
 
     @property
@@ -56,11 +52,17 @@ class VerifyReport:
     @property
     def exit_code(self) -> int:
         """0, or 5 where files are missing or damaged, or 4 where the release breaks a promise."""
-        return max((check.exit_code for check in self.checks if not check.passed), default=EXIT_DONE)
+        return max((_exit_code(check) for check in self.checks if not check.passed), default=EXIT_DONE)
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
-        return {**asdict(self), "passed": self.passed}
+    def document(self) -> dict[str, Any]:
+        """As plain values, for programs."""
+        checks = [{**to_plain(check), "exit_code": _exit_code(check)} for check in self.checks]
+        return {**to_plain(self), "checks": checks, "passed": self.passed}
+
+
+def _exit_code(check: Check) -> int:
+    """What the failure of a check means."""
+    return StorageError.exit_code if check.name in _OF_STORAGE else GateError.exit_code
 
 
 @dataclass
@@ -164,44 +166,44 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
-def _storage_check(name: str, trouble: str, names: list[str], manifest: Manifest) -> VerifyCheck:
+def _storage_check(name: str, trouble: str, names: list[str], manifest: Manifest) -> Check:
     of_all = f"{len(names)} of {len(manifest.parts)} {trouble}: {_some(names)}"
     detail = of_all if names else f"all {len(manifest.parts)} parts"
-    return VerifyCheck(name, not names, detail, StorageError.exit_code)
+    return Check(name, not names, detail)
 
 
-def _columns_check(findings: _Findings, manifest: Manifest) -> VerifyCheck:
+def _columns_check(findings: _Findings, manifest: Manifest) -> Check:
     names = findings.columns + findings.unreadable
     detail = f"{len(manifest.columns)} columns with the declared names and types"
     if names:
         detail = f"{len(names)} of {len(manifest.parts)} parts do not hold the {detail}: {_some(names)}"
-    return VerifyCheck("columns", not names, detail, GateError.exit_code)
+    return Check("columns", not names, detail)
 
 
-def _rows_check(findings: _Findings, manifest: Manifest) -> VerifyCheck:
+def _rows_check(findings: _Findings, manifest: Manifest) -> Check:
     passed = findings.total_rows == manifest.rows and not findings.rows
     detail = f"{findings.total_rows} of {manifest.rows} records"
     if findings.rows:
         detail += f"; another number than declared in {_some(findings.rows)}"
-    return VerifyCheck("rows", passed, detail, GateError.exit_code)
+    return Check("rows", passed, detail)
 
 
-def _k_check(folder: Store, manifest: Manifest, findings: _Findings, counter: CombinationCounter | None) -> VerifyCheck:
-    name, code = "k-anonymity", GateError.exit_code
+def _k_check(folder: Store, manifest: Manifest, findings: _Findings, counter: CombinationCounter | None) -> Check:
+    name = "k-anonymity"
     if counter is None:
-        return VerifyCheck(name, False, "the manifest names no quasi-identifier and no blocking column", code)
+        return Check(name, False, "the manifest names no quasi-identifier and no blocking column")
     if findings.uncounted:
-        return VerifyCheck(name, False, f"not certain: {findings.uncounted} parts could not be counted", code)
+        return Check(name, False, f"not certain: {findings.uncounted} parts could not be counted")
     failing, smallest = counter.failing(), counter.smallest()
     if failing:
         recount = _recount(folder, manifest, counter.recount())
         failing, smallest = recount.failing(), recount.smallest()
     if failing:
         detail = f"{failing} combinations have fewer than k={manifest.k} records (the smallest has {smallest})"
-        return VerifyCheck(name, False, detail, code)
+        return Check(name, False, detail)
     n_columns = len(manifest.key_columns)
     detail = f"every combination of the {n_columns} key columns has at least k={manifest.k} records"
-    return VerifyCheck(name, True, detail, code)
+    return Check(name, True, detail)
 
 
 def _recount(folder: Store, manifest: Manifest, recount: Recount) -> Recount:

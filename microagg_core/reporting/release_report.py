@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from microagg_core.metrics.figures import CorrelationChange, Figures
 from microagg_core.plain import to_plain
 from microagg_core.releases.publish import Published
 
@@ -33,7 +34,7 @@ def release_document(published: Published, stages: Sequence[dict[str, Any]]) -> 
         "bytes": sum(part.bytes for part in manifest.parts),
         "refine": manifest.refine,
         "reproducible": manifest.reproducible,
-        "losses": manifest.losses,
+        "losses": manifest.losses.model_dump(mode="json"),
         "checks": to_plain(manifest.checks),
         "stages": [{name: _to_milliseconds(value) for name, value in stage.items()} for stage in stages],
         "warnings": list(published.warnings),
@@ -54,7 +55,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     >>> dict(rows)["records"]
     '12'
     """
-    losses = document["losses"]
+    losses = Figures.model_validate(document["losses"])
     algorithm = document["algorithm"]
     parameters = ", ".join(f"{name}={value}" for name, value in algorithm["parameters"].items())
     rows = [
@@ -66,20 +67,11 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("k", str(document["k"])),
         ("algorithm", algorithm["name"] + (f" ({parameters})" if parameters else "")),
-        *([("tried", _choices(losses))] if "tried" in losses else []),
+        *([("tried", _choices(losses.tried, losses.chosen or ()))] if losses.tried else []),
         ("refined", _refinement(document)),
         ("files", f"{document['files']} ({_size(document['bytes'])})"),
     ]
-    if "l_sse" in losses:
-        rows.append(("information loss", f"L_SSE {losses['l_sse']} %, L_E {losses['l_e']} %"))
-    if "gap" in losses:
-        least = 100 * losses["lower_bound"] / losses["sst"] if losses["sst"] > 0 else 0.0
-        rows.append(("lower bound", f"L_SSE {least:.6g} % for any groups of at least k in these blocks"))
-        rows.append(("gap", f"at most {losses['gap']} % of the loss could be avoided"))
-    if ratio := losses.get("certificate", {}).get("ratio"):
-        rows.append(("certified", f"loss at most {ratio} times the least possible within the released blocks"))
-    if "correlation_change" in losses:
-        rows.append(("correlations", _correlations(losses["correlation_change"])))
+    rows += _loss_rows(losses)
     if document["checks"]:
         rows.append(("gate", f"{len(document['checks'])} checks passed"))
     seconds = sum(stage["seconds"] for stage in document["stages"])
@@ -88,25 +80,42 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     return rows + [("note", warning) for warning in document.get("warnings", [])]
 
 
+def _loss_rows(losses: Figures) -> list[tuple[str, str]]:
+    rows = []
+    if "l_sse" in losses.model_fields_set:
+        rows.append(("information loss", f"L_SSE {losses.l_sse} %, L_E {losses.l_e} %"))
+    if losses.gap is not None:
+        least = 100 * (losses.lower_bound or 0.0) / losses.sst if losses.sst else 0.0
+        rows.append(("lower bound", f"L_SSE {least:.6g} % for any groups of at least k in these blocks"))
+        rows.append(("gap", f"at most {losses.gap} % of the loss could be avoided"))
+    if losses.certificate and losses.certificate.ratio:
+        ratio = losses.certificate.ratio
+        rows.append(("certified", f"loss at most {ratio} times the least possible within the released blocks"))
+    if losses.correlation_change:
+        rows.append(("correlations", _correlations(losses.correlation_change)))
+    return rows
+
+
 def _size(n_bytes: int) -> str:
     return f"{n_bytes / 2**20:,.1f} MiB" if n_bytes >= 2**20 else f"{n_bytes / 2**10:.1f} KiB"
 
 
-def _correlations(change: dict[str, Any]) -> str:
-    if change["mean"] is None:
+def _correlations(change: CorrelationChange) -> str:
+    if change.mean is None:
         return "no pair of quasi-identifiers has one before and after"
-    left_out = f" ({change['left_out']} pairs have none)" if change.get("left_out") else ""
-    return f"change by {change['mean']} on average, by {change['largest']} at most{left_out}"
+    left_out = f" ({change.left_out} pairs have none)" if change.left_out else ""
+    return f"change by {change.mean} on average, by {change.largest} at most{left_out}"
 
 
-def _choices(losses: dict[str, Any]) -> str:
-    return f"{', '.join(losses['tried'])}; least loss: {', '.join(losses['chosen'])}"
+def _choices(tried: Sequence[str], chosen: Sequence[str]) -> str:
+    return f"{', '.join(tried)}; least loss: {', '.join(chosen)}"
 
 
 def _refinement(document: dict[str, Any]) -> str:
     refine = document.get("refine", "off")
     words = f"{refine['seconds']:g} s a block" if isinstance(refine, dict) else str(refine)
-    facts = [] if document["losses"].get("refined", True) or refine == "off" else ["nothing was gained"]
+    gained = document["losses"].get("refined", True)
+    facts = [] if gained or refine == "off" else ["nothing was gained"]
     if not document.get("reproducible", True):
         facts.append("not reproducible")
     return f"{words} ({', '.join(facts)})" if facts else words
@@ -124,15 +133,15 @@ def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
     >>> attribute_rows({"losses": {"attributes": {"born": {**figures, "variance_kept": 98.5}}}})
     [('born', '1.5 %', '0.1', '2000-01-31', '3 days', '98.5 %')]
     """
-    attributes = document["losses"].get("attributes", {})
+    attributes = Figures.model_validate(document["losses"]).attributes or {}
     return [
         (
             name,
-            _shown(a["l_sse"], " %"),
-            _shown(a["il1s"]),
-            _shown(a["mean"]),
-            _shown(_deviation(a["variance"]), _SPREAD_IN.get(a.get("unit"), "")),
-            _shown(a["variance_kept"], " %"),
+            _shown(a.l_sse, " %"),
+            _shown(a.il1s),
+            _shown(a.mean),
+            _shown(_deviation(a.variance), _SPREAD_IN.get(a.unit or "", "")),
+            _shown(a.variance_kept, " %"),
         )
         for name, a in attributes.items()
     ]

@@ -5,7 +5,6 @@ The released rows leave as slices for the files they belong to; block by block, 
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from functools import reduce
@@ -23,6 +22,8 @@ from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.certificate import NOTHING, Certificate
 from microagg_core.metrics.means import Groups
 from microagg_core.metrics.statistics import LossStatistics, loss_statistics
+from microagg_core.plain import to_json
+from microagg_core.privacy.risk import BlockGroups, note_block
 from microagg_core.refine.certifying import refine_with_bound
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.planned import Planned, load_planned
@@ -176,8 +177,8 @@ def anonymize_partition(task: Task) -> Receipt:
             released[j].append(outcome.released[j])
         figures = _measure(planned.encoding, scale, ticks, outcome, missing)
         statistics.append(figures)
-        constant = _constant_groups(outcome.labels, [h[start:end] for h in confidential])
-        blocks.append(_block_row(number, outcome, figures, constant, steady.least_stretch(scale)))
+        risk = note_block(BlockGroups(outcome.labels, [hashes[start:end] for hashes in confidential]))
+        blocks.append(_block_row(number, outcome, figures, risk, steady.least_stretch(scale)))
     columns = [np.concatenate(values) for values in released]
     data, slices = _released_rows(planned, rows, columns)
     return _write(task, data, slices, statistics, blocks, len(rows.records), kernel)
@@ -193,7 +194,7 @@ def _write(
     kernel: float,
 ) -> Receipt:
     layout, number = task.layout, task.number
-    total = json.dumps(reduce(add, statistics).to_json()).encode()
+    total = to_json(reduce(add, statistics))
     pieces = (
         put_piece(task, layout.anonymized(number), data),
         put_piece(task, layout.loss_statistics(number), total),
@@ -221,33 +222,21 @@ def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Float
     return np.column_stack([kind.released_offsets(ticks, origin) for kind, ticks, origin in columns])
 
 
-def _constant_groups(labels: Ints, confidential: list[NDArray[np.uint64]]) -> list[int]:
-    """For each confidential column, in how many groups it has a single value: those disclose it."""
-    order = np.argsort(labels, kind="stable")
-    first = np.searchsorted(labels[order], np.arange(labels.max() + 1))
-    return [
-        int(np.sum(np.minimum.reduceat(h[order], first) == np.maximum.reduceat(h[order], first))) for h in confidential
-    ]
-
-
 def _block_row(
-    number: int, outcome: BlockOutcome, figures: LossStatistics, constant: list[int], stretch: float
+    number: int, outcome: BlockOutcome, figures: LossStatistics, risk: dict[str, int], stretch: float
 ) -> dict[str, Any]:
     """A line of the audit; ``stretch`` takes the bound to the scale of losses."""
-    sizes, certificate = np.bincount(outcome.labels), outcome.made.certificate
+    certificate = outcome.made.certificate
     return {
         "block": number,
         "records": len(outcome.labels),
-        "groups": len(sizes),
-        "least": int(sizes.min()),
-        "most": int(sizes.max()),
         "sse": float(figures.sse.sum()),
         "lower_bound": outcome.lower_bound * stretch,
         "improved": outcome.improved,
         **({} if certificate is None else {"weight": certificate.weight, "bound": certificate.bound * stretch}),
         "algorithm": outcome.made.algorithm,
         "tried": ",".join(outcome.made.tried),
-        **{f"constant_{j}": count for j, count in enumerate(constant)},
+        **risk,
     }
 
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import pyarrow as pa
-
 from microagg_core.errors import StorageError
 from microagg_core.plain import from_json, to_plain
 from microagg_core.privacy.outcome import Check
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.publish import existing
 from microagg_core.software import software
+from microagg_core.steps.measuring import Measured
 from microagg_core.steps.work import Digest
 from microagg_core.storage.layout import AuditLayout
 from microagg_core.storage.objects import Store
@@ -74,17 +73,15 @@ def write_audit(
     *,
     origin: Origin,
     plan: dict[str, Any],
-    risk: dict[str, Any],
+    measured: Measured,
     checks: Sequence[Check],
-    blocks: pa.Table | None,
 ) -> None:
     """Keep plan, risks, checks, blocks and origin of a published release."""
     layout = AuditLayout(manifest.id, manifest.revision)
     work.put_json(layout.plan(), {"format_version": FORMAT_VERSION, **plan})
-    work.put_json(layout.risk(), {"format_version": FORMAT_VERSION, **risk})
+    work.put_json(layout.risk(), {"format_version": FORMAT_VERSION, **measured.risk})
     work.put_json(layout.checks(), {"format_version": FORMAT_VERSION, "checks": to_plain(list(checks))})
-    if blocks is not None:
-        work.put_json(layout.blocks(), {"format_version": FORMAT_VERSION, "blocks": blocks.to_pydict()})
+    work.put_json(layout.blocks(), {"format_version": FORMAT_VERSION, "blocks": measured.blocks.to_pydict()})
     # The digests come last: their presence says that the audit is whole.
     work.put_json(layout.digests(), {"format_version": FORMAT_VERSION, **to_plain(origin)})
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import Any
 
 from microagg_core.algorithms import algorithms
+from microagg_core.metrics.figures import Figures
 from microagg_core.privacy.outcome import Check
 from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, CsvDialect, ReleaseFacts
 from microagg_core.releases.parts import StagedPart
@@ -36,7 +36,7 @@ def release_id(spec: ReleaseSpec, now: datetime.datetime, given: str | None = No
 
 
 def release_facts(
-    planned: Planned, identity: str, now: datetime.datetime, losses: dict[str, Any], checks: Sequence[Check]
+    planned: Planned, identity: str, now: datetime.datetime, losses: Figures, checks: Sequence[Check]
 ) -> ReleaseFacts:
     """What the manifest says, but for its revision and parts."""
     spec, schema, strata = planned.context.spec, planned.context.schema, planned.plan.strata

@@ -128,7 +128,7 @@ def measure(
         "kernel_seconds": round(kernel, 1),
         "share_not_in_kernels": round(1 - kernel / (wall * workers), 3),
         "peak_mib": {who: peak >> 20 for who, peak in sorted(watch.peaks.items())},
-        "l_sse": release.losses.get("l_sse"),
+        "l_sse": release.measured.figures.l_sse,
     }
 
 

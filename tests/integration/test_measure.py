@@ -34,7 +34,8 @@ def run(folder: Path, frame: pd.DataFrame, **changes: object) -> tuple[dict[str,
         folder / "output" / release.published.manifest.layout.absolute(p.name) for p in release.published.manifest.parts
     ]
     released = pd.concat([pq.read_table(f).to_pandas() for f in files]).set_index("amount").sort_index()
-    return release.losses, frame.set_index("amount").loc[released.index], released
+    figures = release.measured.figures.model_dump(mode="json")
+    return figures, frame.set_index("amount").loc[released.index], released
 
 
 @pytest.mark.parametrize(

@@ -67,12 +67,12 @@ def test_the_manifest_has_loss_bound_and_gap_of_what_was_released(tmp_path: Path
     before, after = before_and_after(tmp_path, table)
     deviation = before[["x", "y"]].std(ddof=0)
     sse = (((before[["x", "y"]] - after[["x", "y"]]) / deviation) ** 2).to_numpy().sum()
-    assert found["sse"] == pytest.approx(sse, rel=1e-5), "of the values that are released, after rounding"
+    assert found.sse == pytest.approx(sse, rel=1e-5), "of the values that are released, after rounding"
     bound = regions_bound(table, 4)
-    assert bound * (1 - 1e-5) <= found["lower_bound"] <= bound * (1 + 1e-9), "rounded down to six digits"
-    assert found["gap"] == pytest.approx(gap_percent(found["sse"], found["lower_bound"]), rel=1e-5)
-    assert 0 < found["gap"] < 60
-    assert found["refined"] is True
+    assert bound * (1 - 1e-5) <= found.lower_bound <= bound * (1 + 1e-9), "rounded down to six digits"
+    assert found.gap == pytest.approx(gap_percent(found.sse, found.lower_bound), rel=1e-5)
+    assert 0 < found.gap < 60
+    assert found.refined is True
 
 
 def test_the_report_says_all_three(tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_the_report_says_all_three(tmp_path: Path) -> None:
     rows = dict(summary_rows(release_document(release.published, [])))
     found = release.published.manifest.losses
     assert rows["refined"] == "fast"
-    assert rows["information loss"].startswith(f"L_SSE {found['l_sse']} %")
+    assert rows["information loss"].startswith(f"L_SSE {found.l_sse} %")
     assert (
         rows["lower bound"].startswith("L_SSE ")
         and "for any groups of at least k in these blocks" in rows["lower bound"]
     )
-    assert rows["gap"] == f"at most {found['gap']} % of the loss could be avoided"
-    assert float(rows["lower bound"].split()[1]) == pytest.approx(100 * found["lower_bound"] / found["sst"], rel=1e-5)
+    assert rows["gap"] == f"at most {found.gap} % of the loss could be avoided"
+    assert float(rows["lower bound"].split()[1]) == pytest.approx(100 * found.lower_bound / found.sst, rel=1e-5)
 
 
 def test_refinement_loses_less_and_off_leaves_the_algorithms_groups(tmp_path: Path) -> None:
@@ -96,11 +96,11 @@ def test_refinement_loses_less_and_off_leaves_the_algorithms_groups(tmp_path: Pa
     for refine in ("off", "fast", "thorough"):
         release = made(tmp_path / refine, table, refine=refine, k=6)
         assert release.published is not None and release.published.manifest.refine == refine
-        loss[refine] = release.losses
-    assert loss["fast"]["lower_bound"] == loss["off"]["lower_bound"], "the bound is not about the groups"
-    assert loss["thorough"]["lower_bound"] == loss["off"]["lower_bound"], "prices take too long for k = 6"
-    assert loss["thorough"]["sse"] <= loss["fast"]["sse"] < 0.93 * loss["off"]["sse"]
-    assert not loss["off"]["refined"] and loss["fast"]["refined"]
+        loss[refine] = release.measured.figures
+    assert loss["fast"].lower_bound == loss["off"].lower_bound, "the bound is not about the groups"
+    assert loss["thorough"].lower_bound == loss["off"].lower_bound, "prices take too long for k = 6"
+    assert loss["thorough"].sse <= loss["fast"].sse < 0.93 * loss["off"].sse
+    assert not loss["off"].refined and loss["fast"].refined
     sizes = released_table(tmp_path / "off" / "output").to_pandas().groupby(["region", "x", "y"]).size()
     assert (sizes == 6).sum() >= len(sizes) - 6, "MDAV's groups have k records, but for two a block"
 
@@ -109,9 +109,9 @@ def test_refinement_loses_less_and_off_leaves_the_algorithms_groups(tmp_path: Pa
 def test_rounded_values_never_lose_more_for_being_refined(step: int, tmp_path: Path) -> None:
     table = numbered(400)
     rounding = {"x": step, "y": step / 100}
-    off, fast = (made(tmp_path / r, table, rounding=rounding, refine=r).losses for r in ("off", "fast"))
-    assert fast["sse"] <= off["sse"] * (1 + 1e-5)
-    assert fast["lower_bound"] == off["lower_bound"] <= fast["sse"]
+    off, fast = (made(tmp_path / r, table, rounding=rounding, refine=r).measured.figures for r in ("off", "fast"))
+    assert fast.sse <= off.sse * (1 + 1e-5)
+    assert fast.lower_bound == off.lower_bound <= fast.sse
 
 
 def test_two_records_a_group_are_certified_by_the_factor(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_two_records_a_group_are_certified_by_the_factor(tmp_path: Path) -> None
     release = made(tmp_path, table, k=2, algorithm="two_mu_approx")
     strong = regions_bound(table, 2, "thorough")
     assert strong > 1.1 * regions_bound(table, 2)
-    assert release.losses["lower_bound"] == pytest.approx(strong, rel=1e-5)
-    assert release.losses["gap"] < 10
+    assert release.measured.figures.lower_bound == pytest.approx(strong, rel=1e-5)
+    assert release.measured.figures.gap < 10
 
 
 def test_patterns_of_missing_values_are_bounded_by_what_they_have(tmp_path: Path) -> None:
@@ -129,14 +129,15 @@ def test_patterns_of_missing_values_are_bounded_by_what_they_have(tmp_path: Path
     frame.loc[10:60, "y"] = np.nan
     table = pa.Table.from_pandas(frame, preserve_index=False)
     release = made(tmp_path, table, missing="separate")
-    assert 0 < release.losses["lower_bound"] < release.losses["sse"]
+    assert 0 < release.measured.figures.lower_bound < release.measured.figures.sse
 
 
 def test_equal_records_lose_nothing_and_have_no_gap(tmp_path: Path) -> None:
     frame = numbered(300).to_pandas()
     frame["x"], frame["y"] = 7, (frame["region"] == "north") * 2.5
     release = made(tmp_path, pa.Table.from_pandas(frame, preserve_index=False))
-    assert (release.losses["sse"], release.losses["lower_bound"], release.losses["gap"]) == (0, 0, 0)
+    figures = release.measured.figures
+    assert (figures.sse, figures.lower_bound, figures.gap) == (0, 0, 0)
 
 
 def test_a_time_budget_is_told_in_the_manifest(tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_a_time_budget_is_told_in_the_manifest(tmp_path: Path) -> None:
     off = made(tmp_path / "off", table, refine="off")
     manifest = json.loads(next((tmp_path / "output").rglob("manifest.json")).read_text())
     assert (manifest["refine"], manifest["reproducible"]) == ({"seconds": 0.3}, False)
-    assert release.losses["sse"] < off.losses["sse"]
+    assert release.measured.figures.sse < off.measured.figures.sse
     assert release.published is not None
     rows = dict(summary_rows(release_document(release.published, [])))
     assert rows["refined"] == "0.3 s a block (not reproducible)"
@@ -153,10 +154,10 @@ def test_a_time_budget_is_told_in_the_manifest(tmp_path: Path) -> None:
 
 def test_thorough_proves_more(tmp_path: Path) -> None:
     table = numbered(240)
-    fast, thorough = (made(tmp_path / r, table, refine=r, k=3).losses for r in ("fast", "thorough"))
-    assert thorough["lower_bound"] > 1.2 * fast["lower_bound"]
-    assert thorough["lower_bound"] == pytest.approx(regions_bound(table, 3, "thorough"), rel=1e-4)
-    assert fast["gap"] > 20 and 0 < thorough["gap"] < 8
+    fast, thorough = (made(tmp_path / r, table, refine=r, k=3).measured.figures for r in ("fast", "thorough"))
+    assert thorough.lower_bound > 1.2 * fast.lower_bound
+    assert thorough.lower_bound == pytest.approx(regions_bound(table, 3, "thorough"), rel=1e-4)
+    assert fast.gap > 20 and 0 < thorough.gap < 8
 
 
 def test_the_best_algorithm_is_told(tmp_path: Path) -> None:
@@ -164,11 +165,11 @@ def test_the_best_algorithm_is_told(tmp_path: Path) -> None:
     release = made(tmp_path, table, algorithm="best")
     assert release.published is not None
     found = release.published.manifest.losses
-    assert {"mdav", "mdav_star", "v_mdav", "md"} <= set(found["tried"]) and "search" not in found["tried"]
-    assert 1 <= len(found["chosen"]) <= 3 and set(found["chosen"]) < set(found["tried"])
+    assert {"mdav", "mdav_star", "v_mdav", "md"} <= set(found.tried) and "search" not in found.tried
+    assert 1 <= len(found.chosen) <= 3 and set(found.chosen) < set(found.tried)
     rows = dict(summary_rows(release_document(release.published, [])))
-    assert rows["tried"] == f"{', '.join(found['tried'])}; least loss: {', '.join(found['chosen'])}"
-    assert found["sse"] <= made(tmp_path / "one", table).losses["sse"] * (1 + 1e-5)
+    assert rows["tried"] == f"{', '.join(found.tried)}; least loss: {', '.join(found.chosen)}"
+    assert found.sse <= made(tmp_path / "one", table).measured.figures.sse * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("reproducible", [True, False])

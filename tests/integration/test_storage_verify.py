@@ -40,7 +40,7 @@ def test_a_sound_release_passes(output: Store, work: Store, form: str) -> None:
     report = reports[0]
     assert report.passed and report.exit_code == 0 and report.warnings == ()
     assert (report.rows, report.parts, report.k, report.url) == (11, 2, 3, published.manifest_url)
-    assert json.loads(json.dumps(report.to_dict()))["passed"] is True
+    assert json.loads(json.dumps(report.document()))["passed"] is True
 
 
 def test_the_newest_revision_of_an_id_is_taken(disk: Store, work: Store) -> None:

@@ -92,5 +92,5 @@ def test_compare_shows_what_a_release_makes(name: str, tmp_path: Path) -> None:
             "roles": {"quasi_identifiers": names, "confidential": ["note"]},
         }
         path = write_release(tmp_path, parts, **spec)
-        made = run_stages(start(path, identity=f"{row.algorithm}-{row.k}")).losses
-        assert (made["l_sse"], made["l_e"]) == (row.l_sse, row.l_e), row
+        made = run_stages(start(path, identity=f"{row.algorithm}-{row.k}")).measured.figures
+        assert (made.l_sse, made.l_e) == (row.l_sse, row.l_e), row

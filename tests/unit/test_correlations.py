@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from microagg_core.metrics.figures import CorrelationChange
 from microagg_core.metrics.pairs import PairMoments, pair_moments
 from microagg_core.metrics.statistics import LossStatistics, correlation_change, loss_statistics
+from microagg_core.plain import from_json, to_json
 
 
 def with_gaps(n: int, p: int, seed: int = 0, share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
@@ -104,16 +106,15 @@ def test_the_change_is_over_the_pairs_that_have_a_correlation() -> None:
     change = np.abs(as_pandas(after, missing) - as_pandas(before, missing))[np.triu_indices(3, 1)]
     assert change.max() > 0.01
     found = correlation_change(loss_statistics(before, after, missing))
-    assert found == pytest.approx({"pairs": 3, "left_out": 3, "mean": change.mean(), "largest": change.max()})
+    expected = {"pairs": 3, "left_out": 3, "mean": change.mean(), "largest": change.max()}
+    assert found.model_dump() == pytest.approx(expected)
     only = loss_statistics(before[:, [2, 3]], after[:, [2, 3]], missing[:, [2, 3]])
-    assert correlation_change(only) == {"pairs": 0, "left_out": 1, "mean": None, "largest": None}
+    assert correlation_change(only) == CorrelationChange(pairs=0, left_out=1, mean=None, largest=None)
 
 
 def test_json_keeps_every_bit() -> None:
-    import json
-
     values, missing = with_gaps(50, 3)
     statistics = loss_statistics(values, values.round(0), missing)
-    again = LossStatistics.from_json(json.loads(json.dumps(statistics.to_json())))
-    assert again.to_json() == statistics.to_json()
+    again = from_json(LossStatistics, to_json(statistics))
+    assert to_json(again) == to_json(statistics)
     assert correlation_change(again) == correlation_change(statistics)

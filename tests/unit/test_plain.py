@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from microagg_core.metrics.moments import Moments, moments_of
-from microagg_core.plain import AsLists, from_json, to_json, to_plain
+from microagg_core.plain import PlainHashes, from_json, to_json, to_plain
 
 
 @dataclass(frozen=True)
 class Result:
     name: str
-    sums: Annotated[NDArray[np.uint64], AsLists(np.uint64)]
+    sums: PlainHashes
     moments: tuple[Moments, ...]
     counts: dict[str, int | None]
 

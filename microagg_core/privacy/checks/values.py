@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from microagg_core.plain import AsLists
+from microagg_core.plain import PlainHashes, PlainInts
 from microagg_core.privacy.checks.contract import InputBatch, Inspection, Ints, Promise, ReleasedFile
 from microagg_core.privacy.outcome import Check
 from microagg_core.tables.hashing import hash_rows
@@ -25,8 +23,8 @@ _SEEDS = (11, 13)
 class Sums:
     """For each part of the input, its records, and the sums of their hashes modulo 2^64, one for each seed."""
 
-    counts: Annotated[NDArray[np.int64], AsLists(np.int64)]
-    sums: Annotated[NDArray[np.uint64], AsLists(np.uint64)]
+    counts: PlainInts
+    sums: PlainHashes
 
     @classmethod
     def none(cls, n_parts: int) -> Sums:

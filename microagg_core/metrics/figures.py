@@ -1,0 +1,94 @@
+"""The figures of a release's information loss, as they are published: what the manifest and the reports have of them.
+
+A figure that was not given is not there, neither here nor in JSON: small releases withhold some, and earlier versions
+knew fewer. ``None`` is a figure that exists and has no value that JSON could hold.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+
+
+class _Given(BaseModel):
+    """Only what was given is there; what another version knows besides is kept."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+
+    @model_serializer(mode="wrap")
+    def _only_given(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in plain(self).items() if name in self.model_fields_set}
+
+
+class AttributeFigures(_Given):
+    """Loss of one quasi-identifier; mean and variance are of what is released, in ``unit`` and its square.
+
+    ``l_sse`` and ``variance_kept`` are percentages of the variance; ``mean`` is a text for dates and timestamps.
+    """
+
+    unit: str | None = None
+    l_sse: float | None = None
+    il1s: float | None = None
+    mean: float | str | None = None
+    variance: float | None = None
+    variance_kept: float | None = None
+
+
+class CorrelationChange(_Given):
+    """By how much correlations change, over the pairs of quasi-identifiers that have one before and after."""
+
+    pairs: int | None = None
+    left_out: int | None = None
+    mean: float | None = None
+    largest: float | None = None
+
+
+class CertificateFigures(_Given):
+    """How far from the least possible the loss is at most: ``ratio`` times, since ``optimum_at_least`` is proved."""
+
+    sse: float
+    weight: float
+    bound: float
+    optimum_at_least: float
+    ratio: float | None
+
+
+class Figures(_Given):
+    """Information loss of a release: totals, what is proved of them, and figures by attribute.
+
+    >>> Figures(records=7, sse=0.5).model_dump()
+    {'records': 7, 'sse': 0.5}
+    """
+
+    records: int | None = None
+    sse: float | None = None
+    sst: float | None = None
+    l_sse: float | None = None
+    sde: float | None = None
+    sdt: float | None = None
+    l_e: float | None = None
+    #: Proved: no partition of the blocks has a smaller ``sse``; and the share of ``sse`` above it, in percent.
+    lower_bound: float | None = None
+    gap: float | None = None
+    #: Algorithms, where the choice was left to the blocks: all that were tried, and those that lost least somewhere.
+    tried: tuple[str, ...] | None = None
+    chosen: tuple[str, ...] | None = None
+    #: Whether refinement gained anything.
+    refined: bool | None = None
+    certificate: CertificateFigures | None = None
+    attributes: dict[str, AttributeFigures] | None = None
+    correlation_change: CorrelationChange | None = None
+    #: Which figures are not published, and why.
+    withheld: str | None = None
+
+    def __or__(self, other: Figures) -> Figures:
+        """The figures of both.
+
+        >>> Figures(records=7) | Figures(gap=1.5)
+        Figures(records=7, gap=1.5)
+        """
+        return self.model_copy(update={name: getattr(other, name) for name in other.model_fields_set})
+
+    def __repr_args__(self) -> Any:
+        return [(name, value) for name, value in super().__repr_args__() if name in self.model_fields_set]

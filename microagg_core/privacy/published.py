@@ -1,0 +1,117 @@
+"""Which figures of information loss may be published: those that cannot be solved for single records.
+
+A record's distance from its group's mean is unknown to a reader; there are as many free unknowns for each attribute as
+records less groups. Figures are equations in them, so they are published only where unknowns abound, over the whole
+release, and to six significant digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.kinds.encoding import QuasiType
+from microagg_core.metrics.figures import AttributeFigures, CorrelationChange, Figures
+from microagg_core.metrics.moments import Moments
+from microagg_core.metrics.statistics import (
+    AttributeLosses,
+    LossStatistics,
+    attribute_losses,
+    correlation_change,
+    losses_of,
+    significant,
+)
+
+_FREE_FOR_TOTALS = 7
+_FREE_FOR_ATTRIBUTES = 50
+
+
+def published_figures(
+    statistics: LossStatistics, n_groups: int, types: Sequence[QuasiType], moments: Sequence[Moments], proved: Figures
+) -> Figures:
+    """The figures that may be published of so many records and groups; ``moments`` are those of what is released."""
+    free = statistics.records - n_groups
+    figures = Figures(records=statistics.records)
+    if free < _FREE_FOR_TOTALS:
+        return figures | Figures(withheld="the release is too small for figures that do not tell of single records")
+    figures |= _totals(statistics) | proved
+    if free < _FREE_FOR_ATTRIBUTES:
+        return figures | Figures(withheld="figures by attribute: the release is too small for them")
+    attributes = zip(types, attribute_losses(statistics), moments, strict=True)
+    figures |= Figures(attributes={kind.name: _attribute(kind, losses, after) for kind, losses, after in attributes})
+    return figures | Figures(correlation_change=_correlations(statistics)) if len(types) > 1 else figures
+
+
+def _totals(statistics: LossStatistics) -> Figures:
+    losses = losses_of(statistics)
+    return Figures(
+        sse=_published(losses.sse),
+        sst=_published(losses.sst),
+        l_sse=_published(losses.l_sse),
+        sde=_published(losses.sde),
+        sdt=_published(losses.sdt),
+        l_e=_published(losses.l_e),
+    )
+
+
+def _correlations(statistics: LossStatistics) -> CorrelationChange:
+    change = correlation_change(statistics)
+    rounded = {"mean": _published(change.mean), "largest": _published(change.largest)}
+    return change.model_copy(update=rounded)
+
+
+def _attribute(kind: QuasiType, losses: AttributeLosses, after: Moments) -> AttributeFigures:
+    unit = _unit(kind)
+    return AttributeFigures(
+        unit=unit.name,
+        l_sse=_published(losses.l_sse),
+        il1s=_published(losses.il1s),
+        mean=_mean(kind, after, unit) if after.n else None,  # nothing but missing values has none
+        variance=_squared(after.deviation / unit.ticks),
+        variance_kept=_published(losses.variance_kept),
+    )
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """What mean and variance are in (the variance in its square), and how many ticks make one."""
+
+    name: str
+    ticks: float
+
+
+_TICKS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def _unit(kind: QuasiType) -> _Unit:
+    source = kind.source_type
+    if pa.types.is_date(source):
+        return _Unit("days", 1.0 if pa.types.is_date32(source) else 86_400_000.0)
+    if pa.types.is_timestamp(source):
+        return _Unit("seconds", float(_TICKS_OF_A_SECOND[source.unit]))
+    # What is released as a float has the column's own unit; ticks of decimals are units of their last digit.
+    return _Unit("the column's", 10.0**kind.scale if kind.kind == "int" and kind.step else 1.0)
+
+
+def _mean(kind: QuasiType, after: Moments, unit: _Unit) -> float | str:
+    """The mean as a number; of dates and timestamps to the day or second, as ISO 8601 has them."""
+    ticks = float(after.origin) + after.mean
+    if unit.name == "days":  # numpy's calendar goes on where Python's ends, in the year 9999
+        return str(np.datetime64(round(ticks / unit.ticks), "D"))
+    if unit.name == "seconds":
+        return str(np.datetime64(round(ticks / unit.ticks), "s")) + ("Z" if kind.source_type.tz else "")
+    return significant(ticks / unit.ticks)
+
+
+def _squared(deviation: float) -> float | None:
+    """The variance; None where no float is large enough for it, since JSON has no infinity."""
+    return _published(deviation * deviation)
+
+
+def _published(value: float | None) -> float | None:
+    """A figure to six significant digits; None where there is none that JSON could hold."""
+    return significant(value) if value is not None and math.isfinite(value) else None

@@ -1,0 +1,79 @@
+"""The gate on plain tables: no task, no storage, no release; what is noted survives its JSON."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from microagg_core.errors import GateError
+from microagg_core.kinds.encoding import quasi_type
+from microagg_core.plain import from_json, to_json
+from microagg_core.privacy.checks import CHECKS
+from microagg_core.privacy.checks.contract import InputBatch, Promise
+from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_file, refuse_failed
+from microagg_core.privacy.outcome import Check
+from microagg_core.spec.columns import Column, FileSchema
+
+SCHEMA = FileSchema(
+    (Column("x", pa.int64(), "quasi_identifiers"), Column("note", pa.string(), "confidential")),
+    (pa.int64(), pa.string()),
+)
+PROMISE = Promise(SCHEMA, (quasi_type("x", pa.int64(), "type"),), k=2, rows=5, withheld=1, n_parts=2)
+ORIGINAL = pa.table({"x": [1, 3, 5, 7], "note": ["a", "b", "c", None]})
+RELEASED = pa.table({"x": [2, 2, 6, 6], "note": ["a", "b", "c", None]})
+RECORDS, PARTS = np.array([0, 1, 3, 4]), np.array([0, 0, 1, 1])
+
+
+def file_of(table: pa.Table, records: np.ndarray = RECORDS) -> Notes:
+    came = pa.table({"record": RECORDS, "q0": ORIGINAL["x"]})
+    return from_json(Notes, to_json(note_file(PROMISE, table, records, PARTS, came)))
+
+
+def part_of(part: int) -> Notes:
+    """One input part, read in batches of one record."""
+    notes = PartNotes()
+    for row in np.flatnonzero(part == PARTS).tolist():
+        expected = ORIGINAL.slice(row, 1)
+        notes.add(InputBatch(PROMISE, part, RECORDS[row : row + 1], expected, (np.asarray(expected["x"]),)))
+    return from_json(Notes, to_json(notes.finished()))
+
+
+def checks_of(*files: Notes) -> dict[str, Check]:
+    return {check.name: check for check in make_checks(PROMISE, files, [part_of(0), part_of(1)])}
+
+
+def test_what_is_right_passes_every_check() -> None:
+    checks = checks_of(file_of(RELEASED))
+    assert list(checks) == ["columns", "rows", *(inspection.name for inspection in CHECKS)]
+    assert [name for name, check in checks.items() if not check.passed] == []
+    refuse_failed(list(checks.values()))
+
+
+@pytest.mark.parametrize(
+    ("x", "note", "fails"),
+    [
+        ([2, 2, 5, 7], ["a", "b", "c", None], ["k-anonymity"]),
+        ([2, 2, 6, 6], ["a", "b", None, None], ["missing values", "values"]),
+        ([3, 3, 7, 7], ["a", "b", "c", None], ["means"]),
+        ([6, 6, 2, 2], ["a", "b", "c", None], ["groups"]),
+        ([2, 2, 6, 6], ["b", "a", "c", None], ["values"]),
+    ],
+)
+def test_each_check_fails_alone(x: list[int], note: list[str | None], fails: list[str]) -> None:
+    checks = checks_of(file_of(pa.table({"x": x, "note": note})))
+    assert [name for name, check in checks.items() if not check.passed] == fails
+    with pytest.raises(GateError, match=f"nothing was published: {fails[0]}: "):
+        refuse_failed(list(checks.values()))
+
+
+def test_files_that_cannot_be_looked_at_end_the_checks() -> None:
+    other = file_of(RELEASED.rename_columns(["x", "id"]))
+    assert list(checks_of(other)) == ["columns"] and not checks_of(other)["columns"].passed
+    short = checks_of(file_of(RELEASED, RECORDS[:3]))
+    assert list(short) == ["columns", "rows", "record numbers"] and not short["record numbers"].passed
+
+
+def test_a_file_of_which_nothing_was_noted_passes_for_none() -> None:
+    with pytest.raises(KeyError):
+        make_checks(PROMISE, [Notes(4, {})], [part_of(0), part_of(1)])
