@@ -50,10 +50,10 @@ class Arrow(FileFormat):
             try:
                 for number in range(first, end):
                     yield from _checked(file.get_batch(number))
-            except (pa.ArrowException, OSError) as error:
+            except (pa.ArrowException, OSError):
                 raise DataError(
-                    f"record batches {first} to {end - 1} of {shown(part.url)} cannot be read "
-                    f"({type(error).__name__}): the file is damaged or changed meanwhile; write it again"
+                    f"record batches {first} to {end - 1} of {shown(part.url)} cannot be read: the file is damaged or "
+                    "changed meanwhile; write it again"
                 ) from None
 
 

@@ -16,9 +16,15 @@ from microagg_core.formats.released.contract import BATCH_ROWS, ReleasedFormat
 
 
 class ParquetRelease(ReleasedFormat):
-    """Carries whatever Arrow does."""
+    """Carries nearly whatever Arrow does."""
 
     name = "parquet"
+
+    def refusal(self, kind: pa.DataType) -> str | None:
+        """A few types of times come back as others, which only the library knows."""
+        column = pa.table({"x": pa.array([], kind)})
+        carried = self.from_bytes(self.to_bytes(column, []), column.schema)["x"].type
+        return None if carried == kind else f"{kind}, which Parquet keeps as {carried}; use arrow, or cast it"
 
     def to_bytes(self, table: pa.Table, blocking: list[str]) -> bytes:
         """Compressed."""
