@@ -17,9 +17,10 @@ import pyarrow.parquet
 import pytest
 
 from microagg_core.errors import MicroaggError
-from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, CsvDialect, ReleaseFacts
+from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts
 from microagg_core.releases.parts import StagedPart
 from microagg_core.releases.publish import Published, existing, publish
+from microagg_core.spec.release import CsvOutput
 from microagg_core.storage.layout import LATEST
 from microagg_core.storage.objects import Store, sha256_hex
 from s3_server import Place
@@ -49,6 +50,9 @@ def file_bytes(table: pa.Table, form: str) -> bytes:
     sink = io.BytesIO()
     if form == "csv":
         pa.csv.write_csv(table, sink)
+    elif form == "arrow":
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
     else:
         pa.parquet.write_table(table, sink)
     return sink.getvalue()
@@ -71,7 +75,7 @@ def facts_for(
         "suppressed": 0,
         "columns": columns,
         "format": form,
-        "csv": CsvDialect() if form == "csv" else None,
+        "csv": CsvOutput() if form == "csv" else None,
         "algorithm": AlgorithmEntry(name="mdav"),
         "seed": 0,
         "undersized": "merge",

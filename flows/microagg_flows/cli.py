@@ -157,7 +157,7 @@ def init(
 ) -> None:
     """Write a commented starter spec from a file's columns."""
     from microagg_core.errors import SpecError
-    from microagg_core.spec.starter import starter_for
+    from microagg_core.formats.starting import starter_for
 
     if output.exists():
         raise SpecError(f"{output} exists already; remove it or choose another name with --output")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from microagg_core.blocking.memory import WORKER_BASE_BYTES
 from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
 from microagg_core.formats.reading import list_input
+from microagg_core.formats.released.registry import released_format
 from microagg_core.privacy.gate import refuse_failed
 from microagg_core.privacy.outcome import Check
 from microagg_core.releases.manifest import Manifest
@@ -132,6 +133,7 @@ def survey(release: Release) -> str:
     spec = release.spec
     listing = list_input(spec.input)
     schema = resolve_schema(spec, listing.schema)
+    released_format(spec.output).refuse_types(schema.released_schema)
     # The id is part of it, so that two releases of one spec, made at the same time, do not share what they remove.
     origin = release.origin = Origin.of(canonical(spec), listing.state)
     release.key = Digest().add(origin.spec, origin.software, listing.state, release.identity).hex()[:20]

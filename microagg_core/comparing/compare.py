@@ -20,10 +20,9 @@ from microagg_core.algorithms import AlgorithmInfo, algorithms
 from microagg_core.api import microaggregate
 from microagg_core.comparing.published import Figure, published_figures
 from microagg_core.errors import DataError, MicroaggError, SpecError
-from microagg_core.formats.reading import list_input, read_part, read_schema
+from microagg_core.formats.reading import list_input, read_part, read_schema, with_guessed_types
 from microagg_core.metrics.statistics import significant
-from microagg_core.spec.parts import CsvInput, Input
-from microagg_core.spec.starter import suggested_types_of
+from microagg_core.spec.parts import Input
 
 #: Algorithms whose model says that they would take longer are left out, unless they were asked for by name.
 PATIENCE_SECONDS = 60.0
@@ -89,15 +88,13 @@ def _less(first: Outcome, other: Outcome) -> str:
 
 
 def read_columns(url: str, names: Sequence[str]) -> pd.DataFrame:
-    """The named columns of a Parquet or CSV file (all that have a mean, where none is named).
+    """The named columns of a file (all that have a mean, where none is named).
 
     Raises:
         SpecError: a column that the file does not have.
         DataError: a column of text, or missing values.
     """
-    source = Input(url=url)
-    if source.resolved_format == "csv":
-        source = Input(url=url, csv=CsvInput(types=suggested_types_of(url)))
+    source = with_guessed_types(Input(url=url))
     schema = read_schema(source)
     unknown = [name for name in names if name not in schema.names]
     if unknown:

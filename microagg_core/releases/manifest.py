@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from microagg_core.errors import StorageError
 from microagg_core.metrics.figures import Figures
 from microagg_core.privacy.outcome import Check
+from microagg_core.spec.parts import CsvOutput, ReleasedFormatName
 from microagg_core.storage.layout import ATTEMPT_DIGITS, SHA256_DIGITS, ReleaseLayout, is_release_id, revision_number
 from microagg_core.storage.objects import canonical_json
 
@@ -21,7 +22,7 @@ from microagg_core.storage.objects import canonical_json
 FORMAT_VERSION = 2
 
 _PART_NAME = re.compile(
-    rf"data/part-\d{{5,}}-([0-9a-f]{{{SHA256_DIGITS}}})(-[0-9a-f]{{{ATTEMPT_DIGITS}}})?\.(parquet|csv)"
+    rf"data/part-\d{{5,}}-([0-9a-f]{{{SHA256_DIGITS}}})(-[0-9a-f]{{{ATTEMPT_DIGITS}}})?\.({'|'.join(get_args(ReleasedFormatName))})"
 )
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -36,14 +37,6 @@ class ColumnEntry(_Model):
     name: str = Field(min_length=1)
     type: str = Field(min_length=1)
     role: Literal["quasi_identifier", "blocking", "confidential"]
-
-
-class CsvDialect(_Model):
-    """How released CSV is to be read: text is quoted, a missing value is the null word without quotes."""
-
-    delimiter: str = Field(default=",", min_length=1, max_length=1)
-    null_word: str = ""
-    formulas: Literal["keep", "escape"] = "keep"
 
 
 class AlgorithmEntry(_Model):
@@ -81,8 +74,9 @@ class ReleaseFacts(_Model):
     rows: int = Field(ge=0)
     suppressed: int = Field(ge=0)
     columns: tuple[ColumnEntry, ...] = Field(min_length=1)
-    format: Literal["parquet", "csv"]
-    csv: CsvDialect | None = None
+    format: ReleasedFormatName
+    #: How released CSV is to be read: text is quoted, a missing value is the null word without quotes.
+    csv: CsvOutput | None = None
     algorithm: AlgorithmEntry
     #: How the algorithm's groups were improved: off, fast, thorough, or the seconds for each block.
     refine: Literal["off", "fast", "thorough"] | dict[Literal["seconds"], float] = "off"

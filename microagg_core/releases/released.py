@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from microagg_core.errors import StorageError
+from microagg_core.formats.released.registry import released_format
 from microagg_core.releases.latest import committed_revisions_in, parse_latest
-from microagg_core.releases.manifest import CsvDialect, Manifest
+from microagg_core.releases.manifest import Manifest
 from microagg_core.storage.layout import LATEST, MANIFEST
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import basename, join, shown
-
-_BATCH_ROWS = 65_536
-_CSV_BLOCK_BYTES = 8 * 2**20
-_DECIMAL = re.compile(r"decimal(32|64|128|256)\((\d+), (-?\d+)\)")
-_ZONED = re.compile(r"timestamp\[(s|ms|us|ns), tz=(.+)\]")
-
-
-def arrow_type(text: str) -> pa.DataType:
-    """The Arrow type that a manifest names.
-
-    Raises:
-        ValueError: there is no such type.
-
-    >>> arrow_type("decimal128(12, 2)"), arrow_type("timestamp[us, tz=UTC]"), arrow_type("date32[day]")
-    (Decimal128Type(decimal128(12, 2)), TimestampType(timestamp[us, tz=UTC]), DataType(date32[day]))
-    """
-    if match := _DECIMAL.fullmatch(text):
-        kind: pa.DataType = getattr(pa, f"decimal{match[1]}")(int(match[2]), int(match[3]))
-        return kind
-    if match := _ZONED.fullmatch(text):
-        return pa.timestamp(match[1], match[2])
-    return pa.type_for_alias(text)
 
 
 def find_release(url: str, storage_options: dict[str, Any] | None = None) -> tuple[Store, Manifest]:
@@ -85,39 +61,12 @@ def _folder_of_release(store: Store) -> str:
 
 
 def part_batches(path: Path, manifest: Manifest) -> tuple[pa.Schema, Iterator[pa.Table]]:
-    """The schema of one part, and its key columns as tables of bounded size.
+    """The schema of one part, and its rows as tables of bounded size.
 
     Reading the batches checks every value of a CSV part against its column's type.
 
     Raises:
         pyarrow.ArrowException, OSError: the file is damaged; the message may quote a value.
+        ValueError: the manifest names a type that there is none of.
     """
-    if manifest.csv is not None:
-        return _csv_batches(path, manifest, manifest.csv)
-    file = pa.parquet.ParquetFile(path)
-    return file.schema_arrow, _parquet_batches(file, manifest)
-
-
-def _parquet_batches(file: Any, manifest: Manifest) -> Iterator[pa.Table]:
-    with file:
-        # Columns are chosen after reading: a name with a dot in it would be taken for a path into a structure.
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
-            yield pa.table(batch)
-
-
-def _csv_batches(path: Path, manifest: Manifest, dialect: CsvDialect) -> tuple[pa.Schema, Iterator[pa.Table]]:
-    reader = pa.csv.open_csv(
-        path,
-        read_options=pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
-        # An empty line is a record where there is a single column, and a ragged one elsewhere.
-        parse_options=pa.csv.ParseOptions(
-            delimiter=dialect.delimiter, newlines_in_values=True, ignore_empty_lines=False
-        ),
-        convert_options=pa.csv.ConvertOptions(
-            column_types={column.name: arrow_type(column.type) for column in manifest.columns},
-            null_values=[dialect.null_word],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-    return reader.schema, (pa.table(batch) for batch in reader)
+    return released_format(manifest).batches(path, {column.name: column.type for column in manifest.columns})

@@ -95,7 +95,6 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
             f"(got {len(spec.roles.quasi_identifiers)}); fill missing values in and set missing: error"
         )
     released = [c for c in columns if c.role in ("quasi_identifiers", "blocking", "confidential")]
-    _check_csv(spec, released)
     return FileSchema(
         columns=columns,
         released_types=tuple(_released_type(spec, column) for column in released),
@@ -140,18 +139,6 @@ def _check_type(column: Column) -> None:
         pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
     ):
         raise DataError(f"blocking column {column.name!r} holds bytes; make it text or give it another role")
-
-
-def _check_csv(spec: ReleaseSpec, released: list[Column]) -> None:
-    if spec.output.format != "csv":
-        return
-    for column in released:
-        if (
-            pa.types.is_binary(column.type)
-            or pa.types.is_large_binary(column.type)
-            or pa.types.is_fixed_size_binary(column.type)
-        ):
-            raise SpecError(f"output.format: column {column.name!r} holds bytes, which CSV cannot carry; use parquet")
 
 
 def _released_type(spec: ReleaseSpec, column: Column) -> pa.DataType:

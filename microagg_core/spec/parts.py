@@ -34,6 +34,17 @@ Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
 ColumnName = Annotated[str, Field(min_length=1)]
 Columns = tuple[ColumnName, ...]
+#: What each is stands in :mod:`microagg_core.formats`, in a file of that name.
+InputFormatName = Literal["parquet", "csv", "arrow"]
+ReleasedFormatName = Literal["parquet", "csv", "arrow"]
+#: The formats that a file's ending tells; a file with any other is taken for Parquet.
+_BY_ENDING: dict[str, InputFormatName] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
 
 #: Names by which arrow types may be declared for CSV columns; parametrised ones are matched by pattern.
 CSV_TYPES = (
@@ -152,15 +163,18 @@ class CsvInput(Model):
 class Input(Location):
     """Where the microdata are: one file, or a glob of files with one schema."""
 
-    format: Literal["auto", "parquet", "csv"] = Field(default="auto", description="auto: by the file's ending")
+    format: Literal["auto", InputFormatName] = Field(
+        default="auto",
+        description="auto: by the file's ending; arrow: Arrow IPC files, which Feather files (version 2) are",
+    )
     csv: CsvInput = CsvInput()
 
     @property
-    def resolved_format(self) -> Literal["parquet", "csv"]:
+    def resolved_format(self) -> InputFormatName:
         """The format, taken from the file's ending where the spec leaves it to that."""
         if self.format != "auto":
             return self.format
-        return "csv" if self.url.lower().endswith((".csv", ".tsv", ".txt")) else "parquet"
+        return next((name for end, name in _BY_ENDING.items() if self.url.lower().endswith(end)), "parquet")
 
 
 class CsvOutput(Model):
@@ -186,7 +200,9 @@ class CsvOutput(Model):
 class Output(Location):
     """Where releases are published."""
 
-    format: Literal["parquet", "csv"] = Field(default="parquet", description="format of the released files")
+    format: ReleasedFormatName = Field(
+        default="parquet", description="format of the released files; arrow: Arrow IPC, which is Feather version 2 too"
+    )
     csv: CsvOutput = CsvOutput()
 
 

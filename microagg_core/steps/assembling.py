@@ -11,25 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.errors import InternalError
-from microagg_core.formats.released_files import EXTENSIONS, content_order, escape_formulas, to_file_bytes
-from microagg_core.spec.release import ReleaseSpec
+from microagg_core.formats.released.order import content_order
+from microagg_core.formats.released.registry import released_format
 from microagg_core.steps.planned import load_planned
 from microagg_core.steps.staging import read_gathered
 from microagg_core.steps.work import Receipt, Task, put_piece
 from microagg_core.tables.slices import to_bytes, write_slices
 
 
-def released_form(spec: ReleaseSpec, table: pa.Table) -> pa.Table:
-    """The table as the release writes it: for CSV, text that a spreadsheet would run is escaped if the spec says so."""
-    if spec.output.format == "csv" and spec.output.csv.formulas == "escape":
-        return escape_formulas(table, table.column_names)
-    return table
-
-
 def assemble_file(task: Task) -> Receipt:
     """Write one file of the release, with its private record numbers."""
     planned = load_planned(task)
-    spec, schema = planned.context.spec, planned.context.schema
+    form, schema = released_format(planned.context.spec.output), planned.context.schema
     layout = task.layout
     gathered = read_gathered(task, "anonymize", lambda partition, _: layout.anonymized(partition))
     if gathered is None:  # combinations are spread by their hash: a file may receive none
@@ -37,17 +30,15 @@ def assemble_file(task: Task) -> Receipt:
     table = pa.Table.from_arrays(gathered.columns[1:], names=schema.released_schema.names)
     if [f.type for f in table.schema] != [f.type for f in schema.released_schema]:
         raise InternalError("a bug: anonymized columns do not have the released types; please report it")
-    table = released_form(spec, table.cast(schema.released_schema))
+    table = form.released_form(table.cast(schema.released_schema))
     blocking = [c.name for c in schema.blocking]
     order = content_order(table, blocking, [c.name for c in schema.quasi_identifiers])
     table = table.take(pa.array(order)).combine_chunks()
     numbers = np.asarray(gathered["record"])[order]
-    data = to_file_bytes(table, spec.output.format, blocking, spec.output.csv)
-    extension = EXTENSIONS[spec.output.format]
     records = pa.table({"record": numbers})
     places, slices = write_slices(records, planned.survey.parts_of(numbers))
     pieces = (
-        put_piece(task, layout.candidate(task.number, extension), data),
+        put_piece(task, layout.candidate(task.number, form.name), form.to_bytes(table, blocking)),
         put_piece(task, layout.numbers(task.number), to_bytes(records)),
         put_piece(task, layout.places(task.number), places),
     )

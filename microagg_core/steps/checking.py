@@ -16,12 +16,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.formats.reading import read_part
-from microagg_core.formats.released_files import EXTENSIONS, from_file_bytes
+from microagg_core.formats.released.registry import released_format
 from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.checks.contract import InputBatch, Promise
 from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_file
 from microagg_core.privacy.outcome import Check
-from microagg_core.steps.assembling import released_form
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.planned import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.staging import Scatter, read_gathered, refuse_changed
@@ -46,11 +45,11 @@ def promise_of(planned: Planned) -> Promise:
 def check_file(task: Task) -> Receipt:
     """Re-read one candidate file and write what is noted of it; the receipt names the file before what was written."""
     planned, layout, number = load_planned(task), task.layout, task.number
-    output = planned.context.spec.output
+    form = released_format(planned.context.spec.output)
     # Only these bytes may be published: what was read is what is named here.
-    candidate = task.pieces.piece(layout.candidate(number, EXTENSIONS[output.format]))
+    candidate = task.pieces.piece(layout.candidate(number, form.name))
     data = task.pieces.read(candidate.name)
-    table = from_file_bytes(data, output.format, planned.context.schema.released_schema, output.csv)
+    table = form.read_back(data, planned.context.schema.released_schema)
     records = np.asarray(read_slice(task.pieces.read(layout.numbers(number)))["record"])
     came = read_gathered(task, "check-input", layout.check_scatter)
     notes = note_file(promise_of(planned), table, records, planned.survey.parts_of(records), came)
@@ -120,7 +119,8 @@ def _expected_rows(planned: Planned, routed: Routed) -> pa.Table:
             if pa.types.is_floating(values.type) and column.role == "quasi_identifiers":
                 values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
             columns.append(values)
-    return released_form(planned.context.spec, pa.Table.from_arrays(columns, names=[c.name for c in schema.released]))
+    rows = pa.Table.from_arrays(columns, names=[c.name for c in schema.released])
+    return released_format(planned.context.spec.output).released_form(rows)
 
 
 # --- The flow's half -----------------------------------------------------------------------------------------

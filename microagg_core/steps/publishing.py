@@ -6,9 +6,10 @@ import datetime
 from collections.abc import Sequence
 
 from microagg_core.algorithms import algorithms
+from microagg_core.formats.released.registry import released_format
 from microagg_core.metrics.figures import Figures
 from microagg_core.privacy.outcome import Check
-from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, CsvDialect, ReleaseFacts
+from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts
 from microagg_core.releases.parts import StagedPart
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec, TimeBudget
@@ -40,9 +41,6 @@ def release_facts(
 ) -> ReleaseFacts:
     """What the manifest says, but for its revision and parts."""
     spec, schema, strata = planned.context.spec, planned.context.schema, planned.plan.strata
-    csv = None
-    if spec.output.format == "csv":
-        csv = CsvDialect(**spec.output.csv.model_dump())
     return ReleaseFacts(
         name=spec.name,
         id=identity,
@@ -55,8 +53,7 @@ def release_facts(
             ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF[c.role])  # type: ignore[arg-type]
             for c, t in zip(schema.released, schema.released_types, strict=True)
         ),
-        format=spec.output.format,
-        csv=csv,
+        **released_format(spec.output).in_manifest(),
         algorithm=AlgorithmEntry(
             name=spec.algorithm.name,
             parameters=algorithms()[spec.algorithm.name].with_defaults(spec.algorithm.parameters),

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from microagg_core.errors import DataError
 from microagg_core.formats.reading import read_part
+from microagg_core.formats.released.registry import released_format
 from microagg_core.metrics.decimals import decimals_needed, most_decimals, short_together
 from microagg_core.metrics.moments import EMPTY, Moments, merge_all, moments_of
 from microagg_core.privacy.sketches import Sketch, merge_sketches, sketch_of
@@ -157,6 +158,7 @@ class _PartSurvey:
 
     def __init__(self, context: Context) -> None:
         self.context = context
+        self.needs_valid_text = released_format(context.spec.output).needs_valid_text
         self.rows = 0
         self.bytes = 0
         p = len(context.types)
@@ -208,7 +210,7 @@ class _PartSurvey:
         Z = self.context.rough.standardize(offsets, missing)
         usable = missing | ~np.isfinite(Z)
         for column in self.context.schema.confidential:
-            if self.context.spec.output.format == "csv":
+            if self.needs_valid_text:
                 refuse_broken_text(column.name, table[column.name])
             hashes = hash_rows([table[column.name]], table.num_rows, seed=0)
             valid = np.asarray(pc.is_valid(one_array(table[column.name])))

@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.formats.reading import InputListing, InputPart, first_rows
+from microagg_core.formats.inputs.contract import InputListing, InputPart
+from microagg_core.formats.reading import first_rows
 from microagg_core.kinds.encoding import Encoding, QuasiType
 from microagg_core.metrics.moments import EMPTY, Moments, moments_of
+from microagg_core.plain import from_plain, to_plain
 from microagg_core.spec.columns import FileSchema, quasi_types, resolve_schema
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces, all_there, read_sealed, sealed
@@ -153,7 +155,7 @@ def save_context(
     value = {
         "format_version": FORMAT_VERSION,
         "spec": spec.model_dump(mode="json", exclude={"cluster", "id"}),
-        "parts": [p.__dict__ for p in parts],
+        "parts": to_plain(parts),
         "rough": [m.to_dict() for m in rough],
     }
     return (
@@ -194,7 +196,7 @@ def _load_context(work: Store, context: Piece, input_schema: Piece) -> Context:
     schema = resolve_schema(spec, pa.ipc.read_schema(pa.py_buffer(pieces.read(input_schema.name))))
     types = quasi_types(spec, schema)
     rough = tuple(Moments(**m) for m in value["rough"])
-    parts = tuple(InputPart(**p) for p in value["parts"])
+    parts = from_plain(tuple[InputPart, ...], value["parts"])
     return Context(spec, schema, types, parts, Encoding.from_moments(types, rough))
 
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.errors import StorageError
-from microagg_core.releases.manifest import CsvDialect
 from microagg_core.releases.publish import publish
 from microagg_core.releases.verify import VerifyReport, verify
+from microagg_core.spec.release import CsvOutput
 from microagg_core.storage.layout import MANIFEST
 from microagg_core.storage.objects import Store, sha256_hex
 from s3_server import FaultyServer, s3_error
@@ -31,7 +31,7 @@ def failed(report: VerifyReport) -> list[str]:
     return [check.name for check in report.checks if not check.passed]
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("form", ["parquet", "csv", "arrow"])
 def test_a_sound_release_passes(output: Store, work: Store, form: str) -> None:
     published = publish_tables(output, work, safe_tables(), form=form)
     places = ["", "/", "/latest.json", "/2026-11-18", "/2026-11-18/r0001/", "/2026-11-18/r0001/manifest.json"]
@@ -91,7 +91,7 @@ def test_an_exchanged_part_is_not_what_was_published(output: Store, work: Store)
     assert failed(report) == ["checksums"] and report.exit_code == 5
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("form", ["parquet", "csv", "arrow"])
 def test_a_combination_below_k(disk: Store, work: Store, form: str) -> None:
     """Published with right checksums: only the recount can see that one record was changed."""
     tables = [table_of([30.5] * 2 + [31.5] + [41.0] * 4, ["a"] * 3 + [None] * 4, ["canary"] * 7), safe_tables()[1]]
@@ -102,7 +102,7 @@ def test_a_combination_below_k(disk: Store, work: Store, form: str) -> None:
     assert "31.5" not in str(report) and "canary" not in str(report)
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("form", ["parquet", "csv", "arrow"])
 @pytest.mark.parametrize("split", [1, 2, 3])
 def test_a_combination_that_spans_parts(disk: Store, work: Store, form: str, split: int) -> None:
     """Below k in either part (2 + 2), or done in one with a remainder in the other (1 + 3): four all the same."""
@@ -131,7 +131,7 @@ def test_a_row_missing(disk: Store, work: Store) -> None:
     assert report.checks[3].detail.startswith("10 of 11 records; another number than declared in data/part-00000-")
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("form", ["parquet", "csv", "arrow"])
 def test_an_identifier_left_in(disk: Store, work: Store, form: str) -> None:
     tables = safe_tables()
     leaking = [t.append_column("name", pa.array(["canary"] * t.num_rows)) for t in tables]
@@ -169,7 +169,7 @@ def test_another_dialect(disk: Store, work: Store) -> None:
     parts = stage_parts(work, tables)
     work.put(parts[0].name, text.encode())
     part = changed(parts[0], bytes=len(text), sha256=sha256_hex(text.encode()))
-    publish(disk, facts_for(tables, form="csv", csv=CsvDialect(delimiter=";", null_word="NA")), [part])
+    publish(disk, facts_for(tables, form="csv", csv=CsvOutput(delimiter=";", null_word="NA")), [part])
     assert recheck(disk).passed
 
 

@@ -117,7 +117,7 @@ ONE_ERROR = {
         ("  format: csv", "4: input.url: is missing: fsspec URL or path; relative paths start at the spec's folder"),
         ("  url: ''", "5: input.url: must not be empty (got '')"),
         ("  url: s3://me:canary@b/x", "5: input.url: must not hold a user or password; use the environment of each worker"),
-        ("  url: a\n  format: pq", "6: input.format: must be one of auto, parquet or csv (got 'pq')"),
+        ("  url: a\n  format: pq", "6: input.format: must be one of auto, parquet, csv or arrow (got 'pq')"),
         ("  url: a\n  csv:\n    delimiter: ab", "7: input.csv.delimiter: must have at most 1 character(s) (got 'ab')"),
         ("  url: a\n  csv:\n    encoding: klingon", "7: input.csv.encoding: is not an encoding Python knows (got 'klingon')"),
         ("  url: a\n  csv:\n    types:\n      a: int64\n      b: itn", "9: input.csv.types.b: must be one of text, "),

@@ -214,9 +214,10 @@ def test_what_is_no_size(text: str) -> None:
         parse_bytes(text)
 
 
-def test_csv_is_recognised_by_its_ending() -> None:
+def test_a_format_is_recognised_by_its_ending() -> None:
     assert spec_with(input={"url": "s3://b/IN.CSV"}).input.resolved_format == "csv"
     assert spec_with(input={"url": "s3://b/in.csv", "format": "parquet"}).input.resolved_format == "parquet"
+    assert spec_with(input={"url": "in/*.feather"}).input.resolved_format == "arrow"
     assert spec_with().input.resolved_format == "parquet"
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from microagg_core.errors import DataError, SpecError
+from microagg_core.formats.inputs.csv_types import suggested_types
+from microagg_core.formats.starting import starter_for
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.marked_yaml import parse
 from microagg_core.spec.release import CsvInput, ReleaseSpec
-from microagg_core.spec.starter import starter_spec, suggested_types
+from microagg_core.spec.starter import starter_spec
 
 SCHEMA = pa.schema(
     [
@@ -86,13 +89,13 @@ def test_with_the_columns_deleted_it_wants_a_quasi_identifier(tmp_path: Path) ->
     assert "roles.quasi_identifiers: must name at least one column" in complaint(tmp_path, text[:start] + text[end:])
 
 
-@pytest.mark.parametrize("url", ["people.parquet", "people.csv"])
-def test_with_roles_it_loads(tmp_path: Path, url: str) -> None:
-    spec = load(tmp_path, decided(starter_spec(url, SCHEMA), "age"))
+@pytest.mark.parametrize(("url", "form"), [("a.parquet", "parquet"), ("a.csv", "csv"), ("a.feather", "arrow")])
+def test_with_roles_it_loads(tmp_path: Path, url: str, form: str) -> None:
+    spec = load(tmp_path, decided(starter_spec(url, SCHEMA, output_format=form), "age"))
     assert spec.roles.quasi_identifiers == ("age",)
     assert set(spec.roles.drop) == set(SCHEMA.names) - {"age"}
     assert spec.input.url == str(tmp_path / url)
-    assert spec.output.format == spec.input.format == url.rpartition(".")[2]
+    assert spec.output.format == spec.input.format == form
 
 
 def test_every_column_is_listed_once_with_its_type_and_no_role() -> None:
@@ -117,8 +120,10 @@ def test_every_column_is_listed_once_with_its_type_and_no_role() -> None:
 
 
 def test_awkward_names_come_through_yaml_unharmed(tmp_path: Path) -> None:
-    schema = pa.schema([(name, pa.int64()) for name in AWKWARD])
-    text = starter_spec("x: y/# 1.csv", schema, dict.fromkeys(AWKWARD, "int64"))
+    (tmp_path / "x: y").mkdir()
+    with (tmp_path / "x: y" / "# 1.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([AWKWARD, range(1, len(AWKWARD) + 1)])
+    text = starter_for(str(tmp_path / "x: y" / "# 1.csv"), tmp_path / "release.yaml")
     tree, wrong = parse(text)
     assert tree is not None and not wrong
     assert tree.plain()["roles"]["to_decide"] == AWKWARD
@@ -129,8 +134,9 @@ def test_awkward_names_come_through_yaml_unharmed(tmp_path: Path) -> None:
     assert types.plain()["input"]["csv"]["types"] == dict.fromkeys(AWKWARD, "int64")
 
 
-def test_types_of_csv_are_suggested_in_comments_only() -> None:
-    text = starter_spec("people.csv", SCHEMA, {"age": "int64", "born": "date"})
+def test_types_of_csv_are_suggested_in_comments_only(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("person,age,born\nx,41,2020-01-31\n")
+    text = starter_for(str(tmp_path / "people.csv"), tmp_path / "release.yaml")
     assert "    #   age: int64\n    #   born: date\n" in text
     tree, _ = parse(text)
     assert tree is not None and "types" not in tree.plain()["input"]["csv"]

@@ -1,0 +1,37 @@
+"""Columns in the plain types of their values: a file's way of storing them decides nothing."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """The column in the plain type of its values."""
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    kind = plain_type(column.type)
+    return column if kind == column.type else column.cast(kind)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type without its encoding: no dictionary, no runs, no views into other buffers, and decimals of one width.
+
+    >>> plain_type(pa.dictionary(pa.int8(), pa.string())), plain_type(pa.decimal32(9, 2))
+    (DataType(string), Decimal128Type(decimal128(9, 2)))
+    """
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind):
+        return pa.binary()
+    # Asked for by their names: older versions of pyarrow do not have these types.
+    if str(kind).startswith(("decimal32(", "decimal64(")):
+        return pa.decimal128(kind.precision, kind.scale)
+    return kind
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns' names and plain types, without metadata."""
+    return pa.schema([pa.field(f.name, plain_type(f.type)) for f in schema])
