@@ -14,7 +14,7 @@ from microagg_core.api import microaggregate
 from microagg_core.comparing.compare import Comparison, Outcome, compare, read_columns
 from microagg_core.errors import DataError, SpecError
 from microagg_core.metrics.statistics import significant
-from microagg_flows.cli import app
+from microagg_flows.command.cli import app
 
 CASC = Path(__file__).resolve().parents[3] / "shared" / "casc"
 needs_casc = pytest.mark.skipif(not CASC.is_dir(), reason="the reference files (../shared/casc) are not there")
