@@ -7,6 +7,7 @@ How many tasks are out follows the cluster as it grows and shrinks, and workers 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -16,14 +17,15 @@ from typing import Any, TypeVar
 
 import dask
 from distributed import Client, Future
+from distributed.client import ClosedClientError
 from distributed.scheduler import KilledWorker
 
 from microagg_core.blocking.memory import WORKER_BASE_BYTES, bytes_per_task, holds_a_worker
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
 from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.handshake import greet, greet_scheduler
+from microagg_flows.clusters.handshake import greet, greet_scheduler
+from microagg_flows.clusters.watch import Standstill, Watch, WorkerState
 from microagg_flows.progress import Progress, shown
-from microagg_flows.watch import Standstill, Watch, WorkerState
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -137,10 +139,15 @@ class DaskExecutor:
                 is done any more.
         """
         results: dict[int, Result] = {}
-        with shown(self.progress, what, len(items)) as progress:
-            for number, result in self._completed(_Out(function, what, iter(enumerate(items)))):
-                results[number] = result
-                progress.advance()
+        try:
+            with shown(self.progress, what, len(items)) as progress:
+                for number, result in self._completed(_Out(function, what, iter(enumerate(items)))):
+                    results[number] = result
+                    progress.advance()
+        except MicroaggError:
+            raise
+        except Exception as error:  # the connection may end in the middle of any call
+            raise _cluster_trouble(error, what) from None
         return [results[i] for i in range(len(items))]
 
     def _completed(self, out: _Out) -> Iterator[tuple[int, Any]]:
@@ -158,8 +165,9 @@ class DaskExecutor:
                     self.look_around()
                 yield self._taken(out, future)
         finally:
-            for future in out.futures.values():
-                future.cancel()  # type: ignore[no-untyped-call]
+            with contextlib.suppress(ClosedClientError):  # where the connection is gone, nothing is held for us
+                for future in out.futures.values():
+                    future.cancel()  # type: ignore[no-untyped-call]
 
     def _fill(self, out: _Out) -> bool:
         """Hand out tasks while there are any and workers to do them; whether some are out."""
