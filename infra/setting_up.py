@@ -30,9 +30,10 @@ python3 infra/bootstrap.py demo [ARGS]                set everything up, then ru
 python3 infra/bootstrap.py test [CATEGORY...] [ARGS]  set everything up, then run these tests, with ARGS for pytest;
                                                       without a category: all of {", ".join(CATEGORIES)}"""
 STAMP = "microagg-installed.txt"
-#: The size of the demo's groups: other sizes need no other kernels, but for pairs.
-DEMO_K = "5"
 EXTRAS = {"demo": "", "test": "[test]"}
+#: What is compiled before the command: for the demo, what groups of its size need; for tests, all, so that none of them
+#: waits for it, and no two that run side by side compile the same.
+KERNELS = {"demo": ["--k", "5"], "test": ["--all"]}
 PIP_ADVICE = (
     f"{sys.executable} needs its venv module with ensurepip, or pip 22.3 or newer; install "
     f"python{sys.version_info[0]}.{sys.version_info[1]}-venv or python3-pip from your distribution"
@@ -57,8 +58,8 @@ def main(arguments: list[str]) -> int:
     try:
         venv = Path(os.environ.get("MICROAGG_VENV") or ROOT / ".venv").absolute()
         set_up(venv, EXTRAS[command])
-        if not is_quick(categories):
-            warm(venv)
+        if command == "demo" or not is_quick(categories):
+            warm(venv, KERNELS[command])
     except SetupError as error:
         print(f"bootstrap: {error}", file=sys.stderr)
         return 1
@@ -166,12 +167,12 @@ def clean() -> dict[str, str]:
     return {**kept, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
-def warm(venv: Path) -> None:
-    """Compile what a release by default needs, once for this machine; the command shows how far it is.
+def warm(venv: Path, kernels: list[str]) -> None:
+    """Compile kernels, once for this machine; the command shows how far it is.
 
     Where that fails, it has said why, and the demo and the tests can do without, if need be.
     """
-    if follow([str(program(venv, "microagg")), "warm", "--k", DEMO_K], Path.cwd()) == 130:
+    if follow([str(program(venv, "microagg")), "warm", *kernels], Path.cwd()) == 130:
         raise KeyboardInterrupt
 
 

@@ -179,14 +179,14 @@ def test_an_unknown_category_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "warms"), [(["unit", "lint"], False), (["unit", "soak"], True), ([], True)])
-def test_kernels_are_compiled_only_for_tests_that_run_them(
+def test_kernels_are_compiled_once_and_only_for_tests_that_run_them(
     setup: ModuleType, monkeypatch: pytest.MonkeyPatch, arguments: list[str], warms: bool
 ) -> None:
-    ran: list[str] = []
+    ran: list[list[str]] = []
     monkeypatch.setattr(setup, "set_up", lambda venv, extra: None)
-    monkeypatch.setattr(setup, "follow", lambda command, folder: ran.append(command[1]) or 0)
+    monkeypatch.setattr(setup, "follow", lambda command, folder: ran.append(command[1:]) or 0)
     assert setup.main(["test", *arguments]) == 0
-    assert ("warm" in ran) is warms
+    assert [command for command in ran if command[0] == "warm"] == ([["warm", "--all"]] if warms else [])
 
 
 def test_a_command_that_a_signal_ended_has_the_shells_exit_code(setup: ModuleType, tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_command_that_a_signal_ended_has_the_shells_exit_code(setup: ModuleTyp
 
 
 @pytest.mark.parametrize(("code", "goes_on"), [(0, True), (5, True), (130, False)])
-def test_kernels_are_compiled_before_the_command_which_does_without_if_need_be(
+def test_kernels_are_compiled_before_the_demo_which_does_without_if_need_be(
     setup: ModuleType, monkeypatch: pytest.MonkeyPatch, code: int, goes_on: bool
 ) -> None:
     ran: list[list[str]] = []
