@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOTSTRAP = ROOT / "infra" / "bootstrap.py"
@@ -209,3 +211,19 @@ def test_kernels_are_compiled_before_the_demo_which_does_without_if_need_be(
     assert setup.main(["demo", "--direct"]) == (0 if goes_on else 130)
     assert ran[0] == ["warm", "--k", "5"]
     assert ran[1:] == ([["demo", "--direct"]] if goes_on else [])
+
+
+def test_the_hosted_checks_and_the_hooks_run_the_commands_that_there_are(setup: ModuleType) -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+    assert workflow["jobs"]["everything"]["steps"][-1] == {"run": ".ci/run"}
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    for hook in repository["hooks"]:
+        program, script, command, *categories = hook["entry"].split()
+        assert (program, script, command) == ("python3", "infra/bootstrap.py", "test")
+        assert setup.is_quick(categories) and set(categories) <= set(setup.CATEGORIES)
+
+
+def test_the_readme_of_the_tests_has_every_category(setup: ModuleType) -> None:
+    text = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \| .* \| .* \|$", text, re.MULTILINE)) == set(setup.CATEGORIES)
