@@ -30,9 +30,9 @@ python3 infra/bootstrap.py demo [ARGS]                set everything up, then ru
 python3 infra/bootstrap.py test [CATEGORY...] [ARGS]  set everything up, then run these tests, with ARGS for pytest;
                                                       without a category: all of {", ".join(CATEGORIES)}"""
 STAMP = "microagg-installed.txt"
+EXTRAS = {"demo": "", "test": "[test]"}
 #: The size of the demo's groups: other sizes need no other kernels, but for pairs.
 DEMO_K = "5"
-EXTRAS = {"demo": "", "test": "[test]"}
 PIP_ADVICE = (
     f"{sys.executable} needs its venv module with ensurepip, or pip 22.3 or newer; install "
     f"python{sys.version_info[0]}.{sys.version_info[1]}-venv or python3-pip from your distribution"
@@ -57,8 +57,6 @@ def main(arguments: list[str]) -> int:
     try:
         venv = Path(os.environ.get("MICROAGG_VENV") or ROOT / ".venv").absolute()
         set_up(venv, EXTRAS[command])
-        if not is_quick(categories):
-            warm(venv)
     except SetupError as error:
         print(f"bootstrap: {error}", file=sys.stderr)
         return 1
@@ -166,33 +164,44 @@ def clean() -> dict[str, str]:
     return {**kept, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
-def warm(venv: Path) -> None:
-    """Compile what a release by default needs, once for this machine; the command shows how far it is.
-
-    Where that fails, it has said why, and the demo and the tests can do without, if need be.
-    """
-    if follow([str(program(venv, "microagg")), "warm", "--k", DEMO_K], Path.cwd()) == 130:
-        raise KeyboardInterrupt
-
-
 def run_demo(venv: Path, arguments: list[str]) -> int:
-    """`microagg demo`, in the folder where the user is."""
-    return follow([str(program(venv, "microagg")), "demo", *arguments], Path.cwd())
+    """`microagg demo`, in the folder where the user is, once what it needs is compiled, which is shown apart.
+
+    Where compiling fails, it has said why, and the demo can do without, if need be.
+    """
+    microagg = str(program(venv, "microagg"))
+    if follow([microagg, "warm", "--k", DEMO_K], Path.cwd()) == 130:
+        return 130
+    return follow([microagg, "demo", *arguments], Path.cwd())
 
 
 def run_checks(venv: Path, categories: list[str], arguments: list[str]) -> int:
-    """The checks that are asked for, the tests last; the exit code is that of the first one that failed."""
+    """The checks that are asked for, the tests last; the exit code is that of the first one that failed.
+
+    All kernels are compiled meanwhile: no test waits for them, and no two that run side by side compile the same.
+    """
+    commands = checks(str(program(venv, "python")), categories, arguments)
+    tests = {"pytest": commands.pop("pytest")} if "pytest" in commands else {}
+    compiling = [] if is_quick(categories) else [start([str(program(venv, "microagg")), "warm", "--all"], ROOT)]
+    failed = run_each(commands)
+    if 130 in [*failed.values(), *map(end_of, compiling)]:
+        return 130
+    if tests and failed:
+        print(f"bootstrap: failed before the tests: {', '.join(failed)}", flush=True)
+    failed |= run_each(tests)
+    return 130 if 130 in failed.values() else next(iter(failed.values()), 0)
+
+
+def run_each(commands: dict[str, list[str]]) -> dict[str, int]:
+    """Run commands in sight of the user, up to one that is interrupted; the exit codes of those that failed."""
     failed: dict[str, int] = {}
-    for name, command in checks(str(program(venv, "python")), categories, arguments).items():
-        if name == "pytest" and failed:
-            print(f"bootstrap: failed before the tests: {', '.join(failed)}", flush=True)
+    for name, command in commands.items():
         print(f"bootstrap: {name}", flush=True)
-        code = follow(command, ROOT)
-        if code == 130:
-            return code
-        if code != 0:
+        if code := follow(command, ROOT):
             failed[name] = code
-    return next(iter(failed.values()), 0)
+        if code == 130:
+            break
+    return failed
 
 
 def checks(python: str, categories: list[str], arguments: list[str]) -> dict[str, list[str]]:
@@ -211,17 +220,25 @@ def checks(python: str, categories: list[str], arguments: list[str]) -> dict[str
 
 def side_by_side() -> list[str]:
     """Have pytest run files of tests on every core; a few at most, as each starts servers and clusters of its own."""
-    return ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile"]
+    return ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 def follow(command: list[str], folder: Path) -> int:
     """Run a command in sight of the user; 130 when it was interrupted, as a shell has it."""
-    with subprocess.Popen(command, cwd=folder, env=clean()) as process:
-        while True:
-            try:
-                code = process.wait()
-                break
-            except KeyboardInterrupt:
-                # The command got the same signal and is putting things away.
-                continue
-    return 128 - code if code < 0 else code
+    return end_of(start(command, folder))
+
+
+def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """A command under way, in sight of the user."""
+    return subprocess.Popen(command, cwd=folder, env=clean())
+
+
+def end_of(process: subprocess.Popen[bytes]) -> int:
+    """A command's exit code, when it has ended."""
+    while True:
+        try:
+            code = process.wait()
+            return 128 - code if code < 0 else code
+        except KeyboardInterrupt:
+            # The command got the same signal and is putting things away.
+            continue

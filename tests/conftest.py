@@ -1,5 +1,7 @@
 """Fixtures for all tests."""
 
+import signal
+
 from eleven_companies import companies
 from s3_server import _moto_session, moto_server, s3_bucket, s3_environment, s3_server, storage_place
 from small_release import output, work
@@ -15,3 +17,6 @@ __all__ = [
     "storage_place",
     "work",
 ]
+
+# A shell has the commands that it runs in the background ignore this signal, which tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOTSTRAP = ROOT / "infra" / "bootstrap.py"
@@ -119,6 +121,7 @@ def test_every_check_runs_and_the_first_failure_is_the_exit_code(
         return {"mypy": 2, "ruff": 0}.get(command[2], 5)
 
     monkeypatch.setattr(setup, "follow", follow)
+    monkeypatch.setattr(setup, "start", lambda command, folder: subprocess.Popen([sys.executable, "-c", ""]))
     assert setup.run_checks(Path("venv"), [], ["-k", "x"]) == 2
     assert [command[0] for command in ran] == ["ruff", "ruff", "mypy", "pytest"]
     assert ran[-1] == ["pytest", *setup.side_by_side(), "-k", "x"]
@@ -178,34 +181,46 @@ def test_an_unknown_category_is_one_sentence() -> None:
     )
 
 
-@pytest.mark.parametrize(("arguments", "warms"), [(["unit", "lint"], False), (["unit", "soak"], True), ([], True)])
-def test_kernels_are_compiled_only_for_tests_that_run_them(
-    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, arguments: list[str], warms: bool
+@pytest.mark.parametrize(
+    ("arguments", "compiles", "code", "ends"),
+    [
+        (["unit", "lint"], False, 0, 0),
+        (["unit", "soak"], True, 0, 0),
+        ([], True, 0, 0),
+        ([], True, 5, 0),
+        ([], True, 130, 130),
+    ],
+)
+def test_kernels_are_compiled_once_and_only_for_tests_that_run_them(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, arguments: list[str], compiles: bool, code: int, ends: int
 ) -> None:
+    """Beside what needs none of them; tests do without, if need be, but not where somebody interrupted."""
+    began: list[list[str]] = []
     ran: list[str] = []
-    monkeypatch.setattr(setup, "set_up", lambda venv, extra: None)
-    monkeypatch.setattr(setup, "follow", lambda command, folder: ran.append(command[1]) or 0)
-    assert setup.main(["test", *arguments]) == 0
-    assert ("warm" in ran) is warms
 
-
-def test_a_command_that_a_signal_ended_has_the_shells_exit_code(setup: ModuleType, tmp_path: Path) -> None:
-    assert setup.follow([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], tmp_path) == 137
-    assert setup.follow([sys.executable, "-c", "raise SystemExit(4)"], tmp_path) == 4
-
-
-@pytest.mark.parametrize(("code", "goes_on"), [(0, True), (5, True), (130, False)])
-def test_kernels_are_compiled_before_the_command_which_does_without_if_need_be(
-    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, code: int, goes_on: bool
-) -> None:
-    ran: list[list[str]] = []
-
-    def follow(command: list[str], folder: Path) -> int:
-        ran.append(command[1:])
-        return code if command[1] == "warm" else 0
+    def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
+        began.append(command[1:])
+        return subprocess.Popen([sys.executable, "-c", f"raise SystemExit({code})"])
 
     monkeypatch.setattr(setup, "set_up", lambda venv, extra: None)
-    monkeypatch.setattr(setup, "follow", follow)
-    assert setup.main(["demo", "--direct"]) == (0 if goes_on else 130)
-    assert ran[0] == ["warm", "--k", "5"]
-    assert ran[1:] == ([["demo", "--direct"]] if goes_on else [])
+    monkeypatch.setattr(setup, "start", start)
+    monkeypatch.setattr(setup, "follow", lambda command, folder: ran.append(command[2]) or 0)
+    assert setup.main(["test", *arguments]) == ends
+    assert began == ([["warm", "--all"]] if compiles else [])
+    assert ("pytest" in ran) is (ends == 0)
+
+
+def test_the_hosted_checks_and_the_hooks_run_the_commands_that_there_are(setup: ModuleType) -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+    assert workflow["jobs"]["everything"]["steps"][-1] == {"run": ".ci/run"}
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    for hook in repository["hooks"]:
+        program, script, command, *categories = hook["entry"].split()
+        assert (program, script, command) == ("python3", "infra/bootstrap.py", "test")
+        assert setup.is_quick(categories) and set(categories) <= set(setup.CATEGORIES)
+
+
+def test_the_readme_of_the_tests_has_every_category(setup: ModuleType) -> None:
+    text = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \| .* \| .* \|$", text, re.MULTILINE)) == set(setup.CATEGORIES)

@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import run_command
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
+from microagg_core.demo import write_demo
+
+pytestmark = pytest.mark.server
 PEOPLE = 20_000
 
 
@@ -25,20 +27,23 @@ def released_rows(output: Path) -> int:
     return sum(pq.read_metadata(folder / part["name"]).num_rows for part in manifest["parts"])
 
 
-def test_the_demo_ends_well_on_a_new_machine_and_in_smaller_workers(tmp_path: Path) -> None:
-    """One GiB each, as the demo has it, then 600 MiB each, with nothing compiled; no worker compiles either time."""
-    shown = run_command("demo", "--people", str(PEOPLE), cwd=tmp_path, env=nothing_compiled(tmp_path / "large"))
+@pytest.mark.slow(reason="compiles the default path")
+def test_the_demo_ends_well_on_a_new_machine(tmp_path: Path) -> None:
+    shown = run_command("demo", "--people", str(PEOPLE), cwd=tmp_path, env=nothing_compiled(tmp_path))
     assert shown.code == 0, shown.err
     assert "compiling the kernels, once for this machine" in shown.err
-    demo = tmp_path / "microagg-demo"
-    assert released_rows(demo / "release") == PEOPLE
-    spec = (demo / "release.yaml").read_text().replace("memory: 1GiB", "memory: 600MiB")
-    (demo / "smaller.yaml").write_text(spec.replace("url: release", "url: smaller"))
-    arguments = ("run", str(demo / "smaller.yaml"), "--direct", "--json", "--quiet")
-    smaller = run_command(*arguments, env=nothing_compiled(tmp_path / "small"))
-    assert smaller.code == 0, smaller.err
-    assert released_rows(demo / "smaller") == PEOPLE
-    peak = max(stage["peak_bytes"] for stage in smaller.document()["stages"])
+    assert released_rows(tmp_path / "microagg-demo" / "release") == PEOPLE
+
+
+@pytest.mark.slow(reason="compiles the default path")
+def test_smaller_workers_compile_nothing(tmp_path: Path) -> None:
+    """Of 600 MiB each, where the demo has one GiB, and with nothing compiled before."""
+    spec = write_demo(tmp_path, PEOPLE)
+    spec.write_text(spec.read_text().replace("memory: 1GiB", "memory: 600MiB"))
+    shown = run_command("run", str(spec), "--direct", "--json", "--quiet", env=nothing_compiled(tmp_path))
+    assert shown.code == 0, shown.err
+    assert released_rows(tmp_path / "release") == PEOPLE
+    peak = max(stage["peak_bytes"] for stage in shown.document()["stages"])
     assert peak < 480 * 2**20, "a worker stays below Dask's threshold of 80 % of 600 MiB"
 
 
