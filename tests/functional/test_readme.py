@@ -16,6 +16,7 @@ READMES = sorted(
     path for place in ("*.md", "deploy/*.md", "flows/*.md", "microagg_core/**/*.md") for path in ROOT.glob(place)
 )
 EXAMPLES = [path for path in READMES if ">>> " in path.read_text(encoding="utf-8")]
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 #: A command as it is printed, with what follows on its line.
 COMMAND = re.compile(r"(?<![\w-])microagg ([a-z]+)((?: [^`\n]+)?)")
 
@@ -45,9 +46,11 @@ def printed_commands() -> dict[str, set[str]]:
     """The commands that the READMEs print in code, each with the options that stand behind it."""
     options: dict[str, set[str]] = {}
     for path in READMES:
-        for code in re.findall(r"```sh\n(.*?)```|`([^`]+)`", path.read_text(encoding="utf-8"), re.DOTALL):
-            for name, rest in COMMAND.findall(" ".join(code)):
-                options.setdefault(name, set()).update(re.findall(r"--[a-z]+", rest.partition("#")[0]))
+        text = path.read_text(encoding="utf-8")
+        fenced = FENCED.findall(text)
+        inline = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", FENCED.sub("", text))]
+        for name, rest in COMMAND.findall("\n".join([*fenced, *inline])):
+            options.setdefault(name, set()).update(re.findall(r"--[a-z]+", rest.partition("#")[0]))
     return options
 
 
