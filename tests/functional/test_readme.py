@@ -1,0 +1,63 @@
+"""The READMEs are true: pictures are drawn again from real runs, examples run, and commands have their options."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import run_command
+from readme_picture import PICTURES, README, ROOT, between, timeless
+
+READMES = sorted(
+    path for place in ("*.md", "deploy/*.md", "flows/*.md", "microagg_core/**/*.md") for path in ROOT.glob(place)
+)
+EXAMPLES = [path for path in READMES if ">>> " in path.read_text(encoding="utf-8")]
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+#: A command as it is printed, with what follows on its line.
+COMMAND = re.compile(r"(?<![\w-])microagg ([a-z]+)((?: [^`\n]+)?)")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_of_the_readme_is_true(name: str, tmp_path: Path) -> None:
+    """Where it fails: python tests/functional/readme_picture.py --write."""
+    shown = between(name).search(README.read_text(encoding="utf-8"))
+    assert shown is not None
+    assert timeless(shown[0]) == timeless(PICTURES[name](tmp_path))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_examples_of_a_readme_run(path: Path) -> None:
+    failed, tried = doctest.testfile(str(path), module_relative=False, encoding="utf-8")
+    assert tried > 0
+    assert failed == 0
+
+
+def test_the_example_in_python_runs() -> None:
+    example = ROOT / "deploy" / "examples" / "python" / "masking.py"
+    run = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=True)
+    assert "k = 3: information loss 34.0 %, groups of [3, 4, 4]" in run.stdout
+
+
+def printed_commands() -> dict[str, set[str]]:
+    """The commands that the READMEs print in code, each with the options that stand behind it."""
+    options: dict[str, set[str]] = {}
+    for path in READMES:
+        text = path.read_text(encoding="utf-8")
+        fenced = FENCED.findall(text)
+        inline = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", FENCED.sub("", text))]
+        for name, rest in COMMAND.findall("\n".join([*fenced, *inline])):
+            options.setdefault(name, set()).update(re.findall(r"--[a-z]+", rest.partition("#")[0]))
+    return options
+
+
+def test_printed_commands_are_there_with_their_options() -> None:
+    commands = printed_commands()
+    assert {"run", "plan", "verify", "init", "compare", "warm", "clean"} <= commands.keys()
+    for name, options in commands.items():
+        shown = run_command(name, "--help")
+        assert shown.code == 0, name
+        assert {option for option in options if option not in shown.out} == set(), name
