@@ -65,6 +65,12 @@ def test_init_of_a_csv_file(project: Project) -> None:
     assert set(spec["roles"]["to_decide"]) == {"id", "age", "since"}
 
 
+def test_schema_of_the_manifest() -> None:
+    schema = run_command("schema", "--manifest").document()
+    assert {"id", "revision", "k", "columns", "parts"} <= set(schema["required"])
+    assert schema["additionalProperties"] is False and "sse" in schema["$defs"]["Figures"]["properties"]
+
+
 def test_schema_is_a_json_schema_of_specs_that_work(project: Project) -> None:
     schema = run_command("schema").document()
     assert schema["properties"]["k"]["minimum"] == 2
