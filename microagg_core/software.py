@@ -15,7 +15,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-PACKAGES = ("microagg_core", "flows")
+PACKAGES = ("microagg_core", "microagg_flows")
 LIBRARIES = ("networkx", "numba", "numpy", "pandas", "pyarrow", "scipy")
 #: How many digits of the sources' digest are shown.
 _DIGITS = 16

@@ -1,1 +1,1 @@
-"""The orchestration of a release: stages, cluster, Prefect flow, and the command line."""
+"""The orchestration of a release: its stages, who does their tasks, Prefect's side of it, and the command line."""

@@ -1,4 +1,4 @@
-"""How far a stage is: a bar on a terminal, plain lines elsewhere; for a flow, see :mod:`microagg_flows.artifacts`.
+"""How far a stage is: a bar on a terminal, plain lines elsewhere; a flow run has its artifacts beside them.
 
 No wait is silent: where nothing has been said for a while, a line says what is under way or waited for.
 """

@@ -377,7 +377,7 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
     return outcome
 
 
-def run_until(last: str, release: Release) -> None:
-    """Run the stages up to and including ``last``, without Prefect."""
+def run_until(last: str, release: Release, run: Callable[[Stage, Release], object] | None = None) -> None:
+    """Run the stages up to and including ``last``, each by ``run``, or as it is."""
     wanted = STAGES[: [stage.name for stage in STAGES].index(last) + 1]
-    run_healing(release, lambda: [run_stage(stage, release) for stage in wanted])
+    run_healing(release, lambda: [(run or run_stage)(stage, release) for stage in wanted])

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from microagg_core.errors import MicroaggError, SpecError, StorageError, TransientStorageError
+from microagg_core.extras import how_to_install
 from microagg_core.storage.urls import is_local, shown
 
 _NO_CREDENTIALS = {
@@ -35,6 +36,7 @@ _BAD_CREDENTIALS = {
     "AuthorizationHeaderMalformed",
 }  # fmt: skip
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_S3 = ("s3://", "s3a://")
 _LIBRARIES = ("botocore", "aiobotocore", "aiohttp", "s3fs", "fsspec", "gcsfs", "adlfs", "azure", "google")
 
 
@@ -125,7 +127,7 @@ def explained(error: Exception, url: str, doing: str) -> MicroaggError | None:
         package = f" ({error.name})" if error.name else ""
         return SpecError(
             f"{where}: the package that opens this kind of URL is not installed{package}; "
-            "install it wherever the release is made"
+            + (how_to_install("s3") if url.startswith(_S3) else "install it wherever the release is made")
         )
     if isinstance(error, TypeError) and "unexpected keyword" in str(error):
         # Some file systems look at their options only when the first request is made.

@@ -91,7 +91,7 @@ def start_command(*arguments: str, cwd: Path, env: Mapping[str, str] | None = No
 
 def call_command(*arguments: str, cwd: Path) -> Ended:
     """The command's entry point in this process, where starting Python for every case would take too long."""
-    from microagg_flows.cli import main
+    from microagg_flows.command.cli import main
 
     out, err = io.StringIO(), io.StringIO()
     code = 0

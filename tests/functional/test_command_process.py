@@ -112,7 +112,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "pyarrow", "distributed", "microagg_flows.direct", "prefect"])
+@pytest.mark.parametrize("module", ["typer", "pyarrow", "distributed", "microagg_flows.releasing", "prefect"])
 def test_an_impatient_person_gets_one_sentence(module: str, companies: Path, temporary: Path) -> None:
     """Three times Ctrl-C, to the whole group as a terminal sends it, while the command is still being loaded."""
     (companies / "impatient.py").write_text(IMPATIENT)

@@ -12,8 +12,8 @@ from command_line import Project
 
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import LocalCluster, NoCluster
-from microagg_flows.cli import names_prefect_server
-from microagg_flows.executors import cluster_for
+from microagg_flows.clusters import cluster_for
+from microagg_flows.command.making import names_prefect_server
 from people import people
 
 ROLES = {
@@ -25,7 +25,7 @@ ROLES = {
 #: Runs the command and tells which of the heavy packages it has loaded.
 SCRIPT = """
 import json, sys
-from microagg_flows.cli import main
+from microagg_flows.command.cli import main
 sys.argv = ["microagg", "run", "release.yaml", "--quiet", "--json"]
 try:
     main()

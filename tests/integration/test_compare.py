@@ -14,7 +14,7 @@ from microagg_core.api import microaggregate
 from microagg_core.comparing.compare import Comparison, Outcome, compare, read_columns
 from microagg_core.errors import DataError, SpecError
 from microagg_core.metrics.statistics import significant
-from microagg_flows.cli import app
+from microagg_flows.command.cli import app
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference" / "data"
 

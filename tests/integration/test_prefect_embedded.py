@@ -64,7 +64,7 @@ class Running:
 
     def server(self) -> psutil.Process:
         """The embedded server."""
-        (found,) = [p for p in self.children() if "microagg_flows.prefect_server" in p.cmdline()]
+        (found,) = [p for p in self.children() if "microagg_flows.prefect_side.server_process" in p.cmdline()]
         return found
 
 

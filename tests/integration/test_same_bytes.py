@@ -15,7 +15,7 @@ from microagg_core.releases.verify import verify
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import LocalCluster
 from microagg_core.storage.objects import Store
-from microagg_flows.cluster import connect
+from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
 from microagg_flows.stages import new_release, run_until
 from people import people

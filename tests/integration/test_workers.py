@@ -23,7 +23,7 @@ from microagg_core.errors import ClusterError, DataError, StorageError
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.parts import Tls
 from microagg_core.spec.release import LocalCluster, ReleaseSpec, RunningCluster
-from microagg_flows.cluster import connect
+from microagg_flows.clusters import connect
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
 from microagg_flows.stages import new_release, run_until
@@ -98,7 +98,7 @@ def test_workers_that_dask_would_pause_before_they_have_any_rows_are_refused_at_
 
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("microagg_flows.cluster._CONNECT_SECONDS", 3)
+    monkeypatch.setattr("microagg_flows.clusters.running._CONNECT_SECONDS", 3)
     with (
         pytest.raises(ClusterError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"),
         connect(RunningCluster(address="tcp://127.0.0.1:9"), some_spec(tmp_path), Silence()),
@@ -262,7 +262,7 @@ _held: list[bytes] = []
 
 
 def test_workers_that_are_paused_for_good_are_started_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("microagg_flows.watch.IDLE_SECONDS", 10.0)
+    monkeypatch.setattr("microagg_flows.clusters.watch.IDLE_SECONDS", 10.0)
     lines: list[str] = []
 
     class Listening(Silence):
@@ -279,7 +279,7 @@ def test_workers_that_are_paused_for_good_are_started_anew(monkeypatch: pytest.M
 def test_workers_of_others_that_stay_paused_end_the_release_with_the_cause(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("microagg_flows.watch.IDLE_SECONDS", 8.0)
+    monkeypatch.setattr("microagg_flows.clusters.watch.IDLE_SECONDS", 8.0)
     with scheduler(tmp_path) as (address, worker):
         worker("--memory-limit", "600MiB")
         await_worker(address)

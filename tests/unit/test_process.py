@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from microagg_core.storage.remote import settled
-from microagg_flows import progress, scratch
-from microagg_flows.embedded_server import settle_home
+from microagg_flows import progress
+from microagg_flows.prefect_side.embedded_server import settle_home
+from microagg_flows.process import scratch
+from microagg_flows.process.scratch import scratch as scratch_folder
 from microagg_flows.progress import Lines, awaited, shown
-from microagg_flows.scratch import scratch as scratch_folder
 
 # --- progress ---
 

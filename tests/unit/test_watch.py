@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from microagg_core.errors import ClusterError
-from microagg_flows.watch import IDLE_SECONDS, Standstill, Watch, WorkerState
+from microagg_flows.clusters.watch import IDLE_SECONDS, Standstill, Watch, WorkerState
 
 MIB = 2**20
 

@@ -21,9 +21,9 @@ from distributed.scheduler import KilledWorker
 from microagg_core.blocking.memory import WORKER_BASE_BYTES, bytes_per_task, holds_a_worker
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
 from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.handshake import greet, greet_scheduler
+from microagg_flows.clusters.handshake import greet, greet_scheduler
+from microagg_flows.clusters.watch import Standstill, Watch, WorkerState
 from microagg_flows.progress import Progress, shown
-from microagg_flows.watch import Standstill, Watch, WorkerState
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

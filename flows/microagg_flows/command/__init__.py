@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from microagg_flows.interrupts import end_at_once_when_signalled, leave_in_time
+from microagg_flows.process.interrupts import end_at_once_when_signalled, leave_in_time
 
 
 def main() -> None:
     """Entry point of the installed command."""
     end_at_once_when_signalled()
-    from microagg_flows.cli import main as command_line
+    from microagg_flows.command.cli import main as command_line
 
     code = 0
     try:

@@ -9,22 +9,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 
 from microagg_core.errors import EXIT_DONE, InterruptionError, MicroaggError, StorageError, sanitized
-from microagg_flows.interrupts import INTERRUPTED_EARLY, end_now, is_requested, orderly
-from microagg_flows.limits import claim_open_files
 from microagg_flows.outcome import Outcome, observed, telling_if_published
-from microagg_flows.scratch import remove_current, scratch
-from microagg_flows.streams import forgiving
-
-if TYPE_CHECKING:
-    from microagg_core.spec.release import ReleaseSpec
+from microagg_flows.process.interrupts import INTERRUPTED_EARLY, end_now, is_requested, orderly
+from microagg_flows.process.limits import claim_open_files
+from microagg_flows.process.scratch import remove_current, scratch
+from microagg_flows.process.streams import forgiving
 
 
 class _PublishedError(MicroaggError):
@@ -116,16 +113,16 @@ def run(
 @app.command()
 def plan(spec: SpecArgument, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Survey the input and show the plan, for the operator alone; nothing is released."""
-    from microagg_flows.direct import plan_directly
     from microagg_flows.progress import terminal_progress
+    from microagg_flows.releasing import plan_release
 
     claim_open_files()
     with scratch():
-        report, refusal = plan_directly(spec, terminal_progress(quiet))
+        report, refusal = plan_release(spec, terminal_progress(quiet))
     if as_json:
         typer.echo(json.dumps({**report.to_json(), "refused": refusal.message if refusal else None}, indent=1))
     else:
-        from microagg_flows.terminal import show_plan
+        from microagg_flows.command.terminal import show_plan
 
         show_plan(report)
     if refusal is not None:
@@ -140,7 +137,7 @@ def verify(
 ) -> None:
     """Check a release again from its files alone: checksums, counts, columns, k."""
     from microagg_core.releases.verify import verify as verify_release
-    from microagg_flows.terminal import show_verification
+    from microagg_flows.command.terminal import show_verification
 
     options: dict[str, Any] = {"client_kwargs": {"endpoint_url": endpoint}} if endpoint else {}
     with scratch():
@@ -177,7 +174,7 @@ def schema() -> None:
 @app.command()
 def algorithms(as_json: JsonOption = False) -> None:
     """List the algorithms: what each is for, what it guarantees, what it costs."""
-    from microagg_flows.terminal import show_algorithms
+    from microagg_flows.command.terminal import show_algorithms
 
     show_algorithms(as_json)
 
@@ -201,7 +198,7 @@ def compare(
     quiet: QuietOption = False,
 ) -> None:
     """Run the algorithms side by side on a file: loss, group sizes, time, and which is best here."""
-    from microagg_flows.comparing import compare_file
+    from microagg_flows.command.comparing import compare_file
 
     compare_file(
         data, _listed(quasi_identifiers), _whole_numbers(k), _listed(algorithms), seed, as_json, csv, plot, quiet
@@ -250,7 +247,7 @@ def warm(
     quiet: QuietOption = False,
 ) -> None:
     """Compile the kernels and keep them, once for this machine: for images, and before the first release."""
-    from microagg_flows.warming import warm_kernels
+    from microagg_flows.command.warming import warm_kernels
 
     typer.echo(warm_kernels(algorithms or ["mdav"], refine, k, everything, into, quiet))
 
@@ -269,9 +266,13 @@ def clean(
 
 def _make_and_show(spec: str, direct: bool, release_id: str | None, replace: bool, quiet: bool, as_json: bool) -> None:
     """Run a release and show it, also where something goes wrong after it was published."""
+    from microagg_flows.command.making import make_release
+    from microagg_flows.progress import terminal_progress
+    from microagg_flows.releasing import Order
+
     claim_open_files()
     with telling_if_published() as outcome, scratch():
-        make_release(spec, direct, release_id, replace, quiet)
+        make_release(Order(spec, release_id, replace), direct, terminal_progress(quiet))
     _written(lambda: show_release(outcome.document(), as_json))
     if outcome.note:
         typer.echo(f"microagg: {outcome.note}", err=True)
@@ -290,50 +291,9 @@ def _written(show: Callable[[], None]) -> None:
         raise StorageError(f"writing standard output failed ({error.strerror}); free some space there") from None
 
 
-def make_release(spec: str, direct: bool, release_id: str | None, replace: bool, quiet: bool) -> dict[str, Any]:
-    """Run a release as the command line does; returns its document."""
-    from microagg_core.spec.loading import load_spec
-    from microagg_flows.progress import terminal_progress
-
-    loaded = load_spec(spec)  # errors of the spec come before anything is started
-    progress = terminal_progress(quiet)
-    if direct or _needs_nobody(loaded):
-        from microagg_flows.direct import release_directly
-
-        return release_directly(spec, release_id, replace, progress)
-    from microagg_flows.embedded_server import settle_home
-
-    if unusual := settle_home():
-        progress.say(unusual)
-    from microagg_flows.prefect_run import release_through_prefect
-
-    return release_through_prefect(spec, release_id, replace, progress)
-
-
-def _needs_nobody(spec: ReleaseSpec) -> bool:
-    """Whether a release is so small, and its spec so plain, that neither a cluster nor a Prefect server is wanted."""
-    from microagg_core.spec.release import NoCluster
-    from microagg_flows.executors import cluster_for
-
-    if spec.cluster is not None or names_prefect_server(os.environ):
-        return False
-    return isinstance(cluster_for(spec), NoCluster)
-
-
-def names_prefect_server(environment: Mapping[str, str]) -> bool:
-    """Whether a Prefect server is named, in the environment or a profile; loading Prefect to ask takes seconds."""
-    if "PREFECT_API_URL" in environment:
-        return True
-    try:
-        home = Path(environment.get("PREFECT_HOME") or Path("~/.prefect").expanduser())
-        return "PREFECT_API_URL" in (home / "profiles.toml").read_text(encoding="utf-8")
-    except (OSError, ValueError, RuntimeError):  # a user without a home has no profile either
-        return False
-
-
 def show_release(document: dict[str, Any], as_json: bool) -> None:
     """The end of a run: one table, or one JSON document."""
-    from microagg_flows.terminal import show_document
+    from microagg_flows.command.terminal import show_document
 
     if as_json:
         typer.echo(json.dumps(document, indent=1))

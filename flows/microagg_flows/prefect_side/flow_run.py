@@ -24,11 +24,12 @@ from prefect.settings import (
 
 from microagg_core.errors import ClusterError, InternalError, MicroaggError, of_kind
 from microagg_core.storage.urls import shown
-from microagg_flows.embedded_server import embedded_server
-from microagg_flows.interrupts import is_requested
 from microagg_flows.outcome import current
+from microagg_flows.prefect_side.embedded_server import embedded_server
+from microagg_flows.prefect_side.flow import release_flow, showing_progress
+from microagg_flows.process.interrupts import is_requested
 from microagg_flows.progress import Progress, awaited
-from microagg_flows.release import release_flow, showing_progress
+from microagg_flows.releasing import Order
 
 _FAILED = re.compile(r"exit (\d+) \((\w+)\): (.*)", re.DOTALL)
 #: A server that does not answer is given up within a minute: three times 15 s, and the pauses between them. Who has
@@ -42,21 +43,19 @@ _PATIENCE: dict[Any, Any] = {
 _EMBEDDED: dict[Any, Any] = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_LOGGING_TO_API_ENABLED: False}
 
 
-def release_through_prefect(spec: str, identity: str | None, replace: bool, progress: Progress) -> dict[str, Any]:
-    """Run the flow and return its document.
+def release_through_prefect(order: Order, progress: Progress) -> None:
+    """Run the flow; whoever observes its outcome learns how it ended.
 
     Raises:
         MicroaggError: what the flow's failed state carries; a ``ClusterError`` where Prefect's server does not answer.
     """
     with _server(progress), showing_progress(progress):
         try:
-            state: Any = release_flow(spec=spec, id=identity, replace=replace, return_state=True)
+            state: Any = release_flow(spec=order.spec, id=order.id, replace=order.replace, return_state=True)
         finally:
             progress.wait_for("")
-    if state.is_completed():
-        document: dict[str, Any] = state.result()
-        return document
-    raise failure_of(state.message or "")
+    if not state.is_completed():
+        raise failure_of(state.message or "")
 
 
 def failure_of(message: str) -> MicroaggError:

@@ -22,14 +22,11 @@ from prefect.exceptions import FailedRun
 from prefect.states import Failed
 
 from microagg_core.errors import MicroaggError, sanitized
-from microagg_core.spec.loading import load_spec
-from microagg_flows.artifacts import LAST_SECONDS, PrefectProgress, hurry, keep_artifacts
-from microagg_flows.executors import executor_for
-from microagg_flows.healing import run_healing
-from microagg_flows.interrupts import reclaim
-from microagg_flows.outcome import telling_if_published
+from microagg_flows.prefect_side.artifacts import LAST_SECONDS, PrefectProgress, hurry, keep_artifacts
+from microagg_flows.process.interrupts import reclaim
 from microagg_flows.progress import Progress, Silence
-from microagg_flows.stages import STAGES, Release, Stage, StageOutcome, new_release, run_stage
+from microagg_flows.releasing import Order, now, run_release
+from microagg_flows.stages import Release, Stage, StageOutcome, run_stage
 
 _RETRY_AFTER_SECONDS: list[float] = [5, 60]
 
@@ -95,14 +92,14 @@ def release_flow(spec: str, id: str | None = None, replace: bool = False) -> Any
         id: the release's id, instead of the spec's.
         replace: publish a new revision where the id is taken by another release.
     """
-    return _run(spec, id, replace, _beside.get() or Silence())
+    return _run(Order(spec, id, replace), _beside.get() or Silence())
 
 
-def _run(spec_path: str, identity: str | None, replace: bool, beside: Progress) -> Any:
+def _run(order: Order, beside: Progress) -> Any:
     reclaim()
     progress = PrefectProgress(beside)
     try:
-        document = _release(spec_path, identity, replace, progress)
+        document = _release(order, progress)
         keep_artifacts(document, progress)
     except Exception as error:
         safe = sanitized(error, "the release flow")
@@ -112,11 +109,8 @@ def _run(spec_path: str, identity: str | None, replace: bool, beside: Progress) 
     return document
 
 
-def _release(spec_path: str, identity: str | None, replace: bool, progress: Progress) -> dict[str, Any]:
-    spec = load_spec(spec_path)
-    with telling_if_published() as outcome, executor_for(spec, progress) as workers:
-        release = outcome.release = new_release(spec, workers, identity, replace, _scheduled_time())
-        run_healing(release, lambda: [_stage_task(stage, release)() for stage in STAGES])
+def _release(order: Order, progress: Progress) -> dict[str, Any]:
+    outcome = run_release(order, progress, lambda stage, release: _stage_task(stage, release)(), _scheduled_time())
     if outcome.note:
         get_run_logger().warning(outcome.note)
     return outcome.document()
@@ -127,4 +121,4 @@ def _scheduled_time() -> datetime.datetime:
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     start = run.expected_start_time if run else None
-    return (start or datetime.datetime.now(datetime.UTC)).astimezone(datetime.UTC)
+    return (start or now()).astimezone(datetime.UTC)

@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 
 from microagg_core.errors import ClusterError
-from microagg_flows.scratch import scratch
+from microagg_flows.process.scratch import scratch
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 5.0
@@ -66,7 +66,7 @@ def _started(settings: Mapping[str, str], log: Path) -> tuple[subprocess.Popen[b
         with socket.create_server(("127.0.0.1", 0), backlog=128) as listening, log.open("wb") as said:
             process = subprocess.Popen(
                 # -P: a folder called "flows" where the command is called is none of ours.
-                [sys.executable, "-P", "-m", "microagg_flows.prefect_server", str(listening.fileno())],
+                [sys.executable, "-P", "-m", "microagg_flows.prefect_side.server_process", str(listening.fileno())],
                 pass_fds=[listening.fileno()],
                 stdin=subprocess.PIPE,
                 stdout=said,
@@ -126,7 +126,7 @@ def settle_home() -> str:
     """Have Prefect keep its records where it can write; a sentence where that is not the usual place.
 
     To be called before Prefect is imported, which reads its settings then, and in
-    :func:`microagg_flows.scratch.scratch`.
+    :func:`microagg_flows.process.scratch.scratch`.
     """
     usual = _usual_home()
     if usual is not None and _is_writable(usual):

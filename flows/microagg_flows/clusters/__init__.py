@@ -1,0 +1,67 @@
+"""Kinds of clusters, by the model that describes one in a release spec, and the workers that a release gets.
+
+A kind is a model in :mod:`microagg_core.spec.parts`, a module here whose ``connect`` follows
+:class:`~microagg_flows.clusters.contract.Connect`, and a line in ``KINDS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from microagg_core.compiling import start_compiling
+from microagg_core.formats.reading import has_fewer_rows
+from microagg_core.spec.release import Cluster, LocalCluster, NoCluster, ReleaseSpec, RunningCluster
+from microagg_flows.clusters.contract import ClusterKind
+from microagg_flows.executors import Executor, OnceCompiled
+from microagg_flows.progress import Progress
+
+#: Below this many records a release takes seconds in one process, and less than starting a cluster.
+SMALL_ROWS = 200_000
+
+KINDS: dict[type[Cluster], ClusterKind] = {
+    NoCluster: ClusterKind("microagg_flows.clusters.none", on_this_machine=True),
+    LocalCluster: ClusterKind("microagg_flows.clusters.local", on_this_machine=True, extra="cluster"),
+    RunningCluster: ClusterKind("microagg_flows.clusters.running", on_this_machine=False, extra="cluster"),
+}
+
+
+def cluster_for(spec: ReleaseSpec) -> Cluster:
+    """The cluster that the spec names; where it names none, no cluster for a small input, and a local one for others.
+
+    Raises:
+        MicroaggError: the input has to be looked at, and cannot be read.
+    """
+    if spec.cluster is not None:
+        return spec.cluster
+    return NoCluster() if has_fewer_rows(spec.input, SMALL_ROWS) else LocalCluster()
+
+
+def connect(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> AbstractContextManager[Executor]:
+    """The workers of a cluster, while the block lasts; one that was started for it is stopped at the end.
+
+    Raises:
+        SpecError: what this kind of cluster needs is not installed.
+        ClusterError: it cannot be started or reached, or a worker is not fit for the work.
+    """
+    return KINDS[type(cluster)].load()(cluster, spec, progress)
+
+
+@contextmanager
+def executor_for(spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
+    """Those who work for a release, while the block lasts.
+
+    Raises:
+        SpecError: what the cluster needs is not installed.
+        ClusterError: the cluster cannot be started or reached, or a worker is not fit for the work.
+    """
+    cluster = cluster_for(spec)
+    if not KINDS[type(cluster)].on_this_machine:  # its machines compile for themselves
+        with connect(cluster, spec, progress) as executor:
+            yield executor
+        return
+    with (
+        start_compiling(spec.algorithm.name, spec.effort, spec.k, say=progress.say) as compiling,
+        connect(cluster, spec, progress) as executor,
+    ):
+        yield OnceCompiled(executor, compiling)

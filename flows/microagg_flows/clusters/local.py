@@ -1,0 +1,90 @@
+"""Workers of this machine, started for a release and stopped after it.
+
+Whoever reaches a Dask scheduler can run code in its workers. So this one speaks TLS with certificates that exist only
+in the memory of this process and its workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from distributed import Client, LocalCluster, Security
+
+from microagg_core.errors import ClusterError, StorageError
+from microagg_core.spec.release import LocalCluster as LocalSpec
+from microagg_core.spec.release import ReleaseSpec
+from microagg_flows.clusters.dask_executor import DaskExecutor
+from microagg_flows.clusters.dask_settings import dask_settings
+from microagg_flows.process.interrupts import sparing_children
+from microagg_flows.process.scratch import scratch
+from microagg_flows.progress import Progress, awaited
+
+#: A worker that dies is started again by its nanny within seconds.
+_WAIT_SECONDS = 60.0
+
+
+@contextmanager
+def connect(cluster: LocalSpec, spec: ReleaseSpec, progress: Progress) -> Iterator[DaskExecutor]:
+    """Workers of this machine, while the block lasts.
+
+    Raises:
+        ClusterError: they cannot be started, or one of them is not fit for the work.
+    """
+    with dask_settings(), scratch() as folder, ExitStack() as running:
+        with awaited(progress, f"{cluster.workers} workers to start"):
+            client = _start(cluster, str(folder / "workers"), running)
+        yield DaskExecutor(client, spec, progress, no_workers=_WAIT_SECONDS, own=True)
+
+
+def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
+    """Start a scheduler in this process, and workers in processes of their own.
+
+    Raises:
+        ClusterError: this machine does not let it.
+    """
+    try:
+        _try_loopback()
+        security = Security.temporary()  # type: ignore[no-untyped-call]
+        with sparing_children():
+            workers = running.enter_context(
+                LocalCluster(  # type: ignore[no-untyped-call]
+                    n_workers=cluster.workers,
+                    threads_per_worker=cluster.threads,
+                    memory_limit=cluster.memory_bytes,
+                    processes=True,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",
+                    local_directory=folder,
+                    security=security,
+                    silence_logs=50,
+                )
+            )
+            client: Client = running.enter_context(
+                Client(workers, security=security, set_as_default=False)  # type: ignore[no-untyped-call]
+            )
+            return client
+    except (RuntimeError, OSError, TimeoutError, ValueError, asyncio.CancelledError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EROFS, errno.EDQUOT):
+            raise StorageError(
+                f"the temporary folder {tempfile.gettempdir()} cannot be written to; free some space, or set TMPDIR"
+            ) from None
+        raise ClusterError(
+            "the workers of this machine do not start: it lacks processes, open files, memory, time or a loopback "
+            "network; raise its limits (ulimit -u, ulimit -n), give cluster.local fewer workers, or write cluster: "
+            "none, which needs none"
+        ) from None
+
+
+def _try_loopback() -> None:
+    """Connect to this process over the loopback network; without one, Dask would try for a minute.
+
+    Raises:
+        OSError: there is none.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname(), timeout=5.0).close()

@@ -1,0 +1,32 @@
+"""The plainest executor: this process does everything.
+
+It serves small inputs (``cluster: none``), the tests, and whoever wants to see what a step does: a breakpoint anywhere
+in :mod:`microagg_core.steps` stops there, with the stage that asked for the task further up the same stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from microagg_flows.executors.contract import Item, Result
+from microagg_flows.progress import Progress, shown
+
+
+class InProcess:
+    """This process does the tasks, one after the other."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
+        """Apply a function to every item, in order."""
+        results = []
+        with shown(self.progress, what, len(items)) as progress:
+            for item in items:
+                results.append(function(item))
+                progress.advance()
+        return results
+
+    def memory_per_task(self) -> int | None:
+        """Nobody limits this process."""
+        return None

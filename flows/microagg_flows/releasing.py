@@ -1,0 +1,74 @@
+"""A release, or a plan alone, from a spec: who works is found, the stages are run, the outcome is told."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from microagg_core.errors import DataError, MicroaggError
+from microagg_core.reporting.plan_report import PlanReport
+from microagg_core.spec.loading import load_spec
+from microagg_flows.clusters import executor_for
+from microagg_flows.outcome import Outcome, telling_if_published
+from microagg_flows.progress import Progress
+from microagg_flows.stages import Release, Stage, StageOutcome, new_release, run_until
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which release is asked for.
+
+    Args:
+        spec: path or URL of the release spec.
+        id: the release's id, instead of the spec's.
+        replace: publish a new revision where the id is taken by another release.
+    """
+
+    spec: str
+    id: str | None = None
+    replace: bool = False
+
+
+def now() -> datetime.datetime:
+    """This moment, by which an id that is a date goes."""
+    return datetime.datetime.now(datetime.UTC)
+
+
+def run_release(
+    order: Order,
+    progress: Progress,
+    run: Callable[[Stage, Release], StageOutcome | None],
+    meant_for: datetime.datetime,
+) -> Outcome:
+    """Make and publish one release.
+
+    Args:
+        order: which.
+        progress: where the user looks.
+        run: how a stage is run: :func:`microagg_flows.stages.run_stage`, or that within a task of Prefect.
+        meant_for: the moment by which an id that is a date goes.
+    """
+    spec = load_spec(order.spec)
+    with telling_if_published() as outcome, executor_for(spec, progress) as workers:
+        release = outcome.release = new_release(spec, workers, order.id, order.replace, meant_for)
+        run_until("report", release, run)
+    return outcome
+
+
+def plan_release(spec_path: str, progress: Progress) -> tuple[PlanReport, MicroaggError | None]:
+    """Survey and plan only; a plan that a release would refuse comes with the refusal."""
+    spec = load_spec(spec_path)
+    with executor_for(spec, progress) as workers:
+        # Whatever is published under the id is no concern of a plan.
+        release = new_release(spec, workers, None, True, now())
+        release.ignore_published = True
+        try:
+            run_until("plan", release)
+        except MicroaggError as error:
+            if release.plan_report is None:
+                raise
+            return release.plan_report, error
+    if release.plan_report is None:
+        raise DataError("nothing was planned")
+    return release.plan_report, None

@@ -1,0 +1,41 @@
+"""Packages that only some releases need: where they are missing, one sentence says which command brings them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from microagg_core.errors import SpecError
+
+#: What each extra of the distribution brings, by the names under which it is imported.
+_PACKAGES = {
+    "cluster": ("cloudpickle", "cryptography", "dask", "distributed"),
+    "plot": ("matplotlib",),
+    "prefect": ("fastapi", "httpx", "prefect", "sqlalchemy"),
+    "s3": ("s3fs",),
+}
+
+
+@contextmanager
+def needing(extra: str, what: str) -> Iterator[None]:
+    """Imports in this block are of an extra's packages.
+
+    Raises:
+        SpecError: one of them is not installed.
+
+    >>> with needing("plot", "--plot"):
+    ...     raise ModuleNotFoundError(name="matplotlib.figure")
+    Traceback (most recent call last):
+    microagg_core.errors.SpecError: --plot needs packages that are not installed; run: pip install 'microagg[plot]'
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _PACKAGES.get(extra, ()):
+            raise
+        raise SpecError(f"{what} needs packages that are not installed; {how_to_install(extra)}") from None
+
+
+def how_to_install(extra: str) -> str:
+    """The command that brings an extra's packages, as the end of a sentence."""
+    return f"run: pip install 'microagg[{extra}]'"
