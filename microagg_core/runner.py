@@ -28,7 +28,8 @@ from microagg_core.steps.units import check_units
 from microagg_core.steps.work import Receipt, Task, discard_receipts, load_receipt, save_receipt
 from microagg_core.storage.objects import Store
 
-_STEPS: dict[str, Callable[[Task], Receipt]] = {
+#: What a worker does, by the step of a task.
+STEPS: dict[str, Callable[[Task], Receipt]] = {
     "survey": survey_part,
     "units": check_units,
     "sample": sample_part,
@@ -41,7 +42,7 @@ _STEPS: dict[str, Callable[[Task], Receipt]] = {
     "check-input": check_input,
 }
 #: The gate looks again at every run: it never trusts what it found before.
-_ALWAYS = ("check-files", "check-input")
+ALWAYS = ("check-files", "check-input")
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,13 @@ def run_task(task: Task) -> Receipt | Damage:
         MicroaggError: always one of ours; see :func:`microagg_core.errors.sanitized`.
     """
     try:
-        if task.stage not in _ALWAYS:
+        if task.stage not in ALWAYS:
             done = load_receipt(task)
             if done is not None:
                 return done
         compile_parts((TABLES,))
         start = time.perf_counter()
-        receipt = _STEPS[task.stage](task)
+        receipt = STEPS[task.stage](task)
         seconds = time.perf_counter() - start
         receipt = replace(receipt, seconds=seconds, peak_bytes=peak_memory(), task=task.digest())
         save_receipt(task, receipt)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -28,6 +28,17 @@ def software() -> dict[str, str]:
     ['microagg', 'networkx', 'numba', 'numpy', 'pandas', 'pyarrow', 'python', 'scipy', 'sources']
     """
     return dict(_software())
+
+
+def deviations(found: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
+    """What software differs from other software, in words.
+
+    >>> deviations({"numpy": "2.1", "python": "3.11"}, {"numpy": "2.2", "python": "3.11"})
+    ['numpy 2.1 instead of 2.2']
+    """
+    return [
+        f"{name} {found.get(name)} instead of {value}" for name, value in wanted.items() if found.get(name) != value
+    ]
 
 
 @cache

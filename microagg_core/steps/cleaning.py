@@ -26,9 +26,15 @@ _ALIVE_FOR = datetime.timedelta(hours=1)
 
 
 class Running:
-    """Signs of life of one run, while the block lasts; :meth:`begin` says which run it is."""
+    """Signs of life of one run, while the block lasts; :meth:`begin` says which run it is.
 
-    def __init__(self) -> None:
+    Args:
+        goes_on: whether others go on with the run when the block has ended: it counts as alive for as long as a run
+            without an end does.
+    """
+
+    def __init__(self, goes_on: bool = False) -> None:
+        self.goes_on = goes_on
         self._place: tuple[Store, RunLayout] | None = None
         self._over = threading.Event()
         self._signing = threading.Lock()
@@ -56,7 +62,8 @@ class Running:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self._over.set()
-        if not isinstance(error, TransientStorageError):  # the store would keep a user waiting for nothing
+        # A store that does not answer would keep a user waiting for nothing.
+        if not self.goes_on and not isinstance(error, TransientStorageError):
             self._sign(ended=True)
 
     def _renew(self) -> None:

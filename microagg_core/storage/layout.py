@@ -249,6 +249,14 @@ class RunLayout:
         """The folder of a stage's receipts."""
         return f"{self.folder}/receipts/{_checked(stage)}"
 
+    def task(self, step: str, number: int) -> str:
+        """A task that is written down for somebody who does it later."""
+        return f"{self.tasks(step)}/{_number(number)}.task"
+
+    def tasks(self, step: str) -> str:
+        """The folder of the tasks of a step that are written down."""
+        return f"{self.folder}/tasks/{_checked(step)}"
+
     def stage_folder(self, stage: str) -> str:
         """The folder of what a stage wrote, to be removed when it is not needed any more."""
         return f"{self.folder}/{_checked(stage)}"

@@ -16,7 +16,7 @@ from distributed import Client
 from distributed.versions import get_versions
 
 from microagg_core.errors import ClusterError, TransientClusterError, of_kind
-from microagg_core.software import software
+from microagg_core.software import deviations, software
 from microagg_core.spec.release import ReleaseSpec
 
 _ANSWER_SECONDS = 60
@@ -124,13 +124,7 @@ def _refuse(who: str, answer: Any) -> None:
         )
     if "lacks" in answer:
         raise ClusterError(f"{who} lacks the package {answer['lacks']}; install microagg there as it is here")
-    ours = software()
-    differing = [
-        f"{name} {answer['software'].get(name)} instead of {value}"
-        for name, value in ours.items()
-        if answer["software"].get(name) != value
-    ]
-    if differing:
+    if differing := deviations(answer["software"], software()):
         raise ClusterError(
             f"{who} has {', '.join(differing)}, and would make another release; install the same versions everywhere"
         )

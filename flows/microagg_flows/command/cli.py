@@ -81,6 +81,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")
 _INTERRUPTED = {
     "run": "interrupted; what is finished is kept, and the same command goes on from there",
     "demo": "interrupted; nothing was released, and the same command starts afresh",
+    "step": "interrupted; what is finished is kept, and the same command goes on from there",
     "clean": "interrupted; what was removed is gone, and the same command removes the rest",
 }
 _QUIET_SETTINGS = {
@@ -127,6 +128,36 @@ def plan(spec: SpecArgument, as_json: JsonOption = False, quiet: QuietOption = F
         show_plan(report)
     if refusal is not None:
         raise refusal
+
+
+@app.command()
+def step(
+    name: Annotated[str, typer.Argument(help="With --number, the step of that task; else the stage to get to.")],
+    spec: SpecArgument,
+    number: Annotated[int | None, typer.Option(min=0, help="Do this task, and nothing else.")] = None,
+    run: Annotated[
+        str | None, typer.Option("--run", help="The run's key, as printed; without --number: go on with no other.")
+    ] = None,
+    release_id: Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a release step by step, each task by a call of its own: for job arrays, without Dask.
+
+    Without --number: do what is left of all stages up to NAME but their tasks, and print the step whose tasks come
+    next, their numbers as job arrays want them and the run's key, or "done". With it: do one of these tasks. Calls
+    may be made again, in parallel, and wherever the work area is in reach; what is done is not done twice.
+    """
+    from microagg_flows.command.stepping import step_release
+
+    claim_open_files()
+    with scratch():
+        line = step_release(name, number, run, spec, release_id, replace, as_json, quiet)
+    if line:
+        typer.echo(line)
 
 
 @app.command()

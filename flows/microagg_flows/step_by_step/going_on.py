@@ -1,0 +1,78 @@
+"""The flow's half of a release that is driven from outside: as far as it gets, and what is to be done then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from microagg_core.compiling import start_compiling
+from microagg_core.errors import MicroaggError, SpecError
+from microagg_core.runner import STEPS
+from microagg_core.spec.loading import load_spec
+from microagg_flows.executors import OnceCompiled
+from microagg_flows.outcome import telling_if_published
+from microagg_flows.progress import Progress
+from microagg_flows.releasing import Order, now
+from microagg_flows.stages import STAGES, Release, new_release, run_until
+from microagg_flows.step_by_step.handing_out import HandingOut, TasksLeftError, withdraw
+from microagg_flows.step_by_step.written_tasks import as_ranges
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a release is: the tasks that come next, or none where the stage that was named is done."""
+
+    run: str
+    step: str = ""
+    numbers: str = ""
+    tasks: int = 0
+    left: int = 0
+
+    def line(self) -> str:
+        """For a shell to read: step, numbers and run; or ``done``.
+
+        >>> Standing("3f9a", "anonymize", "0-3,7", 8, 5).line(), Standing("3f9a").line()
+        ('anonymize 0-3,7 3f9a', 'done')
+        """
+        return f"{self.step} {self.numbers} {self.run}" if self.step else "done"
+
+
+def go_on(stage: str, order: Order, run: str | None, progress: Progress) -> Standing:
+    """Do the flow's half of all stages up to one, as far as the tasks are done that they stand on.
+
+    Raises:
+        SpecError: there is no such stage, or ``run`` is another run than the one that the spec describes.
+        MicroaggError: what a stage raises.
+    """
+    _refuse_unknown(stage)
+    spec = load_spec(order.spec)
+    with (
+        telling_if_published() as outcome,
+        start_compiling(spec.algorithm.name, spec.effort, spec.k, say=progress.say) as compiling,
+    ):
+        workers = OnceCompiled(HandingOut(progress, run), compiling)
+        release = outcome.release = new_release(spec, workers, order.id, order.replace, now())
+        release.running.goes_on = True
+        return _standing(stage, release)
+
+
+def _standing(stage: str, release: Release) -> Standing:
+    try:
+        run_until(stage, release)
+    except TasksLeftError as left:
+        release.progress.say(left.message)
+        return Standing(release.key, left.step, as_ranges(left.numbers), left.n_tasks, len(left.numbers))
+    except MicroaggError:
+        if release.key:
+            withdraw(release.work, release.key)
+        raise
+    return Standing(release.key)
+
+
+def _refuse_unknown(stage: str) -> None:
+    names = [known.name for known in STAGES]
+    if stage in names:
+        return
+    among = f"name one of the stages: {', '.join(names)}"
+    if stage in STEPS:
+        raise SpecError(f"{stage} is done task by task and takes --number; without it, {among}")
+    raise SpecError(f"there is no stage {stage!r}; {among}")

@@ -1,0 +1,88 @@
+"""Tasks as objects of the work area: written where the release stands, read where the work is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from microagg_core.errors import ClusterError, SpecError, StorageError
+from microagg_core.runner import STEPS
+from microagg_core.software import deviations, software
+from microagg_core.steps.pieces import Piece, read_sealed, sealed
+from microagg_core.steps.work import Task
+from microagg_core.storage.layout import RunLayout, is_name
+from microagg_core.storage.objects import Store, canonical_json
+
+
+def write_task(task: Task, name: str) -> None:
+    """Write a task down, with the software that it was made by."""
+    told = {field: value for field, value in task.__dict__.items() if field not in ("work", "key", "reads")}
+    reads = [piece.__dict__ for piece in task.reads]
+    task.work.put(name, sealed(canonical_json({"software": software(), "task": {**told, "reads": reads}})))
+
+
+def is_written(task: Task, name: str) -> bool:
+    """Whether exactly this task is written down."""
+    data = read_sealed(task.work, name)
+    return data is not None and _task_of(json.loads(data)["task"], task.work, task.key) == task
+
+
+def read_task(work: Store, run: str, step: str, number: int) -> Task:
+    """The task of a step of a run.
+
+    Raises:
+        SpecError: there is no such step, run or number, or what comes before the step is not done.
+        StorageError: what was written down is damaged.
+        ClusterError: this machine has other software than the run was begun with.
+    """
+    if step not in STEPS:
+        raise SpecError(f"there is no step {step!r} with tasks; there are: {', '.join(STEPS)}")
+    layout = RunLayout(run)
+    if not is_name(run) or not work.list(layout.folder):
+        raise SpecError(f"--run: there is no run {run!r} in {work}; it is finished, or was never begun")
+    data = read_sealed(work, layout.task(step, number))
+    if data is None:
+        raise _missing(work, layout, step, number)
+    value = json.loads(data)
+    if differing := deviations(software(), value["software"]):
+        raise ClusterError(
+            f"this machine has {', '.join(differing)}, and would make another release; install the same versions "
+            "everywhere"
+        )
+    return _task_of(value["task"], work, run)
+
+
+def _task_of(told: dict[str, Any], work: Store, key: str) -> Task:
+    arguments = tuple(tuple(values) for values in told["arguments"])
+    reads = tuple(Piece(**piece) for piece in told["reads"])
+    return Task(**{**told, "work": work, "key": key, "arguments": arguments, "reads": reads})
+
+
+def _missing(work: Store, layout: RunLayout, step: str, number: int) -> SpecError | StorageError:
+    """Why there is no such task."""
+    names = work.list(layout.tasks(step))
+    if layout.task(step, number) in names:
+        return StorageError(f"task {number} of {step} is damaged; call microagg step without --number, and again")
+    if not names:
+        return SpecError(
+            f"{step} has no tasks yet, as what comes before it is not done; microagg step report, without --number, "
+            "says what comes next"
+        )
+    numbers = as_ranges(int(name.rpartition("/")[2].partition(".")[0]) for name in names)
+    return SpecError(f"--number: {step} has the tasks {numbers} (got {number})")
+
+
+def as_ranges(numbers: Iterable[int]) -> str:
+    """Numbers as job arrays of batch systems want them.
+
+    >>> as_ranges([3, 0, 1, 2, 7])
+    '0-3,7'
+    """
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)

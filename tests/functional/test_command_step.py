@@ -1,0 +1,192 @@
+"""A release driven task by task, by calls in any order: the files of `microagg run`, and sentences for wrong calls."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from command_line import COMMAND, Ended, Project, run_command
+
+from people import people
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLES = {
+    "identifiers": ["id"],
+    "quasi_identifiers": ["x", "y"],
+    "blocking": ["region", "town"],
+    "confidential": ["note", "amount"],
+}
+#: What sbatch does with an array, by this machine alone: elements in any order, two at a time, the last one twice.
+SBATCH = """
+import os, random, subprocess, sys
+from concurrent.futures import ThreadPoolExecutor
+options = [word for word in sys.argv[1:] if word.startswith("--")]
+job = [word for word in sys.argv[1:] if not word.startswith("--")]
+assert "--wait" in options and "--mem=2G" in options, options
+(array,) = [word.removeprefix("--array=") for word in options if word.startswith("--array=")]
+numbers = []
+for part in array.split(","):
+    first, _, last = part.partition("-")
+    numbers += range(int(first), int(last or first) + 1)
+random.Random(len(numbers)).shuffle(numbers)
+def element(number):
+    done = subprocess.run(job, env={**os.environ, "SLURM_ARRAY_TASK_ID": str(number)})
+    return done.returncode
+with ThreadPoolExecutor(2) as threads:
+    sys.exit(max(threads.map(element, [*numbers, numbers[-1]])))
+"""
+
+
+def written(folder: Path) -> Project:
+    """A release of two parts, with blocks that are cut, and so with every step there is but counting."""
+    folder.mkdir()
+    project = Project(folder, cluster=None)
+    for i in range(2):
+        project.write(people(400, first=400 * i), f"input/{i}.parquet")
+    project.write_spec(ROLES, input={"url": "input/*.parquet"}, blocks={"max_records": 100})
+    return project
+
+
+@dataclass(frozen=True)
+class Next:
+    """What comes next: a step, the numbers of its tasks that are left, and the run's key."""
+
+    step: str
+    numbers: list[int]
+    run: str
+
+    def arguments(self, number: int) -> tuple[str, ...]:
+        """The call that does one of them."""
+        return ("step", self.step, "--number", str(number), "--run", self.run, "-q", "release.yaml")
+
+
+def next_tasks(project: Project) -> Next:
+    """What `microagg step` says; no step where the release is done."""
+    ended = project.call("step", "report", "-q", "--json", "release.yaml")
+    assert ended.code == 0, ended.err
+    told = ended.document()
+    numbers: list[int] = []
+    for part in filter(None, told["numbers"].split(",")):
+        first, _, last = part.partition("-")
+        numbers += range(int(first), int(last or first) + 1)
+    assert len(numbers) == told["left"] <= told["tasks"]
+    return Next(told["step"], numbers, told["run"])
+
+
+def go_on(project: Project, last: str = "") -> Iterator[Next]:
+    """Do all tasks in this process, step by step; stops before a step."""
+    while (told := next_tasks(project)).step != last:
+        for number in told.numbers:
+            ended = project.call(*told.arguments(number))
+            assert (ended.code, ended.out) == (0, ""), ended.err
+        yield told
+
+
+def test_calls_in_any_order_twice_and_in_parallel_make_the_same_files(tmp_path: Path) -> None:
+    expected = written(tmp_path / "run")
+    expected.release()
+    project, steps = written(tmp_path / "steps"), []
+
+    def call(arguments: tuple[str, ...]) -> Ended:
+        return run_command(*arguments, cwd=project.folder)
+
+    while (told := next_tasks(project)).step:
+        project.assert_nothing_published()
+        steps.append(told.step)
+        last, *others = reversed(told.numbers)
+        assert call(told.arguments(last)) == Ended(0, "", "")
+        if others:  # what is done is not asked for again
+            assert next_tasks(project) == replace(told, numbers=sorted(others))
+        with ThreadPoolExecutor(2) as threads:
+            ended = list(threads.map(call, map(told.arguments, [*others, *others[:1], last])))
+        assert ended == [Ended(0, "", "")] * len(ended)
+    assert len(steps) == len(set(steps)) and steps[0] == "survey"
+    assert project.data_checksums() == expected.data_checksums()
+    assert list((project.work / "runs").glob("*")) == []
+    assert project.call("step", "report", "-q", "release.yaml") == Ended(0, "done\n", "")
+
+
+@pytest.fixture
+def on_slurm(tmp_path: Path) -> dict[str, str]:
+    """An environment whose sbatch runs the elements of an array by itself."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "sbatch").write_text(f"#!{sys.executable}\n{SBATCH}")
+    (programs / "sbatch").chmod(0o755)
+    (programs / "microagg").symlink_to(COMMAND)
+    return {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_the_script_for_slurm_makes_the_release(tmp_path: Path, on_slurm: dict[str, str]) -> None:
+    project = written(tmp_path / "slurm")
+    expected = written(tmp_path / "run")
+    expected.release()
+    script = [ROOT / "deploy" / "slurm" / "release.sh", "release.yaml", "--id", "one"]
+    done = subprocess.run(script, cwd=project.folder, env=on_slurm, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert project.data_checksums() == expected.data_checksums()
+
+
+def test_the_script_for_slurm_ends_as_the_call_that_failed(tmp_path: Path, on_slurm: dict[str, str]) -> None:
+    project = written(tmp_path / "slurm")
+    shutil.rmtree(project.folder / "input")
+    script = [ROOT / "deploy" / "slurm" / "release.sh", "release.yaml"]
+    done = subprocess.run(script, cwd=project.folder, env=on_slurm, capture_output=True, text=True, timeout=300)
+    Ended(done.returncode, done.stdout, done.stderr).assert_refused(5, "no file matches")
+
+
+def test_wrong_calls_are_sentences(tmp_path: Path) -> None:
+    project = written(tmp_path / "wrong")
+    run = next_tasks(project).run
+
+    def refused(*arguments: str) -> Ended:
+        return project.call("step", *arguments, "-q", "release.yaml")
+
+    refused("nonsense").assert_refused(2, "there is no stage 'nonsense'; name one of the stages: survey, ")
+    refused("scatter").assert_refused(2, "scatter is done task by task and takes --number; without it, name one of")
+    refused("plan", "--number", "0", "--run", run).assert_refused(2, "there is no step 'plan' with tasks; there are: ")
+    refused("survey", "--number", "2", "--run", run).assert_refused(2, "--number: survey has the tasks 0-1 (got 2)")
+    refused("anonymize", "--number", "0", "--run", run).assert_refused(2, "as what comes before it is not done")
+    refused("survey", "--number", "0").assert_refused(2, "--run: is needed with --number")
+    refused("survey", "--number", "0", "--run", "0000").assert_refused(2, "--run: there is no run '0000' in ")
+    refused("survey", "--number", "0", "--run", "../x").assert_refused(2, "--run: there is no run '../x' in ")
+    refused("survey", "--number", "0", "--run", run, "--id", "two").assert_refused(2, "are not for a task")
+    refused("report", "--run", "0000").assert_refused(2, "is not that of run '0000' any more")
+
+
+def test_work_that_is_damaged_between_calls_is_done_again(tmp_path: Path) -> None:
+    expected = written(tmp_path / "run")
+    expected.release()
+    project = written(tmp_path / "damaged")
+    steps = [told.step for told in go_on(project, "anonymize")]
+    told = next_tasks(project)
+    for rows in (project.work / "runs" / told.run / "staged").iterdir():
+        data = rows.read_bytes()
+        rows.write_bytes(data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :])
+    project.call(*told.arguments(told.numbers[0])).assert_refused(
+        5, "were damaged or gone; microagg step report, without --number, says which tasks"
+    )
+    again = [told.step for told in go_on(project)]
+    assert again[0] == steps[-1] != "anonymize"
+    assert project.data_checksums() == expected.data_checksums()
+
+
+def test_the_gate_looks_again_after_a_failure(tmp_path: Path) -> None:
+    project = written(tmp_path / "again")
+    steps: list[str] = []
+    for told in go_on(project):
+        steps.append(told.step)
+        if steps.count("check-files") == 1 == steps.count("check-input") and told.step == "check-files":
+            project.output.write_text("a file in the place of the output")
+            project.call("step", "report", "-q", "release.yaml").assert_refused(5, "a file stands where a folder")
+            project.output.unlink()
+    assert steps.count("check-files") == steps.count("check-input") == 2
+    assert steps.count("anonymize") == 1
+    assert project.released().num_rows == 800
