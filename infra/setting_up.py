@@ -32,7 +32,7 @@ python3 infra/bootstrap.py test [CATEGORY...] [ARGS]  set everything up, then ru
 STAMP = "microagg-installed.txt"
 #: The size of the demo's groups: other sizes need no other kernels, but for pairs.
 DEMO_K = "5"
-EXTRAS = {"demo": "", "test": "[test]"}
+EXTRAS = {"demo": "[all]", "test": "[all,test]"}
 PIP_ADVICE = (
     f"{sys.executable} needs its venv module with ensurepip, or pip 22.3 or newer; install "
     f"python{sys.version_info[0]}.{sys.version_info[1]}-venv or python3-pip from your distribution"
@@ -100,7 +100,7 @@ def is_installed(venv: Path, extra: str) -> bool:
         stamp = (venv / STAMP).read_text(encoding="utf-8").strip()
     except OSError:
         return False
-    return stamp in (fingerprint() + extra, fingerprint() + "[test]") and works(program(venv, "python"))
+    return stamp in (fingerprint() + extra, fingerprint() + EXTRAS["test"]) and works(program(venv, "python"))
 
 
 def fingerprint() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import pytest
 from microagg_core.compiling import TABLES, child, compile_parts, ensuring, needed_parts, start_compiling
 from microagg_core.errors import ClusterError, InternalError
 from microagg_core.kernels.machine_code.code_folders import CodeFolders
+from wheels import build_wheel, install_wheel, our_libraries
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
@@ -123,21 +123,7 @@ def test_another_algorithm_adds_only_what_it_needs(warm: tuple[Path, list[str]],
 @pytest.fixture
 def installed_wheel(warm: tuple[Path, list[str]], tmp_path: Path) -> Path:
     """The Python of an environment with a wheel of the project that brings its compiled kernels; libraries are ours."""
-    source, wheels, venv = tmp_path / "source", tmp_path / "wheels", tmp_path / "venv"
-    for name in ("microagg_core", "flows"):
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "compiled"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    shutil.copytree(warm[0], source / "microagg_core" / "kernels" / "compiled")
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    offline = ["--no-deps", "--no-index"]
-    subprocess.run([*pip, "wheel", *offline, "--no-build-isolation", "--wheel-dir", wheels, source], check=True)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-    python = venv / "bin" / "python"
-    subprocess.run([*pip, "--python", python, "install", *offline, *wheels.glob("*.whl")], check=True)
-    ours = [path for path in sys.path if path.endswith("site-packages")]
-    (next(venv.glob("lib/*/site-packages")) / "base.pth").write_text("\n".join(ours) + "\n")
-    return python
+    return install_wheel(build_wheel(tmp_path, kernels=warm[0]), tmp_path / "venv", our_libraries())
 
 
 def test_a_wheel_brings_its_kernels_along(installed_wheel: Path, tmp_path: Path) -> None:
