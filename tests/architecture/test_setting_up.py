@@ -30,7 +30,7 @@ def venv(setup: ModuleType, tmp_path: Path) -> Path:
     """A real environment without packages, stamped as installed."""
     folder = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    (folder / setup.STAMP).write_text(setup.fingerprint() + "\n")
+    (folder / setup.STAMP).write_text(setup.fingerprint() + "[all]\n")
     return folder
 
 
@@ -78,7 +78,7 @@ def test_other_requirements_are_installed(
         (clone / name).write_bytes((ROOT / name).read_bytes())
     monkeypatch.setattr(setup, "ROOT", clone)
     monkeypatch.setattr(setup, "CONSTRAINTS", clone / "infra" / "constraints.txt")
-    (venv / setup.STAMP).write_text(setup.fingerprint() + "\n")
+    (venv / setup.STAMP).write_text(setup.fingerprint() + "[all]\n")
     assert setup.is_installed(venv, "[all]")
     with (clone / changed).open("a") as file:
         file.write("# changed\n")
