@@ -30,7 +30,7 @@ python3 infra/bootstrap.py demo [ARGS]                set everything up, then ru
 python3 infra/bootstrap.py test [CATEGORY...] [ARGS]  set everything up, then run these tests, with ARGS for pytest;
                                                       without a category: all of {", ".join(CATEGORIES)}"""
 STAMP = "microagg-installed.txt"
-EXTRAS = {"demo": "", "test": "[test]"}
+EXTRAS = {"demo": "[all]", "test": "[all,test]"}
 #: The size of the demo's groups: other sizes need no other kernels, but for pairs.
 DEMO_K = "5"
 PIP_ADVICE = (
@@ -98,7 +98,7 @@ def is_installed(venv: Path, extra: str) -> bool:
         stamp = (venv / STAMP).read_text(encoding="utf-8").strip()
     except OSError:
         return False
-    return stamp in (fingerprint() + extra, fingerprint() + "[test]") and works(program(venv, "python"))
+    return stamp in (fingerprint() + extra, fingerprint() + EXTRAS["test"]) and works(program(venv, "python"))
 
 
 def fingerprint() -> str:

@@ -32,7 +32,7 @@ def venv(setup: ModuleType, tmp_path: Path) -> Path:
     """A real environment without packages, stamped as installed."""
     folder = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    (folder / setup.STAMP).write_text(setup.fingerprint() + "\n")
+    (folder / setup.STAMP).write_text(setup.fingerprint() + "[all]\n")
     return folder
 
 
@@ -64,10 +64,10 @@ def test_where_no_environment_can_be_made_it_says_so(tmp_path: Path) -> None:
 
 
 def test_what_is_installed_is_not_installed_again(setup: ModuleType, venv: Path) -> None:
-    assert setup.is_installed(venv, "")
-    assert not setup.is_installed(venv, "[test]")
-    (venv / setup.STAMP).write_text(setup.fingerprint() + "[test]\n")
-    assert setup.is_installed(venv, "") and setup.is_installed(venv, "[test]")
+    assert setup.is_installed(venv, "[all]")
+    assert not setup.is_installed(venv, "[all,test]")
+    (venv / setup.STAMP).write_text(setup.fingerprint() + "[all,test]\n")
+    assert setup.is_installed(venv, "[all]") and setup.is_installed(venv, "[all,test]")
 
 
 @pytest.mark.parametrize("changed", ["pyproject.toml", "infra/constraints.txt"])
@@ -80,11 +80,11 @@ def test_other_requirements_are_installed(
         (clone / name).write_bytes((ROOT / name).read_bytes())
     monkeypatch.setattr(setup, "ROOT", clone)
     monkeypatch.setattr(setup, "CONSTRAINTS", clone / "infra" / "constraints.txt")
-    (venv / setup.STAMP).write_text(setup.fingerprint() + "\n")
-    assert setup.is_installed(venv, "")
+    (venv / setup.STAMP).write_text(setup.fingerprint() + "[all]\n")
+    assert setup.is_installed(venv, "[all]")
     with (clone / changed).open("a") as file:
         file.write("# changed\n")
-    assert not setup.is_installed(venv, "")
+    assert not setup.is_installed(venv, "[all]")
 
 
 def test_an_environment_whose_python_is_gone_is_not_used(setup: ModuleType, venv: Path) -> None:
@@ -92,7 +92,7 @@ def test_an_environment_whose_python_is_gone_is_not_used(setup: ModuleType, venv
     assert setup.works(python)
     python.unlink()
     python.symlink_to("/nowhere/python3")
-    assert not setup.works(python) and not setup.is_installed(venv, "")
+    assert not setup.works(python) and not setup.is_installed(venv, "[all]")
 
 
 def test_an_environment_without_pip_is_filled_by_the_one_outside(setup: ModuleType, venv: Path) -> None:

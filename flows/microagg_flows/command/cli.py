@@ -154,10 +154,12 @@ def step(
     from microagg_flows.command.stepping import step_release
 
     claim_open_files()
-    with scratch():
+    with observed() as outcome, scratch():
         line = step_release(name, number, run, spec, release_id, replace, as_json, quiet)
     if line:
         typer.echo(line)
+    if outcome.note:
+        typer.echo(f"microagg: {outcome.note}", err=True)
 
 
 @app.command()

@@ -53,6 +53,8 @@ def go_on(stage: str, order: Order, run: str | None, progress: Progress) -> Stan
         release = outcome.release = new_release(spec, workers, order.id, order.replace, now())
         release.running.goes_on = True
         return _standing(stage, release)
+    # Whatever failed then is in the outcome's note: the release is published, and nothing is left to do.
+    return Standing(release.key)
 
 
 def _standing(stage: str, release: Release) -> Standing:
