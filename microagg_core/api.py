@@ -185,7 +185,7 @@ def microaggregate(
     >>> masked.data["staff"].tolist(), round(masked.losses.l_sse, 3)
     ([11.0, 11.0, 92.0, 92.0], 0.152)
     """
-    from microagg_core.tables.frames import QuasiIdentifiers
+    from microagg_core.kinds.frames import QuasiIdentifiers
 
     k, seed = _whole_number("k", k, 1), _whole_number("seed", seed, 0)
     table = QuasiIdentifiers.of(df, quasi_identifiers)

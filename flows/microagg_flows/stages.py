@@ -23,7 +23,7 @@ from microagg_core.releases.parts import Upload
 from microagg_core.releases.publish import Published, finish, publish
 from microagg_core.reporting.plan_report import PlanReport, report_plan
 from microagg_core.runner import run_look, run_upload
-from microagg_core.spec.columns import quasi_types, resolve_schema
+from microagg_core.spec.columns import resolve_schema
 from microagg_core.spec.loading import canonical
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.audit import Origin, find_release, write_audit
@@ -143,7 +143,7 @@ def survey(release: Release) -> str:
     layout, work = release.layout, release.work
     release.running.begin(work, layout)  # what it goes on from is not due
     clean_due(spec, release.progress.say)
-    rough = rough_moments(spec, listing, quasi_types(spec, schema), schema)
+    rough = rough_moments(spec, listing, schema)
     release.known["context"] = save_context(work, release.key, spec, listing.schema, listing.parts, rough)
     release.known["salt"] = (draw_salt(work, release.key),)
     n_parts = len(listing.parts)

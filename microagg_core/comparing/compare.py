@@ -21,6 +21,7 @@ from microagg_core.api import microaggregate
 from microagg_core.comparing.published import Figure, published_figures
 from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.formats.reading import list_input, read_part, read_schema, with_guessed_types
+from microagg_core.kinds.registry import kind_for
 from microagg_core.metrics.statistics import significant
 from microagg_core.spec.parts import Input
 
@@ -99,7 +100,7 @@ def read_columns(url: str, names: Sequence[str]) -> pd.DataFrame:
     unknown = [name for name in names if name not in schema.names]
     if unknown:
         raise SpecError(f"--quasi-identifiers: {url} has no column {unknown[0]!r}; it has {', '.join(schema.names)}")
-    wanted = tuple(names) or tuple(f.name for f in schema if _has_mean(f.type))
+    wanted = tuple(names) or tuple(f.name for f in schema if _is_compared(f.type))
     if not wanted:
         raise DataError(f"{url} has no column of numbers or dates to compare algorithms on")
     tables = [t for part in list_input(source).parts for t in read_part(part, source, wanted)]
@@ -109,14 +110,9 @@ def read_columns(url: str, names: Sequence[str]) -> pd.DataFrame:
     return table
 
 
-def _has_mean(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_timestamp(kind)
-    )
+def _is_compared(held: pa.DataType) -> bool:
+    kind = kind_for(held)
+    return kind is not None and kind.is_compared
 
 
 def compare(

@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import numpy as np
-import pyarrow as pa
-
-from microagg_core.kinds.encoding import QuasiType
+from microagg_core.kinds.contract import Kind
 from microagg_core.metrics.figures import AttributeFigures, CorrelationChange, Figures
 from microagg_core.metrics.moments import Moments
 from microagg_core.metrics.statistics import (
@@ -31,7 +27,7 @@ _FREE_FOR_ATTRIBUTES = 50
 
 
 def published_figures(
-    statistics: LossStatistics, n_groups: int, types: Sequence[QuasiType], moments: Sequence[Moments], proved: Figures
+    statistics: LossStatistics, n_groups: int, types: Sequence[Kind], moments: Sequence[Moments], proved: Figures
 ) -> Figures:
     """The figures that may be published of so many records and groups; ``moments`` are those of what is released."""
     free = statistics.records - n_groups
@@ -64,47 +60,21 @@ def _correlations(statistics: LossStatistics) -> CorrelationChange:
     return change.model_copy(update=rounded)
 
 
-def _attribute(kind: QuasiType, losses: AttributeLosses, after: Moments) -> AttributeFigures:
-    unit = _unit(kind)
+def _attribute(kind: Kind, losses: AttributeLosses, after: Moments) -> AttributeFigures:
     return AttributeFigures(
-        unit=unit.name,
+        unit=kind.unit.name,
         l_sse=_published(losses.l_sse),
         il1s=_published(losses.il1s),
-        mean=_mean(kind, after, unit) if after.n else None,  # nothing but missing values has none
-        variance=_squared(after.deviation / unit.ticks),
+        mean=_mean(kind, after) if after.n else None,  # nothing but missing values has none
+        variance=_squared(after.deviation / kind.unit.ticks),
         variance_kept=_published(losses.variance_kept),
     )
 
 
-@dataclass(frozen=True)
-class _Unit:
-    """What mean and variance are in (the variance in its square), and how many ticks make one."""
-
-    name: str
-    ticks: float
-
-
-_TICKS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-
-
-def _unit(kind: QuasiType) -> _Unit:
-    source = kind.source_type
-    if pa.types.is_date(source):
-        return _Unit("days", 1.0 if pa.types.is_date32(source) else 86_400_000.0)
-    if pa.types.is_timestamp(source):
-        return _Unit("seconds", float(_TICKS_OF_A_SECOND[source.unit]))
-    # What is released as a float has the column's own unit; ticks of decimals are units of their last digit.
-    return _Unit("the column's", 10.0**kind.scale if kind.kind == "int" and kind.step else 1.0)
-
-
-def _mean(kind: QuasiType, after: Moments, unit: _Unit) -> float | str:
-    """The mean as a number; of dates and timestamps to the day or second, as ISO 8601 has them."""
-    ticks = float(after.origin) + after.mean
-    if unit.name == "days":  # numpy's calendar goes on where Python's ends, in the year 9999
-        return str(np.datetime64(round(ticks / unit.ticks), "D"))
-    if unit.name == "seconds":
-        return str(np.datetime64(round(ticks / unit.ticks), "s")) + ("Z" if kind.source_type.tz else "")
-    return significant(ticks / unit.ticks)
+def _mean(kind: Kind, after: Moments) -> float | str:
+    """The mean in the kind's unit: as a number to six digits, or as its text."""
+    mean = kind.shown(float(after.origin) + after.mean)
+    return mean if isinstance(mean, str) else significant(mean)
 
 
 def _squared(deviation: float) -> float | None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from microagg_core.blocking.cuts import count_leaves
-from microagg_core.kinds.encoding import DEFAULT_ROUNDING, QuasiType
 from microagg_core.steps.planned import Planned
 
 _LARGEST = 5
@@ -87,7 +86,7 @@ def report_plan(planned: Planned) -> PlanReport:
         task_bytes=planned.task_bytes(),
         largest=tuple(largest),
         changed=tuple(line for line in lines if line.reason != "one blocking key"),
-        rounding=tuple(_rounding_in_words(kind) for kind in planned.encoding.types),
+        rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.types),
         unwise=unwise(planned),
     )
 
@@ -109,21 +108,6 @@ def _reason(planned: Planned, block: int) -> str:
     if strata.pattern[stratum]:
         words.append(f"records with {int(strata.pattern[stratum]).bit_count()} quasi-identifiers missing")
     return "; ".join(words) or "one blocking key"
-
-
-def _rounding_in_words(kind: QuasiType) -> str:
-    """How the means of a quasi-identifier are rounded, and why."""
-    name, rule = repr(kind.name), kind.applied_rule
-    if kind.decimals is not None:
-        decimals = "1 decimal" if kind.decimals == 1 else f"{kind.decimals} decimals"
-        return f"{name}: to {decimals}, one more than the input needs"
-    if not isinstance(rule, str):
-        return f"{name}: to steps of {rule:g}, as the spec says"
-    if rule == "none":
-        return f"{name}: not rounded, released as {kind.released_type}, as the spec says"
-    if kind.rule == DEFAULT_ROUNDING and kind.kind == "float":
-        return f"{name}: to the last digit of {kind.released_type}, because its values have no short decimals"
-    return f"{name}: to its own type, {kind.released_type}"
 
 
 def unwise(planned: Planned) -> tuple[str, ...]:

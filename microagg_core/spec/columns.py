@@ -13,7 +13,8 @@ from functools import cached_property
 import pyarrow as pa
 
 from microagg_core.errors import DataError, SpecError
-from microagg_core.kinds.encoding import DEFAULT_ROUNDING, QuasiType, quasi_type
+from microagg_core.kinds.contract import DEFAULT_ROUNDING, Kind
+from microagg_core.kinds.registry import kind_of
 from microagg_core.spec.release import ReleaseSpec
 
 MISSING_PATTERN_LIMIT = 62  # patterns of missing values are bits of a 64-bit word
@@ -33,6 +34,8 @@ class FileSchema:
     """The columns of the input in file order, with the roles the spec gives them."""
 
     columns: tuple[Column, ...]
+    #: What each quasi-identifier is, in file order.
+    kinds: tuple[Kind, ...]
     released_types: tuple[pa.DataType, ...]
 
     def _with_role(self, *roles: str) -> tuple[Column, ...]:
@@ -95,17 +98,17 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
             f"(got {len(spec.roles.quasi_identifiers)}); fill missing values in and set missing: error"
         )
     released = [c for c in columns if c.role in ("quasi_identifiers", "blocking", "confidential")]
+    kinds = {c.name: _kind_of(spec, c) for c in released if c.role == "quasi_identifiers"}
     return FileSchema(
         columns=columns,
-        released_types=tuple(_released_type(spec, column) for column in released),
+        kinds=tuple(kinds.values()),
+        released_types=tuple(_released_type(spec, column, kinds) for column in released),
         _blocking=tuple(by_name[name] for name in spec.roles.blocking),
     )
 
 
-def quasi_types(spec: ReleaseSpec, schema: FileSchema) -> tuple[QuasiType, ...]:
-    """How each quasi-identifier is turned into numbers and back."""
-    rules = spec.rounding
-    return tuple(quasi_type(c.name, c.type, rules.get(c.name, DEFAULT_ROUNDING)) for c in schema.quasi_identifiers)
+def _kind_of(spec: ReleaseSpec, column: Column) -> Kind:
+    return kind_of(column.name, column.type, spec.rounding.get(column.name, DEFAULT_ROUNDING))
 
 
 def _check_names(names: list[str], role_of: dict[str, str]) -> None:
@@ -126,24 +129,24 @@ def _check_names(names: list[str], role_of: dict[str, str]) -> None:
 
 
 def _check_type(column: Column) -> None:
-    kind = column.type
-    if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType) or pa.types.is_interval(kind):
+    held = column.type
+    if pa.types.is_nested(held) or isinstance(held, pa.BaseExtensionType) or pa.types.is_interval(held):
         raise DataError(
-            f"column {column.name!r} has the nested type {kind}, which cannot be released; give it the role drop"
+            f"column {column.name!r} has the nested type {held}, which cannot be released; give it the role drop"
         )
-    if pa.types.is_decimal256(kind) or pa.types.is_float16(kind):
+    if pa.types.is_decimal256(held) or pa.types.is_float16(held):
         raise DataError(
-            f"column {column.name!r} has the type {kind}, which is not supported; cast it or give it the role drop"
+            f"column {column.name!r} has the type {held}, which is not supported; cast it or give it the role drop"
         )
     if column.role == "blocking" and (
-        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+        pa.types.is_binary(held) or pa.types.is_large_binary(held) or pa.types.is_fixed_size_binary(held)
     ):
         raise DataError(f"blocking column {column.name!r} holds bytes; make it text or give it another role")
 
 
-def _released_type(spec: ReleaseSpec, column: Column) -> pa.DataType:
-    if column.role == "quasi_identifiers":
-        return quasi_type(column.name, column.type, spec.rounding.get(column.name, DEFAULT_ROUNDING)).released_type
+def _released_type(spec: ReleaseSpec, column: Column, kinds: dict[str, Kind]) -> pa.DataType:
+    if column.name in kinds:
+        return kinds[column.name].released_type
     if column.role == "blocking" and spec.blocks.undersized == "merge":
         return pa.string()
     return column.type

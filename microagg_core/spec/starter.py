@@ -12,6 +12,7 @@ import yaml
 
 from microagg_core.algorithms import algorithms
 from microagg_core.errors import DataError, SpecError
+from microagg_core.kinds.registry import kind_for
 from microagg_core.spec.parts import Input
 from microagg_core.storage.urls import basename, holds_credentials, shown
 
@@ -84,17 +85,15 @@ def _series_name(url: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")[:64] or "release"
 
 
-def _described(kind: pa.DataType) -> str:
+def _described(held: pa.DataType) -> str:
     """What a column holds, on one line and in a person's words."""
-    if isinstance(kind, pa.DictionaryType):
-        kind = kind.value_type
-    if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+    if isinstance(held, pa.DictionaryType):
+        held = held.value_type
+    if pa.types.is_nested(held) or isinstance(held, pa.BaseExtensionType):
         return "nested; cannot be released, so drop it"
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return f"{kind}, a number"
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return "a date" if pa.types.is_date(kind) else "a timestamp"
-    return "bytes" if "binary" in str(kind) else re.sub(r"[^ -~]", "?", str(kind))
+    if kind := kind_for(held):
+        return kind.described(held)
+    return "bytes" if "binary" in str(held) else re.sub(r"[^ -~]", "?", str(held))
 
 
 _TEMPLATE = """\

@@ -123,7 +123,7 @@ def _grouped(spec: ReleaseSpec, Z: Floats, measured: Floats, seed: int) -> Made:
 def _released(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> list[NDArray[Any]]:
     """The groups' means, rounded, for each attribute and record."""
     groups = Groups.of(labels)
-    return [kind.means(values, groups)[labels] for kind, values in zip(encoding.types, ticks, strict=True)]
+    return [kind.representatives(values, groups)[labels] for kind, values in zip(encoding.types, ticks, strict=True)]
 
 
 def _lost(

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.formats.reading import read_part
@@ -110,15 +109,14 @@ def _expected_rows(planned: Planned, routed: Routed) -> pa.Table:
     kept = pa.array(routed.kept)
     labels = plan.strata.labels.take(pa.array(plan.strata.label[routed.stratum[routed.kept]]))
     position = {c.name: j for j, c in enumerate(schema.blocking)}
+    kinds = {kind.name: kind for kind in schema.kinds}
     columns = []
     for column in schema.released:
         if column.role == "blocking":
             columns.append(labels[f"b{position[column.name]}"])
         else:
             values = one_array(routed.table[column.name]).filter(kept)
-            if pa.types.is_floating(values.type) and column.role == "quasi_identifiers":
-                values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-            columns.append(values)
+            columns.append(kinds[column.name].with_nulls(values) if column.name in kinds else values)
     rows = pa.Table.from_arrays(columns, names=[c.name for c in schema.released])
     return released_format(planned.context.spec.output).released_form(rows)
 

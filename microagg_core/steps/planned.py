@@ -36,9 +36,9 @@ class Planned:
 
     @classmethod
     def of(cls, context: Context, survey: Survey, plan: BlockPlan) -> Planned:
-        """Put together, with the whole file's standardization, and the decimals that its floats are released with."""
-        decimals = zip(context.types, survey.decimals, strict=True)
-        types = tuple(kind.for_input(needed) for kind, needed in decimals)
+        """Put together, with the whole file's standardization, and kinds that know all values."""
+        surveyed = zip(context.types, survey.traits, survey.moments, strict=True)
+        types = tuple(kind.for_input(traits, moments) for kind, traits, moments in surveyed)
         return cls(context, survey, Encoding.steady(types, survey.moments), plan)
 
     def task_bytes(self) -> int:

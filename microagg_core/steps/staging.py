@@ -25,7 +25,7 @@ from microagg_core.blocking.memory import RUN_BYTES
 from microagg_core.errors import DataError
 from microagg_core.formats.reading import read_part
 from microagg_core.kinds.encoding import Encoding
-from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all, moments_of
+from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all
 from microagg_core.steps.pieces import Piece, Pieces, Range, read_ranges
 from microagg_core.steps.planned import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.survey import Fingerprint
@@ -110,7 +110,7 @@ def _released_moments(planned: Planned, routed: Routed, moments: list[Moments]) 
     kept, merged = routed.kept, []
     for j, kind in enumerate(planned.context.types):
         ticks, missing = kind.ticks(routed.table[kind.name])
-        merged.append(merge(moments[j], moments_of(ticks[kept & ~missing])))
+        merged.append(merge(moments[j], kind.moments(ticks[kept & ~missing])))
     return merged
 
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from microagg_core.errors import DataError
 from microagg_core.formats.reading import read_part
 from microagg_core.formats.released.registry import released_format
-from microagg_core.metrics.decimals import decimals_needed, most_decimals, short_together
-from microagg_core.metrics.moments import EMPTY, Moments, merge_all, moments_of
+from microagg_core.kinds.contract import Traits
+from microagg_core.metrics.moments import EMPTY, Moments, merge_all
 from microagg_core.privacy.sketches import Sketch, merge_sketches, sketch_of
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces
@@ -45,8 +45,8 @@ class Survey:
     row_bytes: float
     missing: tuple[int, ...]
     moments: tuple[Moments, ...]
-    #: How many decimals the values of each quasi-identifier need; None where they have no short decimals.
-    decimals: tuple[int | None, ...]
+    #: What the kind of each quasi-identifier wants to know of its values.
+    traits: tuple[Traits, ...]
     distinct: dict[str, int]
     nearly_unique: tuple[str, ...]
     fixes: tuple[tuple[str, str], ...]
@@ -79,7 +79,7 @@ class Survey:
         """Inverse of :meth:`to_json`."""
         moments = tuple(Moments(**m) for m in value["moments"])
         pairs = tuple((a, b) for a, b in value["fixes"])
-        names = ("rows_of_parts", "fingerprints", "missing", "decimals", "nearly_unique")
+        names = ("rows_of_parts", "fingerprints", "missing", "traits", "nearly_unique")
         lists = {name: tuple(value[name]) for name in names}
         return cls(**{**value, **lists, "moments": moments, "fixes": pairs})
 
@@ -165,7 +165,7 @@ class _PartSurvey:
         self.missing = np.zeros(p, dtype=np.int64)
         self.not_finite = np.zeros(p, dtype=np.int64)
         self.moments: list[list[Moments]] = [[] for _ in range(p)]
-        self.decimals: list[int | None] = [0] * p
+        self.traits: list[Traits] = [kind.NO_TRAITS for kind in context.types]
         self.keys: list[pa.Table] = []
         self.sketches: dict[str, list[Sketch]] = {c.name: [] for c in context.schema.confidential}
         self.fingerprint = Fingerprint()
@@ -184,12 +184,11 @@ class _PartSurvey:
         missing = np.zeros((table.num_rows, len(self.context.types)), dtype=np.bool_)
         for j, kind in enumerate(self.context.types):
             ticks, missing[:, j] = kind.ticks(table[kind.name])
-            finite = np.isfinite(ticks) if kind.kind == "float" else np.ones(len(ticks), dtype=np.bool_)
+            finite = kind.finite(ticks)
             self.not_finite[j] += int(np.sum(~finite))
             there = ticks[finite & ~missing[:, j]]
-            self.moments[j].append(moments_of(there))
-            if kind.kind == "float" and self.decimals[j] is not None:
-                self.decimals[j] = most_decimals((self.decimals[j], decimals_needed(there, kind.is_single)))
+            self.moments[j].append(kind.moments(there))
+            self.traits[j] = kind.more_traits(self.traits[j], there)
         self.missing += missing.sum(axis=0)
         return missing
 
@@ -254,7 +253,7 @@ def _write(task: Task, found: _PartSurvey) -> list[Piece]:
         "not_finite": found.not_finite.tolist(),
         "fingerprint": found.fingerprint.text(),
         "moments": [merge_all(batches).to_dict() for batches in found.moments],
-        "decimals": found.decimals,
+        "traits": found.traits,
     }
     pieces = [put_piece(task, layout.survey(number, "json"), json.dumps(statistics).encode())]
     if found.keys:
@@ -314,7 +313,7 @@ def combine_survey(
         row_bytes=sum(p["bytes"] for p in parts) / sum(rows),
         missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
         moments=moments,
-        decimals=_decimals(context, parts, moments),
+        traits=tuple(kind.all_traits(p["traits"][j] for p in parts) for j, kind in enumerate(context.types)),
         distinct={name: s.distinct() for name, s in sketches.items()},
         nearly_unique=tuple(name for name, s in sketches.items() if s.nearly_unique()),
         fixes=tuple(
@@ -322,18 +321,6 @@ def combine_survey(
         ),
     )
     return survey, keys
-
-
-def _decimals(context: Context, parts: list[dict[str, Any]], moments: Sequence[Moments]) -> tuple[int | None, ...]:
-    """The decimals that each quasi-identifier needs, over all parts."""
-    return tuple(
-        short_together(
-            most_decimals(p["decimals"][j] for p in parts),
-            float(max(abs(m.least), abs(m.greatest))),
-            kind.is_single,
-        )
-        for j, (kind, m) in enumerate(zip(context.types, moments, strict=True))
-    )
 
 
 def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, Any]]) -> None:

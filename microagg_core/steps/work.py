@@ -16,15 +16,15 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from microagg_core.formats.inputs.contract import InputListing, InputPart
 from microagg_core.formats.reading import first_rows
-from microagg_core.kinds.encoding import Encoding, QuasiType
-from microagg_core.metrics.moments import EMPTY, Moments, moments_of
+from microagg_core.kinds.contract import Kind
+from microagg_core.kinds.encoding import Encoding
+from microagg_core.metrics.moments import EMPTY, Moments
 from microagg_core.plain import from_plain, to_plain
-from microagg_core.spec.columns import FileSchema, quasi_types, resolve_schema
+from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces, all_there, read_sealed, sealed
 from microagg_core.storage.layout import RunLayout
@@ -137,7 +137,7 @@ class Context:
 
     spec: ReleaseSpec
     schema: FileSchema
-    types: tuple[QuasiType, ...]
+    types: tuple[Kind, ...]
     parts: tuple[InputPart, ...]
     rough: Encoding
 
@@ -164,22 +164,20 @@ def save_context(
     )
 
 
-def rough_moments(
-    spec: ReleaseSpec, listing: InputListing, types: Sequence[QuasiType], schema: FileSchema
-) -> list[Moments]:
+def rough_moments(spec: ReleaseSpec, listing: InputListing, schema: FileSchema) -> list[Moments]:
     """Moments of the first rows only: a scale near enough for sketches, which are made before the true one is known."""
     names = tuple(c.name for c in schema.quasi_identifiers)
     for part in listing.parts:
         table = first_rows(part, spec.input, names)
         if table is None:
             continue
-        found = []
-        for kind in types:
-            ticks, missing = kind.ticks(table[kind.name])
-            finite = np.isfinite(ticks) if kind.kind == "float" else np.ones(len(ticks), dtype=np.bool_)
-            found.append(moments_of(ticks[finite & ~missing]))
-        return found
-    return [EMPTY for _ in types]
+        return [_usable_moments(kind, table[kind.name]) for kind in schema.kinds]
+    return [EMPTY for _ in schema.kinds]
+
+
+def _usable_moments(kind: Kind, column: pa.ChunkedArray) -> Moments:
+    ticks, missing = kind.ticks(column)
+    return kind.moments(ticks[kind.finite(ticks) & ~missing])
 
 
 def load_context(task: Task) -> Context:
@@ -194,10 +192,9 @@ def _load_context(work: Store, context: Piece, input_schema: Piece) -> Context:
     value = json.loads(pieces.read(context.name))
     spec = ReleaseSpec.model_validate(value["spec"])
     schema = resolve_schema(spec, pa.ipc.read_schema(pa.py_buffer(pieces.read(input_schema.name))))
-    types = quasi_types(spec, schema)
     rough = tuple(Moments(**m) for m in value["rough"])
     parts = from_plain(tuple[InputPart, ...], value["parts"])
-    return Context(spec, schema, types, parts, Encoding.from_moments(types, rough))
+    return Context(spec, schema, schema.kinds, parts, Encoding.from_moments(schema.kinds, rough))
 
 
 @dataclass

@@ -19,8 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microagg_core import microaggregate
-from microagg_core.kinds.encoding import DEFAULT_ROUNDING, Encoding, QuasiType, quasi_type
-from microagg_core.metrics.decimals import decimals_needed, most_decimals, short_together
+from microagg_core.kinds.contract import DEFAULT_ROUNDING, Kind
+from microagg_core.kinds.encoding import Encoding
+from microagg_core.kinds.exact import ExactKind
+from microagg_core.kinds.floats import FloatKind
+from microagg_core.kinds.registry import kind_of
+from microagg_core.metrics.decimals import decimals_needed, most_decimals
 from microagg_core.metrics.means import Groups, float_means, whole_means
 from microagg_core.metrics.moments import moments_of
 from microagg_core.privacy.group_ranges import outside_ranges
@@ -115,20 +119,24 @@ def nearest(value: Fraction, step: Fraction) -> Fraction:
     return round(value / step) * step
 
 
-def for_column(kind: pa.DataType, array: pa.Array, rule: str | float = DEFAULT_ROUNDING) -> QuasiType:
+def for_column(kind: pa.DataType, array: pa.Array, rule: str | float = DEFAULT_ROUNDING) -> Kind:
     """How a whole column of these values is released."""
-    quasi = quasi_type("q", kind, rule)
+    quasi = kind_of("q", kind, rule)
     ticks, _ = quasi.ticks(array)
-    if quasi.kind != "float":
-        return quasi
-    needed = decimals_needed(ticks, quasi.is_single)
-    return quasi.for_input(short_together(needed, float(np.abs(ticks).max()), quasi.is_single))
+    return quasi.for_input(quasi.more_traits(quasi.NO_TRAITS, ticks), quasi.moments(ticks))
 
 
-def assert_is_mean(quasi: QuasiType, before: list[Fraction], mean: Fraction) -> None:
+def exact_kind(kind: pa.DataType, rule: str | float) -> ExactKind:
+    """A column of whole numbers of this type."""
+    quasi = kind_of("q", kind, rule)
+    assert isinstance(quasi, ExactKind)
+    return quasi
+
+
+def assert_is_mean(quasi: Kind, before: list[Fraction], mean: Fraction) -> None:
     """Against the exact mean: rounded once, to the nearest, where that is promised, else to some last places."""
     true = sum(before, Fraction(0)) / len(before)
-    if quasi.kind == "int":
+    if not isinstance(quasi, FloatKind):
         assert mean == nearest(true, Fraction(DAY if pa.types.is_date64(quasi.source_type) else 1))
     elif quasi.decimals is not None:
         printed = [Fraction(as_printed(quasi.source_type, float(value))) for value in before]
@@ -149,7 +157,7 @@ def test_a_mean_is_its_groups_mean_within_its_range(kind: pa.DataType) -> None:
         array = as_array(kind, values)
         quasi = for_column(kind, array, rule)
         ticks, _ = quasi.ticks(array)
-        released = quasi.to_arrow(quasi.means(ticks, Groups.of(labels))[labels])
+        released = quasi.to_arrow(quasi.representatives(ticks, Groups.of(labels))[labels])
         assert released.type == kind
         before, after = fractions(kind, array), fractions(kind, released)
         for label in range(labels.max() + 1):
@@ -159,7 +167,7 @@ def test_a_mean_is_its_groups_mean_within_its_range(kind: pa.DataType) -> None:
             assert_is_mean(quasi, members, mean)
         one, other = pa.chunked_array([array]), pa.chunked_array([released])
         assert outside_ranges(quasi, one, other, labels.astype(np.uint64)) == 0
-        if quasi.kind == "float":
+        if isinstance(quasi, FloatKind):
             assert not any(math.copysign(1.0, value) < 0 for value in released.to_pylist() if value == 0)
 
     check()
@@ -171,11 +179,11 @@ def test_a_rounding_step_takes_the_nearest_multiple_that_the_type_has(kind: pa.D
     @given(grouped(TYPES.get(kind, decimals(38))), st.data())
     def check(drawn: tuple[list[Any], np.ndarray], data: st.DataObject) -> None:
         values, labels = drawn
-        least, greatest = quasi_type("q", kind, "type").range
+        least, greatest = exact_kind(kind, "type").range
         step = int(float(data.draw(st.integers(1, min(greatest, 2**53)))))
-        quasi, array = quasi_type("q", kind, float(step)), as_array(kind, values)
+        quasi, array = exact_kind(kind, float(step)), as_array(kind, values)
         ticks, _ = quasi.ticks(array)
-        means = quasi.means(ticks, Groups.of(labels))
+        means = quasi.representatives(ticks, Groups.of(labels))
         released = pa.chunked_array([quasi.to_arrow(means[labels])])
         for label, mean in enumerate(means.tolist()):
             members = [values[i] for i in np.flatnonzero(labels == label).tolist()]
@@ -194,8 +202,8 @@ def test_a_rounding_step_of_floats_leaves_the_range_by_half_of_it_at_most(
     drawn: tuple[list[float], np.ndarray], step: float
 ) -> None:
     array, labels = pa.array(drawn[0]), drawn[1]
-    quasi = quasi_type("q", pa.float64(), step)
-    released = quasi.to_arrow(quasi.means(quasi.ticks(array)[0], Groups.of(labels))[labels])
+    quasi = kind_of("q", pa.float64(), step)
+    released = quasi.to_arrow(quasi.representatives(quasi.ticks(array)[0], Groups.of(labels))[labels])
     assert all(map(math.isfinite, released.to_pylist()))
     found = outside_ranges(quasi, pa.chunked_array([array]), pa.chunked_array([released]), labels.astype(np.uint64))
     assert found == 0
@@ -214,7 +222,7 @@ def test_blocks_of_a_release_keep_equal_values_to_the_bit(kind: pa.DataType) -> 
     def check(drawn: tuple[list[Any], np.ndarray], more: int) -> None:
         values = drawn[0] + [drawn[0][0]] * more
         columns = [as_array(kind, values), pa.array([i % 3 for i in range(len(values))])]
-        types = (for_column(kind, columns[0]), quasi_type("r", pa.int64(), "type"))
+        types = (for_column(kind, columns[0]), kind_of("r", pa.int64(), "type"))
         ticks = [quasi.ticks(column)[0] for quasi, column in zip(types, columns, strict=True)]
         encoding = Encoding.from_moments(types, tuple(moments_of(t) for t in ticks))
         missing = np.zeros((len(values), 2), dtype=np.bool_)
@@ -319,8 +327,8 @@ def test_decimals_of_single_precision_are_those_of_its_shortest_texts(values: li
 @given(st.lists(prices(64), min_size=1, max_size=12))
 def test_means_of_short_decimals_print_short(values: list[float]) -> None:
     quasi = for_column(pa.float64(), pa.array(values))
-    (mean,) = quasi.means(np.array(values), Groups.of(np.zeros(len(values), dtype=np.int64))).tolist()
-    assert quasi.decimals is not None
+    (mean,) = quasi.representatives(np.array(values), Groups.of(np.zeros(len(values), dtype=np.int64))).tolist()
+    assert isinstance(quasi, FloatKind) and quasi.decimals is not None
     needed = decimals_of(repr(mean))
     assert needed is not None and needed <= quasi.decimals
     assert mean == round(mean, quasi.decimals)

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.kinds.encoding import Encoding, quasi_type
+from microagg_core.kinds.encoding import Encoding
+from microagg_core.kinds.registry import kind_of
 from microagg_core.metrics.losses import Losses, group_means, losses, standardize
 from microagg_core.metrics.moments import merge, moments_of
 
@@ -42,7 +43,7 @@ def test_the_scale_of_groups_does_not_tell_how_a_file_was_cut(cut: int) -> None:
     """Not even where the deviation has so few digits that cutting, not rounding, would part 0.5 from its neighbour."""
     numbers = np.random.default_rng(4).normal(size=(500, 3)) + 1e6
     numbers[:, 2] = np.arange(500) % 2
-    encoding = Encoding.from_moments((quasi_type("x", pa.float64(), "type"),) * 3, tuple(map(moments_of, numbers.T)))
+    encoding = Encoding.from_moments((kind_of("x", pa.float64(), "type"),) * 3, tuple(map(moments_of, numbers.T)))
     merged = tuple(merge(moments_of(column[:cut]), moments_of(column[cut:])) for column in numbers.T)
     steady = Encoding.steady(encoding.types, merged)
     assert (steady.deviations, steady.means) == (encoding.steadied().deviations, encoding.steadied().means)

@@ -11,7 +11,10 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.errors import DataError, SpecError
-from microagg_core.kinds.encoding import Encoding, quasi_type
+from microagg_core.kinds.encoding import Encoding
+from microagg_core.kinds.exact import ExactKind
+from microagg_core.kinds.floats import FloatKind
+from microagg_core.kinds.registry import kind_of
 from microagg_core.metrics.means import Groups
 from microagg_core.metrics.moments import moments_of, offsets_from
 
@@ -20,13 +23,14 @@ D = decimal.Decimal
 
 def mean_released(array: pa.Array, rounding: str | float = "type") -> Any:
     """The mean of the whole column as one group, as it would be released."""
-    kind = quasi_type("q", array.type, rounding)
+    kind = kind_of("q", array.type, rounding)
+    assert isinstance(kind, ExactKind | FloatKind)
     ticks, missing = kind.ticks(array)
     origin = Encoding.from_moments((kind,), (moments_of(ticks[~missing]),)).origins[0]
-    released = kind.means(ticks[~missing], Groups.of(np.zeros(int(np.sum(~missing)), dtype=np.int64)))
+    released = kind.representatives(ticks[~missing], Groups.of(np.zeros(int(np.sum(~missing)), dtype=np.int64)))
     out = kind.to_arrow(released)
     assert out.type == kind.released_type
-    again, _ = quasi_type("q", kind.released_type, "type").ticks(out)
+    again, _ = kind.reader.ticks(out)
     mean = float(np.mean(offsets_from(ticks[~missing], origin)))
     tolerance = max(kind.step, 1e-6, float(np.spacing(abs(float(origin)))))
     assert kind.released_offsets(released, origin)[0] == pytest.approx(mean, abs=tolerance)
@@ -87,7 +91,7 @@ def test_a_group_mean_is_released_in_its_type(array: pa.Array, rounding: str | f
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.time32("s"), pa.duration("s")])
 def test_types_without_a_mean_are_refused(kind: pa.DataType) -> None:
     with pytest.raises(DataError, match="quasi-identifier 'q' has the type"):
-        quasi_type("q", kind, "type")
+        kind_of("q", kind, "type")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,7 @@ def test_types_without_a_mean_are_refused(kind: pa.DataType) -> None:
 )
 def test_roundings_that_do_not_fit_are_refused(kind: pa.DataType, rounding: str | float) -> None:
     with pytest.raises(SpecError, match=r"rounding\.q"):
-        quasi_type("q", kind, rounding)
+        kind_of("q", kind, rounding)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def test_roundings_that_do_not_fit_are_refused(kind: pa.DataType, rounding: str 
     ],
 )
 def test_missing_values_come_and_go(array: pa.Array) -> None:
-    kind = quasi_type("q", array.type, "type")
+    kind = kind_of("q", array.type, "type")
     ticks, missing = kind.ticks(array)
     assert missing.tolist() == [False, True, True]
     assert kind.to_arrow(ticks, missing).to_pylist() == [array[0].as_py(), None, None]
@@ -118,8 +122,8 @@ def test_missing_values_come_and_go(array: pa.Array) -> None:
 
 def test_slices_are_read_from_their_offset() -> None:
     for array in (pa.array([D("9.9"), D("1.5")]), pa.array([False, True]), pa.array([7, 8], pa.int16())):
-        ticks, _ = quasi_type("q", array.type, "type").ticks(array.slice(1))
-        whole, _ = quasi_type("q", array.type, "type").ticks(array)
+        ticks, _ = kind_of("q", array.type, "type").ticks(array.slice(1))
+        whole, _ = kind_of("q", array.type, "type").ticks(array)
         assert ticks.tolist() == whole[1:].tolist()
 
 
@@ -127,7 +131,7 @@ def test_slices_are_read_from_their_offset() -> None:
 @pytest.mark.parametrize("shift", [0.0, 1e9])
 def test_standardized_values_have_mean_0_and_variance_1(scale: float, shift: float) -> None:
     values = (np.random.default_rng(0).normal(size=500) + shift) * scale
-    kind = quasi_type("q", pa.float64(), "type")
+    kind = kind_of("q", pa.float64(), "type")
     encoding = Encoding.from_moments((kind,), (moments_of(values),))
     offsets, missing = encoding.offsets([pa.array(values)])
     z = encoding.standardize(offsets, missing)[:, 0]
@@ -137,7 +141,7 @@ def test_standardized_values_have_mean_0_and_variance_1(scale: float, shift: flo
 
 def test_a_constant_attribute_becomes_zero() -> None:
     array = pa.array([5, 5, 5])
-    kind = quasi_type("q", array.type, "type")
+    kind = kind_of("q", array.type, "type")
     encoding = Encoding.from_moments((kind,), (moments_of(kind.ticks(array)[0]),))
     offsets, missing = encoding.offsets([array])
     assert encoding.standardize(offsets, missing).tolist() == [[0.0], [0.0], [0.0]]

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from microagg_core.kinds.encoding import QuasiType
+from microagg_core.kinds.contract import Kind
 from microagg_core.privacy.outcome import Check
 from microagg_core.spec.columns import FileSchema
 
@@ -29,7 +29,7 @@ class Promise:
     """What the release has to keep, as spec, survey and plan have it."""
 
     schema: FileSchema
-    types: tuple[QuasiType, ...]
+    types: tuple[Kind, ...]
     k: int
     #: Records of the input, and how many of them are withheld.
     rows: int

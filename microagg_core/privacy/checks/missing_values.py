@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from microagg_core.privacy.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
 from microagg_core.privacy.outcome import Check
@@ -24,12 +23,6 @@ def _nulls(table: pa.Table) -> dict[str, int]:
     return {name: table[name].null_count for name in table.column_names}
 
 
-def _not_finite(column: pa.ChunkedArray) -> int:
-    if not pa.types.is_floating(column.type):
-        return 0
-    return int(pc.sum(pc.invert(pc.is_finite(column))).as_py() or 0)
-
-
 class MissingValues(Inspection[Nulls]):
     """Compares counts of missing values."""
 
@@ -38,7 +31,9 @@ class MissingValues(Inspection[Nulls]):
 
     def of_file(self, file: ReleasedFile) -> Nulls:
         """Those of the file."""
-        return Nulls(_nulls(file.table), sum(_not_finite(file.table[kind.name]) for kind in file.promise.types))
+        return Nulls(
+            _nulls(file.table), sum(kind.reader.count_unusable(file.table[kind.name]) for kind in file.promise.types)
+        )
 
     def of_batch(self, batch: InputBatch, before: Nulls | None) -> Nulls:
         """Those of what should be released."""

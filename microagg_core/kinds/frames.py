@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import DataError, SpecError
-from microagg_core.kinds.encoding import Encoding, QuasiType, quasi_type
+from microagg_core.kinds.contract import Ticks
+from microagg_core.kinds.encoding import Encoding
+from microagg_core.kinds.registry import kind_for, unrounded_kind
 from microagg_core.metrics.certificate import Certificate
 from microagg_core.metrics.means import Groups
-from microagg_core.metrics.moments import moments_of, offsets_from
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def _arrow_column(name: Hashable, series: pd.Series[Any]) -> pa.Array:
@@ -34,19 +32,13 @@ def _arrow_column(name: Hashable, series: pd.Series[Any]) -> pa.Array:
         ) from None
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    kind = array.type
-    if series.dtype == object and not (pa.types.is_date(kind) or pa.types.is_decimal(kind)):
+    kind = kind_for(array.type)
+    if series.dtype == object and (kind is None or not kind.may_be_objects):
         raise DataError(
             f"quasi-identifier {name!r} is a column of text or Python objects, which has no mean; convert it to "
             "numbers, dates or timestamps, or leave it out"
         )
-    # The mean of a truth value is the share of true ones, a number.
-    return array.cast(pa.int8()) if pa.types.is_boolean(kind) else array
-
-
-def _type_of(name: Hashable, kind: pa.DataType) -> QuasiType:
-    is_temporal = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
-    return quasi_type(str(name), kind, "type" if is_temporal else "none")
+    return array
 
 
 def _check_names(df: pd.DataFrame, names: Sequence[Hashable]) -> None:
@@ -67,7 +59,7 @@ class QuasiIdentifiers:
     """The quasi-identifiers of a table: exact ticks of each, and how they become numbers and values again."""
 
     names: tuple[Hashable, ...]
-    ticks: tuple[NDArray[Any], ...]
+    ticks: tuple[Ticks, ...]
     encoding: Encoding
 
     @classmethod
@@ -79,30 +71,27 @@ class QuasiIdentifiers:
             DataError: a column that has no mean, or holds missing or infinite values.
         """
         _check_names(df, names)
-        types, ticks = [], []
+        kinds, ticks = [], []
         for name in names:
             array = _arrow_column(name, df[name])
-            types.append(_type_of(name, array.type))
-            values, missing = types[-1].ticks(array)
+            kind = unrounded_kind(name, array.type)
+            values, missing = kind.ticks(array)
             if missing.any():
                 raise DataError(f"quasi-identifier {name!r} has missing values; remove or replace them first")
-            if types[-1].kind == "float" and not np.isfinite(values).all():
+            if not kind.finite(values).all():
                 raise DataError(f"quasi-identifier {name!r} has infinite values; remove or replace them first")
+            kinds.append(kind)
             ticks.append(values)
-        encoding = Encoding.from_moments(tuple(types), tuple(map(moments_of, ticks)))
-        return cls(tuple(names), tuple(ticks), encoding)
-
-    def _offsets(self) -> Floats:
-        origins = self.encoding.origins
-        return np.stack([offsets_from(t, o) for t, o in zip(self.ticks, origins, strict=True)], axis=1)
+        moments = tuple(kind.moments(values) for kind, values in zip(kinds, ticks, strict=True))
+        return cls(tuple(names), tuple(ticks), Encoding.from_moments(tuple(kinds), moments))
 
     def standardized(self) -> Floats:
         """An (n, p) array on the scale on which groups are made: columns of mean 0 and variance 1, to 24 bits."""
-        return self.encoding.steadied().standardize(self._offsets())
+        return self.encoding.steadied().standardize(self.encoding.offsets_of(self.ticks))
 
     def measured(self) -> Floats:
         """The same on the scale of losses: columns of mean 0 and population variance 1; a constant one at 0."""
-        return self.encoding.standardize(self._offsets())
+        return self.encoding.standardize(self.encoding.offsets_of(self.ticks))
 
     def certified(self, certificate: Certificate) -> Certificate:
         """A certificate about :meth:`standardized` as one about :meth:`measured`; the bound claims no more."""
@@ -111,11 +100,8 @@ class QuasiIdentifiers:
 
     def as_given(self) -> Floats:
         """The values as an (n, p) array of floats; dates in days, timestamps in their unit, from about 0."""
-        columns = []
-        for kind, ticks, offsets in zip(self.encoding.types, self.ticks, self._offsets().T, strict=True):
-            is_number = kind.released_type == pa.float64()
-            columns.append(ticks.astype(np.float64) / 10.0**kind.scale if is_number else offsets)
-        return np.stack(columns, axis=1)
+        columns = zip(self.encoding.types, self.ticks, self.encoding.origins, strict=True)
+        return np.stack([kind.plain_numbers(ticks, origin) for kind, ticks, origin in columns], axis=1)
 
     def masked(self, df: pd.DataFrame, labels: Ints) -> pd.DataFrame:
         """A copy of the table in which each quasi-identifier is its group's mean.
@@ -126,8 +112,7 @@ class QuasiIdentifiers:
         groups = Groups.of(labels) if labels.ndim == 1 else None
         for j, (name, kind) in enumerate(zip(self.names, self.encoding.types, strict=True)):
             own = labels if labels.ndim == 1 else labels[:, j]
-            means = kind.means(self.ticks[j], groups or Groups.of(own))
-            column = kind.to_arrow(means[own]).to_pandas()
-            is_number = kind.released_type == pa.float64()
-            data[name] = column.to_numpy() if is_number else column.astype(df[name].dtype).array
+            representatives = kind.representatives(self.ticks[j], groups or Groups.of(own))
+            column = kind.to_arrow(representatives[own]).to_pandas()
+            data[name] = column.to_numpy() if kind.has_float_means else column.astype(df[name].dtype).array
         return data
