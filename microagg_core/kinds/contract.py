@@ -95,7 +95,7 @@ class Kind(ABC):
         return np.ones(len(ticks), dtype=np.bool_)
 
     def count_unusable(self, column: pa.ChunkedArray) -> int:
-        """How many values of a released column are there and cannot be computed with; NaN is none to a reader."""
+        """How many values of a released column are there, and no finite number; here NaN does not count as missing."""
         ticks, missing = self.ticks(column)
         return int(np.sum(~self.finite(ticks))) + int(np.sum(missing)) - int(column.null_count)
 

@@ -31,9 +31,8 @@ class MissingValues(Inspection[Nulls]):
 
     def of_file(self, file: ReleasedFile) -> Nulls:
         """Those of the file."""
-        return Nulls(
-            _nulls(file.table), sum(kind.reader.count_unusable(file.table[kind.name]) for kind in file.promise.types)
-        )
+        unusable = (kind.reader.count_unusable(file.table[kind.name]) for kind in file.promise.types)
+        return Nulls(_nulls(file.table), sum(unusable))
 
     def of_batch(self, batch: InputBatch, before: Nulls | None) -> Nulls:
         """Those of what should be released."""
