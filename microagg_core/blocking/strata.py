@@ -13,6 +13,7 @@ from microagg_core.blocking.labels import label_of, parse_label
 from microagg_core.blocking.merging import merge_undersized
 from microagg_core.errors import DataError, InternalError
 from microagg_core.tables.hashing import hash_rows, one_array
+from microagg_core.tables.ordering import distinct_in_order
 
 SUPPRESSED = -1
 
@@ -113,9 +114,7 @@ def _codes(pattern: UInt64s, blocking: list[pa.Array]) -> tuple[Ints, list[list[
     patterns, first = np.unique(pattern, return_inverse=True)
     columns, values = [first.reshape(-1)], [list(patterns)]
     for array in blocking:
-        distinct = pc.unique(array)
-        sortable = distinct.cast(pa.int8()) if pa.types.is_boolean(distinct.type) else distinct
-        distinct = distinct.take(pc.sort_indices(sortable))
+        distinct = distinct_in_order(array)
         columns.append(np.asarray(pc.index_in(array, value_set=distinct)).astype(np.int64))
         values.append(distinct)
     return np.column_stack(columns).astype(np.int64), values

@@ -31,6 +31,7 @@ from microagg_core.steps.work import Context, Receipt, Task, load_context, put_p
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.urls import basename
 from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
+from microagg_core.tables.ordering import as_key
 from microagg_core.tables.slices import read_slice, to_bytes
 
 _FINGERPRINT_SEEDS = (0x5EED, 0xF00D)
@@ -85,15 +86,8 @@ class Survey:
 
 
 def blocking_columns(table: pa.Table, context: Context) -> list[pa.Array]:
-    """Blocking values as keys: NaN is a missing value, and -0.0 is 0.0."""
-    columns = []
-    for column in context.schema.blocking:
-        array = one_array(table[column.name])
-        if pa.types.is_floating(array.type):
-            nan = pc.fill_null(pc.is_nan(array), True)
-            array = pc.if_else(nan, pa.scalar(None, array.type), pc.add(array, pa.scalar(0.0, array.type)))
-        columns.append(array)
-    return columns
+    """Blocking values as keys."""
+    return [as_key(one_array(table[column.name])) for column in context.schema.blocking]
 
 
 def missing_pattern(missing: NDArray[np.bool_]) -> NDArray[np.uint64]:

@@ -1,4 +1,4 @@
-"""The order of a column's values, whatever their type."""
+"""Which values of a column are equal and which come first, whatever their type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,27 @@ def ranks(column: pa.ChunkedArray | pa.Array) -> Ints:
     [1, 2, 0, 1]
     """
     values = one_array(column)
-    distinct = pc.unique(values)
+    return np.asarray(pc.index_in(values, value_set=distinct_in_order(values))).astype(np.int64)
+
+
+def distinct_in_order(array: pa.Array) -> pa.Array:
+    """Each value once, in ascending order, null the last.
+
+    >>> distinct_in_order(pa.array([True, None, False, True])).to_pylist()
+    [False, True, None]
+    """
+    distinct = pc.unique(array)
     sortable = distinct.cast(pa.int8()) if pa.types.is_boolean(distinct.type) else distinct
-    distinct = distinct.take(pc.sort_indices(sortable))
-    return np.asarray(pc.index_in(values, value_set=distinct)).astype(np.int64)
+    return distinct.take(pc.sort_indices(sortable))
+
+
+def as_key(array: pa.Array) -> pa.Array:
+    """Values such that equal ones are equal to the bit: NaN is a missing value, and -0.0 is 0.0.
+
+    >>> as_key(pa.array([float("nan"), -0.0])).to_pylist()
+    [None, 0.0]
+    """
+    if not pa.types.is_floating(array.type):
+        return array
+    nan = pc.fill_null(pc.is_nan(array), True)
+    return pc.if_else(nan, pa.scalar(None, array.type), pc.add(array, pa.scalar(0.0, array.type)))
