@@ -1,1 +1,1 @@
-"""What a release gives away: the gate with its checks, k recounted, disclosure risk, and the figures that may be told."""
+"""What a release gives away: the gate and its checks, k recounted, disclosure risk, which figures may be published."""
