@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from microagg_core.errors import InterruptionError, MicroaggError, sanitized
@@ -43,11 +43,12 @@ class Outcome:
 
     def document(self) -> dict[str, Any]:
         """The document of the finished release."""
+        from microagg_core.plain import to_plain
         from microagg_core.reporting.release_report import release_document
 
         if self.release is None or self.release.published is None:
             raise RuntimeError("the last stage ended without a release")
-        return release_document(self.release.published, [asdict(o) for o in self.release.outcomes])
+        return release_document(self.release.published, to_plain(self.release.outcomes))
 
     def told(self, error: BaseException) -> MicroaggError:
         """What an error or an interruption that ends a run with a committed release says."""

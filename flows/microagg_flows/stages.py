@@ -16,6 +16,7 @@ from microagg_core.blocking.memory import WORKER_BASE_BYTES
 from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
 from microagg_core.formats.reading import list_input
 from microagg_core.formats.released.registry import released_format
+from microagg_core.plain import to_plain
 from microagg_core.privacy.gate import refuse_failed
 from microagg_core.privacy.outcome import Check
 from microagg_core.releases.manifest import Manifest
@@ -285,7 +286,7 @@ def publish_release(release: Release) -> str:
         release.work,
         published.manifest,
         origin=release.origin,
-        plan=release.plan_report.to_json() if release.plan_report else {},
+        plan=to_plain(release.plan_report) if release.plan_report else {},
         measured=release.measured,
         checks=release.checks,
     )

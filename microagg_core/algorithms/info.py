@@ -235,11 +235,11 @@ class AlgorithmInfo:
         labels, certificate = self.certified(X)
         return checked_labels(labels, self.sizes(k), self.name), certificate
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Everything a program may want to show, as plain values.
 
         >>> from microagg_core.algorithms import algorithms
-        >>> algorithms()["v_mdav"].as_json()["parameters"][0]["default"]
+        >>> algorithms()["v_mdav"].document()["parameters"][0]["default"]
         0.2
         """
         example = {

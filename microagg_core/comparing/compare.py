@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.formats.reading import list_input, read_part, read_schema, with_guessed_types
 from microagg_core.kinds.registry import kind_for
 from microagg_core.metrics.statistics import significant
+from microagg_core.plain import to_plain
 from microagg_core.spec.parts import Input
 
 #: Algorithms whose model says that they would take longer are left out, unless they were asked for by name.
@@ -65,9 +66,9 @@ class Comparison:
         """Which algorithm is best here for each k, and by how much."""
         return [_sentence(k, self.best(k)) for k in self.ks()]
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return {**asdict(self), "in_words": self.in_words()}
+    def document(self) -> dict[str, Any]:
+        """As plain values, with what they say in words."""
+        return {**to_plain(self), "in_words": self.in_words()}
 
 
 def _sentence(k: int, ranked: list[Outcome]) -> str:

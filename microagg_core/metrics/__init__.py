@@ -1,1 +1,1 @@
-"""Measures of information loss and disclosure risk: statistics of a block, and how to combine them."""
+"""Information loss: statistics of a block, how blocks combine, and the figures that are published of a release."""

@@ -40,10 +40,10 @@ class Certificate:
             return 1.0
         return self.sse / self.optimum_at_least if self.bound > 0 else math.inf
 
-    def as_json(self) -> dict[str, float | None]:
+    def document(self) -> dict[str, float | None]:
         """All figures by name; an infinite ratio is None.
 
-        >>> Certificate(sse=0.0, weight=0.0, bound=0.0).as_json()["ratio"]
+        >>> Certificate(sse=0.0, weight=0.0, bound=0.0).document()["ratio"]
         1.0
         """
         ratio = self.ratio if math.isfinite(self.ratio) else None

@@ -59,6 +59,8 @@ class Figures(_Given):
 
     >>> Figures(records=7, sse=0.5).model_dump()
     {'records': 7, 'sse': 0.5}
+    >>> Figures.model_validate({"gap": None, "of a later version": 2}).model_dump()
+    {'gap': None, 'of a later version': 2}
     """
 
     records: int | None = None

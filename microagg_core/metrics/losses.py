@@ -45,17 +45,17 @@ class Losses:
         """100 x SDE / SDT."""
         return percent(self.sde, self.sdt)
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """All six figures by name, and the certificate's where there is one."""
         figures = {**vars(self), "l_sse": self.l_sse, "l_e": self.l_e}
         certificate = figures.pop("certificate")
-        return figures if certificate is None else {**figures, "certificate": certificate.as_json()}
+        return figures if certificate is None else {**figures, "certificate": certificate.document()}
 
     def certified(self, certificate: Certificate) -> Losses:
         """The same losses with a certificate about their SSE.
 
         >>> plain = losses(np.array([[-1.0], [1.0]]), np.array([0, 0]))
-        >>> plain.certified(Certificate(sse=2.0, weight=4.0, bound=4.0)).as_json()["certificate"]["ratio"]
+        >>> plain.certified(Certificate(sse=2.0, weight=4.0, bound=4.0)).document()["certificate"]["ratio"]
         1.0
         """
         return replace(self, certificate=replace(certificate, sse=self.sse))

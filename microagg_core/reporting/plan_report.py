@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,10 +42,6 @@ class PlanReport:
     changed: tuple[BlockLine, ...]
     rounding: tuple[str, ...]
     unwise: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
 
     def sentence(self) -> str:
         """The plan in one line."""

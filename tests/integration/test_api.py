@@ -154,7 +154,7 @@ def test_losses_are_those_of_the_standardized_attributes(people: pd.DataFrame) -
     for standardized in (True, False):
         result = microaggregate(people, names, 3, "v_mdav", standardize=standardized, gamma=0.5)
         expected = losses(Z, result.groups)
-        assert result.losses.as_json() == pytest.approx(expected.as_json(), rel=1e-9)
+        assert result.losses.document() == pytest.approx(expected.document(), rel=1e-9)
         assert (result.losses.l_sse, result.losses.l_e) == pytest.approx((expected.l_sse, expected.l_e))
     assert result.losses.sst == pytest.approx(len(people) * 3)
 
@@ -291,5 +291,5 @@ def test_a_proved_method_certifies_the_loss_that_is_reported(people: pd.DataFram
     assert certificate.sse == result.losses.sse == pytest.approx(losses(Z, result.groups).sse)
     assert certificate.bound == pytest.approx(minimum_factor(Z).certificate.bound)
     assert certificate.optimum_at_least <= losses(Z, optimal_two(Z).labels).sse <= result.losses.sse * (1 + 1e-12)
-    assert result.losses.as_json()["certificate"]["ratio"] == pytest.approx(2 * certificate.sse / certificate.bound)
+    assert result.losses.document()["certificate"]["ratio"] == pytest.approx(2 * certificate.sse / certificate.bound)
     assert microaggregate(people, names, 2).losses.certificate is None

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.metrics.decimals import decimals_needed
+from microagg_core.plain import to_plain
 from microagg_flows.stages import Release
 from releases import data_digests, released_table, run_stages, start, write_release
 
@@ -94,7 +95,7 @@ def test_the_plan_says_how_each_column_is_rounded(tmp_path: Path) -> None:
     spec = write_release(tmp_path, [incomes()], roles=ROLES, rounding={"count": 5, "whole": "none"})
     report = run_stages(start(spec), "survey", "plan").plan_report
     assert report is not None
-    assert json.loads(json.dumps(report.to_json()))["rounding"] == [
+    assert json.loads(json.dumps(to_plain(report)))["rounding"] == [
         "'price': to 3 decimals, one more than the input needs",
         "'weight': to 2 decimals, one more than the input needs",
         "'measured': to the last digit of double, because its values have no short decimals",

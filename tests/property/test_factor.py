@@ -224,8 +224,8 @@ def test_certificates_of_blocks_add_up() -> None:
     whole = combined(parts)
     assert whole.sse == pytest.approx(sum(part.sse for part in parts))
     assert whole.bound <= sum(part.bound for part in parts)
-    assert 1 < whole.ratio <= 2 and whole.as_json()["ratio"] == whole.ratio
-    assert Certificate(1.0, 0.0, 0.0).as_json()["ratio"] is None
+    assert 1 < whole.ratio <= 2 and whole.document()["ratio"] == whole.ratio
+    assert Certificate(1.0, 0.0, 0.0).document()["ratio"] is None
     assert combined([]).ratio == 1.0
 
 

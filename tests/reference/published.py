@@ -145,7 +145,7 @@ def verdict(row: Row) -> Verdict:
     """Run the row's algorithm, where that makes sense, and compare."""
     if reason := _why_not(row):
         return reason
-    found = _losses(row.dataset, row.algorithm, row.k, tuple(row.params.items())).as_json()[row.measure.lower()]
+    found = _losses(row.dataset, row.algorithm, row.k, tuple(row.params.items())).document()[row.measure.lower()]
     printed = Decimal(row.value)
     if round(Decimal(found), row.decimals) == printed:
         return Verdict("equal", f"{found:.6g}")

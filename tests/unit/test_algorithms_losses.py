@@ -79,7 +79,7 @@ def test_losses_by_their_definition() -> None:
     assert (found.sst, found.sdt) == pytest.approx((float((total**2).sum()), float(total.sum())))
     assert found.l_sse == pytest.approx(100 * sse / float((total**2).sum()))
     assert found.l_e == pytest.approx(100 * sde / float(total.sum()))
-    assert set(found.as_json()) == {"sse", "sst", "l_sse", "sde", "sdt", "l_e"}
+    assert set(found.document()) == {"sse", "sst", "l_sse", "sde", "sdt", "l_e"}
 
 
 def test_the_total_of_standardized_data_is_n_times_p() -> None:

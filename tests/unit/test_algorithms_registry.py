@@ -47,7 +47,7 @@ def test_every_algorithm_describes_itself(info: AlgorithmInfo) -> None:
     assert info.summary and "\n" not in info.summary
     assert "Choose it" in info.description and "Time grows" in info.description
     assert info.min_k >= 2
-    shown = json.loads(json.dumps(info.as_json()))
+    shown = json.loads(json.dumps(info.document()))
     assert shown["name"] == info.name and shown["cost"]["seconds"] > 0
     assert [p["name"] for p in shown["parameters"]] == list(info.with_defaults({}))
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from microagg_core.errors import GateError
 from microagg_core.kinds.encoding import quasi_type
 from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.checks import CHECKS
-from microagg_core.privacy.checks.contract import InputBatch, Promise
+from microagg_core.privacy.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
 from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_file, refuse_failed
 from microagg_core.privacy.outcome import Check
 from microagg_core.spec.columns import Column, FileSchema
@@ -72,6 +76,38 @@ def test_files_that_cannot_be_looked_at_end_the_checks() -> None:
     assert list(checks_of(other)) == ["columns"] and not checks_of(other)["columns"].passed
     short = checks_of(file_of(RELEASED, RECORDS[:3]))
     assert list(short) == ["columns", "rows", "record numbers"] and not short["record numbers"].passed
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Characters of the notes."""
+
+    longest: int
+
+
+class ShortNotes(Inspection[Lengths]):
+    """A check that nobody has thought of yet: no note is longer than what came in."""
+
+    name = "short notes"
+    note = Lengths
+
+    def of_file(self, file: ReleasedFile) -> Lengths:
+        return Lengths(pc.max(pc.utf8_length(file.table["note"])).as_py())
+
+    def of_batch(self, batch: InputBatch, before: Lengths | None) -> Lengths:
+        longest = pc.max(pc.utf8_length(batch.expected["note"])).as_py() or 0
+        return Lengths(max(longest, before.longest if before else 0))
+
+    def check(self, promise: Promise, files: Sequence[Lengths], parts: Sequence[Lengths]) -> Check:
+        longest = max(part.longest for part in parts)
+        return Check(self.name, all(file.longest <= longest for file in files))
+
+
+def test_a_new_check_is_a_class_and_a_line_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("microagg_core.privacy.gate.CHECKS", (*CHECKS, ShortNotes()))
+    assert checks_of(file_of(RELEASED))["short notes"].passed
+    long = pa.table({"x": RELEASED["x"], "note": ["a", "b", "cc", None]})
+    assert not checks_of(file_of(long))["short notes"].passed
 
 
 def test_a_file_of_which_nothing_was_noted_passes_for_none() -> None:

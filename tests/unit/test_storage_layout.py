@@ -87,6 +87,8 @@ def test_a_manifest_survives_its_json() -> None:
         lambda v: v["parts"].__setitem__(1, v["parts"][0]),
         lambda v: v["columns"].append(v["columns"][0]),
         lambda v: v.update(csv={}),
+        lambda v: v.update(losses={"sse": "much"}),
+        lambda v: v.update(checks=[{"name": "rows"}]),
         lambda v: v.update(format_version=0),
     ],
 )

@@ -114,6 +114,7 @@ def run(
 @app.command()
 def plan(spec: SpecArgument, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Survey the input and show the plan, for the operator alone; nothing is released."""
+    from microagg_core.plain import to_plain
     from microagg_flows.progress import terminal_progress
     from microagg_flows.releasing import plan_release
 
@@ -121,7 +122,7 @@ def plan(spec: SpecArgument, as_json: JsonOption = False, quiet: QuietOption = F
     with scratch():
         report, refusal = plan_release(spec, terminal_progress(quiet))
     if as_json:
-        typer.echo(json.dumps({**report.to_json(), "refused": refusal.message if refusal else None}, indent=1))
+        typer.echo(json.dumps({**to_plain(report), "refused": refusal.message if refusal else None}, indent=1))
     else:
         from microagg_flows.command.terminal import show_plan
 

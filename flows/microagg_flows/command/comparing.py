@@ -7,7 +7,6 @@ import io
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -15,6 +14,7 @@ from rich.table import Table
 
 from microagg_core.comparing.compare import Comparison, compare, read_columns
 from microagg_core.comparing.published import Figure
+from microagg_core.plain import to_plain
 from microagg_core.reporting.loss_plot import check_ending, plot_losses
 from microagg_core.storage.troubles import explaining
 from microagg_flows.progress import terminal_progress
@@ -39,7 +39,7 @@ def compare_file(
     progress = terminal_progress(quiet or as_json)
     found = compare(read_columns(data, quasi_identifiers), ks, names, seed, progress.say)
     if as_json:
-        print(json.dumps(found.to_json(), indent=1))
+        print(json.dumps(found.document(), indent=1))
     else:
         _show(found)
     if table_path is not None:
@@ -85,7 +85,7 @@ def _show_published(console: Console, found: Comparison) -> None:
 
 
 def _write_table(found: Comparison, path: Path) -> None:
-    rows = [asdict(o) for o in found.outcomes]
+    rows = to_plain(found.outcomes)
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()

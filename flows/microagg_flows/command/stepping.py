@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 from microagg_core.errors import SpecError
+from microagg_core.plain import to_plain
 from microagg_flows.progress import terminal_progress
 from microagg_flows.releasing import Order
 from microagg_flows.step_by_step.going_on import go_on
@@ -31,7 +31,7 @@ def step_release(
     progress = terminal_progress(quiet)
     if number is None:
         standing = go_on(name, Order(spec, release_id, replace), run, progress)
-        return json.dumps(asdict(standing), indent=1) if as_json else standing.line()
+        return json.dumps(to_plain(standing), indent=1) if as_json else standing.line()
     if run is None:
         raise SpecError("--run: is needed with --number; microagg step report, without --number, prints the run's key")
     if release_id is not None or replace:

@@ -100,7 +100,7 @@ def show_algorithms(as_json: bool) -> None:
     """The registry."""
     infos = algorithms()
     if as_json:
-        print(json.dumps([info.as_json() for info in infos.values()], indent=1))
+        print(json.dumps([info.document() for info in infos.values()], indent=1))
         return
     console = _console()
     for info in infos.values():
@@ -109,6 +109,6 @@ def show_algorithms(as_json: bool) -> None:
         console.print(f"    groups: {info.sizes_text}")
         for parameter in info.parameters:
             console.print(f"    {parameter.name} (default {parameter.default}): {parameter.description}")
-        cost = info.as_json()["cost"]
+        cost = info.document()["cost"]
         size = f"{cost['records']:,} records, {cost['attributes']} attribute(s), k={cost['k']}"
         console.print(f"    about {cost['seconds']:.1f} s for {size} on one core\n")
