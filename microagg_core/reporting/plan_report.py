@@ -9,7 +9,7 @@ import numpy as np
 
 from microagg_core.blocking.cuts import count_leaves
 from microagg_core.kinds.encoding import DEFAULT_ROUNDING, QuasiType
-from microagg_core.steps.planned import Planned
+from microagg_core.steps.routing import Planned
 
 _LARGEST = 5
 

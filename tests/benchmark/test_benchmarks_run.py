@@ -40,7 +40,7 @@ def test_release_at_scale_runs() -> None:
     found = json.loads(output_of("release_at_scale.py", *arguments))
     assert found["rows"] == 20_000
     assert found["blocks"] > 30
-    assert set(found["stages"]) >= {"survey", "plan", "stage", "anonymize", "validate", "publish"}
+    assert set(found["stages"]) >= {"survey", "plan", "scatter", "anonymize", "validate", "publish"}
     assert len(found["peak_mib"]) >= 2
 
 
