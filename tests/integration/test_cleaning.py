@@ -131,9 +131,9 @@ def test_a_store_that_does_not_answer_is_not_asked_to_keep_a_last_sign(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of(tmp_path, 0)
-    work, layout = work_store(spec), RunLayout("silent")
+    run = Run(work_store(spec), "silent")
     with pytest.raises(TransientStorageError), Running() as running:
-        running.begin(work, layout)
+        running.begin(run)
         monkeypatch.setattr(Store, "put", lambda *_, **__: pytest.fail("asked again"))
         raise TransientStorageError("the store did not answer")
-    assert json.loads(read_sealed(work, layout.sign_of_life()) or b"{}")["ended"] is False
+    assert json.loads(read_sealed(run.work, run.layout.sign_of_life()) or b"{}")["ended"] is False
