@@ -71,7 +71,7 @@ class StorageError(MicroaggError):
 class DamagedWorkError(StorageError):
     """Something in the work area is gone or not what was written: the tasks that made it have to make it again.
 
-    ``places`` are their stages and numbers; none where it is not known whose work it is.
+    ``places`` are their steps and numbers; none where it is not known whose work it is.
     """
 
     def __init__(self, message: str = "", places: Iterable[tuple[str, int]] = ()) -> None:

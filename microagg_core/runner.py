@@ -22,10 +22,10 @@ from microagg_core.steps.anonymizing import anonymize_partition
 from microagg_core.steps.assembling import assemble_file
 from microagg_core.steps.checking import check_file, check_input
 from microagg_core.steps.planning import count_part, sample_part
-from microagg_core.steps.staging import gather_partition, scatter_part
+from microagg_core.steps.scattering import scatter_part
 from microagg_core.steps.survey import survey_part
 from microagg_core.steps.units import check_units
-from microagg_core.steps.work import Receipt, Task, discard_receipts, load_receipt, save_receipt
+from microagg_core.steps.work import Receipt, Task, load_receipt, save_receipt
 from microagg_core.storage.objects import Store
 
 #: What a worker does, by the step of a task.
@@ -35,7 +35,6 @@ STEPS: dict[str, Callable[[Task], Receipt]] = {
     "sample": sample_part,
     "count": count_part,
     "scatter": scatter_part,
-    "gather": gather_partition,
     "anonymize": anonymize_partition,
     "assemble": assemble_file,
     "check-files": check_file,
@@ -47,7 +46,7 @@ ALWAYS = ("check-files", "check-input")
 
 @dataclass(frozen=True)
 class Damage:
-    """A task's answer where something that it reads is damaged: whose work it is, by stage and number."""
+    """A task's answer where something that it reads is damaged: whose work it is, by step and number."""
 
     places: tuple[tuple[str, int], ...]
 
@@ -59,22 +58,22 @@ def run_task(task: Task) -> Receipt | Damage:
         MicroaggError: always one of ours; see :func:`microagg_core.errors.sanitized`.
     """
     try:
-        if task.stage not in ALWAYS:
+        if task.step not in ALWAYS:
             done = load_receipt(task)
             if done is not None:
                 return done
         compile_parts((TABLES,))
         start = time.perf_counter()
-        receipt = STEPS[task.stage](task)
+        receipt = STEPS[task.step](task)
         seconds = time.perf_counter() - start
         receipt = replace(receipt, seconds=seconds, peak_bytes=peak_memory(), task=task.digest())
         save_receipt(task, receipt)
         return receipt
     except DamagedWorkError as damage:
-        discard_receipts(task.work, task.layout, damage.places)
+        task.run.forget(damage.places)
         return Damage(damage.places)
     except Exception as error:
-        raise sanitized(error, f"stage {task.stage}, number {task.number}") from None
+        raise sanitized(error, f"step {task.step}, number {task.number}") from None
 
 
 def run_upload(upload: tuple[Store, Upload]) -> None:

@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.errors import MicroaggError
-from microagg_core.steps import planned, work
+from microagg_core.steps import routing, work
 from microagg_flows import stages
 from microagg_flows.healing import run_healing
 from microagg_flows.stages import run_stage, run_until
 from people import people
 from releases import data_digests, start, write_release
 
-STAGES = ("survey", "plan", "stage", "anonymize", "validate", "measure")
+STAGES = ("survey", "plan", "scatter", "anonymize", "validate", "measure")
 FORMATS = ("parquet", "csv")
 MOMENTS = ("between", "during")
 
@@ -70,7 +70,7 @@ def _small_pieces() -> Iterator[None]:
         mock.patch("microagg_core.blocking.packing._LEAST_BYTES", 5000),
         mock.patch("microagg_core.blocking.packing.FILE_BYTES", 8192),
         mock.patch("microagg_core.steps.planning._SAMPLE_ROWS", 40),
-        mock.patch("microagg_core.steps.staging.RUN_BYTES", 3500),
+        mock.patch("microagg_core.steps.scattering.RUN_BYTES", 3500),
         mock.patch("microagg_core.steps.units.RUN_UNITS", 60),
         mock.patch("microagg_core.steps.units.TASK_UNITS", 100),
     ):
@@ -112,7 +112,7 @@ class DamagedRelease:
         shutil.rmtree(self._folder / "output", ignore_errors=True)
         shutil.rmtree(self._folder / "work", ignore_errors=True)
         work._load_context.cache_clear()
-        planned._cached.cache_clear()
+        routing._cached.cache_clear()
         try:
             with _small_pieces():
                 self._between(case) if case.moment == "between" else self._during(case)

@@ -8,10 +8,9 @@ from typing import Protocol
 
 from microagg_core.errors import DamagedWorkError, StorageError
 from microagg_core.steps.cleaning import Running
+from microagg_core.steps.pieces import Place
 from microagg_core.storage.objects import Store
 from microagg_flows.progress import Progress
-
-Place = tuple[str, int]
 
 #: The same work may be found damaged so often in one run.
 _MOST_DAMAGES = 3

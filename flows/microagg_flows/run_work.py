@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from microagg_core.errors import DamagedWorkError
 from microagg_core.runner import Damage, run_task
 from microagg_core.steps.cleaning import Running
-from microagg_core.steps.pieces import Piece, Pieces
-from microagg_core.steps.work import Receipt, Task, discard_receipts
+from microagg_core.steps.pieces import Piece, Pieces, Place
+from microagg_core.steps.scattering import tasks_of_slices
+from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store
 from microagg_flows.executors import Executor
@@ -25,10 +26,15 @@ class RunWork:
     key: str = ""
     #: What workers read besides each other's pieces, by what it is about.
     known: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
-    #: What finished tasks wrote, by stage and number.
+    #: What finished tasks wrote, by step and number.
     made: dict[str, dict[int, tuple[Piece, ...]]] = field(default_factory=dict)
     running: Running = field(default_factory=Running)
     _receipts: dict[str, list[Receipt]] = field(default_factory=dict)
+
+    @property
+    def run(self) -> Run:
+        """The run's folder in the work area."""
+        return Run(self.work, self.key)
 
     @property
     def layout(self) -> RunLayout:
@@ -40,38 +46,42 @@ class RunWork:
         """Where the user looks."""
         return self.workers.progress
 
-    def run(self, tasks: Sequence[Task]) -> list[Receipt]:
-        """Have the workers do tasks of one stage, the receipts in the tasks' order."""
+    def do(self, tasks: Sequence[Task]) -> list[Receipt]:
+        """Have the workers do tasks of one step, the receipts in the tasks' order."""
         if not tasks:
             return []
-        stage, answers = tasks[0].stage, self.workers.map(run_task, tasks, tasks[0].stage)
+        step, answers = tasks[0].step, self.workers.map(run_task, tasks, tasks[0].step)
         damaged = [place for answer in answers if isinstance(answer, Damage) for place in answer.places]
         if damaged:
             raise DamagedWorkError(places=damaged)
         receipts = [answer for answer in answers if isinstance(answer, Receipt)]
-        self._receipts.setdefault(stage, []).extend(receipts)
-        self.made.setdefault(stage, {}).update((receipt.number, receipt.pieces) for receipt in receipts)
+        self._receipts.setdefault(step, []).extend(receipts)
+        self.made.setdefault(step, {}).update((receipt.number, receipt.pieces) for receipt in receipts)
         return receipts
 
     def reads(self, *known: str) -> tuple[Piece, ...]:
         """What a task is told to read, by what it is about."""
         return tuple(piece for name in known for piece in self.known[name])
 
-    def tasks(self, stage: str, n: int, known: Sequence[str]) -> list[Task]:
-        """Tasks 0 to n-1 of a stage, and what all of them read."""
-        return [Task(stage, i, self.work, self.key, reads=self.reads(*known)) for i in range(n)]
+    def tasks(self, step: str, n: int, known: Sequence[str]) -> list[Task]:
+        """Tasks 0 to n-1 of a step, and what all of them read."""
+        return [Task(step, i, self.run, reads=self.reads(*known)) for i in range(n)]
 
-    def also_reading(self, stage: str, tasks: Sequence[Task]) -> list[Task]:
-        """Tasks that read, besides, what the task of the same number of an earlier stage wrote."""
-        return [task.reading(self.made[stage][task.number]) for task in tasks]
+    def receiving(self, step: str, n: int, sent: Sequence[Receipt], known: Sequence[str]) -> list[Task]:
+        """Tasks 0 to n-1 of a step, each with the slices that others sent it, and what all of them read."""
+        return tasks_of_slices(step, sent, n, self.run, self.reads(*known))
 
-    def pieces(self, *stages: str) -> Pieces:
-        """What the tasks of these stages wrote."""
-        return Pieces(self.work, tuple(p for stage in stages for pieces in self.made[stage].values() for p in pieces))
+    def also_reading(self, step: str, tasks: Sequence[Task]) -> list[Task]:
+        """Tasks that read, besides, what the task of the same number of an earlier step wrote."""
+        return [task.reading(self.made[step][task.number]) for task in tasks]
 
-    def forget(self, places: Sequence[tuple[str, int]]) -> None:
+    def pieces(self, *steps: str) -> Pieces:
+        """What the tasks of these steps wrote."""
+        return self.run.pieces(piece for step in steps for pieces in self.made[step].values() for piece in pieces)
+
+    def forget(self, places: Sequence[Place]) -> None:
         """Take what these tasks made for not done, and begin anew."""
-        discard_receipts(self.work, self.layout, places)
+        self.run.forget(places)
         self.made.clear()
         self.take_receipts()
 

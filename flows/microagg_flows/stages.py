@@ -31,23 +31,13 @@ from microagg_core.steps.audit import Origin, find_release, write_audit
 from microagg_core.steps.checking import run_checks
 from microagg_core.steps.cleaning import clean_due
 from microagg_core.steps.measuring import Measured, measure_release
-from microagg_core.steps.pieces import Pieces
-from microagg_core.steps.planned import Planned, load_survey, save_plan, save_survey
 from microagg_core.steps.planning import Passes, make_plan, refuse_unwise
 from microagg_core.steps.publishing import release_facts, release_id, staged_parts
-from microagg_core.steps.staging import combine_released_moments, gather_tasks, save_measure_scale
+from microagg_core.steps.routing import Planned, load_survey, save_plan, save_survey
+from microagg_core.steps.scattering import combine_released_moments, save_measure_scale
 from microagg_core.steps.survey import combine_survey
-from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_tasks
-from microagg_core.steps.work import (
-    Digest,
-    Receipt,
-    Task,
-    load_context,
-    put_piece,
-    rough_moments,
-    save_context,
-    work_store,
-)
+from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_checks, unit_tasks
+from microagg_core.steps.work import Digest, Receipt, load_context, rough_moments, save_context, work_store
 from microagg_core.storage.objects import Store
 from microagg_core.tables.slices import read_slice, to_bytes
 from microagg_flows.executors import Executor
@@ -79,6 +69,7 @@ class Release(RunWork):
     outcomes: list[StageOutcome] = field(default_factory=list)
     plan_report: PlanReport | None = None
     checks: list[Check] = field(default_factory=list)
+    scattered: list[Receipt] = field(default_factory=list)
     assembled: list[Receipt] = field(default_factory=list)
     origin: Origin | None = None
     ignore_published: bool = False
@@ -141,21 +132,20 @@ def survey(release: Release) -> str:
     if _is_published(release, release.replace):
         clean_due(spec, release.progress.say)
         return _already(release)
-    layout, work = release.layout, release.work
-    release.running.begin(work, layout)  # what it goes on from is not due
+    run = release.run
+    release.running.begin(run)  # what it goes on from is not due
     clean_due(spec, release.progress.say)
     rough = rough_moments(spec, listing, schema)
-    release.known["context"] = save_context(work, release.key, spec, listing.schema, listing.parts, rough)
-    release.known["salt"] = (draw_salt(work, release.key),)
+    release.known["context"] = save_context(run, spec, listing.schema, listing.parts, rough)
+    release.known["salt"] = (draw_salt(run),)
     n_parts = len(listing.parts)
-    receipts = release.run(release.tasks("survey", n_parts, ("context", "salt")))
-    checks = unit_tasks(receipts, work, release.key)
-    refuse_repeated_units(spec, checks, release.run(checks))
-    context = load_context(Task("flow", 0, work, release.key, reads=release.reads("context")))
-    found, keys = combine_survey(spec, layout, release.pieces("survey"), context, n_parts)
-    release.known["survey"] = (save_survey(work, release.key, found),)
-    maker = Task("survey-keys", 0, work, release.key)
-    release.known["keys"] = (put_piece(maker, layout.plan_table("survey-keys"), to_bytes(keys)),)
+    receipts = release.do(release.tasks("survey", n_parts, ("context", "salt")))
+    checks = unit_tasks(receipts, len(unit_checks(spec)), run)
+    refuse_repeated_units(spec, checks, release.do(checks))
+    context = load_context(run, release.reads("context"))
+    found, keys = combine_survey(spec, run.layout, release.pieces("survey"), context, n_parts)
+    release.known["survey"] = (save_survey(run, found),)
+    release.known["keys"] = (run.put(run.layout.survey_keys(), to_bytes(keys), "survey-keys"),)
     release.origin = origin.of_rows(found.fingerprints)
     if _is_published(release, release.replace):
         return _already(release)
@@ -188,13 +178,13 @@ def _already(release: Release) -> str:
 
 def plan(release: Release) -> str:
     """Decide blocks, partitions and files; refuse what is unwise or does not fit."""
-    spec, work, layout = release.spec, release.work, release.layout
-    context = load_context(Task("flow", 0, work, release.key, reads=release.reads("context")))
-    surveyed = Pieces(work, release.reads("survey", "keys"))
-    found, keys = load_survey(surveyed, layout), read_slice(surveyed.read(layout.plan_table("survey-keys")))
-    passes = Passes(work, release.key, release.run, release.reads("context"))
+    spec, run = release.spec, release.run
+    context = load_context(run, release.reads("context"))
+    surveyed = run.pieces(release.reads("survey", "keys"))
+    found, keys = load_survey(surveyed, run.layout), read_slice(surveyed.read(run.layout.survey_keys()))
+    passes = Passes(run, release.do, release.reads("context"), len(context.parts))
     made = make_plan(spec, context, found, keys, passes)
-    release.known["plan"] = save_plan(work, release.key, made)
+    release.known["plan"] = save_plan(run, made)
     release._planned = Planned.of(context, found, made)
     release.plan_report = report_plan(release.planned)
     refuse_unwise(spec, found)
@@ -212,26 +202,22 @@ def _refuse_too_little_memory(release: Release) -> None:
         )
 
 
-def stage(release: Release) -> str:
-    """Bring the rows into planned partitions, in two passes through storage."""
-    work, n_parts = release.work, len(release.planned.context.parts)
-    scattered = release.run(release.tasks("scatter", n_parts, _PLANNED))
-    n = release.planned.plan.n_partitions
-    release.run(gather_tasks("gather", scattered, n, work, release.key, release.reads(*_PLANNED)))
-    n_types = len(release.planned.context.types)
-    moments = combine_released_moments(n_types, release.pieces("scatter"), release.layout, n_parts)
-    release.known["scale"] = (save_measure_scale(work, release.key, moments),)
-    return f"{sum(r.rows for r in scattered)} records in {n} partitions"
+def scatter(release: Release) -> str:
+    """Cut every part's rows by partition."""
+    planned, n_parts = release.planned, len(release.planned.context.parts)
+    release.scattered = release.do(release.tasks("scatter", n_parts, _PLANNED))
+    moments = combine_released_moments(len(planned.context.types), release.pieces("scatter"), release.layout, n_parts)
+    release.known["scale"] = (save_measure_scale(release.run, moments),)
+    return f"{sum(r.rows for r in release.scattered)} records in {planned.plan.n_partitions} partitions"
 
 
 def anonymize(release: Release) -> str:
     """Run the algorithm on every block, and assemble the files that would be published."""
     made = release.planned.plan
     costs = _partition_costs(release)
-    tasks = release.also_reading("gather", release.tasks("anonymize", made.n_partitions, (*_PLANNED, "scale")))
-    done = release.run(sorted(tasks, key=lambda t: -costs[t.number]))
-    reads = release.reads(*_PLANNED)
-    release.assembled = release.run(gather_tasks("assemble", done, made.n_files, release.work, release.key, reads))
+    tasks = release.receiving("anonymize", made.n_partitions, release.scattered, (*_PLANNED, "scale"))
+    done = release.do(sorted(tasks, key=lambda t: -costs[t.number]))
+    release.assembled = release.do(release.receiving("assemble", made.n_files, done, _PLANNED))
     return f"{made.n_blocks} blocks anonymized, {made.n_files} files assembled"
 
 
@@ -246,10 +232,9 @@ def _partition_costs(release: Release) -> list[float]:
 def validate(release: Release) -> str:
     """The gate: re-read what would be published, and the input, and compare."""
     made, n_parts = release.planned.plan, len(release.planned.context.parts)
-    work, key, reads = release.work, release.key, release.reads(*_PLANNED)
-    read = release.run(gather_tasks("check-input", release.assembled, n_parts, work, key, reads))
-    tasks = gather_tasks("check-files", read, made.n_files, work, key, reads)
-    release.checked = release.run(release.also_reading("assemble", tasks))
+    read = release.do(release.receiving("check-input", n_parts, release.assembled, _PLANNED))
+    tasks = release.receiving("check-files", made.n_files, read, _PLANNED)
+    release.checked = release.do(release.also_reading("assemble", tasks))
     checked = release.pieces("check-files", "check-input")
     release.checks = run_checks(checked, release.layout, release.planned)
     refuse_failed(release.checks)
@@ -326,7 +311,7 @@ class Stage:
 STAGES = (
     Stage("survey", survey, always=True),
     Stage("plan", plan),
-    Stage("stage", stage),
+    Stage("scatter", scatter),
     Stage("anonymize", anonymize),
     Stage("validate", validate),
     Stage("measure", measure),

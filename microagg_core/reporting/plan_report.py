@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from microagg_core.blocking.cuts import count_leaves
-from microagg_core.steps.planned import Planned
+from microagg_core.steps.routing import Planned
 
 _LARGEST = 5
 

@@ -26,11 +26,11 @@ from microagg_core.plain import to_json
 from microagg_core.privacy.risk import BlockGroups, note_block
 from microagg_core.refine.certifying import refine_with_bound
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.planned import Planned, load_planned
-from microagg_core.steps.staging import load_measure_scale
-from microagg_core.steps.work import Receipt, Task, put_piece
+from microagg_core.steps.routing import Planned, load_planned
+from microagg_core.steps.scattering import gather_partition, load_measure_scale
+from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.hashing import hash_rows
-from microagg_core.tables.slices import read_slice, to_bytes, write_slices
+from microagg_core.tables.slices import RECORD, Slice, to_bytes, write_slices
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -137,7 +137,7 @@ def _lost(
 
 @dataclass
 class _Partition:
-    """The rows of a partition, as read back."""
+    """The rows of a partition, by block and record number."""
 
     table: pa.Table
     records: Ints
@@ -146,11 +146,11 @@ class _Partition:
     missing: NDArray[np.bool_]
 
 
-def _read_staged(task: Task, planned: Planned) -> _Partition:
-    table = read_slice(task.pieces.read(task.layout.staged(task.number)))
-    block = np.asarray(table["block"])
+def _gathered(task: Task, planned: Planned) -> _Partition:
+    table = gather_partition(task, planned)
+    block = np.asarray(table["block"]).astype(np.int64)
     ticks, missing = planned.encoding.ticks([table[f"q{j}"] for j in range(len(planned.encoding.types))])
-    return _Partition(table, np.asarray(table["record"]), block, ticks, missing)
+    return _Partition(table, np.asarray(table[RECORD]), block, ticks, missing)
 
 
 def anonymize_partition(task: Task) -> Receipt:
@@ -160,7 +160,7 @@ def anonymize_partition(task: Task) -> Receipt:
     ensure_compiled(spec.algorithm.name, spec.effort, spec.k)
     scale = load_measure_scale(task, planned.encoding)
     steady = scale.steadied()
-    rows = _read_staged(task, planned)
+    rows = _gathered(task, planned)
     confidential = [
         hash_rows([rows.table[f"c{j}"]], len(rows.records), seed=0)
         for j in range(len(planned.context.schema.confidential))
@@ -180,14 +180,14 @@ def anonymize_partition(task: Task) -> Receipt:
         risk = note_block(BlockGroups(outcome.labels, [hashes[start:end] for hashes in confidential]))
         blocks.append(_block_row(number, outcome, figures, risk, steady.least_stretch(scale)))
     columns = [np.concatenate(values) for values in released]
-    data, slices = _released_rows(planned, rows, columns)
+    data, slices = _released_rows(task, planned, rows, columns)
     return _write(task, data, slices, statistics, blocks, len(rows.records), kernel)
 
 
 def _write(
     task: Task,
     data: bytes,
-    slices: list[tuple[int, ...]],
+    slices: list[Slice],
     statistics: list[LossStatistics],
     blocks: list[dict[str, Any]],
     n_rows: int,
@@ -196,11 +196,11 @@ def _write(
     layout, number = task.layout, task.number
     total = to_json(reduce(add, statistics))
     pieces = (
-        put_piece(task, layout.anonymized(number), data),
-        put_piece(task, layout.loss_statistics(number), total),
-        put_piece(task, layout.block_results(number), to_bytes(pa.Table.from_pylist(blocks))),
+        task.put(layout.anonymized(number), data),
+        task.put(layout.loss_statistics(number), total),
+        task.put(layout.block_results(number), to_bytes(pa.Table.from_pylist(blocks))),
     )
-    return Receipt(task.stage, number, n_rows, pieces, tuple(slices), kernel_seconds=kernel)
+    return Receipt(task.step, number, n_rows, pieces, tuple(slices), kernel_seconds=kernel)
 
 
 def _measure(
@@ -241,8 +241,8 @@ def _block_row(
 
 
 def _released_rows(
-    planned: Planned, rows: _Partition, ticks: list[NDArray[Any]]
-) -> tuple[bytes, list[tuple[int, ...]]]:
+    task: Task, planned: Planned, rows: _Partition, ticks: list[NDArray[Any]]
+) -> tuple[bytes, list[Slice]]:
     """The partition's rows as released (plus the private record number), cut by the file they go to."""
     plan, schema = planned.plan, planned.context.schema
     label = plan.strata.label[plan.block_stratum[rows.block]]
@@ -253,10 +253,9 @@ def _released_rows(
     for j, column in enumerate(schema.confidential):
         source[column.name] = rows.table[f"c{j}"]
     columns = [pa.array(rows.records), *(source[c.name] for c in schema.released)]
-    names = ["record", *(f"x{j}" for j in range(len(schema.released)))]
+    names = [RECORD, *(f"x{j}" for j in range(len(schema.released)))]
     table = pa.Table.from_arrays(columns, names=names)
     # Equal combinations go to the same file: the hash is of what a reader sees.
     combination = [source[c.name] for c in (*schema.blocking, *schema.quasi_identifiers)]
     spread = hash_rows(combination, table.num_rows, seed=0) % plan.file_count[label].astype(np.uint64)
-    data, slices = write_slices(table, plan.file_first[label] + spread.astype(np.int64))
-    return data, [(0, s.destination, s.start, s.end, s.rows, s.crc) for s in slices]
+    return write_slices(table, plan.file_first[label] + spread.astype(np.int64), task.number)

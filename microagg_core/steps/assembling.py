@@ -1,8 +1,8 @@
 """Assemble: released rows gathered into the files that would be published, in an order of their content alone.
 
 Beside every file lies a private list of record numbers in the same order, which the gate needs to compare what comes
-out with what went in, and the same numbers by input part, by which it finds the file of a record. The file itself is
-what is published, byte for byte, if the gate lets it pass.
+out with what went in, and the same numbers by input part, ascending, by which it finds the file of a record. The file
+itself is what is published, byte for byte, if the gate lets it pass.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import pyarrow as pa
 from microagg_core.errors import InternalError
 from microagg_core.formats.released.order import content_order
 from microagg_core.formats.released.registry import released_format
-from microagg_core.steps.planned import load_planned
-from microagg_core.steps.staging import read_gathered
-from microagg_core.steps.work import Receipt, Task, put_piece
-from microagg_core.tables.slices import to_bytes, write_slices
+from microagg_core.steps.routing import load_planned
+from microagg_core.steps.scattering import gather
+from microagg_core.steps.work import Receipt, Task
+from microagg_core.tables.slices import RECORD, to_bytes, write_slices
 
 
 def assemble_file(task: Task) -> Receipt:
@@ -24,7 +24,7 @@ def assemble_file(task: Task) -> Receipt:
     planned = load_planned(task)
     form, schema = released_format(planned.context.spec.output), planned.context.schema
     layout = task.layout
-    gathered = read_gathered(task, "anonymize", lambda partition, _: layout.anonymized(partition))
+    gathered = gather(task.run, task.slices, "anonymize", lambda partition, _: layout.anonymized(partition))
     if gathered is None:  # combinations are spread by their hash: a file may receive none
         gathered = _no_rows(schema.released_schema)
     table = pa.Table.from_arrays(gathered.columns[1:], names=schema.released_schema.names)
@@ -34,18 +34,18 @@ def assemble_file(task: Task) -> Receipt:
     blocking = [c.name for c in schema.blocking]
     order = content_order(table, blocking, [c.name for c in schema.quasi_identifiers])
     table = table.take(pa.array(order)).combine_chunks()
-    numbers = np.asarray(gathered["record"])[order]
-    records = pa.table({"record": numbers})
-    places, slices = write_slices(records, planned.survey.parts_of(numbers))
+    numbers = np.asarray(gathered[RECORD])[order]
+    ascending = np.sort(numbers)
+    places, slices = write_slices(pa.table({RECORD: ascending}), planned.survey.parts_of(ascending), task.number)
+    narrow = numbers.astype(np.min_scalar_type(planned.survey.rows))
     pieces = (
-        put_piece(task, layout.candidate(task.number, form.name), form.to_bytes(table, blocking)),
-        put_piece(task, layout.numbers(task.number), to_bytes(records)),
-        put_piece(task, layout.places(task.number), places),
+        task.put(layout.candidate(task.number, form.name), form.to_bytes(table, blocking)),
+        task.put(layout.numbers(task.number), to_bytes(pa.table({RECORD: narrow}))),
+        task.put(layout.places(task.number), places),
     )
-    ranges = tuple((0, s.destination, s.start, s.end, s.rows, s.crc) for s in slices)
-    return Receipt(task.stage, task.number, table.num_rows, pieces, ranges)
+    return Receipt(task.step, task.number, table.num_rows, pieces, tuple(slices))
 
 
 def _no_rows(schema: pa.Schema) -> pa.Table:
     columns = [pa.array([], pa.int64()), *(pa.array([], f.type) for f in schema)]
-    return pa.Table.from_arrays(columns, names=["record", *(f"x{j}" for j in range(len(schema)))])
+    return pa.Table.from_arrays(columns, names=[RECORD, *(f"x{j}" for j in range(len(schema)))])

@@ -7,7 +7,6 @@ file is read with what came of the input beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,13 +20,13 @@ from microagg_core.privacy.checks.contract import InputBatch, Promise
 from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_file
 from microagg_core.privacy.outcome import Check
 from microagg_core.steps.pieces import Pieces
-from microagg_core.steps.planned import Planned, Routed, load_planned, route_batch
-from microagg_core.steps.staging import Scatter, read_gathered, refuse_changed
+from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
+from microagg_core.steps.scattering import Scatter, gather, refuse_changed
 from microagg_core.steps.survey import Fingerprint
-from microagg_core.steps.work import Receipt, Task, put_piece
+from microagg_core.steps.work import Receipt, Task
 from microagg_core.storage.layout import RunLayout
 from microagg_core.tables.hashing import one_array
-from microagg_core.tables.slices import read_slice
+from microagg_core.tables.slices import RECORD, read_slice
 
 
 def promise_of(planned: Planned) -> Promise:
@@ -49,10 +48,10 @@ def check_file(task: Task) -> Receipt:
     candidate = task.pieces.piece(layout.candidate(number, form.name))
     data = task.pieces.read(candidate.name)
     table = form.read_back(data, planned.context.schema.released_schema)
-    records = np.asarray(read_slice(task.pieces.read(layout.numbers(number)))["record"])
-    came = read_gathered(task, "check-input", layout.check_scatter)
+    records = np.asarray(read_slice(task.pieces.read(layout.numbers(number)))[RECORD]).astype(np.int64)
+    came = gather(task.run, task.slices, "check-input", layout.check_scatter)
     notes = note_file(promise_of(planned), table, records, planned.survey.parts_of(records), came)
-    return Receipt(task.stage, number, notes.rows, (candidate, put_piece(task, layout.checks(number), to_json(notes))))
+    return Receipt(task.step, number, notes.rows, (candidate, task.put(layout.checks(number), to_json(notes))))
 
 
 def check_input(task: Task) -> Receipt:
@@ -69,8 +68,8 @@ def check_input(task: Task) -> Receipt:
         _send(planned, routed, file_of[routed.records - first], scatter)
     refuse_changed(planned, task.number, fingerprint)
     scatter.flush()
-    piece = put_piece(task, task.layout.input_checks(task.number), to_json(notes.finished()))
-    return Receipt(task.stage, task.number, notes.rows, (*scatter.pieces, piece), tuple(scatter.slices))
+    piece = task.put(task.layout.input_checks(task.number), to_json(notes.finished()))
+    return Receipt(task.step, task.number, notes.rows, (*scatter.pieces, piece), tuple(scatter.slices))
 
 
 def _files_of(task: Task, planned: Planned) -> NDArray[Any]:
@@ -78,12 +77,11 @@ def _files_of(task: Task, planned: Planned) -> NDArray[Any]:
     first, n_files = planned.survey.first_record(task.number), planned.plan.n_files
     # As narrow as can be: a part may be a file of any length.
     files = np.full(planned.survey.rows_of_parts[task.number], n_files, dtype=np.min_scalar_type(n_files))
-    for number, run, start, end, rows, crc in task.arguments:
-        one = replace(task, arguments=((number, run, start, end, rows, crc),))
-        listed = read_gathered(one, "assemble", lambda file, _: task.layout.places(file))
+    for one in task.slices:
+        listed = gather(task.run, [one], "assemble", lambda file, _: task.layout.places(file))
         if listed is not None:
-            place = np.asarray(listed["record"]) - first
-            files[place[(place >= 0) & (place < len(files))]] = number
+            place = np.asarray(listed[RECORD]) - first
+            files[place[(place >= 0) & (place < len(files))]] = one.maker
     return files
 
 
@@ -91,7 +89,7 @@ def _send(planned: Planned, routed: Routed, files: NDArray[Any], scatter: Scatte
     """Send the quasi-identifiers of the records to the files in which they should be."""
     listed = files < planned.plan.n_files
     columns = [pa.array(routed.records), *(routed.table[kind.name] for kind in planned.context.types)]
-    names = ["record", *(f"q{j}" for j in range(len(planned.context.types)))]
+    names = [RECORD, *(f"q{j}" for j in range(len(planned.context.types)))]
     table = pa.Table.from_arrays(columns, names=names)
     scatter.add(table.filter(pa.array(listed)), files[listed].astype(np.int64))
 

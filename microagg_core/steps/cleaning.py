@@ -1,4 +1,4 @@
-"""Cleaning: the staged rows of failed runs go when their time is up; the audit of releases stays.
+"""Cleaning: the rows of failed runs go when their time is up; the audit of releases stays.
 
 How old a run's rows are is read from the run's sign of life, which a run that is under way renews, and which says when
 it ended; where there is none that can be read, from when its objects were last written. No run that may be under way
@@ -17,9 +17,9 @@ from types import TracebackType
 from microagg_core.errors import MicroaggError, TransientStorageError
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import read_sealed, sealed
-from microagg_core.steps.work import work_store
-from microagg_core.storage.layout import RUNS, RunLayout, is_name
-from microagg_core.storage.objects import Store, canonical_json
+from microagg_core.steps.work import Run, work_store
+from microagg_core.storage.layout import RUNS, is_name
+from microagg_core.storage.objects import canonical_json
 
 _SIGN_EVERY_SECONDS = 300.0
 _ALIVE_FOR = datetime.timedelta(hours=1)
@@ -35,23 +35,23 @@ class Running:
 
     def __init__(self, goes_on: bool = False) -> None:
         self.goes_on = goes_on
-        self._place: tuple[Store, RunLayout] | None = None
+        self._run: Run | None = None
         self._over = threading.Event()
         self._signing = threading.Lock()
 
-    def begin(self, work: Store, layout: RunLayout) -> None:
+    def begin(self, run: Run) -> None:
         """The run is known now, and alive.
 
         Raises:
             StorageError: the work area cannot be written.
         """
-        self._place = (work, layout)
-        _sign(work, layout, ended=False)
+        self._run = run
+        _sign(run, ended=False)
 
     def end(self) -> None:
         """The run's folder is about to go: no more signs."""
         with self._signing:
-            self._place = None
+            self._run = None
 
     def __enter__(self) -> Running:
         # A thread of the flow: when the process dies, so does the sign.
@@ -73,13 +73,13 @@ class Running:
     def _sign(self, ended: bool) -> None:
         # A sign that cannot be given is no trouble of the run: the next one may, and without any it counts as failed.
         with self._signing, contextlib.suppress(MicroaggError):
-            if self._place is not None and (ended or not self._over.is_set()):
-                _sign(*self._place, ended=ended)
+            if self._run is not None and (ended or not self._over.is_set()):
+                _sign(self._run, ended=ended)
 
 
-def _sign(work: Store, layout: RunLayout, ended: bool) -> None:
+def _sign(run: Run, ended: bool) -> None:
     sign = {"at": datetime.datetime.now(datetime.UTC).isoformat(), "ended": ended}
-    work.put(layout.sign_of_life(), sealed(canonical_json(sign)))
+    run.work.put(run.layout.sign_of_life(), sealed(canonical_json(sign)))
 
 
 def clean_work(spec: ReleaseSpec, everything: bool, now: datetime.datetime | None = None) -> tuple[int, int]:
@@ -98,9 +98,9 @@ def clean_work(spec: ReleaseSpec, everything: bool, now: datetime.datetime | Non
     keep = datetime.timedelta(days=spec.work.keep.failed_days)
     removed = kept = 0
     for key in filter(is_name, work.folders(RUNS)):
-        layout = RunLayout(key)
-        if everything or _is_due(work, layout, keep, now):
-            work.delete_all(layout.folder)
+        run = Run(work, key)
+        if everything or _is_due(run, keep, now):
+            work.delete_all(run.layout.folder)
             removed += 1
         else:
             kept += 1
@@ -118,13 +118,13 @@ def clean_due(spec: ReleaseSpec, say: Callable[[str], None]) -> None:
             say(f"removed {removed} failed runs from the work area, as their time was up")
 
 
-def _is_due(work: Store, layout: RunLayout, keep: datetime.timedelta, now: datetime.datetime) -> bool:
-    sign = read_sealed(work, layout.sign_of_life())
+def _is_due(run: Run, keep: datetime.timedelta, now: datetime.datetime) -> bool:
+    sign = read_sealed(run.work, run.layout.sign_of_life())
     if sign is not None:
         value = json.loads(sign)
         age = now - datetime.datetime.fromisoformat(value["at"])
         return age >= (keep if value["ended"] else max(keep, _ALIVE_FOR))
-    changed = work.last_change(layout.folder)
+    changed = run.work.last_change(run.layout.folder)
     if changed is None:  # an object store may show a folder for a while after all is gone
         return False
     return now - datetime.datetime.fromtimestamp(changed, datetime.UTC) >= max(keep, _ALIVE_FOR)

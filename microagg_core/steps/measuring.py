@@ -26,7 +26,7 @@ from microagg_core.privacy.published import published_figures
 from microagg_core.privacy.risk import Risk, risk_of
 from microagg_core.steps.checking import file_notes
 from microagg_core.steps.pieces import Pieces
-from microagg_core.steps.planned import Planned
+from microagg_core.steps.routing import Planned
 from microagg_core.storage.layout import RunLayout
 from microagg_core.tables.slices import read_slice
 

@@ -18,6 +18,9 @@ from functools import cached_property
 from microagg_core.errors import DamagedWorkError, StorageError
 from microagg_core.storage.objects import Store, sha256_hex
 
+#: A task: its step, and its number within it.
+Place = tuple[str, int]
+
 _SEAL_BYTES = 65
 
 
@@ -28,7 +31,7 @@ class Piece:
     name: str
     bytes: int
     sha256: str
-    stage: str
+    step: str
     number: int
 
 
@@ -62,16 +65,19 @@ class Pieces:
             DamagedWorkError: naming the makers of all that are gone or not what was written.
         """
         wanted = [self._by_name[name] for name in names]
-        contents = [self._checked(piece) for piece in wanted]
-        found = [data for data in contents if data is not None]
-        if len(found) < len(wanted):
-            pairs = zip(wanted, contents, strict=True)
-            raise DamagedWorkError(places=((piece.stage, piece.number) for piece, data in pairs if data is None))
-        return found
+        contents = self._contents(wanted)
+        pairs = zip(wanted, contents, strict=True)
+        damaged = [piece for piece, data in pairs if data is None or sha256_hex(data) != piece.sha256]
+        if damaged:
+            raise DamagedWorkError(places=((piece.step, piece.number) for piece in damaged))
+        return [data for data in contents if data is not None]
 
-    def _checked(self, piece: Piece) -> bytes | None:
-        data = self.work.read_if_there(piece.name)
-        return data if data is not None and len(data) == piece.bytes and sha256_hex(data) == piece.sha256 else None
+    def _contents(self, wanted: Sequence[Piece]) -> list[bytes] | list[bytes | None]:
+        """What lies there under these names, asked for at once; one by one where some of it is not there."""
+        try:
+            return self.work.read_ranges([(piece.name, 0, piece.bytes) for piece in wanted])
+        except StorageError:
+            return [self.work.read_if_there(piece.name) for piece in wanted]
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ class Range:
     start: int
     end: int
     checksum: int
-    stage: str
+    step: str
     number: int
 
 
@@ -98,11 +104,11 @@ def read_ranges(work: Store, ranges: Sequence[Range], checksum_of: Callable[[byt
         short = [r for r in ranges if (work.size(r.name) or 0) < r.end]
         if not short:
             raise
-        raise DamagedWorkError(places=((r.stage, r.number) for r in short)) from None
+        raise DamagedWorkError(places=((r.step, r.number) for r in short)) from None
     pairs = zip(ranges, contents, strict=True)
     damaged = [r for r, data in pairs if len(data) != r.end - r.start or checksum_of(data) != r.checksum]
     if damaged:
-        raise DamagedWorkError(places=((r.stage, r.number) for r in damaged))
+        raise DamagedWorkError(places=((r.step, r.number) for r in damaged))
     return contents
 
 

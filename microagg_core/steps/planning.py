@@ -34,11 +34,10 @@ from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces
-from microagg_core.steps.planned import route_batch
+from microagg_core.steps.routing import route_batch
 from microagg_core.steps.survey import Survey
-from microagg_core.steps.work import Context, Receipt, Task, load_context, pieces_of, put_piece
+from microagg_core.steps.work import Context, Receipt, Run, Task, load_context
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store
 from microagg_core.tables.slices import read_slice, to_bytes
 
 Ints = NDArray[np.int64]
@@ -53,24 +52,30 @@ RunTasks = Callable[[Sequence[Task]], Sequence[Receipt]]
 
 @dataclass(frozen=True)
 class Passes:
-    """Extra passes over the input: in which run, who does the tasks, and what every worker of the run needs."""
+    """Extra passes over the input: in which run, who does the tasks, and what every worker of the run needs.
 
-    work: Store
-    key: str
+    A pass has a task for each part; those of round r are numbered from r times the number of parts.
+    """
+
+    run: Run
     run_tasks: RunTasks
     reads: tuple[Piece, ...]
+    n_parts: int
 
     @property
     def layout(self) -> RunLayout:
         """Names of the run's objects."""
-        return RunLayout(self.key)
+        return self.run.layout
 
-    def run(self, stage: str, oversize: Oversize, round_number: int, first: int, n_parts: int) -> Pieces:
-        """One pass: a task a part, numbered from ``first``; what they wrote."""
-        told = _save_oversize(Task("oversize", round_number, self.work, self.key), oversize, round_number)
-        reads = (*self.reads, *told)
-        tasks = [Task(stage, first + i, self.work, self.key, ((round_number, i),), reads) for i in range(n_parts)]
-        return pieces_of(self.work, self.run_tasks(tasks))
+    def numbers(self, round_number: int) -> range:
+        """The numbers of a round's tasks."""
+        return range(round_number * self.n_parts, (round_number + 1) * self.n_parts)
+
+    def do(self, step: str, oversize: Oversize, round_number: int) -> Pieces:
+        """One pass; what its tasks wrote."""
+        reads = (*self.reads, *_save_oversize(self.run, oversize, round_number))
+        tasks = [Task(step, number, self.run, reads=reads) for number in self.numbers(round_number)]
+        return self.run.pieces(piece for receipt in self.run_tasks(tasks) for piece in receipt.pieces)
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ def make_plan(
     trees: dict[int, Tree] = {}
     leaf_rows: dict[int, Ints] = {}
     if len(oversize):
-        trees, leaf_rows = _cut(spec, strata, survey, oversize, limit, len(context.parts), passes)
+        trees, leaf_rows = _cut(spec, strata, survey, oversize, limit, passes)
     return plan_blocks(
         strata, trees, leaf_rows, info, p, spec.k, survey.row_bytes, limit, context.schema.released_schema
     )
@@ -136,13 +141,12 @@ def _cut(
     survey: Survey,
     oversize: Ints,
     limit: int,
-    n_parts: int,
     passes: Passes,
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     budget = min(_SAMPLE_ROWS, max(1000, _ALL_SAMPLES // len(oversize)))
     rates = {int(s): min(1.0, budget / int(strata.rows[s])) for s in oversize}
-    drawn = passes.run("sample", Oversize(strata, survey, rates, {}), 0, 0, n_parts)
-    samples = _read_samples(drawn, passes.layout, n_parts, rates)
+    drawn = passes.do("sample", Oversize(strata, survey, rates, {}), 0)
+    samples = _read_samples(drawn, passes, rates)
     trees: dict[int, Tree] = {}
     leaf_rows: dict[int, Ints] = {}
     for number, Z in samples.items():
@@ -151,14 +155,13 @@ def _cut(
         trees[number] = grow(Z, limit * rate * margin, max(1, int(np.ceil(spec.k * rate))))
         if rates[number] == 1.0:
             leaf_rows[number] = np.bincount(route(trees[number], Z), minlength=count_leaves(trees[number]))
-    return _exact_leaves(spec.k, Oversize(strata, survey, rates, trees), leaf_rows, n_parts, passes)
+    return _exact_leaves(spec.k, Oversize(strata, survey, rates, trees), leaf_rows, passes)
 
 
 def _exact_leaves(
     k: int,
     oversize: Oversize,
     leaf_rows: dict[int, Ints],
-    n_parts: int,
     passes: Passes,
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     """Count the leaves of sampled trees over all records, until none is below k."""
@@ -167,9 +170,7 @@ def _exact_leaves(
         round_number += 1
         uncounted = {s: tree for s, tree in trees.items() if s not in leaf_rows}
         counting = Oversize(oversize.strata, oversize.survey, {}, uncounted)
-        first = round_number * n_parts
-        counted = passes.run("count", counting, round_number, first, n_parts)
-        counts = _read_counts(counted, passes.layout, range(first, first + n_parts), uncounted)
+        counts = _read_counts(passes.do("count", counting, round_number), passes, round_number, uncounted)
         for number, rows in counts.items():
             if rows.min() >= k or count_leaves(trees[number]) == 1:
                 leaf_rows[number] = rows
@@ -178,9 +179,9 @@ def _exact_leaves(
     return trees, leaf_rows
 
 
-def _save_oversize(maker: Task, oversize: Oversize, round_number: int) -> tuple[Piece, ...]:
+def _save_oversize(run: Run, oversize: Oversize, round_number: int) -> tuple[Piece, ...]:
     """Write what the workers of a sampling or counting pass need."""
-    strata, layout = oversize.strata, maker.layout
+    strata, layout = oversize.strata, run.layout
     arrays = pa.table({"hash": strata.key_hashes, "stratum": strata.stratum_of_hash})
     value = {
         "hash_seed": strata.hash_seed,
@@ -189,14 +190,16 @@ def _save_oversize(maker: Task, oversize: Oversize, round_number: int) -> tuple[
         "trees": {str(s): to_json(tree) for s, tree in oversize.trees.items()},
     }
     return (
-        put_piece(maker, layout.plan_table(f"keys-{round_number}"), to_bytes(arrays)),
-        put_piece(maker, layout.plan_table(f"oversize-{round_number}"), json.dumps(value).encode()),
+        run.put(layout.plan_file(f"keys-{round_number}.arrows"), to_bytes(arrays), "oversize", round_number),
+        run.put(
+            layout.plan_file(f"oversize-{round_number}.json"), json.dumps(value).encode(), "oversize", round_number
+        ),
     )
 
 
 def _load_oversize(task: Task, round_number: int) -> Oversize:
-    value = json.loads(task.pieces.read(task.layout.plan_table(f"oversize-{round_number}")))
-    keys = read_slice(task.pieces.read(task.layout.plan_table(f"keys-{round_number}")))
+    value = json.loads(task.pieces.read(task.layout.plan_file(f"oversize-{round_number}.json")))
+    keys = read_slice(task.pieces.read(task.layout.plan_file(f"keys-{round_number}.arrows")))
     empty = np.zeros(0, dtype=np.int64)
     strata = Strata(
         key_hashes=np.asarray(keys["hash"]),
@@ -219,8 +222,8 @@ def _load_oversize(task: Task, round_number: int) -> Oversize:
 
 def sample_part(task: Task) -> Receipt:
     """Draw the sample of the strata to be cut from one input part; the draw is a hash of the record number."""
-    context = load_context(task)
-    oversize = _load_oversize(task, task.arguments[0][0])
+    context = load_context(task.run, task.reads)
+    oversize = _load_oversize(task, 0)
     encoding = Encoding.steady(context.types, oversize.survey.moments)
     most = max(oversize.rates, default=0) + 2
     rates = np.zeros(most)
@@ -236,8 +239,8 @@ def sample_part(task: Task) -> Receipt:
     Z = np.concatenate(values) if values else np.empty((0, len(context.types) + 1))
     columns: dict[str, NDArray[Any]] = {"stratum": np.concatenate(strata) if strata else np.empty(0, dtype=np.int64)}
     columns |= {f"z{j}": Z[:, j] for j in range(Z.shape[1])}
-    piece = put_piece(task, task.layout.plan_table(f"sample-{task.number:05d}"), to_bytes(pa.table(columns)))
-    return Receipt(task.stage, task.number, len(Z), (piece,))
+    piece = task.put(task.layout.plan_file(_sample_file(task.number)), to_bytes(pa.table(columns)))
+    return Receipt(task.step, task.number, len(Z), (piece,))
 
 
 def _uniform(records: Ints, seed: int) -> NDArray[np.float64]:
@@ -246,10 +249,16 @@ def _uniform(records: Ints, seed: int) -> NDArray[np.float64]:
     return (mix_words(salted) >> np.uint64(11)).astype(np.float64) / 2.0**53
 
 
-def _read_samples(
-    drawn: Pieces, layout: RunLayout, n_parts: int, rates: dict[int, float]
-) -> dict[int, NDArray[np.float64]]:
-    names = (layout.plan_table(f"sample-{i:05d}") for i in range(n_parts))
+def _sample_file(number: int) -> str:
+    return f"sample-{number:05d}.arrows"
+
+
+def _counts_file(number: int) -> str:
+    return f"count-{number:05d}.json"
+
+
+def _read_samples(drawn: Pieces, passes: Passes, rates: dict[int, float]) -> dict[int, NDArray[np.float64]]:
+    names = (passes.layout.plan_file(_sample_file(number)) for number in passes.numbers(0))
     tables = [read_slice(data) for data in drawn.read_all(names)]
     table = pa.concat_tables(tables)
     stratum = np.asarray(table["stratum"])
@@ -261,8 +270,8 @@ def _read_samples(
 
 def count_part(task: Task) -> Receipt:
     """Count the records of every leaf of the trees in one input part."""
-    ((round_number, part),) = task.arguments
-    context = load_context(task)
+    context = load_context(task.run, task.reads)
+    round_number, part = divmod(task.number, len(context.parts))
     oversize = _load_oversize(task, round_number)
     encoding = Encoding.steady(context.types, oversize.survey.moments)
     counts: dict[int, Ints] = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
@@ -276,10 +285,11 @@ def count_part(task: Task) -> Receipt:
                 leaf = route(tree, with_record_numbers(routed.Z[mine], routed.records[mine]))
                 counts[number] += np.bincount(leaf, minlength=len(counts[number]))
     value = {str(s): c.tolist() for s, c in counts.items()}
-    piece = put_piece(task, task.layout.plan_table(f"count-{task.number:05d}"), json.dumps(value).encode())
-    return Receipt(task.stage, task.number, rows, (piece,))
+    piece = task.put(task.layout.plan_file(_counts_file(task.number)), json.dumps(value).encode())
+    return Receipt(task.step, task.number, rows, (piece,))
 
 
-def _read_counts(counted: Pieces, layout: RunLayout, numbers: range, trees: dict[int, Tree]) -> dict[int, Ints]:
-    parts = [json.loads(data) for data in counted.read_all(layout.plan_table(f"count-{i:05d}") for i in numbers)]
+def _read_counts(counted: Pieces, passes: Passes, round_number: int, trees: dict[int, Tree]) -> dict[int, Ints]:
+    names = (passes.layout.plan_file(_counts_file(number)) for number in passes.numbers(round_number))
+    parts = [json.loads(data) for data in counted.read_all(names)]
     return {s: np.sum([np.array(p[str(s)]) for p in parts], axis=0) for s in trees}

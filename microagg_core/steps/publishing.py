@@ -13,7 +13,7 @@ from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, Release
 from microagg_core.releases.parts import StagedPart
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec, TimeBudget
-from microagg_core.steps.planned import Planned
+from microagg_core.steps.routing import Planned
 from microagg_core.steps.work import Receipt
 from microagg_core.storage.layout import ReleaseLayout, revision_name
 from microagg_core.storage.objects import Store

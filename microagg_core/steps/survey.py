@@ -27,7 +27,7 @@ from microagg_core.privacy.sketches import Sketch, merge_sketches, sketch_of
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.units import UnitDigests, read_salt, unit_checks
-from microagg_core.steps.work import Context, Receipt, Task, load_context, put_piece
+from microagg_core.steps.work import Context, Receipt, Task, load_context
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.urls import basename
 from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
@@ -223,7 +223,7 @@ def merge_keys(tables: Sequence[pa.Table]) -> pa.Table:
 
 def survey_part(task: Task) -> Receipt:
     """Survey one input part; writes its statistics, keys, sketches and unit digests."""
-    context = load_context(task)
+    context = load_context(task.run, task.reads)
     part = context.parts[task.number]
     names = dict.fromkeys(context.schema.travelling)
     for columns in unit_checks(context.spec):
@@ -235,7 +235,7 @@ def survey_part(task: Task) -> Receipt:
         units.add(table)
     units.flush()
     pieces = (*_write(task, found), *units.pieces)
-    return Receipt(task.stage, task.number, found.rows, pieces, tuple(units.slices))
+    return Receipt(task.step, task.number, found.rows, pieces, tuple(units.slices))
 
 
 def _write(task: Task, found: _PartSurvey) -> list[Piece]:
@@ -249,13 +249,13 @@ def _write(task: Task, found: _PartSurvey) -> list[Piece]:
         "moments": [merge_all(batches).to_dict() for batches in found.moments],
         "traits": found.traits,
     }
-    pieces = [put_piece(task, layout.survey(number, "json"), json.dumps(statistics).encode())]
+    pieces = [task.put(layout.survey(number, "json"), json.dumps(statistics).encode())]
     if found.keys:
-        pieces.append(put_piece(task, layout.survey(number, "keys.arrow"), to_bytes(merge_keys(found.keys))))
+        pieces.append(task.put(layout.survey(number, "keys.arrows"), to_bytes(merge_keys(found.keys))))
     for i, batches in enumerate(found.sketches.values()):
         if batches:
             data = _sketch_bytes(merge_sketches(batches))
-            pieces.append(put_piece(task, layout.survey(number, f"sketch-{i}.arrow"), data))
+            pieces.append(task.put(layout.survey(number, f"sketch-{i}.arrows"), data))
     return pieces
 
 
@@ -290,10 +290,10 @@ def combine_survey(
         raise DataError(f"the input has {sum(rows)} records, fewer than k={spec.k}")
     _refuse_values(spec, context, parts)
     filled = [i for i in range(n_parts) if rows[i]]
-    keys = merge_keys([read_slice(data) for data in surveyed.read_all(layout.survey(i, "keys.arrow") for i in filled)])
+    keys = merge_keys([read_slice(data) for data in surveyed.read_all(layout.survey(i, "keys.arrows") for i in filled)])
     sketches = {
         column.name: merge_sketches(
-            [_read_sketch(data) for data in surveyed.read_all(layout.survey(i, f"sketch-{c}.arrow") for i in filled)]
+            [_read_sketch(data) for data in surveyed.read_all(layout.survey(i, f"sketch-{c}.arrows") for i in filled)]
         )
         for c, column in enumerate(context.schema.confidential)
     }

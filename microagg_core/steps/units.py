@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,10 +20,11 @@ from microagg_core.blocking.memory import RUN_UNITS, TASK_UNITS
 from microagg_core.errors import DataError
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Range, read_ranges, sealed, unsealed
-from microagg_core.steps.work import Receipt, Task, put_piece
+from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store, sha256_hex
+from microagg_core.storage.objects import sha256_hex
 from microagg_core.tables.hashing import hash_rows
+from microagg_core.tables.slices import Slice
 
 _SEEDS = (0x5EED, 0xF00D)
 _ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
@@ -39,14 +41,14 @@ def unit_checks(spec: ReleaseSpec) -> list[tuple[str, ...]]:
     return [tuple(spec.unit)]
 
 
-def draw_salt(work: Store, key: str) -> Piece:
+def draw_salt(run: Run) -> Piece:
     """Draw the run's secret, once, and again where it is damaged; it lies with the digests and is in no message."""
-    name = RunLayout(key).salt()
+    name = run.layout.salt()
     while True:
-        data, version = work.versioned(name)
+        data, version = run.work.versioned(name)
         if data is not None and unsealed(data) is not None:
             return Piece(name, len(data), sha256_hex(data), "salt", 0)
-        work.put_if(name, sealed(str(secrets.randbits(62)).encode()), version)
+        run.work.put_if(name, sealed(str(secrets.randbits(62)).encode()), version)
 
 
 def read_salt(task: Task) -> int:
@@ -73,8 +75,8 @@ class UnitDigests:
         self._rows = 0
         self._run = 0
         self.pieces: list[Piece] = []
-        #: (check, bucket, start, end, digests, checksum, run) of every run.
-        self.slices: list[tuple[int, ...]] = []
+        #: Digests by their first byte, of every object; objects are numbered over the checks of all runs.
+        self.slices: list[Slice] = []
 
     def add(self, table: pa.Table) -> None:
         """Account for the part's next rows."""
@@ -92,48 +94,51 @@ class UnitDigests:
         for check, held in enumerate(self._held):
             pairs = np.concatenate(held)
             pairs = np.ascontiguousarray(pairs[np.argsort(pairs[:, 0], kind="stable")])
-            name = self._task.layout.survey(self._task.number, _name(check, self._run))
-            self.pieces.append(put_piece(self._task, name, pairs.tobytes()))
-            edges = np.searchsorted(pairs[:, 0] >> np.uint64(56), np.arange(_BUCKETS + 1, dtype=np.uint64)).tolist()
-            self.slices += [
-                (
-                    check,
-                    bucket,
-                    start * _DIGEST_BYTES,
-                    end * _DIGEST_BYTES,
-                    end - start,
-                    _sum_of(pairs[start:end]),
-                    self._run,
-                )
-                for bucket, (start, end) in enumerate(pairwise(edges))
-                if end > start
-            ]
+            number = self._run * len(self._checks) + check
+            self.pieces.append(self._task.put(_name(self._task.layout, self._task.number, number), pairs.tobytes()))
+            self.slices += _buckets(pairs, self._task.number, number)
         self._held = [[] for _ in self._checks]
         self._rows, self._run = 0, self._run + 1
 
 
-def _name(check: int, run: int) -> str:
-    return f"units-{check}-{run}.bin"
+def _name(layout: RunLayout, part: int, number: int) -> str:
+    return layout.survey(part, f"units-{number}.digests")
 
 
-def unit_tasks(receipts: Sequence[Receipt], work: Store, key: str) -> list[Task]:
-    """Tasks that look for repeated units, each over a range of digests from all runs of all parts."""
+def _buckets(pairs: Pairs, part: int, number: int) -> list[Slice]:
+    """Where the digests of each first byte lie in an object."""
+    edges = np.searchsorted(pairs[:, 0] >> np.uint64(56), np.arange(_BUCKETS + 1, dtype=np.uint64)).tolist()
+    return [
+        Slice(part, number, bucket, a * _DIGEST_BYTES, b * _DIGEST_BYTES, b - a, _sum_of(pairs[a:b]))
+        for bucket, (a, b) in enumerate(pairwise(edges))
+        if b > a
+    ]
+
+
+def unit_tasks(receipts: Sequence[Receipt], n_checks: int, run: Run) -> list[Task]:
+    """Tasks that look for repeated units, each over a range of digests from all objects of one check."""
+    slices = [one for receipt in receipts for one in receipt.slices]
     tasks: list[Task] = []
-    for check in sorted({s[0] for r in receipts for s in r.slices}):
-        mine = [(r.number, s) for r in receipts for s in r.slices if s[0] == check]
+    for check in range(n_checks):
+        mine = [one for one in slices if one.object % n_checks == check]
         digests = np.zeros(_BUCKETS, dtype=np.int64)
-        for _, s in mine:
-            digests[s[1]] += s[4]
+        for one in mine:
+            digests[one.destination] += one.rows
         group = (np.cumsum(digests) - digests) // TASK_UNITS
-        ranges: dict[tuple[int, int, int], tuple[int, int, int]] = {}
-        for part, (_, bucket, start, end, _, checksum, run) in mine:
-            place = (int(group[bucket]), part, run)
-            first, last, total = ranges.get(place, (start, end, 0))
-            ranges[place] = (min(first, start), max(last, end), (total + checksum) % 2**64)
-        for number in np.unique(group).tolist():
-            wanted = sorted((part, run, *rest) for (g, part, run), rest in ranges.items() if g == number)
-            tasks.append(Task("units", len(tasks), work, key, ((check,), *wanted)))
+        joined: dict[tuple[int, int, int], Slice] = {}
+        for one in sorted(mine, key=lambda s: s.start):
+            place = (int(group[one.destination]), one.maker, one.object)
+            joined[place] = _joined(joined[place], one) if place in joined else one
+        for number in sorted({place[0] for place in joined}):
+            wanted = tuple(joined[place] for place in sorted(joined) if place[0] == number)
+            tasks.append(Task("units", len(tasks), run, wanted))
     return tasks
+
+
+def _joined(first: Slice, second: Slice) -> Slice:
+    """Two slices of an object, the second right behind the first, as one."""
+    checksum = (first.checksum + second.checksum) % 2**64
+    return replace(first, end=second.end, rows=first.rows + second.rows, checksum=checksum)
 
 
 def check_units(task: Task) -> Receipt:
@@ -142,13 +147,11 @@ def check_units(task: Task) -> Receipt:
     Raises:
         DamagedWorkError: digests are gone or not what was written.
     """
-    (check,), *ranges = task.arguments
-    places = [
-        Range(task.layout.survey(part, _name(check, run)), start, end, checksum, "survey", part)
-        for part, run, start, end, checksum in ranges
+    ranges = [
+        Range(_name(task.layout, s.maker, s.object), s.start, s.end, s.checksum, "survey", s.maker) for s in task.slices
     ]
-    runs = read_ranges(task.work, places, lambda data: _sum_of(_pairs(data)))
-    return Receipt(task.stage, task.number, count_repeated(_pairs(b"".join(runs))), ())
+    runs = read_ranges(task.run.work, ranges, lambda data: _sum_of(_pairs(data)))
+    return Receipt(task.step, task.number, count_repeated(_pairs(b"".join(runs))), ())
 
 
 def count_repeated(pairs: Pairs) -> int:
@@ -172,14 +175,14 @@ def refuse_repeated_units(spec: ReleaseSpec, tasks: Sequence[Task], receipts: Se
     Raises:
         DataError: naming the column(s) and how many records repeat.
     """
-    repeated: dict[int, int] = {}
+    checks = unit_checks(spec)
+    repeated = [0] * len(checks)
     for task, receipt in zip(tasks, receipts, strict=True):
-        check = task.arguments[0][0]
-        repeated[check] = repeated.get(check, 0) + receipt.rows
-    for check, count in repeated.items():
+        repeated[task.slices[0].object % len(checks)] += receipt.rows
+    for names, count in zip(checks, repeated, strict=True):
         if not count:
             continue
-        columns = ", ".join(repr(name) for name in unit_checks(spec)[check])
+        columns = ", ".join(map(repr, names))
         if spec.unit == "row":
             raise DataError(
                 f"identifier {columns} repeats in {count} records, so a row is not a person or firm of its own: "

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -26,34 +26,65 @@ from microagg_core.metrics.moments import EMPTY, Moments
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.pieces import Piece, Pieces, all_there, read_sealed, sealed
+from microagg_core.steps.pieces import Piece, Pieces, Place, all_there, read_sealed, sealed
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store, canonical_json, sha256_hex
+from microagg_core.tables.slices import Slice
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True)
-class Task:
-    """One piece of work: its stage, its number within it, numbers that it needs (never data), and what it reads."""
+class Run:
+    """One run's folder in the work area: where its objects lie, and how they are written and read."""
 
-    stage: str
-    number: int
     work: Store
     key: str
-    arguments: tuple[tuple[int, ...], ...] = ()
-    reads: tuple[Piece, ...] = ()
-    format_version: int = FORMAT_VERSION
 
     @property
     def layout(self) -> RunLayout:
         """Names of the run's objects."""
         return RunLayout(self.key)
 
+    def put(self, name: str, data: bytes, step: str, number: int = 0) -> Piece:
+        """Write an object, for good before any receipt names it, and account for it."""
+        self.work.put(name, data, durable=True)
+        return Piece(name, len(data), sha256_hex(data), step, number)
+
+    def pieces(self, pieces: Iterable[Piece]) -> Pieces:
+        """What these pieces hold."""
+        return Pieces(self.work, tuple(pieces))
+
+    def forget(self, places: Iterable[Place]) -> None:
+        """Take what these tasks made for not done, because it is damaged."""
+        for step, number in places:
+            self.work.delete(self.layout.receipt(step, number))
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of work: its step, its number within it, the slices of rows that are for it, and what else it reads."""
+
+    step: str
+    number: int
+    run: Run
+    slices: tuple[Slice, ...] = ()
+    reads: tuple[Piece, ...] = ()
+    format_version: int = FORMAT_VERSION
+
+    @property
+    def layout(self) -> RunLayout:
+        """Names of the run's objects."""
+        return self.run.layout
+
     @property
     def pieces(self) -> Pieces:
         """What it reads."""
-        return Pieces(self.work, self.reads)
+        return self.run.pieces(self.reads)
+
+    def put(self, name: str, data: bytes) -> Piece:
+        """Write an object of its own."""
+        return self.run.put(name, data, self.step, self.number)
 
     def reading(self, pieces: tuple[Piece, ...]) -> Task:
         """The task that reads these besides."""
@@ -62,19 +93,20 @@ class Task:
     def digest(self) -> str:
         """What tells this task from all others, those of the same name included that read other content."""
         reads = [(piece.name, piece.sha256) for piece in self.reads]
-        return Digest().add(self.stage, self.number, self.arguments, reads, self.format_version).hex()
+        slices = [astuple(one) for one in self.slices]
+        return Digest().add(self.step, self.number, slices, reads, self.format_version).hex()
 
 
 @dataclass(frozen=True)
 class Receipt:
     """What a task did: the objects it wrote, the rows in them, and figures for the plan and the log."""
 
-    stage: str
+    step: str
     number: int
     rows: int
     pieces: tuple[Piece, ...]
-    #: Where slices lie: (object, destination, start, end, rows, checksum) each.
-    slices: tuple[tuple[int, ...], ...] = ()
+    #: Where in its objects lies what is for whom.
+    slices: tuple[Slice, ...] = ()
     #: The digest of the task that it is the receipt of.
     task: str = ""
     seconds: float = 0.0
@@ -82,21 +114,16 @@ class Receipt:
     peak_bytes: int = 0
     format_version: int = FORMAT_VERSION
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        pieces = [[p.name, p.bytes, p.sha256, p.stage, p.number] for p in self.pieces]
-        return {**self.__dict__, "pieces": pieces, "slices": [list(s) for s in self.slices]}
+    def to_bytes(self) -> bytes:
+        """As compact JSON; pieces and slices as the lists of their fields."""
+        lists = {name: [astuple(one) for one in getattr(self, name)] for name in ("pieces", "slices")}
+        return json.dumps({**self.__dict__, **lists}, separators=(",", ":")).encode()
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Receipt:
-        """Inverse of :meth:`to_json`."""
-        pieces = tuple(Piece(*p) for p in value["pieces"])
-        return cls(**{**value, "pieces": pieces, "slices": tuple(tuple(s) for s in value["slices"])})
-
-
-def pieces_of(work: Store, receipts: Sequence[Receipt]) -> Pieces:
-    """What finished tasks wrote."""
-    return Pieces(work, tuple(piece for receipt in receipts for piece in receipt.pieces))
+        """Inverse of :meth:`to_bytes`, once its JSON is read."""
+        pieces, slices = (tuple(Piece(*p) for p in value["pieces"]), tuple(Slice(*s) for s in value["slices"]))
+        return cls(**{**value, "pieces": pieces, "slices": slices})
 
 
 def work_store(spec: ReleaseSpec) -> Store:
@@ -104,31 +131,19 @@ def work_store(spec: ReleaseSpec) -> Store:
     return Store(spec.work.url, dict(spec.work.storage_options), private=True)
 
 
-def put_piece(task: Task, name: str, data: bytes) -> Piece:
-    """Write an object of the run, for good before any receipt names it, and account for it."""
-    task.work.put(name, data, durable=True)
-    return Piece(name, len(data), sha256_hex(data), task.stage, task.number)
-
-
 def save_receipt(task: Task, receipt: Receipt) -> None:
     """Write a task's receipt: from now on it is done."""
-    task.work.put(task.layout.receipt(task.stage, task.number), sealed(canonical_json(receipt.to_json())))
+    task.run.work.put(task.layout.receipt(task.step, task.number), sealed(receipt.to_bytes()))
 
 
 def load_receipt(task: Task) -> Receipt | None:
     """The receipt of exactly this task, if it was done before and all its objects are still there."""
-    data = read_sealed(task.work, task.layout.receipt(task.stage, task.number))
+    data = read_sealed(task.run.work, task.layout.receipt(task.step, task.number))
     value = {} if data is None else json.loads(data)
     if value.get("format_version") != FORMAT_VERSION or value["task"] != task.digest():
         return None
     receipt = Receipt.from_json(value)
-    return receipt if all_there(task.work, receipt.pieces) else None
-
-
-def discard_receipts(work: Store, layout: RunLayout, places: Iterable[tuple[str, int]]) -> None:
-    """Forget that these tasks were done, because what they made is damaged."""
-    for stage, number in places:
-        work.delete(layout.receipt(stage, number))
+    return receipt if all_there(task.run.work, receipt.pieces) else None
 
 
 @dataclass(frozen=True)
@@ -143,15 +158,13 @@ class Context:
 
 
 def save_context(
-    work: Store,
-    key: str,
+    run: Run,
     spec: ReleaseSpec,
     schema: pa.Schema,
     parts: Sequence[InputPart],
     rough: Sequence[Moments],
 ) -> tuple[Piece, ...]:
     """Write what :func:`load_context` reads; nothing of it depends on who works, or how often a run is started."""
-    maker, layout = Task("context", 0, work, key), RunLayout(key)
     value = {
         "format_version": FORMAT_VERSION,
         "spec": spec.model_dump(mode="json", exclude={"cluster", "id"}),
@@ -159,8 +172,8 @@ def save_context(
         "rough": [m.to_dict() for m in rough],
     }
     return (
-        put_piece(maker, layout.input_schema(), schema.serialize().to_pybytes()),
-        put_piece(maker, layout.context(), canonical_json(value)),
+        run.put(run.layout.input_schema(), schema.serialize().to_pybytes(), "context"),
+        run.put(run.layout.context(), canonical_json(value), "context"),
     )
 
 
@@ -180,15 +193,15 @@ def _usable_moments(kind: Kind, column: pa.ChunkedArray) -> Moments:
     return kind.moments(ticks[kind.finite(ticks) & ~missing])
 
 
-def load_context(task: Task) -> Context:
-    """The context of the task's run, read once a process."""
-    pieces, layout = task.pieces, task.layout
-    return _load_context(task.work, pieces.piece(layout.context()), pieces.piece(layout.input_schema()))
+def load_context(run: Run, reads: Iterable[Piece]) -> Context:
+    """The run's context, as it lies in two of the pieces that are read; read once a process."""
+    pieces, layout = run.pieces(reads), run.layout
+    return _load_context(run, pieces.piece(layout.context()), pieces.piece(layout.input_schema()))
 
 
 @lru_cache(maxsize=4)
-def _load_context(work: Store, context: Piece, input_schema: Piece) -> Context:
-    pieces = Pieces(work, (context, input_schema))
+def _load_context(run: Run, context: Piece, input_schema: Piece) -> Context:
+    pieces = run.pieces((context, input_schema))
     value = json.loads(pieces.read(context.name))
     spec = ReleaseSpec.model_validate(value["spec"])
     schema = resolve_schema(spec, pa.ipc.read_schema(pa.py_buffer(pieces.read(input_schema.name))))

@@ -144,10 +144,11 @@ class ReleaseLayout:
 
 @dataclass(frozen=True)
 class RunLayout:
-    """Names of one run in the work area.
+    """Names of one run in the work area. An ending tells the format: ``arrows`` is one Arrow stream, ``slices`` are
+    many, one after the other.
 
-    >>> RunLayout("3f9a").scatter(part=2, run=0)
-    'runs/3f9a/scatter/part-00002-run-00000.arrow'
+    >>> RunLayout("3f9a").scatter(part=2, number=0)
+    'runs/3f9a/scatter/part-00002-00000.slices'
     """
 
     key: str
@@ -167,7 +168,7 @@ class RunLayout:
 
     def input_schema(self) -> str:
         """The schema of the input, as Arrow's schema message."""
-        return f"{self.folder}/plan/input-schema.arrow"
+        return f"{self.folder}/plan/input-schema.arrows"
 
     def survey(self, part: int, what: str) -> str:
         """Something that was counted in one input part."""
@@ -180,6 +181,10 @@ class RunLayout:
     def survey_result(self) -> str:
         """The survey of the whole input."""
         return f"{self.folder}/survey/survey.json"
+
+    def survey_keys(self) -> str:
+        """The counted blocking keys of the whole input."""
+        return f"{self.folder}/survey/keys.arrows"
 
     def released_moments(self, part: int) -> str:
         """Moments of the records of one input part that are released."""
@@ -195,7 +200,7 @@ class RunLayout:
 
     def block_results(self, partition: int) -> str:
         """Sizes and losses of the blocks of one partition."""
-        return f"{self.folder}/anonymized/partition-{_number(partition)}-blocks.arrow"
+        return f"{self.folder}/anonymized/partition-{_number(partition)}-blocks.arrows"
 
     def input_checks(self, part: int) -> str:
         """What the gate expects of one input part."""
@@ -205,21 +210,17 @@ class RunLayout:
         """The plan: blocks, cuts, partitions, costs."""
         return f"{self.folder}/plan/plan.json"
 
-    def plan_table(self, name: str) -> str:
-        """A large part of the plan, as a table of its own ('blocks', 'keys', ...)."""
-        return f"{self.folder}/plan/{_checked(name)}.arrow"
+    def plan_file(self, name: str) -> str:
+        """What the plan has, or is made from, in a file of its own ('labels.arrows', 'count-00000.json', ...)."""
+        return f"{self.folder}/plan/{_checked(name)}"
 
-    def scatter(self, part: int, run: int) -> str:
-        """Rows of an input part, cut by destination; a part larger than memory is written in several runs."""
-        return f"{self.folder}/scatter/part-{_number(part)}-run-{_number(run)}.arrow"
-
-    def staged(self, partition: int) -> str:
-        """The rows of one partition, as they came."""
-        return f"{self.folder}/staged/partition-{_number(partition)}.arrow"
+    def scatter(self, part: int, number: int) -> str:
+        """Rows of an input part, cut by partition; a part larger than memory is written as several objects."""
+        return f"{self.folder}/scatter/part-{_number(part)}-{_number(number)}.slices"
 
     def anonymized(self, partition: int) -> str:
-        """The rows of one partition, anonymized."""
-        return f"{self.folder}/anonymized/partition-{_number(partition)}.arrow"
+        """The rows of one partition, anonymized, cut by file."""
+        return f"{self.folder}/anonymized/partition-{_number(partition)}.slices"
 
     def candidate(self, part: int, extension: str) -> str:
         """A part as it would be published."""
@@ -227,27 +228,27 @@ class RunLayout:
 
     def numbers(self, part: int) -> str:
         """The private record numbers of a candidate part, row by row."""
-        return f"{self.folder}/candidate/numbers-{_number(part)}.arrow"
+        return f"{self.folder}/candidate/numbers-{_number(part)}.arrows"
 
     def places(self, part: int) -> str:
         """The same record numbers, cut by the input part from which the gate reads the records again."""
-        return f"{self.folder}/candidate/places-{_number(part)}.arrow"
+        return f"{self.folder}/candidate/places-{_number(part)}.slices"
 
-    def check_scatter(self, part: int, run: int) -> str:
+    def check_scatter(self, part: int, number: int) -> str:
         """Quasi-identifiers of an input part as the gate read them again, cut by the candidate part they went to."""
-        return f"{self.folder}/checks/input-{_number(part)}-run-{_number(run)}.arrow"
+        return f"{self.folder}/checks/input-{_number(part)}-{_number(number)}.slices"
 
     def checks(self, part: int) -> str:
         """What the gate found in one candidate part."""
         return f"{self.folder}/checks/part-{_number(part)}.json"
 
-    def receipt(self, stage: str, number: int) -> str:
-        """The receipt of one task of a stage."""
-        return f"{self.folder}/receipts/{_checked(stage)}/{_number(number)}.receipt"
+    def receipt(self, step: str, number: int) -> str:
+        """The receipt of one task of a step."""
+        return f"{self.receipts(step)}/{_number(number)}.receipt"
 
-    def receipts(self, stage: str) -> str:
-        """The folder of a stage's receipts."""
-        return f"{self.folder}/receipts/{_checked(stage)}"
+    def receipts(self, step: str) -> str:
+        """The folder of a step's receipts."""
+        return f"{self.folder}/receipts/{_checked(step)}"
 
     def task(self, step: str, number: int) -> str:
         """A task that is written down for somebody who does it later."""
@@ -256,10 +257,6 @@ class RunLayout:
     def tasks(self, step: str) -> str:
         """The folder of the tasks of a step that are written down."""
         return f"{self.folder}/tasks/{_checked(step)}"
-
-    def stage_folder(self, stage: str) -> str:
-        """The folder of what a stage wrote, to be removed when it is not needed any more."""
-        return f"{self.folder}/{_checked(stage)}"
 
 
 @dataclass(frozen=True)

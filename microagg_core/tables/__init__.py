@@ -1,1 +1,1 @@
-"""Tables in and out: input parts, released files, slices of staged rows, and hashes of rows."""
+"""Tables in and out: input parts, released files, slices of rows on their way, and hashes of rows."""

@@ -40,8 +40,17 @@ def test_release_at_scale_runs() -> None:
     found = json.loads(output_of("release_at_scale.py", *arguments))
     assert found["rows"] == 20_000
     assert found["blocks"] > 30
-    assert set(found["stages"]) >= {"survey", "plan", "stage", "anonymize", "validate", "publish"}
+    assert set(found["stages"]) >= {"survey", "plan", "scatter", "anonymize", "validate", "publish"}
     assert len(found["peak_mib"]) >= 2
+
+
+def test_work_bytes_runs() -> None:
+    header, *kinds, whole, objects, seconds = output_of("work_bytes.py", "--people", "2000").splitlines()
+    assert header.split()[-4:] == ["writes", "kB", "reads", "kB"]
+    columns = [[float(line.split()[i]) for line in kinds] for i in (1, 2, 3, 4)]
+    assert [sum(column) for column in columns] == pytest.approx([float(x) for x in whole.split()[1:]], abs=len(kinds))
+    assert any(line.startswith("scatter/part-N-N.slices") for line in kinds)
+    assert "objects," in objects and "scatter" in seconds
 
 
 def test_algorithm_speed_runs(tmp_path: Path) -> None:

@@ -234,18 +234,18 @@ def flip(path: Path) -> None:
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-READ_BEFORE = {"anonymized/partition-00000.arrow", "plan/context.json", "plan/arrays.arrow"}
+READ_BEFORE = {"anonymized/partition-00000.slices", "plan/context.json", "plan/arrays.npz"}
 
 
 @pytest.mark.parametrize(
     ("stage", "damaged"),
     [
-        ("stage", "staged/*.arrow"),
-        ("anonymize", "anonymized/partition-00000.arrow"),
+        ("scatter", "scatter/*.slices"),
+        ("anonymize", "anonymized/partition-00000.slices"),
         ("anonymize", "candidate/part-*.parquet"),
-        ("anonymize", "candidate/numbers-*.arrow"),
+        ("anonymize", "candidate/numbers-*.arrows"),
         ("validate", "candidate/part-*.parquet"),
-        ("plan", "plan/arrays.arrow"),
+        ("plan", "plan/arrays.npz"),
         ("plan", "plan/context.json"),
         ("survey", "survey/survey.json"),
     ],

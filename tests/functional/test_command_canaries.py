@@ -334,7 +334,7 @@ def test_a_failure(name: str, place: Watched) -> None:
 
 def _labels_of_another_type(_: Project, release: Release) -> None:
     """The labels are numbers, and the workers find text that does not convert."""
-    name = release.layout.plan_table("labels")
+    name = release.layout.plan_file("labels.arrows")
     labels = read_slice(release.work.read(name))
     texts = pa.array([f"{TEXTS['town']}-{i}" for i in range(labels.num_rows)])
     forge(release, name, to_bytes(labels.set_column(2, "b1", texts)))

@@ -126,7 +126,7 @@ def test_run_ends_with_one_json_document_or_a_table(project: Project) -> None:
     assert document["status"] == "released"
     assert (document["records"], document["withheld"], document["k"]) == (300, 0, 3)
     assert [stage["name"] for stage in document["stages"]] == [
-        "survey", "plan", "stage", "anonymize", "validate", "measure", "publish", "report",
+        "survey", "plan", "scatter", "anonymize", "validate", "measure", "publish", "report",
     ]  # fmt: skip
     assert all(check["passed"] for check in document["checks"])
     assert Path(document["manifest"]).is_file()
@@ -200,7 +200,7 @@ def test_clean_removes_what_failed_runs_left_when_their_time_is_up(
     def stop(_: object) -> None:
         raise KeyboardInterrupt
 
-    after_stage(monkeypatch, "stage", stop)
+    after_stage(monkeypatch, "scatter", stop)
     for days in (7, 6):
         project.write_spec(ROLES, work={"url": "work", "keep": {"failed_days": days}}, seed=days)
         assert project.call("run", "release.yaml", "--direct", "--quiet").code == 130

@@ -150,7 +150,7 @@ def test_wrong_calls_are_sentences(tmp_path: Path) -> None:
         return project.call("step", *arguments, "-q", "release.yaml")
 
     refused("nonsense").assert_refused(2, "there is no stage 'nonsense'; name one of the stages: survey, ")
-    refused("scatter").assert_refused(2, "scatter is done task by task and takes --number; without it, name one of")
+    refused("assemble").assert_refused(2, "assemble is done task by task and takes --number; without it, name one of")
     refused("plan", "--number", "0", "--run", run).assert_refused(2, "there is no step 'plan' with tasks; there are: ")
     refused("survey", "--number", "2", "--run", run).assert_refused(2, "--number: survey has the tasks 0-1 (got 2)")
     refused("anonymize", "--number", "0", "--run", run).assert_refused(2, "as what comes before it is not done")
@@ -167,7 +167,7 @@ def test_work_that_is_damaged_between_calls_is_done_again(tmp_path: Path) -> Non
     project = written(tmp_path / "damaged")
     steps = [told.step for told in go_on(project, "anonymize")]
     told = next_tasks(project)
-    for rows in (project.work / "runs" / told.run / "staged").iterdir():
+    for rows in (project.work / "runs" / told.run / "scatter").glob("*.slices"):
         data = rows.read_bytes()
         rows.write_bytes(data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :])
     project.call(*told.arguments(told.numbers[0])).assert_refused(

@@ -14,7 +14,7 @@ from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps import cleaning
 from microagg_core.steps.cleaning import Running, clean_due, clean_work
 from microagg_core.steps.pieces import read_sealed
-from microagg_core.steps.work import work_store
+from microagg_core.steps.work import Run, work_store
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store
 from microagg_flows.stages import run_until
@@ -36,11 +36,11 @@ def spec_of(folder: Path, failed_days: float) -> ReleaseSpec:
 
 def failed(spec: ReleaseSpec, key: str = "failed") -> RunLayout:
     """A run that ended, and left rows."""
-    layout = RunLayout(key)
+    run = Run(work_store(spec), key)
     with Running() as running:
-        running.begin(work_store(spec), layout)
-        work_store(spec).put(layout.staged(0), b"rows")
-    return layout
+        running.begin(run)
+        run.work.put(run.layout.scatter(0, 0), b"rows")
+    return run.layout
 
 
 def test_what_failed_goes_when_its_time_is_up(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_what_failed_goes_when_its_time_is_up(tmp_path: Path) -> None:
 
 def test_a_run_that_says_nothing_counts_as_alive_for_an_hour(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, 0)
-    Running().begin(work_store(spec), RunLayout("killed"))
+    Running().begin(Run(work_store(spec), "killed"))
     assert clean_work(spec, False, now() + 50 * MINUTE) == (0, 1)
     failed(spec)
     assert clean_work(spec, False, now() + 50 * MINUTE) == (1, 1)
@@ -63,13 +63,13 @@ def test_a_run_that_says_nothing_counts_as_alive_for_an_hour(tmp_path: Path) -> 
 def test_a_run_under_way_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleaning, "_SIGN_EVERY_SECONDS", 0.01)
     spec = spec_of(tmp_path, 0)
-    work, layout = work_store(spec), RunLayout("alive")
+    run = Run(work_store(spec), "alive")
     with Running() as running:
-        running.begin(work, layout)
-        first = read_sealed(work, layout.sign_of_life())
-        while read_sealed(work, layout.sign_of_life()) == first:
+        running.begin(run)
+        first = read_sealed(run.work, run.layout.sign_of_life())
+        while read_sealed(run.work, run.layout.sign_of_life()) == first:
             pass
-    last = json.loads(read_sealed(work, layout.sign_of_life()) or b"{}")
+    last = json.loads(read_sealed(run.work, run.layout.sign_of_life()) or b"{}")
     assert last["ended"] is True
 
 
@@ -102,10 +102,10 @@ def test_every_run_cleans_what_is_due_but_not_what_it_goes_on_from(tmp_path: Pat
     spec = spec_of(tmp_path, 0)
     failed(spec)
     path = tmp_path / "release.yaml"
-    run_until("stage", start(path))
+    run_until("scatter", start(path))
     (own,) = (tmp_path / "work" / "runs").iterdir()
     before = (own / "receipts" / "scatter" / "00000.receipt").stat().st_mtime_ns
-    run_until("stage", start(path))
+    run_until("scatter", start(path))
     assert (own / "receipts" / "scatter" / "00000.receipt").stat().st_mtime_ns == before
     run_until("report", start(path))
     assert list((tmp_path / "work" / "runs").glob("*")) == []
@@ -131,9 +131,9 @@ def test_a_store_that_does_not_answer_is_not_asked_to_keep_a_last_sign(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of(tmp_path, 0)
-    work, layout = work_store(spec), RunLayout("silent")
+    run = Run(work_store(spec), "silent")
     with pytest.raises(TransientStorageError), Running() as running:
-        running.begin(work, layout)
+        running.begin(run)
         monkeypatch.setattr(Store, "put", lambda *_, **__: pytest.fail("asked again"))
         raise TransientStorageError("the store did not answer")
-    assert json.loads(read_sealed(work, layout.sign_of_life()) or b"{}")["ended"] is False
+    assert json.loads(read_sealed(run.work, run.layout.sign_of_life()) or b"{}")["ended"] is False

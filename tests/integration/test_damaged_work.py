@@ -18,8 +18,9 @@ from damage import DAMAGES, FORMATS, MOMENTS, STAGES, DamagedRelease
 from microagg_core.errors import StorageError
 from microagg_core.runner import Damage, run_task
 from microagg_core.steps.pieces import Pieces, sealed, unsealed
-from microagg_core.steps.work import Receipt, Task, load_receipt, put_piece, save_receipt
+from microagg_core.steps.work import Receipt, Run, Task, load_receipt, save_receipt
 from microagg_core.storage.objects import Store
+from microagg_core.tables.slices import Slice
 from microagg_flows.stages import run_until
 from people import people
 from releases import data_digests, run_stages, start, write_release
@@ -73,37 +74,38 @@ def test_a_work_area_that_keeps_nothing_right_is_given_up(tmp_path: Path) -> Non
 
 @pytest.fixture
 def task(tmp_path: Path) -> Task:
-    return Task("scatter", 3, Store(str(tmp_path / "work"), private=True), "key")
+    return Task("scatter", 3, Run(Store(str(tmp_path / "work"), private=True), "key"))
 
 
 def test_a_receipt_is_that_of_one_task_alone(task: Task) -> None:
-    told = put_piece(task, task.layout.plan(), b"one plan")
+    told = task.put(task.layout.plan(), b"one plan")
     first = task.reading((told,))
     save_receipt(first, Receipt("scatter", 3, 7, (told,), task=first.digest()))
     assert load_receipt(first) is not None
-    other = put_piece(task, task.layout.plan(), b"another!")
+    other = task.put(task.layout.plan(), b"another!")
     assert load_receipt(task.reading((other,))) is None
-    assert load_receipt(replace(first, arguments=((1,),))) is None
+    assert load_receipt(replace(first, slices=(Slice(0, 0, 3, 0, 9, 1, 7),))) is None
 
 
 @pytest.mark.parametrize("damage", [d for name, d in DAMAGES.items() if name != "exchanged"])
 def test_a_damaged_receipt_means_not_done(task: Task, damage: Callable[[bytes, bytes], bytes | None]) -> None:
     save_receipt(task, Receipt("scatter", 3, 7, (), task=task.digest()))
     name = task.layout.receipt("scatter", 3)
-    left = damage(task.work.read(name), b"")
-    task.work.delete(name) if left is None else task.work.put(name, left)
+    work = task.run.work
+    left = damage(work.read(name), b"")
+    work.delete(name) if left is None else work.put(name, left)
     assert load_receipt(task) is None
 
 
 def test_damage_is_an_answer_that_names_all_makers_and_discards_their_receipts(tmp_path: Path) -> None:
     path = write_release(tmp_path, [people(200), people(150, first=200)])
-    release = run_stages(start(path), "survey", "plan", "stage")
-    told = release.reads("context", "survey", "plan")
-    staged = release.made["gather"][0]
-    release.work.put(staged[0].name, b"x" * staged[0].bytes)
-    found = run_task(Task("anonymize", 0, release.work, release.key, reads=(*told, *release.reads("scale"), *staged)))
-    assert found == Damage((("gather", 0),))
-    assert not release.work.exists(release.layout.receipt("gather", 0))
+    release = run_stages(start(path), "survey", "plan", "scatter")
+    for pieces in release.made["scatter"].values():
+        release.work.put(pieces[0].name, b"x" * pieces[0].bytes)
+    known = ("context", "survey", "plan", "scale")
+    task, *_ = release.receiving("anonymize", release.planned.plan.n_partitions, release.scattered, known)
+    assert run_task(task) == Damage((("scatter", 0), ("scatter", 1)))
+    assert not release.work.list(release.layout.receipts("scatter"))
     surveyed = release.pieces("survey")
     for number in (0, 1):
         release.work.delete(release.layout.survey(number, "json"))
@@ -116,9 +118,9 @@ def test_pieces_are_there_before_a_receipt_names_them(task: Task, monkeypatch: p
     """For good: the disk is asked for the file's content and for its folder's entry."""
     synced: list[bool] = []
     monkeypatch.setattr("os.fsync", lambda handle: synced.append(True))
-    piece = put_piece(task, task.layout.scatter(3, 0), b"rows")
+    piece = task.put(task.layout.scatter(3, 0), b"rows")
     assert len(synced) == 2
-    assert Pieces(task.work, (piece,)).read(piece.name) == b"rows"
+    assert Pieces(task.run.work, (piece,)).read(piece.name) == b"rows"
 
 
 def test_another_cluster_uses_what_was_done(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ Breaking = Callable[[pa.Table], pa.Table]
 
 def anonymized(folder: Path) -> Release:
     release = start(write_release(folder, [people(400), people(300, first=400)]))
-    return run_stages(release, "survey", "plan", "stage", "anonymize")
+    return run_stages(release, "survey", "plan", "scatter", "anonymize")
 
 
 def broken_file(release: Release, breaking: Breaking) -> tuple[str, bytes]:
@@ -167,7 +167,7 @@ def test_gate_stops_a_value_outside_the_range_of_its_records(name: str, tmp_path
     tables = [with_zeros(400), with_equal_group(300).slice(100)]
     tables[1] = tables[1].set_column(0, "id", pa.array([f"R{i}" for i in range(200)]))
     spec = write_release(tmp_path, tables, roles=roles, blocks={"undersized": "suppress"}, **changes)
-    release = run_stages(start(spec), "survey", "plan", "stage", "anonymize")
+    release = run_stages(start(spec), "survey", "plan", "scatter", "anonymize")
     forge(release, *broken_file(release, breaking))
     with pytest.raises(GateError) as stopped:
         run_stages(release, "validate", "measure", "publish")
@@ -223,7 +223,7 @@ def test_record_numbers_that_the_input_does_not_have_are_seen(tmp_path: Path) ->
     listed = release.work.read(name)
     first = release.assembled[0].slices[0]
     release.assembled = [dataclasses.replace(release.assembled[0], slices=(first,))]
-    assert len(listed) > first[3]
+    assert len(listed) > first.end
     with pytest.raises(GateError, match="groups: a file's record numbers are not those"):
         run_stages(release, "validate")
 
@@ -243,14 +243,14 @@ def test_input_changed_after_the_survey_stops_the_run(tmp_path: Path) -> None:
     table = people(400)
     pq.write_table(replaced(table, "note", 7, "99"), tmp_path / "input" / "part-0.parquet")
     with pytest.raises(DataError, match="changed while the release was made"):
-        run_stages(release, "stage")
+        run_stages(release, "scatter")
     assert not (tmp_path / "output").exists()
 
 
-def test_input_changed_after_staging_stops_at_the_gate(tmp_path: Path) -> None:
+def test_input_changed_after_scattering_stops_at_the_gate(tmp_path: Path) -> None:
     from microagg_core.errors import DataError
 
-    release = run_stages(start(write_release(tmp_path, [people(400)])), "survey", "plan", "stage", "anonymize")
+    release = run_stages(start(write_release(tmp_path, [people(400)])), "survey", "plan", "scatter", "anonymize")
     pq.write_table(replaced(people(400), "amount", 7, 1), tmp_path / "input" / "part-0.parquet")
     with pytest.raises(DataError, match="changed while the release was made"):
         run_stages(release, "validate")

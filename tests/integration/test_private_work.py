@@ -40,7 +40,7 @@ def rights(folder: Path) -> dict[str, set[int]]:
 
 def test_the_work_area_is_private_whatever_the_umask(umask: int, tmp_path: Path) -> None:
     work = Store(str(tmp_path / "work"), private=True)
-    work.put("runs/key/staged/rows", b"1")
+    work.put("runs/key/scatter/rows", b"1")
     work.create("runs/key/salt", b"1")
     work.put_if("audit/id", b"1", "")
     assert work.put_checked("runs/copied", [], "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", 0)
@@ -118,12 +118,12 @@ def test_a_link_beside_the_releases_does_no_harm(spec: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "place", ["runs", "runs/{key}", "runs/{key}/staged", "runs/{key}/staged/partition-00000.arrow"]
+    "place", ["runs", "runs/{key}", "runs/{key}/scatter", "runs/{key}/scatter/part-00000-00000.slices"]
 )
 def test_nothing_is_written_or_read_through_a_link_in_the_work_area(place: str, spec: Path, tmp_path: Path) -> None:
     folder = precious(tmp_path)
     release = start(spec)
-    run_until("stage", release)
+    run_until("scatter", release)
     link = tmp_path / "work" / place.format(key=release.key)
     link.rename(tmp_path / "away")
     link.symlink_to(folder / "file" if link.suffix else folder)
@@ -134,14 +134,14 @@ def test_nothing_is_written_or_read_through_a_link_in_the_work_area(place: str, 
 
 def test_clean_empties_no_target_of_a_link(spec: Path, tmp_path: Path) -> None:
     folder = precious(tmp_path)
-    run_until("stage", start(spec))
+    run_until("scatter", start(spec))
     (tmp_path / "work" / "runs" / "0-linked").symlink_to(folder)
     with pytest.raises(StorageError, match="work/runs/0-linked is a link"):
         clean_work(load_spec(str(spec)), everything=True)
     assert is_whole(folder)
     (tmp_path / "work" / "runs" / "0-linked").unlink()
     (run,) = (tmp_path / "work" / "runs").iterdir()
-    (run / "staged" / "deep").symlink_to(folder)
+    (run / "scatter" / "deep").symlink_to(folder)
     before = sorted(run.rglob("*"))
     with pytest.raises(StorageError, match=r"below .*work/runs/[0-9a-f]{20} there is a link"):
         clean_work(load_spec(str(spec)), everything=True)

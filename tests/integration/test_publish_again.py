@@ -158,7 +158,7 @@ def test_an_audit_that_does_not_say_leaves_it_to_the_bytes(digests: bytes, relea
 
 def test_only_what_the_gate_read_is_published_whatever_the_work_area_says_later(tmp_path: Path) -> None:
     release = start(write_release(tmp_path, [people(400)]))
-    run_stages(release, "survey", "plan", "stage", "anonymize", "validate", "measure")
+    run_stages(release, "survey", "plan", "scatter", "anonymize", "validate", "measure")
     run = tmp_path / "work" / release.layout.folder
     candidate, notes = run / "candidate" / "part-00000.parquet", run / "checks" / "part-00000.json"
     forged = candidate.read_bytes()[:-1] + b"x"
@@ -173,7 +173,7 @@ def test_only_what_the_gate_read_is_published_whatever_the_work_area_says_later(
 
 
 def until_publish(path: Path) -> Release:
-    return run_stages(start(path), "survey", "plan", "stage", "anonymize", "validate", "measure")
+    return run_stages(start(path), "survey", "plan", "scatter", "anonymize", "validate", "measure")
 
 
 def test_an_interrupt_after_the_commit_says_that_it_is_published(tmp_path: Path) -> None:

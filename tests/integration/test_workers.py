@@ -63,14 +63,14 @@ def test_killed_workers_cost_time_and_nothing_else(tmp_path: Path) -> None:
             self.what = what
 
         def advance(self) -> None:
-            if self.what not in killed and self.what in ("survey", "scatter", "gather", "anonymize", "check-input"):
+            if self.what not in killed and self.what in ("survey", "scatter", "anonymize", "check-input"):
                 killed.append(self.what)
                 os.kill(worker_processes()[-1], signal.SIGKILL)
 
     spec = load_spec(str(path))
     with connect(LocalCluster(workers=2, memory="1GiB"), spec, Killing()) as workers:
         run_until("report", new_release(spec, workers, None, False, NOW))
-    assert killed == ["survey", "scatter", "gather", "anonymize", "check-input"]
+    assert killed == ["survey", "scatter", "anonymize", "check-input"]
     assert data_digests(tmp_path / "storm" / "output") == data_digests(tmp_path / "calm" / "output")
 
 
@@ -86,7 +86,7 @@ def test_too_little_memory_refuses_at_planning(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"a task needs about .* MiB for its rows, and each worker thread has 0 MiB"):
         run_until("report", release)
     assert not (tmp_path / "output").exists()
-    assert not list((tmp_path / "work").rglob("staged"))
+    assert not list((tmp_path / "work").rglob("scatter"))
 
 
 def test_workers_that_dask_would_pause_before_they_have_any_rows_are_refused_at_once(tmp_path: Path) -> None:

@@ -38,10 +38,10 @@ def test_names_of_the_contract() -> None:
     assert named == "2026-11-18/r0001/data/part-00007-abababababababab-0123456789ab.parquet"
     assert release.absolute(release.relative(named)) == named
     run = RunLayout("f00")
-    assert run.staged(123456) == "runs/f00/staged/partition-123456.arrow"
-    assert run.receipt("stage", 3).startswith(run.receipts("stage") + "/")
-    assert all(name.startswith("runs/f00/plan/") for name in (run.plan(), run.context(), run.plan_table("blocks")))
-    assert run.candidate(1, "csv").startswith(run.stage_folder("candidate"))
+    assert run.anonymized(123456) == "runs/f00/anonymized/partition-123456.slices"
+    assert run.receipt("scatter", 3).startswith(run.receipts("scatter") + "/")
+    assert all(name.startswith("runs/f00/plan/") for name in (run.plan(), run.context(), run.plan_file("arrays.npz")))
+    assert run.candidate(1, "csv") == "runs/f00/candidate/part-00001.csv"
     assert AuditLayout("2026", "r0001").risk() == "audit/2026/r0001/risk.json"
 
 
@@ -50,7 +50,7 @@ def test_names_are_never_made_of_data() -> None:
         with pytest.raises(ValueError, match="letters"):
             RunLayout(key).plan()
     with pytest.raises(ValueError, match="start at 0"):
-        RunLayout("f00").staged(-1)
+        RunLayout("f00").anonymized(-1)
     for release_id in ("latest.json", "../x", ".hidden", ""):
         with pytest.raises(SpecError):
             ReleaseLayout(release_id, "r0001")

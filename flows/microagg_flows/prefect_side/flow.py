@@ -1,4 +1,4 @@
-"""The Prefect flow: survey -> plan -> stage -> anonymize -> validate -> measure -> publish -> report.
+"""The Prefect flow: survey -> plan -> scatter -> anonymize -> validate -> measure -> publish -> report.
 
 One Prefect task a stage; the rows are Dask's. The flow's parameters are a spec's place, an id and a wish; never data,
 never a credential. A failure of the data or of the gate is final; a store or a cluster that was away for a moment is

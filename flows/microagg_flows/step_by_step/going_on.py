@@ -65,7 +65,7 @@ def _standing(stage: str, release: Release) -> Standing:
         return Standing(release.key, left.step, as_ranges(left.numbers), left.n_tasks, len(left.numbers))
     except MicroaggError:
         if release.key:
-            withdraw(release.work, release.key)
+            withdraw(release.run)
         raise
     return Standing(release.key)
 

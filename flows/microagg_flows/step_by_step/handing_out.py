@@ -8,9 +8,7 @@ from typing import Any
 
 from microagg_core.errors import MicroaggError, SpecError
 from microagg_core.runner import ALWAYS
-from microagg_core.steps.work import Receipt, Task, discard_receipts, load_receipt
-from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store
+from microagg_core.steps.work import Receipt, Run, Task, load_receipt
 from microagg_flows.executors import InProcess, Item, Result
 from microagg_flows.progress import Progress, awaited
 from microagg_flows.step_by_step.written_tasks import is_written, write_task
@@ -52,7 +50,7 @@ class HandingOut:
         tasks = [item for item in items if isinstance(item, Task)]
         if len(tasks) < len(items):
             return self._here.map(function, items, what)
-        if self._run is not None and any(task.key != self._run for task in tasks):
+        if self._run is not None and any(task.run.key != self._run for task in tasks):
             raise SpecError(
                 f"--run: the spec, its input, the release's id or the software is not that of run {self._run!r} any "
                 "more; call without --run to begin another"
@@ -71,19 +69,19 @@ class HandingOut:
 
 def _receipt_or_written(task: Task) -> Receipt | None:
     """The receipt of a task that is done; of any other nothing, but it is written down then."""
-    name = task.layout.task(task.stage, task.number)
+    name = task.layout.task(task.step, task.number)
     if is_written(task, name):
         return load_receipt(task)
-    if task.stage in ALWAYS:
+    if task.step in ALWAYS:
         # What an earlier call found is not what somebody finds who looks now.
-        discard_receipts(task.work, task.layout, [(task.stage, task.number)])
+        task.run.forget([(task.step, task.number)])
     elif receipt := load_receipt(task):
         return receipt
     write_task(task, name)
     return None
 
 
-def withdraw(work: Store, key: str) -> None:
+def withdraw(run: Run) -> None:
     """After a failure the gate has to look again: have its tasks handed out anew."""
     for step in ALWAYS:
-        work.delete_all(RunLayout(key).tasks(step))
+        run.work.delete_all(run.layout.tasks(step))

@@ -7,7 +7,7 @@ from microagg_core.runner import Damage, run_task
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import NoCluster
 from microagg_core.steps.cleaning import Running
-from microagg_core.steps.work import Receipt, work_store
+from microagg_core.steps.work import Receipt, Run, work_store
 from microagg_flows.clusters import executor_for
 from microagg_flows.progress import Progress
 from microagg_flows.step_by_step.written_tasks import read_task
@@ -22,10 +22,10 @@ def do_task(step: str, number: int, run: str, spec_path: str, progress: Progress
         MicroaggError: what the task raises.
     """
     spec = load_spec(spec_path)
-    task = read_task(work_store(spec), run, step, number)
+    task = read_task(Run(work_store(spec), run), step, number)
     here = spec.model_copy(update={"cluster": NoCluster()})
     with Running(goes_on=True) as running, executor_for(here, progress) as workers:
-        running.begin(task.work, task.layout)
+        running.begin(task.run)
         (answer,) = workers.map(run_task, [task], step)
     if isinstance(answer, Damage):
         raise StorageError(

@@ -10,25 +10,26 @@ from microagg_core.errors import ClusterError, SpecError, StorageError
 from microagg_core.runner import STEPS
 from microagg_core.software import deviations, software
 from microagg_core.steps.pieces import Piece, read_sealed, sealed
-from microagg_core.steps.work import Task
-from microagg_core.storage.layout import RunLayout, is_name
-from microagg_core.storage.objects import Store, canonical_json
+from microagg_core.steps.work import Run, Task
+from microagg_core.storage.layout import is_name
+from microagg_core.storage.objects import canonical_json
+from microagg_core.tables.slices import Slice
 
 
 def write_task(task: Task, name: str) -> None:
     """Write a task down, with the software that it was made by."""
-    told = {field: value for field, value in task.__dict__.items() if field not in ("work", "key", "reads")}
-    reads = [piece.__dict__ for piece in task.reads]
-    task.work.put(name, sealed(canonical_json({"software": software(), "task": {**told, "reads": reads}})))
+    told = {"step": task.step, "number": task.number, "format_version": task.format_version}
+    lists = {field: [one.__dict__ for one in getattr(task, field)] for field in ("slices", "reads")}
+    task.run.work.put(name, sealed(canonical_json({"software": software(), "task": {**told, **lists}})))
 
 
 def is_written(task: Task, name: str) -> bool:
     """Whether exactly this task is written down."""
-    data = read_sealed(task.work, name)
-    return data is not None and _task_of(json.loads(data)["task"], task.work, task.key) == task
+    data = read_sealed(task.run.work, name)
+    return data is not None and _task_of(json.loads(data)["task"], task.run) == task
 
 
-def read_task(work: Store, run: str, step: str, number: int) -> Task:
+def read_task(run: Run, step: str, number: int) -> Task:
     """The task of a step of a run.
 
     Raises:
@@ -38,31 +39,30 @@ def read_task(work: Store, run: str, step: str, number: int) -> Task:
     """
     if step not in STEPS:
         raise SpecError(f"there is no step {step!r} with tasks; there are: {', '.join(STEPS)}")
-    layout = RunLayout(run)
-    if not is_name(run) or not work.list(layout.folder):
-        raise SpecError(f"--run: there is no run {run!r} in {work}; it is finished, or was never begun")
-    data = read_sealed(work, layout.task(step, number))
+    if not is_name(run.key) or not run.work.list(run.layout.folder):
+        raise SpecError(f"--run: there is no run {run.key!r} in {run.work}; it is finished, or was never begun")
+    data = read_sealed(run.work, run.layout.task(step, number))
     if data is None:
-        raise _missing(work, layout, step, number)
+        raise _missing(run, step, number)
     value = json.loads(data)
     if differing := deviations(software(), value["software"]):
         raise ClusterError(
             f"this machine has {', '.join(differing)}, and would make another release; install the same versions "
             "everywhere"
         )
-    return _task_of(value["task"], work, run)
+    return _task_of(value["task"], run)
 
 
-def _task_of(told: dict[str, Any], work: Store, key: str) -> Task:
-    arguments = tuple(tuple(values) for values in told["arguments"])
-    reads = tuple(Piece(**piece) for piece in told["reads"])
-    return Task(**{**told, "work": work, "key": key, "arguments": arguments, "reads": reads})
+def _task_of(told: dict[str, Any], run: Run) -> Task:
+    slices = tuple(Slice(**one) for one in told["slices"])
+    reads = tuple(Piece(**one) for one in told["reads"])
+    return Task(**{**told, "run": run, "slices": slices, "reads": reads})
 
 
-def _missing(work: Store, layout: RunLayout, step: str, number: int) -> SpecError | StorageError:
+def _missing(run: Run, step: str, number: int) -> SpecError | StorageError:
     """Why there is no such task."""
-    names = work.list(layout.tasks(step))
-    if layout.task(step, number) in names:
+    names = run.work.list(run.layout.tasks(step))
+    if run.layout.task(step, number) in names:
         return StorageError(f"task {number} of {step} is damaged; call microagg step without --number, and again")
     if not names:
         return SpecError(

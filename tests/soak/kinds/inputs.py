@@ -12,7 +12,7 @@ from soak.kinds import kind
 
 _PEOPLE = (PLAIN, PLAIN, REFINED)
 #: From here on the run knows what its input is: whatever it releases must be made of that.
-_SURVEYED = ("survey ", "plan ", "scatter: ", "gather: ", "stage ", "anonymize: ", "assemble: ", "anonymize ")
+_SURVEYED = ("survey ", "plan ", "scatter: ", "scatter ", "anonymize: ", "assemble: ", "anonymize ")
 _SURVEYED += ("check-files: ", "check-input: ", "validate ")
 
 

@@ -1,4 +1,4 @@
-"""What workers know once there is a plan: encoding, strata, blocks; and how a batch of records finds its block."""
+"""Routing: what workers know once there is a plan (encoding, strata, blocks), and how records find their stratum."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from microagg_core.blocking.strata import SUPPRESSED, Strata, hash_keys
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.survey import Survey, blocking_columns, missing_pattern
-from microagg_core.steps.work import Context, Task, load_context, put_piece
+from microagg_core.steps.work import Context, Run, Task, load_context
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store, canonical_json
+from microagg_core.storage.objects import canonical_json
 
 Ints = NDArray[np.int64]
-_TABLES = ("arrays", "labels")
+#: The parts of a plan that are no JSON, and their files.
+_FILES = {"arrays": "arrays.npz", "labels": "labels.arrows"}
 
 
 @dataclass(frozen=True)
@@ -75,19 +76,16 @@ def route_batch(context: Context, encoding: Encoding, strata: Strata, table: pa.
     return Routed(table, records, strata.stratum_of(hashes), offsets, missing, encoding.standardize(offsets, missing))
 
 
-def save_survey(work: Store, key: str, survey: Survey) -> Piece:
+def save_survey(run: Run, survey: Survey) -> Piece:
     """Write the survey where workers find it."""
-    return put_piece(
-        Task("survey-result", 0, work, key), RunLayout(key).survey_result(), canonical_json(survey.to_json())
-    )
+    return run.put(run.layout.survey_result(), canonical_json(survey.to_json()), "survey-result")
 
 
-def save_plan(work: Store, key: str, plan: BlockPlan) -> tuple[Piece, ...]:
+def save_plan(run: Run, plan: BlockPlan) -> tuple[Piece, ...]:
     """Write the plan where workers find it."""
-    maker, layout = Task("plan", 0, work, key), RunLayout(key)
     objects, values = plan_to_objects(plan)
-    tables = [put_piece(maker, layout.plan_table(name), objects[name]) for name in _TABLES]
-    return (*tables, put_piece(maker, layout.plan(), canonical_json(values)))
+    tables = [run.put(run.layout.plan_file(_FILES[name]), objects[name], "plan") for name in _FILES]
+    return (*tables, run.put(run.layout.plan(), canonical_json(values), "plan"))
 
 
 def load_survey(pieces: Pieces, layout: RunLayout) -> Survey:
@@ -95,21 +93,16 @@ def load_survey(pieces: Pieces, layout: RunLayout) -> Survey:
     return Survey.from_json(json.loads(pieces.read(layout.survey_result())))
 
 
-def load_plan(pieces: Pieces, layout: RunLayout) -> BlockPlan:
-    """The plan of this run."""
-    objects = {name: pieces.read(layout.plan_table(name)) for name in _TABLES}
-    return plan_from_objects(objects, json.loads(pieces.read(layout.plan())))
-
-
 def load_planned(task: Task) -> Planned:
     """Survey and plan of the task's run, read once a process."""
-    layout = task.layout
-    names = (layout.survey_result(), *(layout.plan_table(name) for name in _TABLES), layout.plan())
-    survey, plan = _cached(task.work, task.key, tuple(task.pieces.piece(name) for name in names))
-    return Planned.of(load_context(task), survey, plan)
+    layout, pieces = task.layout, task.pieces
+    names = (layout.survey_result(), *(layout.plan_file(file) for file in _FILES.values()), layout.plan())
+    survey, plan = _cached(task.run, tuple(pieces.piece(name) for name in names))
+    return Planned.of(load_context(task.run, task.reads), survey, plan)
 
 
 @lru_cache(maxsize=2)
-def _cached(work: Store, key: str, planned: tuple[Piece, ...]) -> tuple[Survey, BlockPlan]:
-    pieces, layout = Pieces(work, planned), RunLayout(key)
-    return load_survey(pieces, layout), load_plan(pieces, layout)
+def _cached(run: Run, planned: tuple[Piece, ...]) -> tuple[Survey, BlockPlan]:
+    pieces, layout = run.pieces(planned), run.layout
+    objects = {name: pieces.read(layout.plan_file(file)) for name, file in _FILES.items()}
+    return load_survey(pieces, layout), plan_from_objects(objects, json.loads(pieces.read(layout.plan())))

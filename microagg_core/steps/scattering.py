@@ -1,13 +1,12 @@
-"""Stage: rows travel from the input's parts into the plan's partitions, in two passes through storage.
+"""Scatter: rows travel from the input's parts to the plan's partitions, through storage.
 
-First every part is read once and written as objects that hold its rows cut by partition (*scatter*); then every
-partition gathers its ranges of those objects, sorted by block and record (*gather*). Against a shuffle between the
-workers' memories this costs one more write and read, and gains what a release needs: a killed worker loses one task
-and nothing of what others finished, memory stays at a few batches however large the file, and each step can be
-counted, checksummed and repeated.
+Every part is read once and written as objects that hold its rows cut by partition; whoever works on a partition
+gathers its slices of those objects, by block and record. Against a shuffle between the workers' memories this costs
+one write and read, and gains what a release needs: a killed worker loses one task and nothing of what others finished,
+memory stays at a few batches however large the file, and each step can be counted, checksummed and repeated.
 
-Staged rows carry their record number, block, quasi-identifiers and confidential values; identifiers, dropped columns
-and blocking values stay behind (a block's label is known from the plan).
+Scattered rows carry their record number, block, quasi-identifiers and confidential values; identifiers, dropped
+columns and blocking values stay behind (a block's label is known from the plan).
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from microagg_core.formats.reading import read_part
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all
 from microagg_core.steps.pieces import Piece, Pieces, Range, read_ranges
-from microagg_core.steps.planned import Planned, Routed, load_planned, route_batch
+from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.survey import Fingerprint
-from microagg_core.steps.work import Receipt, Task, put_piece
+from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store, canonical_json
+from microagg_core.storage.objects import canonical_json
 from microagg_core.storage.urls import shown
 from microagg_core.tables.hashing import one_array
-from microagg_core.tables.slices import read_slice, to_bytes, write_slices
+from microagg_core.tables.slices import RECORD, Slice, read_slice, write_slices
 
 Ints = NDArray[np.int64]
 
@@ -48,7 +47,7 @@ class Scatter:
     tables: list[pa.Table] = field(default_factory=list)
     destinations: list[Ints] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
-    slices: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
+    slices: list[Slice] = field(default_factory=list)
     held: int = 0
     rows: int = 0
 
@@ -67,10 +66,11 @@ class Scatter:
         """Write what is held as one object."""
         if not self.tables:
             return
-        data, slices = write_slices(pa.concat_tables(self.tables), np.concatenate(self.destinations))
-        run = len(self.pieces)
-        self.pieces.append(put_piece(self.task, self.name(self.task.number, run), data))
-        self.slices += [(run, s.destination, s.start, s.end, s.rows, s.crc) for s in slices]
+        rows, destination = pa.concat_tables(self.tables), np.concatenate(self.destinations)
+        number = len(self.pieces)
+        data, slices = write_slices(rows, destination, self.task.number, number)
+        self.pieces.append(self.task.put(self.name(self.task.number, number), data))
+        self.slices += slices
         self.tables, self.destinations, self.held = [], [], 0
 
 
@@ -86,13 +86,13 @@ def scatter_part(task: Task) -> Receipt:
         routed = route_batch(context, planned.encoding, planned.plan.strata, table, record)
         record += table.num_rows
         moments = _released_moments(planned, routed, moments)
-        rows, partition = _staged_rows(planned, routed)
+        rows, partition = _scattered_rows(planned, routed)
         scatter.add(rows, partition)
     refuse_changed(planned, number, fingerprint)
     scatter.flush()
     statistics = json.dumps([m.to_dict() for m in moments]).encode()
-    pieces = (*scatter.pieces, put_piece(task, task.layout.released_moments(number), statistics))
-    return Receipt(task.stage, number, scatter.rows, pieces, tuple(scatter.slices))
+    pieces = (*scatter.pieces, task.put(task.layout.released_moments(number), statistics))
+    return Receipt(task.step, number, scatter.rows, pieces, tuple(scatter.slices))
 
 
 def refuse_changed(planned: Planned, part: int, fingerprint: Fingerprint) -> None:
@@ -114,66 +114,63 @@ def _released_moments(planned: Planned, routed: Routed, moments: list[Moments]) 
     return merged
 
 
-def _staged_rows(planned: Planned, routed: Routed) -> tuple[pa.Table, Ints]:
-    """The batch's released records as staged rows, with the partition of each."""
+def _scattered_rows(planned: Planned, routed: Routed) -> tuple[pa.Table, Ints]:
+    """The batch's released records, with the partition of each."""
     kept = routed.kept
     schema, plan = planned.context.schema, planned.plan
     block = plan.blocks_of(routed.stratum[kept], routed.Z[kept], routed.records[kept])
-    columns = [pa.array(routed.records[kept]), pa.array(block)]
+    columns = [pa.array(routed.records[kept]), pa.array(block.astype(np.min_scalar_type(plan.n_blocks)))]
     everything = bool(kept.all())
     for column in (*schema.quasi_identifiers, *schema.confidential):
         values = one_array(routed.table[column.name])
         columns.append(values if everything else values.filter(pa.array(kept)))
-    names = ["record", "block", *(f"q{j}" for j in range(len(schema.quasi_identifiers)))]
+    names = [RECORD, "block", *(f"q{j}" for j in range(len(schema.quasi_identifiers)))]
     names += [f"c{j}" for j in range(len(schema.confidential))]
     return pa.Table.from_arrays(columns, names=names), plan.block_partition[block]
 
 
-def gather_tasks(
-    stage: str, receipts: Sequence[Receipt], n: int, work: Store, key: str, reads: tuple[Piece, ...]
-) -> list[Task]:
-    """One task a destination, with the ranges that hold its rows, in order of part and run."""
-    ranges: list[list[tuple[int, ...]]] = [[] for _ in range(n)]
+def tasks_of_slices(step: str, receipts: Sequence[Receipt], n: int, run: Run, reads: tuple[Piece, ...]) -> list[Task]:
+    """One task a destination, with the slices that are for it, in the order of their tasks and objects."""
+    slices: list[list[Slice]] = [[] for _ in range(n)]
     for receipt in sorted(receipts, key=lambda r: r.number):
-        for run, destination, start, end, rows, crc in receipt.slices:
-            ranges[destination].append((receipt.number, run, start, end, rows, crc))
-    return [Task(stage, i, work, key, tuple(ranges[i]), reads) for i in range(n)]
+        for one in receipt.slices:
+            slices[one.destination].append(one)
+    return [Task(step, i, run, tuple(slices[i]), reads) for i in range(n)]
 
 
-def read_gathered(task: Task, maker: str, name_of: Callable[[int, int], str]) -> pa.Table | None:
-    """The rows of a task's ranges; None where there are none.
+def gather(run: Run, slices: Sequence[Slice], maker: str, name_of: Callable[[int, int], str]) -> pa.Table | None:
+    """The rows of slices, in their order; None where there are none.
 
     Args:
-        task: with ranges as :func:`gather_tasks` gives them.
-        maker: the stage whose tasks wrote them.
+        run: where they lie.
+        slices: of one destination, as :func:`tasks_of_slices` gives them.
+        maker: the step whose tasks wrote them.
         name_of: the name of an object, by the number of its task and its own.
 
     Raises:
         DamagedWorkError: an object in the work area is not what was written.
     """
-    ranges = [
-        Range(name_of(number, run), start, end, crc, maker, number)
-        for number, run, start, end, _, crc in task.arguments
-    ]
-    tables = [read_slice(data) for data in read_ranges(task.work, ranges, zlib.crc32)]
+    ranges = [Range(name_of(s.maker, s.object), s.start, s.end, s.checksum, maker, s.maker) for s in slices]
+    tables = [read_slice(data) for data in read_ranges(run.work, ranges, zlib.crc32)]
     return pa.concat_tables(tables) if tables else None
 
 
-def gather_partition(task: Task) -> Receipt:
-    """Bring the rows of one partition together, by block and record number, and count them against the plan."""
-    planned = load_planned(task)
-    layout = task.layout
-    table = read_gathered(task, "scatter", layout.scatter)
+def gather_partition(task: Task, planned: Planned) -> pa.Table:
+    """The rows of one partition, by block and record number, counted against the plan.
+
+    Raises:
+        DataError: the input changed.
+        DamagedWorkError: an object in the work area is not what was written.
+    """
+    table = gather(task.run, task.slices, "scatter", task.layout.scatter)
     expected = int(planned.plan.rows_of_partitions()[task.number])
     if table is None or table.num_rows != expected:
         raise DataError(
             f"partition {task.number} received {table.num_rows if table else 0} of {expected} planned records: the "
             "input changed while the release was made; run again"
         )
-    order = np.lexsort((np.asarray(table["record"]), np.asarray(table["block"])))
-    data = to_bytes(table.take(pa.array(order)).combine_chunks())
-    piece = put_piece(task, layout.staged(task.number), data)
-    return Receipt(task.stage, task.number, expected, (piece,))
+    order = np.lexsort((np.asarray(table[RECORD]), np.asarray(table["block"])))
+    return table.take(pa.array(order)).combine_chunks()
 
 
 def combine_released_moments(
@@ -184,10 +181,9 @@ def combine_released_moments(
     return tuple(merge_all(Moments(**p[j]) for p in parts) for j in range(planned_types))
 
 
-def save_measure_scale(work: Store, key: str, moments: Sequence[Moments]) -> Piece:
+def save_measure_scale(run: Run, moments: Sequence[Moments]) -> Piece:
     """Write the released records' moments, on whose scale losses are measured."""
-    value = [m.to_dict() for m in moments]
-    return put_piece(Task("scale", 0, work, key), RunLayout(key).measure_scale(), canonical_json(value))
+    return run.put(run.layout.measure_scale(), canonical_json([m.to_dict() for m in moments]), "scale")
 
 
 def load_measure_scale(task: Task, encoding: Encoding) -> Encoding:
