@@ -48,7 +48,8 @@ def our_libraries() -> list[str]:
 
 def libraries_of(wheel: Path, folder: Path) -> Path:
     """A folder with the libraries that the wheel asks for when no extra is named, and those that these ask for."""
-    asked = PathDistribution(next(ZipPath(wheel).glob("*.dist-info"))).requires or []
+    (metadata,) = (path for path in ZipPath(wheel).iterdir() if path.name.endswith(".dist-info"))
+    asked = PathDistribution(metadata).requires or []
     folder.mkdir()
     for name in _closure(map(Requirement, asked)):
         for file in distribution(name).files or ():

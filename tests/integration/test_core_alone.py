@@ -29,8 +29,8 @@ X = np.random.default_rng(7).normal(size=(60, 2))
 labels = microagg_core.partition(X, k=3)
 assert np.bincount(labels).min() >= 3
 frame = pd.DataFrame(X, columns=["a", "b"])
-assert microagg_core.microaggregate(frame, ["a", "b"], k=3).groupby(["a", "b"]).size().min() >= 3
-assert microagg_core.lower_bound(X, k=3) >= 0
+assert microagg_core.microaggregate(frame, ["a", "b"], k=3).data.groupby(["a", "b"]).size().min() >= 3
+assert microagg_core.lower_bound(X, k=3).sse >= 0
 assert microagg_core.__file__.startswith(__import__("sys").prefix)
 """
 
