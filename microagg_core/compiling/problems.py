@@ -65,9 +65,9 @@ def _prove_factor() -> None:
 
 
 def _prove_optimum() -> None:
-    from microagg_core.refine.optimum import affordable_optimum
+    from microagg_core.refine.refining import refine
 
-    affordable_optimum(_records(_FEW, 2), 2, "thorough")
+    refine(_records(_FEW, 2), np.arange(_FEW) // 2, 2, effort="thorough")
 
 
 def _prove_prices() -> None:

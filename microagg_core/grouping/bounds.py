@@ -5,6 +5,7 @@ Every bound is made a little smaller than its arithmetic gave it, by more than r
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,16 @@ class Bound:
         (25.0, 0.0)
         """
         return gap_percent(sse, self.sse)
+
+    def ratio(self, sse: float) -> float:
+        """At most so many times the least possible loss is a loss; 1 for no loss at all, infinite without a bound.
+
+        >>> Bound(2.0, "factor").ratio(3.0), Bound(0.0, "factor").ratio(3.0), Bound(0.0, "factor").ratio(0.0)
+        (1.5, inf, 1.0)
+        """
+        if sse == 0:
+            return 1.0
+        return sse / self.sse if self.sse > 0 else math.inf
 
 
 def gap_percent(sse: float, bound: float) -> float:

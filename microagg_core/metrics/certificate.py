@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from microagg_core.grouping.bounds import Bound
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -21,24 +23,27 @@ class Certificate:
     bound: float
 
     @property
-    def optimum_at_least(self) -> float:
-        """Half the bound: no partition into groups of two or more has a smaller SSE.
+    def lower_bound(self) -> Bound:
+        """What is certified: no partition into groups of two or more has a smaller SSE than half the bound.
 
-        >>> Certificate(sse=3.0, weight=4.0, bound=4.0).optimum_at_least
-        2.0
+        >>> Certificate(sse=3.0, weight=4.0, bound=4.0).lower_bound
+        Bound(sse=2.0, kind='factor', facts={'weight': 4.0})
         """
-        return self.bound / 2
+        return Bound(self.bound / 2, "factor", {"weight": self.weight})
+
+    @property
+    def optimum_at_least(self) -> float:
+        """The SSE that no partition is below."""
+        return self.lower_bound.sse
 
     @property
     def ratio(self) -> float:
-        """At most so many times the least SSE is the partition's; 1 for no loss at all, infinite without a bound.
+        """At most so many times the least SSE is the partition's.
 
         >>> Certificate(sse=3.0, weight=4.0, bound=4.0).ratio
         1.5
         """
-        if self.sse == 0:
-            return 1.0
-        return self.sse / self.optimum_at_least if self.bound > 0 else math.inf
+        return self.lower_bound.ratio(self.sse)
 
     def document(self) -> dict[str, float | None]:
         """All figures by name; an infinite ratio is None.

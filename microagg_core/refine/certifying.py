@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,8 +33,8 @@ def factor_bound(X: Floats, k: int) -> Bound | None:
     from microagg_core.factor import minimum_factor
 
     factor = minimum_factor(X)
-    facts = {"records": n, "pairs": factor.proof.pairs, "rounds": factor.proof.rounds}
-    return Bound(factor.certificate.optimum_at_least, "factor", facts)
+    certified, proof = factor.certificate.lower_bound, factor.proof
+    return replace(certified, facts={**certified.facts, "records": n, "pairs": proof.pairs, "rounds": proof.rounds})
 
 
 def _slow_proofs(X: Floats, k: int) -> list[Bound]:
@@ -85,10 +86,11 @@ def refine_with_bound(
         return labels, neighbour_bound_of(X, k)
     records = Records.of(X, k - 1 if effort == "off" else max(k - 1, neighbour_count(n, k)))
     neighbours = in_units_of(X, records.Z, neighbour_bound(records.graph, k, p))
-    optimum = affordable_optimum(X, k, effort)
+    optimum = affordable_optimum(records, k, effort)
     if optimum is not None:
-        return least_loss(records, labels, optimum, seed), _highest([neighbours, _bound_of(optimum)])
-    factor = factor_bound(X, k) if known is None else Bound(known.optimum_at_least, "factor")
+        proved = in_units_of(X, records.Z, _bound_of(optimum))
+        return least_loss(records, labels, optimum, seed), _highest([neighbours, proved])
+    factor = factor_bound(X, k) if known is None else known.lower_bound
     proofs = [factor] if factor is not None else _slow_proofs(X, k) if effort == "thorough" else []
     bound = _highest([neighbours, *proofs])
     if effort == "off":

@@ -32,7 +32,8 @@ def refine(X: Floats, labels: Ints, k: int, *, effort: str = "fast", seed: int =
     given = checked_labels(labels, (k, None), "refine")
     if len(X) < 2 * k or k < 2:
         return given
-    records, optimum = Records.of(X, neighbour_count(len(X), k)), affordable_optimum(X, k, effort)
+    records = Records.of(X, neighbour_count(len(X), k))
+    optimum = affordable_optimum(records, k, effort)
     if optimum is not None:
         return least_loss(records, given, optimum, seed)
     return refine_near(records, given, k, effort, seed)
