@@ -19,11 +19,11 @@ from microagg_core.algorithms import algorithms
 from microagg_core.blocking.cuts import (
     Tree,
     count_leaves,
-    from_json,
     give_back_small,
     grow,
     route,
-    to_json,
+    tree_from_plain,
+    tree_to_plain,
     with_record_numbers,
 )
 from microagg_core.blocking.plan import BlockPlan, default_max_records, plan_blocks
@@ -186,7 +186,7 @@ def _save_oversize(maker: Task, oversize: Oversize, round_number: int) -> tuple[
         "hash_seed": strata.hash_seed,
         "survey": oversize.survey.to_json(),
         "rates": {str(s): rate for s, rate in oversize.rates.items()},
-        "trees": {str(s): to_json(tree) for s, tree in oversize.trees.items()},
+        "trees": {str(s): tree_to_plain(tree) for s, tree in oversize.trees.items()},
     }
     return (
         put_piece(maker, layout.plan_table(f"keys-{round_number}"), to_bytes(arrays)),
@@ -212,7 +212,7 @@ def _load_oversize(task: Task, round_number: int) -> Oversize:
         suppressed_rows=0,
         undersized_keys=0,
     )
-    trees = {int(s): from_json(tree) for s, tree in value["trees"].items()}
+    trees = {int(s): tree_from_plain(tree) for s, tree in value["trees"].items()}
     rates = {int(s): float(rate) for s, rate in value["rates"].items()}
     return Oversize(strata, Survey.from_json(value["survey"]), rates, trees)
 
