@@ -27,7 +27,7 @@ from microagg_core.runner import run_look, run_upload
 from microagg_core.spec.columns import resolve_schema
 from microagg_core.spec.loading import canonical
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.audit import Origin, find_release, write_audit
+from microagg_core.steps.audit import Origin, find_published, write_audit
 from microagg_core.steps.checking import run_checks
 from microagg_core.steps.cleaning import clean_due
 from microagg_core.steps.measuring import Measured, measure_release
@@ -156,7 +156,7 @@ def _is_published(release: Release, may_replace: bool) -> bool:
     """Whether this very release is there, whole; then it is finished. A damaged one is made again, and mended so."""
     if release.ignore_published or release.origin is None:
         return False
-    found = find_release(release.work, release.output, release.origin, release.identity, may_replace)
+    found = find_published(release.work, release.output, release.origin, release.identity, may_replace)
     if found is None:
         return False
     folder = Store(release.output.url_of(found.layout.folder), dict(release.output.storage_options))

@@ -119,14 +119,16 @@ def _give_back(tree: Tree, sizes: list[int], least: int) -> tuple[Tree, list[int
     return Cut(tree.attribute, tree.threshold, left, right), left_sizes + right_sizes
 
 
-def to_json(tree: Tree) -> Any:
+def tree_to_plain(tree: Tree) -> Any:
     """As plain lists; floats keep every bit in JSON."""
-    return None if tree is None else [tree.attribute, tree.threshold, to_json(tree.left), to_json(tree.right)]
+    return (
+        None if tree is None else [tree.attribute, tree.threshold, tree_to_plain(tree.left), tree_to_plain(tree.right)]
+    )
 
 
-def from_json(value: Any) -> Tree:
-    """Inverse of :func:`to_json`."""
+def tree_from_plain(value: Any) -> Tree:
+    """Inverse of :func:`tree_to_plain`."""
     if value is None:
         return None
     attribute, threshold, left, right = value
-    return Cut(int(attribute), float(threshold), from_json(left), from_json(right))
+    return Cut(int(attribute), float(threshold), tree_from_plain(left), tree_from_plain(right))

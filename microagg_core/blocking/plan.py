@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from microagg_core.algorithms import AlgorithmInfo
 from microagg_core.arrays import Floats, Ints
-from microagg_core.blocking.cuts import Tree, count_leaves, from_json, route, to_json, with_record_numbers
+from microagg_core.blocking.cuts import Tree, count_leaves, route, tree_from_plain, tree_to_plain, with_record_numbers
 from microagg_core.blocking.memory import BLOCK_BYTES, PARTITION_BYTES
 from microagg_core.blocking.packing import assign_files, pack_blocks, rows_per_file
 from microagg_core.blocking.strata import Strata
@@ -154,7 +154,7 @@ def plan_to_objects(plan: BlockPlan) -> tuple[dict[str, bytes], dict[str, Any]]:
         "suppressed_rows": strata.suppressed_rows,
         "undersized_keys": strata.undersized_keys,
         "max_records": plan.max_records,
-        "trees": {str(s): to_json(tree) for s, tree in plan.trees.items()},
+        "trees": {str(s): tree_to_plain(tree) for s, tree in plan.trees.items()},
     }
     return {"arrays": sink.getvalue(), "labels": labels.getvalue()}, values
 
@@ -168,5 +168,5 @@ def plan_from_objects(objects: dict[str, bytes], values: dict[str, Any]) -> Bloc
     with pa.ipc.open_stream(objects["labels"]) as reader:
         labels = reader.read_all()
     strata = Strata(labels=labels, **{n: arrays[n] for n in of_strata}, **{n: values[n] for n in counts})
-    trees = {int(s): from_json(tree) for s, tree in values["trees"].items()}
+    trees = {int(s): tree_from_plain(tree) for s, tree in values["trees"].items()}
     return BlockPlan(strata, trees, max_records=values["max_records"], **{n: arrays[n] for n in of_blocks})

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from microagg_core.algorithms import AlgorithmInfo, algorithms
 from microagg_core.api import microaggregate
-from microagg_core.comparing.published import Figure, published_figures
+from microagg_core.comparing.published import Figure, printed_figures
 from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.formats.reading import list_input, read_part, read_schema, with_guessed_types
 from microagg_core.kinds.registry import kind_for
@@ -148,7 +148,7 @@ def compare(
     left_out = [f"{name} at k={', '.join(map(str, at))}: {reason}" for (name, reason), at in unsuitable.items()]
     if not outcomes:
         raise SpecError("no algorithm suits: " + "; ".join(left_out))
-    return Comparison(len(table), columns, tuple(outcomes), tuple(left_out), published_figures(table))
+    return Comparison(len(table), columns, tuple(outcomes), tuple(left_out), printed_figures(table))
 
 
 def _chosen(names: Sequence[str]) -> list[AlgorithmInfo]:

@@ -41,7 +41,7 @@ def known_dataset(table: pd.DataFrame) -> str | None:
     return _KNOWN.get((len(table), table.shape[1], total))
 
 
-def published_figures(table: pd.DataFrame) -> tuple[Figure, ...]:
+def printed_figures(table: pd.DataFrame) -> tuple[Figure, ...]:
     """The printed losses for a reference file; SSE is turned into L_SSE (SST is records times attributes)."""
     dataset = known_dataset(table)
     if dataset is None:

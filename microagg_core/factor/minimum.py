@@ -12,7 +12,7 @@ from microagg_core.errors import InternalError
 from microagg_core.factor.engines import ENGINES, Cover, Duals, blossom_engine
 from microagg_core.factor.pairs import Graph, Points, complete_graph, neighbour_graph, points_of, with_pairs
 from microagg_core.factor.proof import in_units, prices_of, whole_bound
-from microagg_core.factor.stars import cut, labels_of, sse_of
+from microagg_core.factor.stars import cut, factor_sse, labels_of
 from microagg_core.kernels.matching.pair_tree import PairTree, light_pairs, new_pair_tree
 from microagg_core.metrics.certificate import Certificate
 
@@ -81,7 +81,7 @@ def _finished(X: Floats, points: Points, graph: Graph, cover: Cover, proof: Proo
     left, right = graph.left[chosen], graph.right[chosen]
     weight = math.fsum(((points.rows[left] - points.rows[right]) ** 2).sum(axis=1))
     certificate = Certificate(
-        sse=math.ldexp(sse_of(points.rows, labels), -2 * points.shift),
+        sse=math.ldexp(factor_sse(points.rows, labels), -2 * points.shift),
         weight=math.ldexp(weight, -2 * points.shift),
         bound=in_units(points, proof.whole_bound),
     )

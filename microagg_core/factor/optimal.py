@@ -21,8 +21,8 @@ from microagg_core.factor.minimum import minimum_factor
 from microagg_core.factor.odd_sets import OddSet, broken_sets, limits, touching
 from microagg_core.factor.pairs import points_of
 from microagg_core.factor.proof import in_units
-from microagg_core.factor.relaxation import Relaxed, Task, not_excluded, relax, whole_bound
-from microagg_core.factor.stars import sse_of
+from microagg_core.factor.relaxation import RelaxationTask, Relaxed, not_excluded, relax, relaxed_bound
+from microagg_core.factor.stars import factor_sse
 from microagg_core.kernels.matching.pair_tree import new_pair_tree
 
 _NEIGHBOURS = 6
@@ -84,7 +84,7 @@ class _Budget:
 class _Best:
     """The best partition so far, as groups, with its whole cost."""
 
-    def __init__(self, task: Task, groups: Ints) -> None:
+    def __init__(self, task: RelaxationTask, groups: Ints) -> None:
         self.task, self.groups = task, groups
         self.cost = sum(costs(task.points, groups).tolist())
 
@@ -95,7 +95,7 @@ class _Best:
             self.groups, self.cost = groups, cost
 
 
-def _close(task: Task, best: _Best, budget: _Budget) -> tuple[Relaxed | None, int]:
+def _close(task: RelaxationTask, best: _Best, budget: _Budget) -> tuple[Relaxed | None, int]:
     """Solve, price and cut until nothing can be added: the last relaxation, and how many were solved."""
     n = task.points.n
     groups = distinct(np.concatenate([first_groups(task.tree, _NEIGHBOURS), best.groups]), n)
@@ -119,7 +119,9 @@ def _close(task: Task, best: _Best, budget: _Budget) -> tuple[Relaxed | None, in
         groups = distinct(np.concatenate([groups, more[worst]]), n)
 
 
-def _solve_whole(task: Task, groups: Ints, records: Ints, sets: tuple[OddSet, ...], budget: _Budget) -> Ints | None:
+def _solve_whole(
+    task: RelaxationTask, groups: Ints, records: Ints, sets: tuple[OddSet, ...], budget: _Budget
+) -> Ints | None:
     """The cheapest groups that hold each of some records exactly once, by branch and bound; None if not found."""
     n = task.points.n
     constraints = [LinearConstraint(incidence(groups, n).tocsr()[records].tocsc(), 1, 1)]
@@ -135,7 +137,7 @@ def _solve_whole(task: Task, groups: Ints, records: Ints, sets: tuple[OddSet, ..
     return None if solved.x is None else groups[solved.x > 0.5]
 
 
-def _round(task: Task, relaxed: Relaxed, best: _Best, budget: _Budget) -> None:
+def _round(task: RelaxationTask, relaxed: Relaxed, best: _Best, budget: _Budget) -> None:
     """Offer a partition that keeps what the relaxation uses whole, away from what it uses in part."""
     fixed, near = relaxed.use > 1 - _TOLERANCE, incidence(relaxed.groups, task.points.n)
     loose = near @ np.where(fixed, 0.0, relaxed.use) > _TOLERANCE
@@ -152,7 +154,7 @@ def _round(task: Task, relaxed: Relaxed, best: _Best, budget: _Budget) -> None:
         loose = near @ (fixed & (near.T @ touched.astype(np.float64) > 0)).astype(np.float64) + loose > 0
 
 
-def _branch(task: Task, relaxed: Relaxed, best: _Best, bound: int, budget: _Budget) -> None:
+def _branch(task: RelaxationTask, relaxed: Relaxed, best: _Best, bound: int, budget: _Budget) -> None:
     """Look for a better partition by branch and bound, among the groups that the bound does not exclude."""
     n = task.points.n
     more, _, are_all = not_excluded(task, relaxed, relaxed.price, best.cost - bound + int(_TOLERANCE * task.unit))
@@ -181,11 +183,11 @@ def optimal_two(X: Floats, *, seconds: float | None = 60.0) -> Optimum:
     points = points_of(np.asarray(X, dtype=np.float64))
     start = groups_of(factor.labels)
     unit = max(sum(costs(points, start).tolist()) / points.n, 1.0)
-    task = Task(points, new_pair_tree(points.rows), unit)
+    task = RelaxationTask(points, new_pair_tree(points.rows), unit)
     best, bound = _Best(task, start), 3 * factor.proof.whole_bound
     relaxed, rounds = _close(task, best, budget)
     if relaxed is not None:
-        bound = max(bound, whole_bound(task, relaxed))
+        bound = max(bound, relaxed_bound(task, relaxed))
         if best.cost - bound > _CLOSED * best.cost:
             _round(task, relaxed, best, budget)
             _branch(task, relaxed, best, bound, budget)
@@ -193,7 +195,7 @@ def optimal_two(X: Floats, *, seconds: float | None = 60.0) -> Optimum:
     labels = factor.labels if found is None else found
     return Optimum(
         labels=labels,
-        sse=math.ldexp(sse_of(points.rows, labels), -2 * points.shift),
+        sse=math.ldexp(factor_sse(points.rows, labels), -2 * points.shift),
         bound=in_units(points, bound) / 6,
         rounds=rounds,
         groups=0 if relaxed is None else len(relaxed.groups),

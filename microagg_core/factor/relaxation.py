@@ -21,7 +21,7 @@ _ROOM, _MOST_ROOM = 1_000_000, 16_000_000
 
 
 @dataclass(frozen=True)
-class Task:
+class RelaxationTask:
     """Records, their tree, and the mean whole cost of a record, in which the solver's numbers are near 1."""
 
     points: Points
@@ -44,7 +44,7 @@ class Relaxed:
     charge: Ints
 
 
-def relax(task: Task, groups: Ints, sets: tuple[OddSet, ...], seconds: float) -> Relaxed | None:
+def relax(task: RelaxationTask, groups: Ints, sets: tuple[OddSet, ...], seconds: float) -> Relaxed | None:
     """Solve the relaxation; None where the time did not suffice."""
     if seconds <= 0:
         return None
@@ -67,7 +67,9 @@ def relax(task: Task, groups: Ints, sets: tuple[OddSet, ...], seconds: float) ->
     return Relaxed(groups, sets, solved.x, price.astype(np.int64), charge.astype(np.int64))
 
 
-def not_excluded(task: Task, relaxed: Relaxed, price: Ints, slack: int, room: int = _ROOM) -> tuple[Ints, Ints, bool]:
+def not_excluded(
+    task: RelaxationTask, relaxed: Relaxed, price: Ints, slack: int, room: int = _ROOM
+) -> tuple[Ints, Ints, bool]:
     """Groups that cost less than prices, less charges, plus slack; by how much without it; whether these are all."""
     groups, excess, are_all = cheap_groups(task.tree, price, task.points.scale, slack, room)
     if relaxed.sets and len(groups):
@@ -76,7 +78,7 @@ def not_excluded(task: Task, relaxed: Relaxed, price: Ints, slack: int, room: in
     return groups[keep], excess[keep], are_all
 
 
-def whole_bound(task: Task, relaxed: Relaxed) -> int:
+def relaxed_bound(task: RelaxationTask, relaxed: Relaxed) -> int:
     """A whole cost that no partition is below, proved for all pairs and triples in whole numbers; 0 where it fails.
 
     Where every group costs at least its records' prices less the charges of the sets it touches twice, a partition

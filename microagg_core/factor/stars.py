@@ -49,10 +49,10 @@ def labels_of(graph: Graph, chosen: Ints) -> Ints:
     return numbered
 
 
-def sse_of(X: Floats, labels: Ints) -> float:
+def factor_sse(X: Floats, labels: Ints) -> float:
     """The sum of squared distances to the centroids of groups of two and three, from those between records.
 
-    >>> sse_of(np.array([[0.0], [2.0], [4.0], [1.0], [1.0]]), np.array([0, 0, 0, 1, 1]))
+    >>> factor_sse(np.array([[0.0], [2.0], [4.0], [1.0], [1.0]]), np.array([0, 0, 0, 1, 1]))
     8.0
     """
     order = np.argsort(labels, kind="stable")

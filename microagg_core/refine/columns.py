@@ -22,7 +22,7 @@ from microagg_core.metrics.losses import group_means
 from microagg_core.refine.costs import columns_are_affordable
 from microagg_core.refine.improving import sse_of_labels
 from microagg_core.refine.neighbours import Records
-from microagg_core.refine.programme import Groups, relaxation
+from microagg_core.refine.programme import CandidateGroups, relaxation
 from microagg_core.refine.search import searched
 
 #: Rounds of relaxation and pricing, and nodes of all searches: counts, so that every machine proves the same.
@@ -72,18 +72,18 @@ def column_bound(X: Floats, k: int) -> Bound | None:
         return None
     records = Records.of(X, 12)
     Z = records.Z
-    labels, known = searched(records, k, _STEPS)
+    labels, candidates = searched(records, k, _STEPS)
     upper = sse_of_labels(Z, labels)
     if upper <= 0:
         return None
     task = _task(Z, labels, k, upper / n)
-    proof = _generate(task, known)
+    proof = _generate(task, candidates)
     if proof.price is None:
         return None
     facts = {
         "records": n,
         "rounds": proof.rounds,
-        "groups": len(known.cost),
+        "groups": len(candidates.cost),
         "proved": "no group of k to 2k-1 records costs less beyond its prices than the bound allows for",
     }
     return in_units_of(X, Z, Bound(proof.value * task.scale * (1.0 - _SLACK), "columns", facts))
@@ -103,7 +103,7 @@ def _task(Z: Floats, labels: Ints, k: int, scale: float) -> _Task:
     return _Task(k, D, nearest, added.min(axis=1), scale)
 
 
-def _generate(task: _Task, known: Groups) -> _Proof:
+def _generate(task: _Task, candidates: CandidateGroups) -> _Proof:
     """Rounds of relaxation and pricing, with prices held low at first."""
     proof = _Proof(_NODES)
     n = len(task.D)
@@ -111,8 +111,8 @@ def _generate(task: _Task, known: Groups) -> _Proof:
     for cap in _CAPS:
         while proof.rounds < _ROUNDS:
             proof.rounds += 1
-            cost = np.concatenate([np.array(list(known.cost.values())) / task.scale, cap * task.caps])
-            solved = relaxation([*known.cost, *alone], cost, n)
+            cost = np.concatenate([np.array(list(candidates.cost.values())) / task.scale, cap * task.caps])
+            solved = relaxation([*candidates.cost, *alone], cost, n)
             if solved is None:
                 return proof
             value, price = solved
@@ -120,17 +120,17 @@ def _generate(task: _Task, known: Groups) -> _Proof:
                 break
             near = proof.price is not None and value - proof.value <= _NEAR * value
             tried = 0.5 * price + 0.5 * proof.price if near and proof.price is not None else price
-            before = len(known.cost)
-            if not _price(task, tried, known, proof):
+            before = len(candidates.cost)
+            if not _price(task, tried, candidates, proof):
                 return proof
-            if len(known.cost) == before and not (near and _price(task, price, known, proof)):
+            if len(candidates.cost) == before and not (near and _price(task, price, candidates, proof)):
                 break
-            if len(known.cost) == before:
+            if len(candidates.cost) == before:
                 break
     return proof
 
 
-def _price(task: _Task, price: Floats, known: Groups, proof: _Proof) -> bool:
+def _price(task: _Task, price: Floats, candidates: CandidateGroups, proof: _Proof) -> bool:
     """Price exactly, add the groups found, and keep the bound if it is better; False when pricing was given up."""
     n, k = len(price), task.k
     least, sizes = np.zeros(n), np.zeros(n, dtype=np.int64)
@@ -140,7 +140,7 @@ def _price(task: _Task, price: Floats, known: Groups, proof: _Proof) -> bool:
         return False
     proof.nodes -= nodes
     for i in np.flatnonzero(least < -1e-9):
-        known.add(groups[i, : sizes[i]].tolist())
+        candidates.add(groups[i, : sizes[i]].tolist())
     value = proved_by(price, least, k)
     if proof.price is None or value > proof.value:
         proof.value, proof.price = max(value, 0.0), price

@@ -29,7 +29,7 @@ _MOST_COLUMNS, _COLUMNS_A_RECORD = 200_000, 3
 
 
 @dataclass
-class Groups:
+class CandidateGroups:
     """Distinct groups of records, each with its sum of squared errors."""
 
     X: Floats
@@ -65,16 +65,16 @@ def relaxation(
     return (float(result.fun), np.asarray(result.eqlin.marginals)) if result.status == 0 else None
 
 
-def best_partition(known: Groups, labels: Ints, seconds: float | None = None) -> Ints:
+def best_partition(candidates: CandidateGroups, labels: Ints, seconds: float | None = None) -> Ints:
     """The best partition into known groups that the solver finds; the given one if it finds none better.
 
     ``labels`` is a partition into known groups. Without ``seconds`` the solver stops by counts alone.
     """
     n = len(labels)
-    known.add_partition(labels)
-    groups = list(known.cost)
-    cost = np.array([known.cost[group] for group in groups])
-    upper = _cost_of(known, labels)
+    candidates.add_partition(labels)
+    groups = list(candidates.cost)
+    cost = np.array([candidates.cost[group] for group in groups])
+    upper = _cost_of(candidates, labels)
     if upper <= 0 or not 0 < len(groups) <= _MOST_COLUMNS:
         return labels
     scale = upper / n
@@ -98,11 +98,11 @@ def best_partition(known: Groups, labels: Ints, seconds: float | None = None) ->
     found = np.full(n, -1, dtype=np.int64)
     for number, i in enumerate(chosen):
         found[list(groups[kept[i]])] = number
-    return found if found.min() >= 0 and _cost_of(known, found) < upper else labels
+    return found if found.min() >= 0 and _cost_of(candidates, found) < upper else labels
 
 
-def _cost_of(known: Groups, labels: Ints) -> float:
-    return sum(known.cost[group] for group in _parts(labels))
+def _cost_of(candidates: CandidateGroups, labels: Ints) -> float:
+    return sum(candidates.cost[group] for group in _parts(labels))
 
 
 def _parts(labels: Ints) -> list[tuple[int, ...]]:

@@ -13,7 +13,7 @@ from microagg_core.refine.annealing import Annealing
 from microagg_core.refine.costs import DEFAULT_STEPS
 from microagg_core.refine.improving import cut_large, neighbour_count, sse_of_labels
 from microagg_core.refine.neighbours import Records
-from microagg_core.refine.programme import Groups, best_partition
+from microagg_core.refine.programme import CandidateGroups, best_partition
 
 #: Run by run: its share of all sweeps, its hottest temperature (in mean squared errors), the power of its fall, and
 #: whether it starts from the best so far. Short runs find out which valley is deep, long ones go down in it.
@@ -105,18 +105,18 @@ def _mdav_groups(X: Floats, k: int) -> Ints:
     return checked_labels(quicker_peel(private_copy(X).T, k, 2 * k), (k, 2 * k - 1), "mdav")
 
 
-def searched(records: Records, k: int, sweeps: int, seed: int = 0) -> tuple[Ints, Groups]:
+def searched(records: Records, k: int, sweeps: int, seed: int = 0) -> tuple[Ints, CandidateGroups]:
     """The best partition of places after the usual runs from MDAV's groups, and all groups that were met."""
     given = _mdav_groups(records.Z, k)
     annealing = Annealing(records.Z, records.near(neighbour_count(len(given), k)), k, seed)
     return _annealed(annealing, records.Z, given, Budget(sweeps))
 
 
-def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> tuple[Ints, Groups]:
+def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> tuple[Ints, CandidateGroups]:
     """All runs: the best partition, and the groups met where a programme is worth it."""
     best, least = first, sse_of_labels(X, first)
-    known, collects = Groups(X), len(X) <= _MOST_FOR_PROGRAMME
-    known.add_partition(first)
+    candidates, collects = CandidateGroups(X), len(X) <= _MOST_FOR_PROGRAMME
+    candidates.add_partition(first)
     run = 0
     while not budget.is_spent(run):
         share, hottest, power, onward = _RUNS[run % len(_RUNS)]
@@ -124,19 +124,19 @@ def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> t
         way = (start, sweeps, hottest, power, _DOWNHILL)
         for labels in annealing.snapshots(*way) if collects else [annealing.run(*way)]:
             if collects:
-                known.add_partition(labels)
+                candidates.add_partition(labels)
             sse = sse_of_labels(X, labels)
             if sse < least:
                 best, least = labels, sse
             if budget.ends is not None and budget.is_spent(run):
                 break
         run += 1
-    return best, known
+    return best, candidates
 
 
 def _runs(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> Ints:
     """All runs, then the programme, and downhill from what it finds."""
-    best, known = _annealed(annealing, X, first, budget)
+    best, candidates = _annealed(annealing, X, first, budget)
     if budget.programme_seconds == 0.0 or len(X) > _MOST_FOR_PROGRAMME:
         return best
-    return annealing.downhill(best_partition(known, best, budget.programme_seconds), _DOWNHILL)
+    return annealing.downhill(best_partition(candidates, best, budget.programme_seconds), _DOWNHILL)

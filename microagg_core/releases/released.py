@@ -14,7 +14,7 @@ from microagg_core.releases.latest import committed_revisions_in, parse_latest
 from microagg_core.releases.manifest import Manifest
 from microagg_core.storage.layout import LATEST, MANIFEST
 from microagg_core.storage.objects import Store
-from microagg_core.storage.urls import basename, join, shown
+from microagg_core.storage.urls import basename, join_url, shown
 
 
 def find_release(url: str, storage_options: dict[str, Any] | None = None) -> tuple[Store, Manifest]:
@@ -37,7 +37,7 @@ release in it, or of a manifest
         url = url.rstrip("/")[: -len(basename(url))]
     url = url.rstrip("/") if url.strip("/") else url
     place = _folder_of_release(Store(url, options, follow_links=True))
-    folder = Store(join(url, place), options, follow_links=True)
+    folder = Store(join_url(url, place), options, follow_links=True)
     return folder, Manifest.from_bytes(folder.read(MANIFEST), shown(folder.url_of(MANIFEST)))
 
 

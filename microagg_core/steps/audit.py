@@ -97,7 +97,7 @@ def read_origin(work: Store, manifest: Manifest) -> Origin | None:
         return None
 
 
-def find_release(work: Store, output: Store, origin: Origin, identity: str, may_replace: bool) -> Manifest | None:
+def find_published(work: Store, output: Store, origin: Origin, identity: str, may_replace: bool) -> Manifest | None:
     """The newest revision of this id if it was made from the same; None where that is not certain, or the id is free.
 
     Before the survey, ``origin`` knows the input's files alone: other files may hold the same rows, so they decide

@@ -19,11 +19,11 @@ from microagg_core.algorithms import algorithms
 from microagg_core.blocking.cuts import (
     Tree,
     count_leaves,
-    from_json,
     give_back_small,
     grow,
     route,
-    to_json,
+    tree_from_plain,
+    tree_to_plain,
     with_record_numbers,
 )
 from microagg_core.blocking.plan import BlockPlan, default_max_records, plan_blocks
@@ -187,7 +187,7 @@ def _save_oversize(run: Run, oversize: Oversize, round_number: int) -> tuple[Pie
         "hash_seed": strata.hash_seed,
         "survey": oversize.survey.to_json(),
         "rates": {str(s): rate for s, rate in oversize.rates.items()},
-        "trees": {str(s): to_json(tree) for s, tree in oversize.trees.items()},
+        "trees": {str(s): tree_to_plain(tree) for s, tree in oversize.trees.items()},
     }
     return (
         run.put(layout.plan_file(f"keys-{round_number}.arrows"), to_bytes(arrays), "oversize", round_number),
@@ -215,7 +215,7 @@ def _load_oversize(task: Task, round_number: int) -> Oversize:
         suppressed_rows=0,
         undersized_keys=0,
     )
-    trees = {int(s): from_json(tree) for s, tree in value["trees"].items()}
+    trees = {int(s): tree_from_plain(tree) for s, tree in value["trees"].items()}
     rates = {int(s): float(rate) for s, rate in value["rates"].items()}
     return Oversize(strata, Survey.from_json(value["survey"]), rates, trees)
 

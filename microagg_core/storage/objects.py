@@ -19,7 +19,7 @@ from microagg_core.errors import StorageError, TransientStorageError
 from microagg_core.storage.local import LocalDisk
 from microagg_core.storage.remote import RemoteStore
 from microagg_core.storage.troubles import explaining
-from microagg_core.storage.urls import is_local, join, local_path, shown
+from microagg_core.storage.urls import is_local, join_url, local_path, shown
 
 Names = list[str]
 Contents = list[bytes]
@@ -70,7 +70,7 @@ class Store:
 
     def url_of(self, name: str) -> str:
         """The URL of an object."""
-        return join(self.url, name)
+        return join_url(self.url, name)
 
     @property
     def _backend(self) -> LocalDisk | RemoteStore:

@@ -150,10 +150,10 @@ def is_inside(inner_url: str, outer_url: str) -> bool:
     return inner_store == outer_store and any(i[: len(o)] == o for i in inner for o in outer)
 
 
-def join(url: str, *names: str) -> str:
+def join_url(url: str, *names: str) -> str:
     """The URL of something below ``url``.
 
-    >>> join("s3://bucket/out/", "2026-11-18", "manifest.json")
+    >>> join_url("s3://bucket/out/", "2026-11-18", "manifest.json")
     's3://bucket/out/2026-11-18/manifest.json'
     """
     tail = "/".join(name.strip("/") for name in names if name.strip("/"))
@@ -171,7 +171,7 @@ def resolve(url: str, folder: str | Path) -> str:
     if "::" in url or _SCHEME.match(url):
         return url
     if _SCHEME.match(str(folder)):
-        return join(str(folder), url)
+        return join_url(str(folder), url)
     return os.path.abspath(os.path.join(folder, os.path.expanduser(url)))  # noqa: PTH100, PTH111, PTH118
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 
 import pytest
-from rooms import README, Graph, core_graph, cycle, drawn, flows_graph, imported, modules, picture
+from rooms import README, ROOT, Graph, core_graph, cycle, drawn, flows_graph, imported, modules, picture
 
 
 @pytest.mark.parametrize("graph", [core_graph, flows_graph], ids=["core", "flows"])
@@ -58,3 +59,11 @@ def test_the_picture_leaves_out_what_other_arrows_imply() -> None:
         "errors": {},
     }
     assert picture(graph) == "flowchart TD\n    top --> middle\n    middle --> ground\n"
+
+
+def test_the_table_of_rooms_has_them_all() -> None:
+    table = (ROOT / "microagg_core" / "README.md").read_text(encoding="utf-8").split("## Rooms")[1].split("\n## ")[0]
+    named = set(
+        re.findall(r"\w+", " ".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| ")))
+    )
+    assert set(core_graph()) - {"flows"} - named == set()

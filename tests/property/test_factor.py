@@ -16,7 +16,7 @@ from microagg_core.factor.groups import costs, distinct, groups_of, incidence
 from microagg_core.factor.odd_sets import broken_sets
 from microagg_core.factor.pairs import Graph, Points, complete_graph, neighbour_graph, points_of
 from microagg_core.factor.proof import in_units, prices_of, whole_bound
-from microagg_core.factor.relaxation import Task, not_excluded, relax
+from microagg_core.factor.relaxation import RelaxationTask, not_excluded, relax
 from microagg_core.factor.relaxation import whole_bound as relaxed_bound
 from microagg_core.factor.stars import cut, labels_of
 from microagg_core.kernels.matching.group_prices import cheap_groups
@@ -274,7 +274,7 @@ def test_a_bound_holds_even_where_groups_were_withheld_from_the_relaxation() -> 
     """Prices of a relaxation that lacks groups are too high; the bound lowers them, and stays below the optimum."""
     X = uniform(60, 2)
     points, factor = points_of(X), minimum_factor(X)
-    task = Task(points, new_pair_tree(points.rows), factor.proof.whole_weight / 60)
+    task = RelaxationTask(points, new_pair_tree(points.rows), factor.proof.whole_weight / 60)
     poor = relax(task, groups_of(factor.labels), (), 60.0)
     assert poor is not None and len(not_excluded(task, poor, poor.price, 0)[0]) > 0
     best = optimal_two(X)

@@ -15,7 +15,7 @@ from microagg_core import algorithms, lower_bound, microaggregate, partition
 from microagg_core.algorithms.best import suitable
 from microagg_core.algorithms.trying import best
 from microagg_core.metrics.losses import losses, standardize
-from microagg_core.refine.programme import Groups, best_partition, relaxation
+from microagg_core.refine.programme import CandidateGroups, best_partition, relaxation
 from microagg_core.refine.search import search
 
 
@@ -64,33 +64,35 @@ def test_the_programme_takes_the_best_of_all_partitions_met() -> None:
     """Two heaps, each well grouped in one of two partitions and badly in the other."""
     X = np.array([0, 1, 5, 6, 100, 101, 105, 106.0])[:, None]
     one, other = np.array([0, 0, 1, 1, 2, 3, 2, 3]), np.array([0, 1, 0, 1, 2, 2, 3, 3])
-    known = Groups(X)
-    known.add_partition(one)
-    assert best_partition(known, other).tolist() in ([0, 0, 1, 1, 2, 2, 3, 3], [1, 1, 0, 0, 2, 2, 3, 3])
-    assert exact_loss(X, np.unique(best_partition(known, other), return_inverse=True)[1]) == 2
+    candidates = CandidateGroups(X)
+    candidates.add_partition(one)
+    assert best_partition(candidates, other).tolist() in ([0, 0, 1, 1, 2, 2, 3, 3], [1, 1, 0, 0, 2, 2, 3, 3])
+    assert exact_loss(X, np.unique(best_partition(candidates, other), return_inverse=True)[1]) == 2
 
 
 def test_the_programme_leaves_what_it_cannot_improve() -> None:
     X = np.array([0, 1, 5, 6.0])[:, None]
     labels = np.array([0, 0, 1, 1])
-    known = Groups(X)
-    known.add_partition(np.array([0, 1, 0, 1]))
-    assert best_partition(known, labels) is labels
-    assert best_partition(Groups(np.zeros((4, 1))), labels) is labels, "no loss can be made less"
+    candidates = CandidateGroups(X)
+    candidates.add_partition(np.array([0, 1, 0, 1]))
+    assert best_partition(candidates, labels) is labels
+    assert best_partition(CandidateGroups(np.zeros((4, 1))), labels) is labels, "no loss can be made less"
 
 
 def test_prices_add_up_to_the_relaxations_value() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 2))
-    known = Groups(X)
+    candidates = CandidateGroups(X)
     for _ in range(20):
-        known.add_partition(rng.permutation(np.repeat(range(10), 3)))
-    cost = np.array(list(known.cost.values()))
-    solved = relaxation(list(known.cost), cost, 30)
+        candidates.add_partition(rng.permutation(np.repeat(range(10), 3)))
+    cost = np.array(list(candidates.cost.values()))
+    solved = relaxation(list(candidates.cost), cost, 30)
     assert solved is not None
     value, price = solved
     assert value == pytest.approx(price.sum())
-    assert all(c >= price[list(group)].sum() - 1e-7 for group, c in known.cost.items()), "no group undercuts its prices"
+    assert all(c >= price[list(group)].sum() - 1e-7 for group, c in candidates.cost.items()), (
+        "no group undercuts its prices"
+    )
 
 
 def test_the_best_says_what_it_tried() -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from microagg_core.blocking.cuts import (
     count_leaves,
-    from_json,
     give_back_small,
     grow,
     route,
-    to_json,
+    tree_from_plain,
+    tree_to_plain,
     with_record_numbers,
 )
 from microagg_core.blocking.labels import label_of, parse_label
@@ -158,7 +158,7 @@ def test_cuts_bound_every_leaf(kind: str) -> None:
     assert sizes.min() >= 5
     assert sizes.max() <= 100
     assert leaf.tolist() == [naive_route(tree, x) for x in X]
-    assert from_json(to_json(tree)) == tree
+    assert tree_from_plain(tree_to_plain(tree)) == tree
 
 
 def test_small_leaves_go_back_to_their_sibling() -> None:

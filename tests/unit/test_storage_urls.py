@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from microagg_core.storage.urls import basename, holds_credentials, is_inside, is_local, join, resolve, shown
+from microagg_core.storage.urls import basename, holds_credentials, is_inside, is_local, join_url, resolve, shown
 
 WITH_CREDENTIALS = [
     "https://user:pw@example.org/x",
@@ -105,9 +105,9 @@ def test_symbolic_links_are_followed(tmp_path: Path) -> None:
 
 
 def test_join_resolve_and_basename(tmp_path: Path) -> None:
-    assert join("/", "a") == "/a"
-    assert join("/data", "", "a/", "/b") == "/data/a/b"
-    assert join("s3://bucket") == "s3://bucket"
+    assert join_url("/", "a") == "/a"
+    assert join_url("/data", "", "a/", "/b") == "/data/a/b"
+    assert join_url("s3://bucket") == "s3://bucket"
     assert resolve("a/../b", tmp_path) == str(tmp_path / "b")
     assert resolve("/abs", tmp_path) == "/abs"
     assert resolve("simplecache::s3://b/x", tmp_path) == "simplecache::s3://b/x"

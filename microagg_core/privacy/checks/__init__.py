@@ -10,9 +10,9 @@ from typing import Any
 
 from microagg_core.privacy.checks.combinations import KAnonymity
 from microagg_core.privacy.checks.contract import Inspection
-from microagg_core.privacy.checks.groups import Groups
+from microagg_core.privacy.checks.groups import GroupRanges
 from microagg_core.privacy.checks.means import Means
 from microagg_core.privacy.checks.missing_values import MissingValues
 from microagg_core.privacy.checks.values import Values
 
-CHECKS: tuple[Inspection[Any], ...] = (KAnonymity(), MissingValues(), Means(), Groups(), Values())
+CHECKS: tuple[Inspection[Any], ...] = (KAnonymity(), MissingValues(), Means(), GroupRanges(), Values())

@@ -20,7 +20,7 @@ class Outside:
     counts: tuple[int, ...] | None
 
 
-class Groups(Inspection[Outside]):
+class GroupRanges(Inspection[Outside]):
     """Compares values with ranges, file by file: the records of a combination are all in one."""
 
     name = "groups"
