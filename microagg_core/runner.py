@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from microagg_core.compiling import TABLES, compile_parts
-from microagg_core.errors import DamagedWorkError, StorageError, sanitized
+from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError, sanitized
 from microagg_core.releases.manifest import PartEntry
 from microagg_core.releases.parts import Upload, is_whole, upload_part
 from microagg_core.steps.anonymizing import anonymize_partition
@@ -86,6 +86,8 @@ def run_upload(upload: tuple[Store, Upload]) -> None:
     output, what = upload
     try:
         upload_part(output, what)
+    except TransientStorageError:  # a store that does not answer is not asked again
+        raise
     except StorageError:
         if is_whole(what.part.source, what.part.name, what.entry):
             raise

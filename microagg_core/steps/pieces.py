@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from microagg_core.errors import DamagedWorkError, StorageError
+from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError
 from microagg_core.storage.objects import Store, sha256_hex
 
 #: A task: its step, and its number within it.
@@ -76,6 +76,8 @@ class Pieces:
         """What lies there under these names, asked for at once; one by one where some of it is not there."""
         try:
             return self.work.read_ranges([(piece.name, 0, piece.bytes) for piece in wanted])
+        except TransientStorageError:  # a store that does not answer is not asked again
+            raise
         except StorageError:
             return [self.work.read_if_there(piece.name) for piece in wanted]
 
@@ -100,6 +102,8 @@ def read_ranges(work: Store, ranges: Sequence[Range], checksum_of: Callable[[byt
     """
     try:
         contents = work.read_ranges([(r.name, r.start, r.end) for r in ranges])
+    except TransientStorageError:  # a store that does not answer is not asked again
+        raise
     except StorageError:
         short = [r for r in ranges if (work.size(r.name) or 0) < r.end]
         if not short:

@@ -6,10 +6,12 @@ import errno
 import os
 import pickle
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from microagg_core.errors import SpecError, StorageError, TransientStorageError
+from microagg_core.steps.pieces import Piece, Pieces, Range, read_ranges
 from microagg_core.storage.objects import Store, canonical_json
 from microagg_core.storage.troubles import explained, explaining
 
@@ -159,3 +161,17 @@ def test_a_store_that_does_not_answer_is_not_asked_twice_for_one_object(monkeypa
     with pytest.raises(TransientStorageError):
         Store("memory://silent").read_if_there("object")
     assert asked == ["object"]
+
+
+def test_ranges_of_a_store_that_does_not_answer_are_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_answer(*_: object) -> bytes:
+        raise TransientStorageError("the store did not answer")
+
+    monkeypatch.setattr(Store, "read_ranges", no_answer)
+    monkeypatch.setattr(Store, "size", lambda *_: pytest.fail("asked again"))
+    monkeypatch.setattr(Store, "read", lambda *_: pytest.fail("asked again"))
+    silent = Store("memory://silent")
+    with pytest.raises(TransientStorageError):
+        read_ranges(silent, [Range("object", 0, 1, 0, "scatter", 0)], crc32)
+    with pytest.raises(TransientStorageError):
+        Pieces(silent, (Piece("object", 1, "", "scatter", 0),)).read("object")
