@@ -9,8 +9,9 @@ import pytest
 
 from microagg_core.errors import ClusterError, SpecError, StorageError
 from microagg_core.steps.pieces import Piece, sealed, unsealed
-from microagg_core.steps.work import Task
+from microagg_core.steps.work import Run, Task
 from microagg_core.storage.objects import Store
+from microagg_core.tables.slices import Slice
 from microagg_flows.step_by_step.written_tasks import as_ranges, is_written, read_task, write_task
 
 
@@ -18,7 +19,8 @@ from microagg_flows.step_by_step.written_tasks import as_ranges, is_written, rea
 def task(tmp_path: Path) -> Task:
     """A task with everything that one can have."""
     reads = (Piece("runs/3f9a/plan/plan.json", 7, "ab" * 32, "plan", 0),)
-    return Task("assemble", 4, Store(str(tmp_path / "work")), "3f9a", ((1, 2), (3, 4)), reads)
+    run = Run(Store(str(tmp_path / "work")), "3f9a")
+    return Task("assemble", 4, run, (Slice(0, 0, 4, 10, 30, 2, 99), Slice(1, 0, 4, 0, 5, 1, 7)), reads)
 
 
 @pytest.fixture
@@ -29,24 +31,24 @@ def name(task: Task) -> str:
 
 
 def test_a_task_is_read_as_it_was_written(task: Task, name: str) -> None:
-    assert read_task(task.work, "3f9a", "assemble", 4) == task
+    assert read_task(task.run, "assemble", 4) == task
     assert is_written(task, name)
     assert not is_written(task.reading(task.reads), name)
 
 
 def test_other_software_refuses_the_task(task: Task, name: str) -> None:
-    told = json.loads(unsealed(task.work.read(name)) or b"")
+    told = json.loads(unsealed(task.run.work.read(name)) or b"")
     told["software"]["numpy"] = "0.1"
-    task.work.put(name, sealed(json.dumps(told).encode()))
+    task.run.work.put(name, sealed(json.dumps(told).encode()))
     with pytest.raises(ClusterError, match=r"this machine has numpy \S+ instead of 0\.1, and would make another"):
-        read_task(task.work, "3f9a", "assemble", 4)
+        read_task(task.run, "assemble", 4)
 
 
 def test_what_is_damaged_is_no_task(task: Task, name: str) -> None:
-    task.work.put(name, task.work.read(name)[:-1])
+    task.run.work.put(name, task.run.work.read(name)[:-1])
     assert not is_written(task, name)
     with pytest.raises(StorageError, match="task 4 of assemble is damaged"):
-        read_task(task.work, "3f9a", "assemble", 4)
+        read_task(task.run, "assemble", 4)
 
 
 @pytest.mark.usefixtures("name")
@@ -62,7 +64,7 @@ def test_what_is_damaged_is_no_task(task: Task, name: str) -> None:
 )
 def test_what_is_not_there_is_said(run: str, step: str, number: int, says: str, task: Task) -> None:
     with pytest.raises(SpecError) as refused:
-        read_task(task.work, run, step, number)
+        read_task(Run(task.run.work, run), step, number)
     assert says in refused.value.message
 
 
