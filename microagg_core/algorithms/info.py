@@ -94,12 +94,12 @@ class AlgorithmInfo:
         Traceback (most recent call last):
         ValueError: mdav takes no parameter 'gamma'
         """
-        known = {parameter.name: parameter for parameter in self.parameters}
+        parameters = {parameter.name: parameter for parameter in self.parameters}
         problems = []
         for name, value in params.items():
-            if name not in known:
+            if name not in parameters:
                 problems.append(f"{self.name} takes no parameter {name!r}")
-            elif problem := known[name].problem(value):
+            elif problem := parameters[name].problem(value):
                 problems.append(problem)
         if problems:
             raise ValueError("; ".join(problems))

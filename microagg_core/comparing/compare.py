@@ -152,11 +152,11 @@ def compare(
 
 
 def _chosen(names: Sequence[str]) -> list[AlgorithmInfo]:
-    known = algorithms()
-    unknown = [name for name in names if name not in known]
+    registry = algorithms()
+    unknown = [name for name in names if name not in registry]
     if unknown:
-        raise SpecError(f"--algorithms: must be among {', '.join(known)} (got {unknown[0]!r})")
-    return [known[name] for name in names] if names else list(known.values())
+        raise SpecError(f"--algorithms: must be among {', '.join(registry)} (got {unknown[0]!r})")
+    return [registry[name] for name in names] if names else list(registry.values())
 
 
 def _unsuitable(info: AlgorithmInfo, k: int, n: int, p: int, by_name: bool) -> str | None:

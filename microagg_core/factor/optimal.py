@@ -111,8 +111,8 @@ def _close(task: RelaxationTask, best: _Best, budget: _Budget) -> tuple[Relaxed 
         more, excess, _ = not_excluded(task, relaxed, relaxed.price, 0)
         worst = np.argsort(-excess, kind="stable")[: 3 * n]
         worst = worst[excess[worst] > _TOLERANCE * task.unit]
-        known = set(sets)
-        broken = tuple(one for one in broken_sets(groups, relaxed.use, n) if one not in known)
+        present = set(sets)
+        broken = tuple(one for one in broken_sets(groups, relaxed.use, n) if one not in present)
         if len(worst) == 0 and not broken:
             return last, rounds
         sets = sets + broken

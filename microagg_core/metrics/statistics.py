@@ -113,12 +113,12 @@ def correlation_change(s: LossStatistics) -> CorrelationChange:
     """
     all_pairs = np.triu_indices(len(s.sse), 1)
     change = np.abs(s.after.correlations() - s.before.correlations())[all_pairs]
-    known = change[np.isfinite(change)]
+    differences = change[np.isfinite(change)]
     return CorrelationChange(
-        pairs=len(known),
-        left_out=len(change) - len(known),
-        mean=float(known.mean()) if len(known) else None,
-        largest=float(known.max()) if len(known) else None,
+        pairs=len(differences),
+        left_out=len(change) - len(differences),
+        mean=float(differences.mean()) if len(differences) else None,
+        largest=float(differences.max()) if len(differences) else None,
     )
 
 

@@ -68,13 +68,13 @@ def _bound_of(optimum: Optimum) -> Bound:
 
 
 def refine_with_bound(
-    X: Floats, labels: Ints, k: int, effort: str | float, seed: int, known: Certificate | None = None
+    X: Floats, labels: Ints, k: int, effort: str | float, seed: int, certified: Certificate | None = None
 ) -> tuple[Ints, Bound]:
     """Refined labels, the given ones where nothing was gained, and what X loses at least: the best of the proofs.
 
     ``effort`` is "off", "fast", "thorough", or a number of seconds for a search from the labels; what takes long to
-    prove is tried with "thorough" only, and for k=2 the optimum itself. ``known`` is what the algorithm has proved of
-    X already.
+    prove is tried with "thorough" only, and for k=2 the optimum itself. ``certified`` is what the algorithm has proved
+    of X already.
 
     >>> X = np.array([[0.0], [9.0], [0.5], [9.5]])
     >>> labels, bound = refine_with_bound(X, np.array([0, 0, 1, 1]), 2, "fast", 0)
@@ -90,7 +90,7 @@ def refine_with_bound(
     if optimum is not None:
         proved = in_units_of(X, records.Z, _bound_of(optimum))
         return least_loss(records, labels, optimum, seed), _highest([neighbours, proved])
-    factor = factor_bound(X, k) if known is None else known.lower_bound
+    factor = factor_bound(X, k) if certified is None else certified.lower_bound
     proofs = [factor] if factor is not None else _slow_proofs(X, k) if effort == "thorough" else []
     bound = _highest([neighbours, *proofs])
     if effort == "off":

@@ -265,29 +265,29 @@ class _Attempt:
 
     def _give_up(self, error: BaseException) -> Manifest | None:
         """After a failure: the manifest that is there all the same; our parts go unless it may name them."""
-        known = False
+        is_certain = False
         try:
             found = self._committed()
             # A request to a disk is over when it fails; one that went through a network may arrive later.
-            known = found is not None or not self.asked or is_local(self.output.url)
-            if known and found != self.manifest:
+            is_certain = found is not None or not self.asked or is_local(self.output.url)
+            if is_certain and found != self.manifest:
                 self.remove()
         except MicroaggError:
             if not isinstance(error, MicroaggError):
                 return None
-            raise self._explained(error, known or not self.asked) from None
-        if not known and isinstance(error, MicroaggError):
-            raise self._explained(error, known) from None
+            raise self._explained(error, is_certain or not self.asked) from None
+        if not is_certain and isinstance(error, MicroaggError):
+            raise self._explained(error, is_certain) from None
         return found
 
     def _committed(self) -> Manifest | None:
         layout = self.manifest.layout
         return read_manifest(self.output, layout) if self.output.exists(layout.manifest()) else None
 
-    def _explained(self, error: MicroaggError, known: bool) -> MicroaggError:
+    def _explained(self, error: MicroaggError, is_certain: bool) -> MicroaggError:
         """The error with a word on what is left at the output."""
         folder = shown(self.output.url_of(self.manifest.layout.folder))
-        if known:
+        if is_certain:
             left = f"what was uploaded to {folder} could not be removed either: no manifest names it, and the next "
             left += "publication of this revision clears it"
         else:

@@ -215,9 +215,9 @@ def _recount(folder: Store, manifest: Manifest, recount: Recount) -> Recount:
 
 def _unlisted(folder: Store, manifest: Manifest) -> tuple[str, ...]:
     """Files beside the parts. Their names are not repeated: who put them there may have named them after data."""
-    known = {part.name for part in manifest.parts} | {MANIFEST}
+    listed = {part.name for part in manifest.parts} | {MANIFEST}
     try:
-        n_unlisted = len([name for name in folder.list() if name not in known])
+        n_unlisted = len([name for name in folder.list() if name not in listed])
     except StorageError:  # readers may often read but not list
         return (f"{shown(folder.url)} could not be listed; files beside the release, if any, were not looked for",)
     if not n_unlisted:

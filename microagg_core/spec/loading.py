@@ -50,8 +50,8 @@ def load_spec(path_or_url: str) -> ReleaseSpec:
             return checked
         if not isinstance(checked, ReleaseSpec):
             # What YAML refused was read as nothing: what the spec says of it is no news.
-            known = {line for line, _ in wrong}
-            wrong += [found for found in checked if found[0] not in known]
+            wrong_lines = {line for line, _ in wrong}
+            wrong += [found for found in checked if found[0] not in wrong_lines]
     raise SpecError("\n".join(f"{name}:{line}: {reason}" for line, reason in _in_order(wrong)))
 
 

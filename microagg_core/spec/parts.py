@@ -138,14 +138,14 @@ class CsvInput(Model):
     @field_validator("types")
     @classmethod
     def _known_types(cls, types: dict[str, str]) -> dict[str, str]:
-        known = f"must be one of {', '.join(CSV_TYPES)} or decimal(precision, scale)"
+        rule = f"must be one of {', '.join(CSV_TYPES)} or decimal(precision, scale)"
         found: list[Problem] = []
         for column, name in types.items():
             decimal = _DECIMAL.fullmatch(name)
             if decimal and not (1 <= int(decimal[1][:9]) <= 38 and int(decimal[2][:9]) <= int(decimal[1][:9])):
                 found.append(((column,), f"needs a precision of 1 to 38 and a scale up to it (got {name!r})"))
             elif name not in CSV_TYPES and not decimal:
-                found.append(((column,), f"{known} (got {name!r})"))
+                found.append(((column,), f"{rule} (got {name!r})"))
         if found:
             raise PartError(found)
         return types

@@ -151,12 +151,12 @@ def _unknown_key(loc: Loc) -> str:
         return SECRET_REASON
     if homes := _homes(model).get(key):
         return f"is not a key the spec knows here; it belongs under {_any_of(homes)}"
-    known = list(model.model_fields)
+    keys = list(model.model_fields)
     if model in _CLUSTERS.values():
-        known = ["none", "local", *LocalCluster.model_fields, *RunningCluster.model_fields]
-    if near := difflib.get_close_matches(key, known, 1):
+        keys = ["none", "local", *LocalCluster.model_fields, *RunningCluster.model_fields]
+    if near := difflib.get_close_matches(key, keys, 1):
         return f"is not a key the spec knows; did you mean {near[0]}?"
-    return f"is not a key the spec knows; here it knows {', '.join(known)}"
+    return f"is not a key the spec knows; here it knows {', '.join(keys)}"
 
 
 def _homes(model: type[Model]) -> Mapping[str, list[str]]:

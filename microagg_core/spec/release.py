@@ -163,12 +163,12 @@ class Algorithm(Model):
         if info is None:
             yield ("name",), f"must be one of {', '.join(algorithms())} (got {parts['name']!r})"
             return
-        known = {parameter.name: parameter for parameter in info.parameters}
+        parameters = {parameter.name: parameter for parameter in info.parameters}
         for name, value in parts.get("parameters", {}).items():
-            if name not in known:
-                takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            if name not in parameters:
+                takes = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
                 yield ("parameters", name), f"is not a parameter of {info.name}; {takes}"
-            elif problem := known[name].problem(value):
+            elif problem := parameters[name].problem(value):
                 yield ("parameters", name), problem.removeprefix(f"{name}: ")
 
 

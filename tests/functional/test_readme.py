@@ -21,12 +21,20 @@ FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"(?<![\w-])microagg ([a-z]+)((?: [^`\n]+)?)")
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_of_the_readme_is_true(name: str, tmp_path: Path) -> None:
-    """Where it fails: python tests/functional/readme_picture.py --write."""
+def assert_true(name: str, folder: Path) -> None:
+    """A picture is what is drawn now; where it is not: python tests/functional/readme_picture.py --write."""
     shown = between(name).search(README.read_text(encoding="utf-8"))
     assert shown is not None
-    assert timeless(shown[0]) == timeless(PICTURES[name](tmp_path))
+    assert timeless(shown[0]) == timeless(PICTURES[name](folder))
+
+
+def test_the_picture_of_the_example_is_true(tmp_path: Path) -> None:
+    assert_true("example", tmp_path)
+
+
+@pytest.mark.slow(reason="releases 200,000 people")
+def test_the_sentence_on_the_demo_is_true(tmp_path: Path) -> None:
+    assert_true("demo", tmp_path)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
