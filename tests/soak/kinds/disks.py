@@ -10,6 +10,7 @@ from pathlib import Path
 from soak.case import Case, MissedError
 from soak.data import PLAIN, REFINED
 from soak.kinds import kind
+from soak.processes import wait_until
 
 _LARGE = "2g"
 
@@ -166,6 +167,9 @@ def work_vanishes(case: Case) -> None:
     """The work area is removed in the middle."""
     command = case.start()
     case.moment(command, *case.middle())
-    subprocess.run(["rm", "-rf", str(case.site.folder / "work")], check=True)
+    work = case.site.folder / "work"
+    # Where somebody writes to it meanwhile, it takes more than once.
+    if not wait_until(lambda: subprocess.run(["rm", "-rf", str(work)]).returncode == 0, 10.0):
+        raise MissedError("the work area cannot be removed as fast as it is written")
     case.did.append("work area removed")
     case.finish(command)
