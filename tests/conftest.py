@@ -2,9 +2,9 @@
 
 import signal
 
-from eleven_companies import companies
-from s3_server import _moto_session, moto_server, s3_bucket, s3_environment, s3_server, storage_place
-from small_release import output, work
+from inputs.eleven_companies import companies
+from releasing.parts import output, work
+from servers.s3_server import _moto_session, moto_server, s3_bucket, s3_environment, s3_server, storage_place
 
 __all__ = [
     "_moto_session",

@@ -45,8 +45,8 @@ import json, sys, tempfile
 import distributed
 import microagg_core.runner
 from pathlib import Path
-from people import people
-from releases import run_stages, start, write_release
+from inputs.people import people
+from releasing.runs import run_stages, start, write_release
 with tempfile.TemporaryDirectory() as folder:
     run_stages(start(write_release(Path(folder), [people(2000)], **json.loads(sys.argv[1]))))
 print("{}")

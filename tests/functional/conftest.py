@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from command_line import Project
-from dask_processes import DaskCluster, running_cluster
+
+from servers.dask_processes import DaskCluster, running_cluster
 
 
 @pytest.fixture(scope="session")

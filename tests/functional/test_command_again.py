@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from command_line import NOISE, Ended, Project, after_stage, start_command
 
-from s3_server import Place
+from servers.s3_server import Place
 
 ROLES = {"identifiers": ["who"], "quasi_identifiers": ["x", "y"], "blocking": ["place"], "confidential": ["code"]}
 

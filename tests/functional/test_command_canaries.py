@@ -20,10 +20,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from command_line import Ended, Project, after_stage
-from dask_processes import DaskCluster
 
 from microagg_core.tables.slices import read_slice, to_bytes
-from releases import Release, forge
+from releasing.runs import Release, forge
+from servers.dask_processes import DaskCluster
 
 TEXTS = {
     "who": "canary-who-Xanthippe",

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command_line import Ended, Project
-from dask_processes import DaskCluster
+
+from servers.dask_processes import DaskCluster
 
 ROLES = {
     "identifiers": ["who"],

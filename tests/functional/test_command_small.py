@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from command_line import Project
 
+from inputs.people import people
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import LocalCluster, NoCluster
 from microagg_flows.clusters import cluster_for
 from microagg_flows.command.making import names_prefect_server
-from people import people
 
 ROLES = {
     "identifiers": ["id"],

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from command_line import COMMAND, Ended, Project, run_command
 
-from people import people
+from inputs.people import people
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = {

@@ -11,11 +11,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from inputs.people import people
 from microagg_core import partition
 from microagg_core.factor import minimum_factor
 from microagg_core.metrics.losses import losses, standardize
-from people import people
-from releases import run_stages, start, write_release
+from releasing.runs import run_stages, start, write_release
 
 NAMES = ["x", "y"]
 

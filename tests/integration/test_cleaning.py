@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from inputs.people import people
 from microagg_core.errors import DataError, TransientStorageError
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
@@ -18,8 +19,7 @@ from microagg_core.steps.work import Run, work_store
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store
 from microagg_flows.stages import run_until
-from people import people
-from releases import run_stages, start, write_release
+from releasing.runs import run_stages, start, write_release
 
 DAY, MINUTE = datetime.timedelta(days=1), datetime.timedelta(minutes=1)
 

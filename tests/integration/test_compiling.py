@@ -48,8 +48,8 @@ print(json.dumps(compiled))
 """
 RELEASE = """
 from pathlib import Path
-from people import people
-from releases import run_stages, start, write_release
+from inputs.people import people
+from releasing.runs import run_stages, start, write_release
 settings = json.loads(sys.argv[1])
 for number, change in enumerate(settings):
     path = write_release(Path(sys.argv[2]) / str(number), [people(change.pop("people"))], **change)

@@ -12,8 +12,8 @@ import pyarrow.csv
 import pytest
 import yaml
 
-from people import people
-from releases import data_digests, run_stages, start, write_release
+from inputs.people import people
+from releasing.runs import data_digests, run_stages, start, write_release
 from wheels import build_wheel, install_wheel, libraries_of, our_libraries
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from damage import DAMAGES, FORMATS, MOMENTS, STAGES, DamagedRelease
+from inputs.people import people
 from microagg_core.errors import StorageError
 from microagg_core.runner import Damage, run_task
 from microagg_core.steps.pieces import Pieces, sealed, unsealed
@@ -22,8 +22,8 @@ from microagg_core.steps.work import Receipt, Run, Task, load_receipt, save_rece
 from microagg_core.storage.objects import Store
 from microagg_core.tables.slices import Slice
 from microagg_flows.stages import run_until
-from people import people
-from releases import data_digests, run_stages, start, write_release
+from releasing.runs import data_digests, run_stages, start, write_release
+from trouble.damage import DAMAGES, FORMATS, MOMENTS, STAGES, DamagedRelease
 
 SAMPLE = 12
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from inputs.people import people
 from microagg_core.algorithms import AlgorithmInfo, algorithms
-from people import people
-from releases import ROLES, released_table, run_stages, start, write_release
+from releasing.runs import ROLES, released_table, run_stages, start, write_release
 
 
 @pytest.mark.parametrize("info", [pytest.param(info, id=name) for name, info in algorithms().items()])

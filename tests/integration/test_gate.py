@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from inputs.people import people
 from microagg_core.errors import DamagedWorkError, GateError
-from people import people
-from releases import ROLES, Release, forge, released_table, run_stages, start, write_release
+from releasing.runs import ROLES, Release, forge, released_table, run_stages, start, write_release
 
 Breaking = Callable[[pa.Table], pa.Table]
 

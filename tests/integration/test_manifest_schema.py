@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from inputs.people import people
 from microagg_core.releases.manifest import Manifest, manifest_schema
-from people import people
-from releases import run_stages, start, write_release
+from releasing.runs import run_stages, start, write_release
 
 #: Written by the last version before format 2.
 FIRST_FORMAT = Path(__file__).with_name("manifest_of_format_1.json")

@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from inputs.people import people
 from microagg_flows.executors import InProcess
-from people import people
-from releases import run_stages, start, write_release
+from releasing.runs import run_stages, start, write_release
 
 #: Confidential and unique, so that a test can find a record again.
 ACKNOWLEDGED = {"acknowledge": {"nearly_unique": ["amount"]}}

@@ -21,7 +21,7 @@ from microagg_core.kinds.exact import ExactKind
 from microagg_core.privacy.group_ranges import outside_ranges
 from microagg_core.spec.starter import starter_spec
 from microagg_flows.stages import Release
-from releases import released_table, run_stages, start, write_release
+from releasing.runs import released_table, run_stages, start, write_release
 
 N = 120
 NAMES = ["stay", "age"]

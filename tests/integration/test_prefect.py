@@ -23,8 +23,8 @@ import pytest
 from microagg_core.demo import make_people
 from microagg_core.releases.verify import verify
 from microagg_flows.stages import STAGES
-from prefect_server import PrefectServer, prefect_server, prefect_worker, process, wait_until
-from releases import write_release
+from releasing.runs import write_release
+from servers.prefect_server import PrefectServer, prefect_server, prefect_worker, process, wait_until
 
 pytestmark = pytest.mark.server
 

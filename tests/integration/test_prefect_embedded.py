@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from microagg_core.releases.verify import verify
-from prefect_server import quiet, wait_until
+from servers.prefect_server import quiet, wait_until
 
 pytestmark = pytest.mark.server
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from meddled import Meddled
 from microagg_core.errors import StorageError
 from microagg_core.releases.parts import Upload, upload_in_turn
 from microagg_core.releases.publish import existing, publish
@@ -17,7 +16,7 @@ from microagg_core.releases.verify import verify
 from microagg_core.storage.layout import LATEST, ReleaseLayout
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import is_local
-from small_release import (
+from releasing.parts import (
     changed,
     expected_names,
     facts_for,
@@ -28,6 +27,7 @@ from small_release import (
     stage_parts,
     table_of,
 )
+from trouble.meddled import Meddled
 
 ID = "2026-11-18"
 FIRST = ReleaseLayout(ID, "r0001")

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from meddled import Meddled
+from inputs.people import people
 from microagg_core.errors import InterruptionError, StorageError, TransientStorageError
 from microagg_core.releases.verify import verify
 from microagg_core.reporting.release_report import release_document, summary_rows
@@ -19,8 +19,8 @@ from microagg_flows.executors import InProcess
 from microagg_flows.outcome import telling_if_published
 from microagg_flows.progress import Silence
 from microagg_flows.stages import STAGES, Release, Stage, run_stage, run_until
-from people import people
-from releases import run_stages, start, write_release
+from releasing.runs import run_stages, start, write_release
+from trouble.meddled import Meddled
 
 OTHER_SOFTWARE = {**software(), "numpy": "1.0.0", "sources": "0123456789abcdef"}
 

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pytest
 
-from interleavings import Ended, Held, Program, Search, alone, walk_on
 from microagg_core.errors import StorageError
 from microagg_core.releases.latest import parse_latest
 from microagg_core.releases.manifest import Manifest
@@ -20,7 +19,8 @@ from microagg_core.releases.publish import Published, publish
 from microagg_core.storage.layout import LATEST, MANIFEST, release_order
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import is_local
-from small_release import facts_for, safe_tables
+from releasing.parts import facts_for, safe_tables
+from trouble.interleavings import Ended, Held, Program, Search, alone, walk_on
 
 ID = "one"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from meddled import Meddled
 from microagg_core.releases.latest import newest, parse_latest, update_latest
 from microagg_core.storage.layout import LATEST, ReleaseLayout, release_order
 from microagg_core.storage.objects import Store
-from small_release import expected_names, names_of, publish_tables, safe_tables
+from releasing.parts import expected_names, names_of, publish_tables, safe_tables
+from trouble.meddled import Meddled
 
 
 def commit_only(output: Store, work: Store, release_id: str) -> None:

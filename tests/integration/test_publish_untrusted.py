@@ -10,8 +10,8 @@ from microagg_core.errors import StorageError
 from microagg_core.releases.parts import Upload, upload_in_turn
 from microagg_core.releases.publish import probe_conditional_create, publish
 from microagg_core.storage.objects import Store
-from s3_server import Answer, Environ, FaultyServer, s3_error
-from small_release import expected_names, facts_for, names_of, publish_tables, safe_tables, stage_parts
+from releasing.parts import expected_names, facts_for, names_of, publish_tables, safe_tables, stage_parts
+from servers.s3_server import Answer, Environ, FaultyServer, s3_error
 
 
 def ignore_conditions(environ: Environ, forward: Callable[[], Answer]) -> Answer:

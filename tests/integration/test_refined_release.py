@@ -11,14 +11,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from inputs.people import people
 from microagg_core import lower_bound
 from microagg_core.errors import SpecError
 from microagg_core.grouping.bounds import gap_percent
 from microagg_core.metrics.losses import standardize
 from microagg_core.reporting.release_report import release_document, summary_rows
 from microagg_flows.stages import Release
-from people import people
-from releases import data_digests, released_table, run_stages, start, write_release
+from releasing.runs import data_digests, released_table, run_stages, start, write_release
 
 #: One blocking column without small keys, so that a block is a region; ``number`` finds a record again.
 ROLES = {

@@ -12,7 +12,7 @@ import pyarrow as pa
 from microagg_core.metrics.decimals import decimals_needed
 from microagg_core.plain import to_plain
 from microagg_flows.stages import Release
-from releases import data_digests, released_table, run_stages, start, write_release
+from releasing.runs import data_digests, released_table, run_stages, start, write_release
 
 N = 700
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from inputs.people import people
 from microagg_core.errors import InternalError, MicroaggError
 from microagg_core.releases.verify import verify
 from microagg_core.spec.loading import load_spec
@@ -18,9 +19,8 @@ from microagg_core.storage.objects import Store
 from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
 from microagg_flows.stages import new_release, run_until
-from people import people
-from releases import NOW, Release, data_digests, run_stages, start, without_attempt, write_release
-from s3_server import Place
+from releasing.runs import NOW, Release, data_digests, run_stages, start, without_attempt, write_release
+from servers.s3_server import Place
 
 #: Several strata are cut and several partitions and files made, so that order could matter.
 CHANGES: dict[str, Any] = {"blocks": {"max_records": 150}, "algorithm": {"name": "v_mdav", "gamma": 0.4}}

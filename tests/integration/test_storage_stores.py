@@ -19,7 +19,7 @@ import pytest
 
 from microagg_core.errors import StorageError, TransientStorageError
 from microagg_core.storage.objects import Store, sha256_hex
-from s3_server import Answer, Environ, FaultyServer, Place, s3_error
+from servers.s3_server import Answer, Environ, FaultyServer, Place, s3_error
 
 
 @pytest.fixture

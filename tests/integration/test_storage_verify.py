@@ -14,8 +14,8 @@ from microagg_core.releases.verify import VerifyReport, verify
 from microagg_core.spec.release import CsvOutput
 from microagg_core.storage.layout import MANIFEST
 from microagg_core.storage.objects import Store, sha256_hex
-from s3_server import FaultyServer, s3_error
-from small_release import changed, facts_for, file_bytes, publish_tables, safe_tables, stage_parts, table_of
+from releasing.parts import changed, facts_for, file_bytes, publish_tables, safe_tables, stage_parts, table_of
+from servers.s3_server import FaultyServer, s3_error
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import psutil
 import pytest
 from distributed import Client
 
-from certificates import write_certificates
+from inputs.people import people
 from microagg_core.errors import ClusterError, DataError, StorageError
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.parts import Tls
@@ -27,9 +27,9 @@ from microagg_flows.clusters import connect
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
 from microagg_flows.stages import new_release, run_until
-from people import people
-from prefect_server import wait_until
-from releases import NOW, data_digests, run_stages, start, write_release
+from releasing.runs import NOW, data_digests, run_stages, start, write_release
+from servers.certificates import write_certificates
+from servers.prefect_server import wait_until
 
 pytestmark = pytest.mark.server
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import naive
+from inputs.strategies import matrices
 from microagg_core import algorithms, partition
 from microagg_core.metrics.losses import losses, standardize
-from strategies import matrices
+from twins import naive
 
 COMPANIES = Path(__file__).parents[2] / "deploy" / "examples" / "sme" / "companies.csv"
 

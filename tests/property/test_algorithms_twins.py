@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import twins
+from inputs.strategies import SEARCHING, VALUES
 from microagg_core import algorithms, partition
 from microagg_core.metrics.losses import losses
-from naive import GAMMAS
-from strategies import SEARCHING, VALUES
+from twins.naive import GAMMAS
 
 
 def _settings() -> list[Any]:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inputs.strategies import matrices
 from microagg_core import lower_bound, partition
 from microagg_core.errors import DataError, SpecError
 from microagg_core.grouping.bounds import gap_percent
 from microagg_core.metrics.losses import losses
-from strategies import matrices
 
 #: Any group size up to 17 divides it.
 _ALL = math.lcm(*range(1, 18))

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import twins
+from inputs.strategies import SEARCHING, Case, most_records, runs
 from microagg_core import algorithms, partition
 from microagg_core.algorithms import AlgorithmInfo
 from microagg_core.metrics.losses import losses, standardize
-from strategies import SEARCHING, Case, most_records, runs
 
 EVERY_ALGORITHM = [pytest.param(info, id=name) for name, info in algorithms().items()]
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import naive
+from inputs.strategies import matrices
 from microagg_core import algorithms, microaggregate, partition
 from microagg_core.errors import SpecError
 from microagg_core.metrics.losses import losses, standardize
 from microagg_core.refine.improving import cut_large
 from microagg_core.refine.refining import refine
-from strategies import matrices
+from twins import naive
 
 EVERY_ALGORITHM = [pytest.param(name, id=name) for name in algorithms()]
 

@@ -13,7 +13,7 @@ from microagg_core.kernels.refinement.rebuilding import Journal
 from microagg_core.kernels.tools.random_draws import draw, exponential_quantiles, random_state
 from microagg_core.refine.annealing import Annealing
 from microagg_core.refine.neighbours import Records
-from naive_refine import Random, Refinement, loss
+from twins.naive_refine import Random, Refinement, loss
 
 QUANTILES = exponential_quantiles(1024)
 #: A limit of exactly 0 leaves it to the last bit whether a group may be replaced by itself in another order.

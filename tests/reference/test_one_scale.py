@@ -16,7 +16,7 @@ from microagg_core.api import microaggregate, partition
 from microagg_core.comparing.compare import Outcome, compare, read_columns
 from microagg_core.metrics.losses import losses, standardize
 from microagg_core.metrics.statistics import significant
-from releases import run_stages, start, write_release
+from releasing.runs import run_stages, start, write_release
 
 ALGORITHMS = ["md", "mdav", "mdav_generic", "mdav_plus", "mdav_single", "mdav_star", "mst", "mu_approx", "v_mdav"]
 KS = [3, 5, 10]

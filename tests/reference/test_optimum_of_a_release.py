@@ -12,7 +12,7 @@ from published import DATA
 from test_factor_figures import FIGURES
 
 from microagg_core.comparing.compare import read_columns
-from releases import data_digests, run_stages, start, write_release
+from releasing.runs import data_digests, run_stages, start, write_release
 
 
 def release_of(folder: Path, name: str, **changes: Any) -> dict[str, Any]:

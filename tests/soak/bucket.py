@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from s3_server import ACCESS_KEY, REGION, SECRET_KEY, START_SECONDS, S3Server, is_ready, start_weed, stop_weed
+from servers.s3_server import ACCESS_KEY, REGION, SECRET_KEY, START_SECONDS, S3Server, is_ready, start_weed, stop_weed
 from soak.loop_thread import LoopThread
 from soak.places import Bucket
 from soak.s3_proxy import FaultyProxy

@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from damage import DAMAGES, FORMATS, MOMENTS, STAGES, DamagedRelease
+from trouble.damage import DAMAGES, FORMATS, MOMENTS, STAGES, DamagedRelease
 
 
 def main() -> int:

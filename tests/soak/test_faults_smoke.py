@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from microagg_core.kernels.machine_code.code_folders import code_folders
-from s3_server import ACCESS_KEY, REGION, SECRET_KEY
+from servers.s3_server import ACCESS_KEY, REGION, SECRET_KEY
 from soak import command, judge, processes
 from soak.command import Ended
 from soak.kinds import FAMILIES, all_kinds

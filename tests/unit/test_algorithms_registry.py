@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import microagg_core
+from inputs.strategies import EDGES, SEARCHING, VALUES
 from microagg_core import algorithms
 from microagg_core.algorithms import AlgorithmInfo
 from microagg_core.errors import InternalError
-from strategies import EDGES, SEARCHING, VALUES
 from twins import TWINS
 
 EVERY_ALGORITHM = [pytest.param(info, id=name) for name, info in algorithms().items()]

@@ -17,7 +17,7 @@ from microagg_core.storage.layout import (
     revision_name,
     revision_number,
 )
-from small_release import facts_for, safe_tables
+from releasing.parts import facts_for, safe_tables
 
 SHA = "ab" * 32
 ATTEMPT = "0123456789ab"

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from inputs.people import people
 from microagg_core.errors import DataError
 from microagg_core.steps.units import count_repeated
-from people import people
-from releases import ROLES, run_stages, start, write_release
+from releasing.runs import ROLES, run_stages, start, write_release
 
 
 @pytest.fixture

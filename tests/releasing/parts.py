@@ -23,7 +23,7 @@ from microagg_core.releases.publish import Published, existing, publish
 from microagg_core.spec.release import CsvOutput
 from microagg_core.storage.layout import LATEST
 from microagg_core.storage.objects import Store, sha256_hex
-from s3_server import Place
+from servers.s3_server import Place
 
 ROLES = {"age": "quasi_identifier", "town": "blocking"}
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-import naive
-import naive_factor
-import naive_trees
 from microagg_core import algorithms
+from twins import naive, naive_factor, naive_trees
 
 #: The twin of each algorithm of the registry.
 TWINS: dict[str, Callable[..., naive.Groups]] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-COMPANIES = Path(__file__).resolve().parents[1] / "deploy" / "examples" / "sme"
+COMPANIES = Path(__file__).resolve().parents[2] / "deploy" / "examples" / "sme"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from naive import Groups, Point, farthest_from_centroid, group_around, md, squared_distance
+from twins.naive import Groups, Point, farthest_from_centroid, group_around, md, squared_distance
 
 
 class Forest:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import combinations
 
-from naive import Groups, Point, squared_distance
+from twins.naive import Groups, Point, squared_distance
 
 Edges = list[tuple[int, int]]
 

@@ -18,13 +18,13 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from inputs.people import people
 from microagg_core.errors import MicroaggError
 from microagg_core.steps import routing, work
 from microagg_flows import stages
 from microagg_flows.healing import run_healing
 from microagg_flows.stages import run_stage, run_until
-from people import people
-from releases import data_digests, start, write_release
+from releasing.runs import data_digests, start, write_release
 
 STAGES = ("survey", "plan", "scatter", "anonymize", "validate", "measure")
 FORMATS = ("parquet", "csv")

@@ -1,0 +1,1 @@
+"""What tests release: records, companies, and hypothesis' strategies for matrices."""

@@ -1,0 +1,1 @@
+"""Releases in this process: all of one, stage by stage, or publishing alone."""

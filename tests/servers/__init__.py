@@ -1,0 +1,1 @@
+"""Servers that tests start for themselves, as processes of their own."""
