@@ -74,6 +74,7 @@ def undisturbed(large: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> li
     return project.data_checksums()
 
 
+@pytest.mark.slow(reason="makes each release twice, on clusters of its own")
 @pytest.mark.parametrize(
     ("at", "number", "own_cluster"),
     [

@@ -205,6 +205,7 @@ def through_prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[s
         yield {prepare.__name__: pool.submit(run, prepare) for prepare in (_succeeds, _does_not_convert)}
 
 
+@pytest.mark.slow(reason="starts Prefect's server and workers")
 @pytest.mark.server
 def test_a_success_through_prefect(through_prefect: dict[str, Any], tmp_path: Path, dask_cluster: DaskCluster) -> None:
     place, ended = through_prefect["_succeeds"].result()
@@ -220,6 +221,7 @@ def test_a_success_through_prefect(through_prefect: dict[str, Any], tmp_path: Pa
     assert direct.data_checksums() == place.project.data_checksums()
 
 
+@pytest.mark.slow(reason="starts Prefect's server and workers")
 @pytest.mark.server
 def test_a_failure_through_prefect(through_prefect: dict[str, Any]) -> None:
     place, ended = through_prefect["_does_not_convert"].result()

@@ -58,6 +58,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(arguments: str, tmp_path: P
     assert (ended.code, ended.err) == (0, "")
 
 
+@pytest.mark.slow(reason="makes three releases, each with a cluster of its own")
 def test_a_release_needs_nobody_who_reads(companies: Path) -> None:
     """Piped into a reader that goes, with each of the standard streams closed, and with all of them."""
     ended = shell("{microagg} run release.yaml --direct 2>&1 | head -1", companies)
@@ -314,6 +315,7 @@ def test_no_temporary_folder_is_a_sentence(companies: Path, monkeypatch: pytest.
     Project(companies).call(*RUN).assert_refused(5, "no temporary folder can be written to", "set TMPDIR")
 
 
+@pytest.mark.slow(reason="compiles the default path, where kernels are kept below the home")
 def test_a_user_without_a_home_gets_the_release(companies: Path, temporary: Path) -> None:
     nowhere = {"HOME": "/proc/no-home", "TMPDIR": str(temporary), "PREFECT_HOME": "/proc/no-home"}
     ended = run_command(*RUN, "-q", "--json", cwd=companies, env=nowhere)

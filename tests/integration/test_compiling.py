@@ -89,6 +89,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     return cache, json.loads(said)
 
 
+@pytest.mark.slow(reason="compiles the default path")
 def test_the_default_path_compiles_no_more_than_it_did(warm: tuple[Path, list[str]]) -> None:
     count = Counter(name.removeprefix("microagg_core.kernels.") for name in warm[1])
     ours = {name: n for name, n in count.items() if not name.startswith("numba.")}
@@ -97,12 +98,14 @@ def test_the_default_path_compiles_no_more_than_it_did(warm: tuple[Path, list[st
     assert sum(count.values()) - sum(ours.values()) <= MOST_OF_NUMBAS
 
 
+@pytest.mark.slow(reason="compiles the default path")
 def test_what_python_calls_is_kept_once(warm: tuple[Path, list[str]]) -> None:
     entries = Counter(path.name.rpartition("-")[0] for path in warm[0].rglob("*.code"))
     assert entries["kernels.tree.mdav.peel_tree"] == entries["kernels.refinement.annealing.anneal"] == 1
     assert max(entries.values()) == 1
 
 
+@pytest.mark.slow(reason="compiles the default path")
 @pytest.mark.parametrize("jobs", [[{"people": 300}, {"people": 12_000, "k": 12}, {"people": 9_000, "refine": "off"}]])
 def test_after_compiling_a_default_release_compiles_nothing(
     warm: tuple[Path, list[str]], tmp_path: Path, jobs: list[dict[str, Any]]
@@ -112,6 +115,7 @@ def test_after_compiling_a_default_release_compiles_nothing(
     assert json.loads(said) == []
 
 
+@pytest.mark.slow(reason="compiles the default path")
 def test_another_algorithm_adds_only_what_it_needs(warm: tuple[Path, list[str]], tmp_path: Path) -> None:
     cache = {"MICROAGG_CACHE_DIR": str(warm[0])}
     added = json.loads(_python(COUNTING + COMPILE, json.dumps(["v_mdav", "fast", 3]), **cache))
@@ -126,6 +130,7 @@ def installed_wheel(warm: tuple[Path, list[str]], tmp_path: Path) -> Path:
     return install_wheel(build_wheel(tmp_path, kernels=warm[0]), tmp_path / "venv", our_libraries())
 
 
+@pytest.mark.slow(reason="compiles the default path")
 def test_a_wheel_brings_its_kernels_along(installed_wheel: Path, tmp_path: Path) -> None:
     """Where no folder can be written, and so nothing else can have been kept."""
     nowhere = {"MICROAGG_CACHE_DIR": "/dev/null/named", "XDG_CACHE_HOME": "/dev/null/user"}
@@ -328,6 +333,7 @@ def _command(arguments: list[str], surroundings: Mapping[str, str]) -> subproces
     )
 
 
+@pytest.mark.slow(reason="compiles the default path")
 def test_the_command_says_what_is_kept_and_where(warm: tuple[Path, list[str]]) -> None:
     cache = {"MICROAGG_CACHE_DIR": str(warm[0])}
     done = _command(["warm", "--k", "5"], cache)

@@ -78,6 +78,7 @@ def test_no_server_outlives_a_command_that_is_killed(companies: Path) -> None:
     assert psutil.wait_procs(children, timeout=30)[1] == []
 
 
+@pytest.mark.slow(reason="starts Prefect's server and workers")
 @pytest.mark.parametrize(("number", "times"), [(signal.SIGINT, 3), (signal.SIGHUP, 1)])
 def test_an_interruption_ends_server_and_workers(companies: Path, number: signal.Signals, times: int) -> None:
     running = Running(companies)
@@ -92,6 +93,7 @@ def test_an_interruption_ends_server_and_workers(companies: Path, number: signal
     assert list(running.temporary.iterdir()) == []
 
 
+@pytest.mark.slow(reason="waits for a server until it is given up")
 def test_a_release_is_made_though_the_server_freezes(companies: Path) -> None:
     """The rest is work without Prefect: the release is out, and what is missing is said."""
     patience: dict[str, Any] = {"PREFECT_API_REQUEST_TIMEOUT": "2", "PREFECT_CLIENT_MAX_RETRIES": "1"}

@@ -125,6 +125,7 @@ def over_cluster(path: Path, workers: int) -> Release:
     return release
 
 
+@pytest.mark.slow(reason="makes two releases, on clusters of their own")
 @pytest.mark.server
 def test_disk_and_s3_and_one_and_two_workers_give_the_same_bytes(tmp_path: Path, s3_bucket: Place) -> None:
     changes = {**CHANGES, "blocks": {"max_records": 400}}

@@ -49,6 +49,7 @@ def some_spec(folder: Path) -> ReleaseSpec:
     return load_spec(str(write_release(folder, [people(2000)])))
 
 
+@pytest.mark.slow(reason="waits for workers that come back")
 def test_killed_workers_cost_time_and_nothing_else(tmp_path: Path) -> None:
     """A worker is killed in every stage that has tasks; the bytes are those of an undisturbed run."""
     tables = [people(20_000, first=i * 20_000) for i in range(4)]

@@ -28,6 +28,7 @@ KINDS = ("flow-killed", "flow-interrupted", "input-removed", "temporary-folder-m
 CONFIGURATION = ["--configuration", "csv", "--rows", "2000"]
 
 
+@pytest.mark.slow(reason="makes a dozen releases")
 @pytest.mark.server
 def test_a_short_campaign_finds_nothing_wrong(tmp_path: Path) -> None:
     record = tmp_path / "record.json"
@@ -170,6 +171,7 @@ def test_what_neither_says_nor_does_anything_hangs(
     assert (bool(end.hung), end.killed, end.code) == ((True, True, -9) if hangs else (False, False, 0))
 
 
+@pytest.mark.slow(reason="starts an S3 server twice")
 @pytest.mark.server
 def test_the_proxy_forwards_signed_requests_and_provokes_faults(tmp_path: Path) -> None:
     import boto3
