@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from servers.process import end_with_the_tests
+
 
 @dataclass(frozen=True)
 class DaskCluster:
@@ -35,6 +37,7 @@ def _start(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             env=env,
             start_new_session=True,
+            preexec_fn=end_with_the_tests,
         )
 
 

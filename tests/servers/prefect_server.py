@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+from servers.process import end_with_the_tests
 
 START_SECONDS = 120
 RUN_SECONDS = 120
@@ -136,8 +137,7 @@ def process(command: list[str], environment: dict[str, str], log: Path) -> Itera
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            # Where the tests run in the background of a shell, SIGINT would be ignored and SIGTERM with it.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
+            preexec_fn=end_with_the_tests,
         )
     try:
         yield started

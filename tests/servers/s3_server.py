@@ -21,6 +21,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from servers.process import end_with_the_tests
+
 ACCESS_KEY, SECRET_KEY, REGION = "test-access-key", "test-secret-key", "us-east-1"
 START_SECONDS = 90
 #: SeaweedFS listens for its own servers on every port plus this.
@@ -123,7 +125,9 @@ def start_weed(folder: Path, again_on: list[int] | None = None) -> S3Server:
         "-master.volumeSizeLimitMB=256", "-volume.max=1000",
     ]  # fmt: skip
     with (folder / "weed.log").open("ab") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, preexec_fn=end_with_the_tests
+        )
     return S3Server(f"http://127.0.0.1:{s3}", process, tuple(ports))
 
 
