@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import get_args
 
 from microagg_core.formats.inputs.registry import input_format
-from microagg_core.formats.released.registry import RELEASED_FORMATS
-from microagg_core.spec.parts import Input, Output
+from microagg_core.spec.parts import Input, Output, ReleasedFormatName
 from microagg_core.spec.starter import starter_spec
 from microagg_core.storage.urls import is_local, local_path
 
@@ -27,5 +27,5 @@ def starter_for(data: str, spec: Path) -> str:
     url = data
     if is_local(data):  # the spec's paths start at its own folder
         url = Path(os.path.relpath(local_path(data), spec.resolve().parent)).as_posix()
-    output_format = form.name if form.name in RELEASED_FORMATS else Output.model_fields["format"].default
+    output_format = form.name if form.name in get_args(ReleasedFormatName) else Output.model_fields["format"].default
     return starter_spec(url, schema, options, output_format)

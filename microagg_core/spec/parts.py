@@ -34,7 +34,7 @@ Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
 ColumnName = Annotated[str, Field(min_length=1)]
 Columns = tuple[ColumnName, ...]
-#: What each is stands in :mod:`microagg_core.formats`, in a file of that name.
+#: Each is the name of a file in :mod:`microagg_core.formats`, which says all else about it.
 InputFormatName = Literal["parquet", "csv", "arrow"]
 ReleasedFormatName = Literal["parquet", "csv", "arrow"]
 #: The formats that a file's ending tells; a file with any other is taken for Parquet.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import pkgutil
 from collections.abc import Iterator
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import get_args
 
 import numpy as np
@@ -13,11 +16,12 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.formats.inputs.registry import INPUT_FORMATS
+from microagg_core.formats import inputs, released
 from microagg_core.formats.released.arrow import ArrowRelease
-from microagg_core.formats.released.registry import RELEASED_FORMATS, released_format
+from microagg_core.formats.released.registry import released_format
 from microagg_core.spec.parts import InputFormatName, Output, ReleasedFormatName
 
+RELEASED_FORMATS = get_args(ReleasedFormatName)
 DAY = datetime.date(2020, 2, 29)
 MOMENT = datetime.datetime(2020, 2, 29, 12, 0, 1)
 #: A value of every type that may be released.
@@ -55,9 +59,12 @@ def table_of_everything(kinds: list[pa.DataType]) -> pa.Table:
     )
 
 
-def test_the_spec_knows_every_format_by_the_name_of_its_file() -> None:
-    assert tuple(INPUT_FORMATS) == get_args(InputFormatName)
-    assert tuple(RELEASED_FORMATS) == get_args(ReleasedFormatName)
+@pytest.mark.parametrize(("folder", "names"), [(inputs, get_args(InputFormatName)), (released, RELEASED_FORMATS)])
+def test_the_spec_knows_every_format_by_the_name_of_its_file(folder: ModuleType, names: tuple[str, ...]) -> None:
+    files = [module.name for module in pkgutil.iter_modules(folder.__path__)]
+    modules = {name: import_module(f"{folder.__name__}.{name}") for name in files}
+    formats = {name: module.FORMAT.name for name, module in modules.items() if hasattr(module, "FORMAT")}
+    assert formats == {name: name for name in names}
 
 
 @pytest.mark.parametrize("name", RELEASED_FORMATS)

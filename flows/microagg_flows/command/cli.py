@@ -183,7 +183,7 @@ def verify(
 
 @app.command()
 def init(
-    data: Annotated[str, typer.Argument(help="A Parquet or CSV file (path, URL or glob).")],
+    data: Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file (path, URL or glob).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the spec.")] = Path("release.yaml"),
 ) -> None:
     """Write a commented starter spec from a file's columns."""
@@ -218,7 +218,7 @@ def algorithms(as_json: JsonOption = False) -> None:
 
 @app.command()
 def compare(
-    data: Annotated[str, typer.Argument(help="A Parquet or CSV file (path, URL or glob).")],
+    data: Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file (path, URL or glob).")],
     quasi_identifiers: Annotated[
         str, typer.Option("--quasi-identifiers", help="Columns, separated by commas; default: all with a mean.")
     ] = "",

@@ -72,3 +72,6 @@ def _checked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     batch.validate(full=True)
     for start in range(0, batch.num_rows, BATCH_ROWS):
         yield batch.slice(start, BATCH_ROWS)
+
+
+FORMAT = Arrow()

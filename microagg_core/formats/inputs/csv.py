@@ -176,3 +176,6 @@ def _starter_types(suggested: dict[str, str]) -> str:
     lines = ["    # The first lines of the file look like this; take out the # of what is right:", "    # types:"]
     lines += [f"    #   {quoted(name)}: {kind}" for name, kind in suggested.items()]
     return "\n".join(lines) + "\n"
+
+
+FORMAT = Csv()

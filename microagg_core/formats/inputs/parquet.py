@@ -61,3 +61,6 @@ def _open(url: str, source: Input) -> pa.parquet.ParquetFile:
             f"{shown(url)} is not a readable Parquet file (truncated, or of another format); "
             "write it again or set input.format"
         ) from None
+
+
+FORMAT = Parquet()

@@ -1,23 +1,27 @@
-"""Every input format by its name in a spec. A new one is a file in this folder and a line here."""
+"""Every input format by its name in a spec, which is that of its file in this folder.
+
+A new format is one file here, with its ``FORMAT``, and one name in ``spec/parts.py``. It is loaded when asked for.
+"""
 
 from __future__ import annotations
 
-from microagg_core.formats.inputs.arrow import Arrow
-from microagg_core.formats.inputs.contract import InputFormat
-from microagg_core.formats.inputs.csv import Csv
-from microagg_core.formats.inputs.parquet import Parquet
-from microagg_core.spec.parts import Input
+from functools import cache
+from importlib import import_module
 
-INPUT_FORMATS: dict[str, InputFormat] = {
-    form.name: form
-    for form in (
-        Parquet(),
-        Csv(),
-        Arrow(),
-    )
-}
+from microagg_core.formats.inputs.contract import InputFormat
+from microagg_core.spec.parts import Input, InputFormatName
 
 
 def input_format(source: Input) -> InputFormat:
-    """The format of the input."""
-    return INPUT_FORMATS[source.resolved_format]
+    """The format of the input.
+
+    >>> input_format(Input(url="people.feather")).name
+    'arrow'
+    """
+    return _named(source.resolved_format)
+
+
+@cache
+def _named(name: InputFormatName) -> InputFormat:
+    form: InputFormat = import_module(f"microagg_core.formats.inputs.{name}").FORMAT
+    return form

@@ -86,3 +86,6 @@ def _nothing(kind: pa.DataType) -> pa.Scalar:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return pa.scalar(b"", kind)
     return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes((kind.bit_width + 7) // 8))])[0]
+
+
+FORMAT = ArrowRelease

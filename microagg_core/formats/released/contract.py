@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol, Self
 import pyarrow as pa
 
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.spec.parts import CsvOutput
+from microagg_core.spec.parts import CsvOutput, ReleasedFormatName
 
 #: Rows of the tables in which a file is read again.
 BATCH_ROWS = 65_536
@@ -20,7 +20,7 @@ class SaysFormat(Protocol):
     """Who says what the format of a release is: the spec's ``output``, and the manifest."""
 
     @property
-    def format(self) -> str:
+    def format(self) -> ReleasedFormatName:
         """The name of the format."""
 
     @property

@@ -124,3 +124,6 @@ def arrow_type(text: str) -> pa.DataType:
     if match := _ZONED.fullmatch(text):
         return pa.timestamp(match[1], match[2])
     return pa.type_for_alias(text)
+
+
+FORMAT = CsvRelease

@@ -47,3 +47,6 @@ def _tables(file: pa.parquet.ParquetFile) -> Iterator[pa.Table]:
         # All columns, not those of some names: a name with a dot in it would be taken for a path into a structure.
         for batch in file.iter_batches(batch_size=BATCH_ROWS, use_threads=False):
             yield pa.table(batch)
+
+
+FORMAT = ParquetRelease

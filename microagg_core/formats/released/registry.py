@@ -1,22 +1,28 @@
-"""Every released format by its name in a spec. A new one is a file in this folder and a line here."""
+"""Every released format by its name in a spec, which is that of its file in this folder.
+
+A new format is one file here, with its ``FORMAT``, and one name in ``spec/parts.py``. It is loaded when asked for.
+"""
 
 from __future__ import annotations
 
-from microagg_core.formats.released.arrow import ArrowRelease
-from microagg_core.formats.released.contract import ReleasedFormat, SaysFormat
-from microagg_core.formats.released.csv import CsvRelease
-from microagg_core.formats.released.parquet import ParquetRelease
+from functools import cache
+from importlib import import_module
 
-RELEASED_FORMATS: dict[str, type[ReleasedFormat]] = {
-    form.name: form
-    for form in (
-        ParquetRelease,
-        CsvRelease,
-        ArrowRelease,
-    )
-}
+from microagg_core.formats.released.contract import ReleasedFormat, SaysFormat
+from microagg_core.spec.parts import ReleasedFormatName
 
 
 def released_format(said: SaysFormat) -> ReleasedFormat:
-    """The format that a spec's ``output`` or a manifest says, with its options."""
-    return RELEASED_FORMATS[said.format].of(said)
+    """The format that a spec's ``output`` or a manifest says, with its options.
+
+    >>> from microagg_core.spec.parts import Output
+    >>> released_format(Output(url="out", format="csv")).in_manifest()["csv"].delimiter
+    ','
+    """
+    return _named(said.format).of(said)
+
+
+@cache
+def _named(name: ReleasedFormatName) -> type[ReleasedFormat]:
+    form: type[ReleasedFormat] = import_module(f"microagg_core.formats.released.{name}").FORMAT
+    return form
