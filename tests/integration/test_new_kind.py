@@ -88,10 +88,11 @@ def test_a_column_of_a_new_kind_is_released_in_its_type(tmp_path: Path) -> None:
     assert in_order == sorted(in_order)
     before, after = (seconds_of(of).drop_null().to_numpy() for of in (table, released))
     assert after.mean() == pytest.approx(before.mean(), abs=0.5)
-    figures = release.losses["attributes"]["stay"]
-    assert figures["unit"] == "hours"
-    assert figures["mean"] == pytest.approx(after.mean() / 3600, rel=1e-5)
-    assert figures["variance"] == pytest.approx(after.var() / 3600**2, rel=1e-5)
+    assert release.measured is not None and release.measured.figures.attributes is not None
+    figures = release.measured.figures.attributes["stay"]
+    assert figures.unit == "hours"
+    assert figures.mean == pytest.approx(after.mean() / 3600, rel=1e-5)
+    assert figures.variance == pytest.approx(after.var() / 3600**2, rel=1e-5)
 
 
 @pytest.mark.usefixtures("durations")
