@@ -206,7 +206,7 @@ def scatter(release: Release) -> str:
     """Cut every part's rows by partition."""
     planned, n_parts = release.planned, len(release.planned.context.parts)
     release.scattered = release.do(release.tasks("scatter", n_parts, _PLANNED))
-    moments = combine_released_moments(len(planned.context.types), release.pieces("scatter"), release.layout, n_parts)
+    moments = combine_released_moments(len(planned.context.kinds), release.pieces("scatter"), release.layout, n_parts)
     release.known["scale"] = (save_measure_scale(release.run, moments),)
     return f"{sum(r.rows for r in release.scattered)} records in {planned.plan.n_partitions} partitions"
 

@@ -17,7 +17,7 @@ from microagg_core.metrics.moments import Moments, Origin, middle, standardized,
 class Encoding:
     """The whole file's standardization: per quasi-identifier its kind, origin, mean and deviation."""
 
-    types: tuple[Kind, ...]
+    kinds: tuple[Kind, ...]
     origins: tuple[Origin, ...]
     means: tuple[float, ...]
     deviations: tuple[float, ...]
@@ -59,16 +59,16 @@ class Encoding:
     def ticks(self, columns: list[pa.ChunkedArray | pa.Array]) -> tuple[list[Ticks], Bools]:
         """Exact ticks of each quasi-identifier, and which values are missing (n x p)."""
         ticks = []
-        missing = np.zeros((len(columns[0]), len(self.types)), dtype=np.bool_)
-        for j, kind in enumerate(self.types):
+        missing = np.zeros((len(columns[0]), len(self.kinds)), dtype=np.bool_)
+        for j, kind in enumerate(self.kinds):
             values, missing[:, j] = kind.ticks(columns[j])
             ticks.append(values)
         return ticks, missing
 
     def offsets_of(self, ticks: Sequence[Ticks]) -> Floats:
         """Ticks as offsets from the origins (n x p)."""
-        offsets = np.empty((len(ticks[0]), len(self.types)))
-        for j, (kind, values, origin) in enumerate(zip(self.types, ticks, self.origins, strict=True)):
+        offsets = np.empty((len(ticks[0]), len(self.kinds)))
+        for j, (kind, values, origin) in enumerate(zip(self.kinds, ticks, self.origins, strict=True)):
             offsets[:, j] = kind.offsets(values, origin)
         return offsets
 

@@ -100,7 +100,7 @@ class QuasiIdentifiers:
 
     def as_given(self) -> Floats:
         """The values as an (n, p) array of floats; dates in days, timestamps in their unit, from about 0."""
-        columns = zip(self.encoding.types, self.ticks, self.encoding.origins, strict=True)
+        columns = zip(self.encoding.kinds, self.ticks, self.encoding.origins, strict=True)
         return np.stack([kind.plain_numbers(ticks, origin) for kind, ticks, origin in columns], axis=1)
 
     def masked(self, df: pd.DataFrame, labels: Ints) -> pd.DataFrame:
@@ -110,7 +110,7 @@ class QuasiIdentifiers:
         """
         data = df.copy()
         groups = Groups.of(labels) if labels.ndim == 1 else None
-        for j, (name, kind) in enumerate(zip(self.names, self.encoding.types, strict=True)):
+        for j, (name, kind) in enumerate(zip(self.names, self.encoding.kinds, strict=True)):
             own = labels if labels.ndim == 1 else labels[:, j]
             representatives = kind.representatives(self.ticks[j], groups or Groups.of(own))
             column = kind.to_arrow(representatives[own]).to_pandas()

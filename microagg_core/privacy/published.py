@@ -27,7 +27,7 @@ _FREE_FOR_ATTRIBUTES = 50
 
 
 def published_figures(
-    statistics: LossStatistics, n_groups: int, types: Sequence[Kind], moments: Sequence[Moments], proved: Figures
+    statistics: LossStatistics, n_groups: int, kinds: Sequence[Kind], moments: Sequence[Moments], proved: Figures
 ) -> Figures:
     """The figures that may be published of so many records and groups; ``moments`` are those of what is released."""
     free = statistics.records - n_groups
@@ -37,9 +37,9 @@ def published_figures(
     figures |= _totals(statistics) | proved
     if free < _FREE_FOR_ATTRIBUTES:
         return figures | Figures(withheld="figures by attribute: the release is too small for them")
-    attributes = zip(types, attribute_losses(statistics), moments, strict=True)
+    attributes = zip(kinds, attribute_losses(statistics), moments, strict=True)
     figures |= Figures(attributes={kind.name: _attribute(kind, losses, after) for kind, losses, after in attributes})
-    return figures | Figures(correlation_change=_correlations(statistics)) if len(types) > 1 else figures
+    return figures | Figures(correlation_change=_correlations(statistics)) if len(kinds) > 1 else figures
 
 
 def _totals(statistics: LossStatistics) -> Figures:

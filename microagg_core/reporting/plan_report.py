@@ -81,7 +81,7 @@ def report_plan(planned: Planned) -> PlanReport:
         task_bytes=planned.task_bytes(),
         largest=tuple(largest),
         changed=tuple(line for line in lines if line.reason != "one blocking key"),
-        rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.types),
+        rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.kinds),
         unwise=unwise(planned),
     )
 
@@ -112,7 +112,7 @@ def unwise(planned: Planned) -> tuple[str, ...]:
     words += [f"confidential column {name!r} fixes quasi-identifier {quasi!r}" for name, quasi in survey.fixes]
     words += [
         f"quasi-identifier {kind.name!r} is constant and could be dropped"
-        for kind, m in zip(planned.context.types, survey.moments, strict=True)
+        for kind, m in zip(planned.context.kinds, survey.moments, strict=True)
         if m.n and m.deviation == 0
     ]
     strata = planned.plan.strata

@@ -123,7 +123,7 @@ def _grouped(spec: ReleaseSpec, Z: Floats, measured: Floats, seed: int) -> Made:
 def _released(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> list[NDArray[Any]]:
     """The groups' means, rounded, for each attribute and record."""
     groups = Groups.of(labels)
-    return [kind.representatives(values, groups)[labels] for kind, values in zip(encoding.types, ticks, strict=True)]
+    return [kind.representatives(values, groups)[labels] for kind, values in zip(encoding.kinds, ticks, strict=True)]
 
 
 def _lost(
@@ -149,7 +149,7 @@ class _Partition:
 def _gathered(task: Task, planned: Planned) -> _Partition:
     table = gather_partition(task, planned)
     block = np.asarray(table["block"]).astype(np.int64)
-    ticks, missing = planned.encoding.ticks([table[f"q{j}"] for j in range(len(planned.encoding.types))])
+    ticks, missing = planned.encoding.ticks([table[f"q{j}"] for j in range(len(planned.encoding.kinds))])
     return _Partition(table, np.asarray(table[RECORD]), block, ticks, missing)
 
 
@@ -165,7 +165,7 @@ def anonymize_partition(task: Task) -> Receipt:
         hash_rows([rows.table[f"c{j}"]], len(rows.records), seed=0)
         for j in range(len(planned.context.schema.confidential))
     ]
-    p = len(planned.encoding.types)
+    p = len(planned.encoding.kinds)
     released: list[list[NDArray[Any]]] = [[] for _ in range(p)]
     statistics, blocks, kernel = [], [], 0.0
     numbers, first = np.unique(rows.block, return_index=True)
@@ -218,7 +218,7 @@ def _measure(
 
 def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Floats:
     """Released ticks as offsets from the encoding's origins."""
-    columns = zip(encoding.types, released, encoding.origins, strict=True)
+    columns = zip(encoding.kinds, released, encoding.origins, strict=True)
     return np.column_stack([kind.released_offsets(ticks, origin) for kind, ticks, origin in columns])
 
 
@@ -249,7 +249,7 @@ def _released_rows(
     labels = plan.strata.labels.take(pa.array(label))
     source: dict[str, Any] = {c.name: labels[f"b{j}"] for j, c in enumerate(schema.blocking)}
     for j, column in enumerate(schema.quasi_identifiers):
-        source[column.name] = planned.encoding.types[j].to_arrow(ticks[j], rows.missing[:, j])
+        source[column.name] = planned.encoding.kinds[j].to_arrow(ticks[j], rows.missing[:, j])
     for j, column in enumerate(schema.confidential):
         source[column.name] = rows.table[f"c{j}"]
     columns = [pa.array(rows.records), *(source[c.name] for c in schema.released)]

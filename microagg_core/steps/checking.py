@@ -34,7 +34,7 @@ def promise_of(planned: Planned) -> Promise:
     context, survey = planned.context, planned.survey
     withheld = planned.plan.strata.suppressed_rows
     n_parts = len(survey.rows_of_parts)
-    return Promise(context.schema, planned.encoding.types, context.spec.k, survey.rows, withheld, n_parts)
+    return Promise(context.schema, planned.encoding.kinds, context.spec.k, survey.rows, withheld, n_parts)
 
 
 # --- A worker's half -----------------------------------------------------------------------------------------
@@ -88,15 +88,15 @@ def _files_of(task: Task, planned: Planned) -> NDArray[Any]:
 def _send(planned: Planned, routed: Routed, files: NDArray[Any], scatter: Scatter) -> None:
     """Send the quasi-identifiers of the records to the files in which they should be."""
     listed = files < planned.plan.n_files
-    columns = [pa.array(routed.records), *(routed.table[kind.name] for kind in planned.context.types)]
-    names = [RECORD, *(f"q{j}" for j in range(len(planned.context.types)))]
+    columns = [pa.array(routed.records), *(routed.table[kind.name] for kind in planned.context.kinds)]
+    names = [RECORD, *(f"q{j}" for j in range(len(planned.context.kinds)))]
     table = pa.Table.from_arrays(columns, names=names)
     scatter.add(table.filter(pa.array(listed)), files[listed].astype(np.int64))
 
 
 def _expected(promise: Promise, planned: Planned, part: int, routed: Routed) -> InputBatch:
     """The batch's records that should be released."""
-    ticks = [kind.ticks(routed.table[kind.name]) for kind in promise.types]
+    ticks = [kind.ticks(routed.table[kind.name]) for kind in promise.kinds]
     values = tuple(of_kind[routed.kept & ~missing] for of_kind, missing in ticks)
     return InputBatch(promise, part, routed.records[routed.kept], _expected_rows(planned, routed), values)
 

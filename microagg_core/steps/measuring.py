@@ -50,9 +50,9 @@ def measure_release(planned: Planned, layout: RunLayout, anonymized: Pieces, che
     statistics = reduce(add, (from_json(LossStatistics, of_partition) for of_partition in data))
     tables = anonymized.read_all(layout.block_results(i) for i in numbers)
     blocks = pa.concat_tables([read_slice(of_partition) for of_partition in tables])
-    types, n_groups = planned.context.types, int(np.asarray(blocks["groups"]).sum())
-    moments = _released_moments(checked, layout, planned.plan.n_files, len(types))
-    figures = published_figures(statistics, n_groups, types, moments, proved_figures(statistics, blocks))
+    kinds, n_groups = planned.context.kinds, int(np.asarray(blocks["groups"]).sum())
+    moments = _released_moments(checked, layout, planned.plan.n_files, len(kinds))
+    figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
     return Measured(figures, risk_of(blocks, planned.context.schema), blocks)
 
 

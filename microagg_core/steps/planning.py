@@ -123,7 +123,7 @@ def make_plan(
     released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
     strata = plan_strata(keys, spec.k, spec.blocks.undersized, [released[c.name] for c in schema.blocking])
     chosen = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters)
-    info, p = chosen.with_refinement(spec.effort), len(context.types)
+    info, p = chosen.with_refinement(spec.effort), len(context.kinds)
     limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
     oversize = np.flatnonzero(strata.rows > limit)
     trees: dict[int, Tree] = {}
@@ -224,7 +224,7 @@ def sample_part(task: Task) -> Receipt:
     """Draw the sample of the strata to be cut from one input part; the draw is a hash of the record number."""
     context = load_context(task.run, task.reads)
     oversize = _load_oversize(task, 0)
-    encoding = Encoding.steady(context.types, oversize.survey.moments)
+    encoding = Encoding.steady(context.kinds, oversize.survey.moments)
     most = max(oversize.rates, default=0) + 2
     rates = np.zeros(most)
     rates[list(oversize.rates)] = list(oversize.rates.values())
@@ -236,7 +236,7 @@ def sample_part(task: Task) -> Receipt:
         drawn = _uniform(routed.records, context.spec.seed) < rate
         strata.append(routed.stratum[drawn])
         values.append(with_record_numbers(routed.Z[drawn], routed.records[drawn]))
-    Z = np.concatenate(values) if values else np.empty((0, len(context.types) + 1))
+    Z = np.concatenate(values) if values else np.empty((0, len(context.kinds) + 1))
     columns: dict[str, NDArray[Any]] = {"stratum": np.concatenate(strata) if strata else np.empty(0, dtype=np.int64)}
     columns |= {f"z{j}": Z[:, j] for j in range(Z.shape[1])}
     piece = task.put(task.layout.plan_file(_sample_file(task.number)), to_bytes(pa.table(columns)))
@@ -273,7 +273,7 @@ def count_part(task: Task) -> Receipt:
     context = load_context(task.run, task.reads)
     round_number, part = divmod(task.number, len(context.parts))
     oversize = _load_oversize(task, round_number)
-    encoding = Encoding.steady(context.types, oversize.survey.moments)
+    encoding = Encoding.steady(context.kinds, oversize.survey.moments)
     counts: dict[int, Ints] = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
     record, rows = oversize.survey.first_record(part), 0
     for table in read_part(context.parts[part], context.spec.input, context.schema.travelling):

@@ -63,7 +63,7 @@ def release_facts(
         seed=spec.seed,
         undersized=spec.blocks.undersized,
         missing=spec.missing,
-        rounding={kind.name: kind.applied_rule for kind in planned.encoding.types},
+        rounding={kind.name: kind.applied_rule for kind in planned.encoding.kinds},
         losses=losses,
         checks=tuple(checks),
         software=software(),

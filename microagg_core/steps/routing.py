@@ -38,16 +38,16 @@ class Planned:
     @classmethod
     def of(cls, context: Context, survey: Survey, plan: BlockPlan) -> Planned:
         """Put together, with the whole file's standardization, and kinds that know all values."""
-        surveyed = zip(context.types, survey.traits, survey.moments, strict=True)
-        types = tuple(kind.for_input(traits, moments) for kind, traits, moments in surveyed)
-        return cls(context, survey, Encoding.steady(types, survey.moments), plan)
+        surveyed = zip(context.kinds, survey.traits, survey.moments, strict=True)
+        kinds = tuple(kind.for_input(traits, moments) for kind, traits, moments in surveyed)
+        return cls(context, survey, Encoding.steady(kinds, survey.moments), plan)
 
     def task_bytes(self) -> int:
         """What the largest task of this plan needs for its rows."""
         spec = self.context.spec
         info = algorithms()[spec.algorithm.name].with_refinement(spec.effort)
         partitions, row_bytes = self.plan.rows_of_partitions(), self.survey.row_bytes
-        return task_bytes(info, len(self.context.types), spec.k, self.plan.block_rows, partitions, row_bytes)
+        return task_bytes(info, len(self.context.kinds), spec.k, self.plan.block_rows, partitions, row_bytes)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Routed:
 
 def route_batch(context: Context, encoding: Encoding, strata: Strata, table: pa.Table, first_record: int) -> Routed:
     """Find each record's stratum by the hash of its key."""
-    offsets, missing = encoding.offsets([table[t.name] for t in context.types])
+    offsets, missing = encoding.offsets([table[t.name] for t in context.kinds])
     hashes = hash_keys(blocking_columns(table, context), missing_pattern(missing), strata.hash_seed)
     records = np.arange(first_record, first_record + table.num_rows)
     return Routed(table, records, strata.stratum_of(hashes), offsets, missing, encoding.standardize(offsets, missing))

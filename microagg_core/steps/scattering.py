@@ -79,7 +79,7 @@ def scatter_part(task: Task) -> Receipt:
     planned = load_planned(task)
     context, number = planned.context, task.number
     fingerprint, scatter = Fingerprint(), Scatter(task, task.layout.scatter)
-    moments = [EMPTY] * len(context.types)
+    moments = [EMPTY] * len(context.kinds)
     record = planned.survey.first_record(number)
     for table in read_part(context.parts[number], context.spec.input, context.schema.travelling):
         fingerprint.add(table, context.schema.travelling)
@@ -108,7 +108,7 @@ def refuse_changed(planned: Planned, part: int, fingerprint: Fingerprint) -> Non
 
 def _released_moments(planned: Planned, routed: Routed, moments: list[Moments]) -> list[Moments]:
     kept, merged = routed.kept, []
-    for j, kind in enumerate(planned.context.types):
+    for j, kind in enumerate(planned.context.kinds):
         ticks, missing = kind.ticks(routed.table[kind.name])
         merged.append(merge(moments[j], kind.moments(ticks[kept & ~missing])))
     return merged
@@ -174,11 +174,11 @@ def gather_partition(task: Task, planned: Planned) -> pa.Table:
 
 
 def combine_released_moments(
-    planned_types: int, scattered: Pieces, layout: RunLayout, n_parts: int
+    n_attributes: int, scattered: Pieces, layout: RunLayout, n_parts: int
 ) -> tuple[Moments, ...]:
     """Moments of the quasi-identifiers over the records that are released, merged in part order."""
     parts = [json.loads(data) for data in scattered.read_all(layout.released_moments(i) for i in range(n_parts))]
-    return tuple(merge_all(Moments(**p[j]) for p in parts) for j in range(planned_types))
+    return tuple(merge_all(Moments(**p[j]) for p in parts) for j in range(n_attributes))
 
 
 def save_measure_scale(run: Run, moments: Sequence[Moments]) -> Piece:
@@ -190,4 +190,4 @@ def load_measure_scale(task: Task, encoding: Encoding) -> Encoding:
     """The standardization of losses: that of the released records, so that no figure tells of a withheld one."""
     moments = [Moments(**m) for m in json.loads(task.pieces.read(task.layout.measure_scale()))]
     means = tuple(m.mean_from(o) if m.n else 0.0 for m, o in zip(moments, encoding.origins, strict=True))
-    return Encoding(encoding.types, encoding.origins, means, tuple(m.deviation for m in moments))
+    return Encoding(encoding.kinds, encoding.origins, means, tuple(m.deviation for m in moments))

@@ -155,11 +155,11 @@ class _PartSurvey:
         self.needs_valid_text = released_format(context.spec.output).needs_valid_text
         self.rows = 0
         self.bytes = 0
-        p = len(context.types)
+        p = len(context.kinds)
         self.missing = np.zeros(p, dtype=np.int64)
         self.not_finite = np.zeros(p, dtype=np.int64)
         self.moments: list[list[Moments]] = [[] for _ in range(p)]
-        self.traits: list[Traits] = [kind.NO_TRAITS for kind in context.types]
+        self.traits: list[Traits] = [kind.NO_TRAITS for kind in context.kinds]
         self.keys: list[pa.Table] = []
         self.sketches: dict[str, list[Sketch]] = {c.name: [] for c in context.schema.confidential}
         self.fingerprint = Fingerprint()
@@ -175,8 +175,8 @@ class _PartSurvey:
         self._add_confidential(table, missing)
 
     def _add_quasi_identifiers(self, table: pa.Table) -> NDArray[np.bool_]:
-        missing = np.zeros((table.num_rows, len(self.context.types)), dtype=np.bool_)
-        for j, kind in enumerate(self.context.types):
+        missing = np.zeros((table.num_rows, len(self.context.kinds)), dtype=np.bool_)
+        for j, kind in enumerate(self.context.kinds):
             ticks, missing[:, j] = kind.ticks(table[kind.name])
             finite = kind.finite(ticks)
             self.not_finite[j] += int(np.sum(~finite))
@@ -198,7 +198,7 @@ class _PartSurvey:
             self.keys = [merge_keys(self.keys)]
 
     def _add_confidential(self, table: pa.Table, missing: NDArray[np.bool_]) -> None:
-        columns = [table[t.name] for t in self.context.types]
+        columns = [table[t.name] for t in self.context.kinds]
         offsets, _ = self.context.rough.offsets(columns)
         Z = self.context.rough.standardize(offsets, missing)
         usable = missing | ~np.isfinite(Z)
@@ -299,7 +299,7 @@ def combine_survey(
     }
     moments = tuple(
         merge_all(Moments(**p["moments"][j]) for p in parts if p["rows"]) if parts else EMPTY
-        for j in range(len(context.types))
+        for j in range(len(context.kinds))
     )
     survey = Survey(
         rows_of_parts=tuple(rows),
@@ -307,11 +307,11 @@ def combine_survey(
         row_bytes=sum(p["bytes"] for p in parts) / sum(rows),
         missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
         moments=moments,
-        traits=tuple(kind.all_traits(p["traits"][j] for p in parts) for j, kind in enumerate(context.types)),
+        traits=tuple(kind.all_traits(p["traits"][j] for p in parts) for j, kind in enumerate(context.kinds)),
         distinct={name: s.distinct() for name, s in sketches.items()},
         nearly_unique=tuple(name for name, s in sketches.items() if s.nearly_unique()),
         fixes=tuple(
-            (name, kind.name) for name, s in sketches.items() for j, kind in enumerate(context.types) if s.fixes(j)
+            (name, kind.name) for name, s in sketches.items() for j, kind in enumerate(context.kinds) if s.fixes(j)
         ),
     )
     return survey, keys
@@ -319,7 +319,7 @@ def combine_survey(
 
 def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, Any]]) -> None:
     problems = []
-    for j, kind in enumerate(context.types):
+    for j, kind in enumerate(context.kinds):
         for what, count_in in (("infinite", "not_finite"), ("missing", "missing")):
             counts = [p[count_in][j] for p in parts]
             if sum(counts) == 0 or (what == "missing" and spec.missing == "separate"):

@@ -152,9 +152,13 @@ class Context:
 
     spec: ReleaseSpec
     schema: FileSchema
-    types: tuple[Kind, ...]
     parts: tuple[InputPart, ...]
     rough: Encoding
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What each quasi-identifier is by its type and the spec alone, before anything is known of its values."""
+        return self.schema.kinds
 
 
 def save_context(
@@ -207,7 +211,7 @@ def _load_context(run: Run, context: Piece, input_schema: Piece) -> Context:
     schema = resolve_schema(spec, pa.ipc.read_schema(pa.py_buffer(pieces.read(input_schema.name))))
     rough = tuple(Moments(**m) for m in value["rough"])
     parts = from_plain(tuple[InputPart, ...], value["parts"])
-    return Context(spec, schema, schema.kinds, parts, Encoding.from_moments(schema.kinds, rough))
+    return Context(spec, schema, parts, Encoding.from_moments(schema.kinds, rough))
 
 
 @dataclass

@@ -15,9 +15,9 @@ import pytest
 
 from microagg_core import microaggregate
 from microagg_core.errors import DataError, SpecError
-from microagg_core.kinds import registry
 from microagg_core.kinds.contract import Unit
 from microagg_core.kinds.exact import ExactKind
+from microagg_core.kinds.registry import KINDS, kind_of
 from microagg_core.privacy.group_ranges import outside_ranges
 from microagg_core.spec.starter import starter_spec
 from microagg_flows.stages import Release
@@ -50,7 +50,7 @@ class DurationKind(ExactKind):
 
 @pytest.fixture
 def durations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "KINDS", (*registry.KINDS, DurationKind))
+    monkeypatch.setattr("microagg_core.kinds.registry.KINDS", (*KINDS, DurationKind))
 
 
 def stays() -> pa.Table:
@@ -88,10 +88,11 @@ def test_a_column_of_a_new_kind_is_released_in_its_type(tmp_path: Path) -> None:
     assert in_order == sorted(in_order)
     before, after = (seconds_of(of).drop_null().to_numpy() for of in (table, released))
     assert after.mean() == pytest.approx(before.mean(), abs=0.5)
-    figures = release.losses["attributes"]["stay"]
-    assert figures["unit"] == "hours"
-    assert figures["mean"] == pytest.approx(after.mean() / 3600, rel=1e-5)
-    assert figures["variance"] == pytest.approx(after.var() / 3600**2, rel=1e-5)
+    assert release.measured is not None and release.measured.figures.attributes is not None
+    figures = release.measured.figures.attributes["stay"]
+    assert figures.unit == "hours"
+    assert figures.mean == pytest.approx(after.mean() / 3600, rel=1e-5)
+    assert figures.variance == pytest.approx(after.var() / 3600**2, rel=1e-5)
 
 
 @pytest.mark.usefixtures("durations")
@@ -107,7 +108,7 @@ def test_a_step_of_its_own_ticks_is_kept_and_a_part_of_one_is_refused(tmp_path: 
 
 @pytest.mark.usefixtures("durations")
 def test_the_gate_holds_it_against_its_group() -> None:
-    kind = registry.kind_of("stay", pa.duration("s"))
+    kind = kind_of("stay", pa.duration("s"))
     came, released = (pa.chunked_array([pa.array(of, pa.duration("s"))]) for of in ([5, 7, 9, 9], [6, 6, 9, 8]))
     assert outside_ranges(kind, came, released, np.array([1, 1, 2, 2], dtype=np.uint64)) == 1
 

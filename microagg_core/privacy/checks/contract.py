@@ -29,7 +29,7 @@ class Promise:
     """What the release has to keep, as spec, survey and plan have it."""
 
     schema: FileSchema
-    types: tuple[Kind, ...]
+    kinds: tuple[Kind, ...]
     k: int
     #: Records of the input, and how many of them are withheld.
     rows: int

@@ -28,11 +28,11 @@ class GroupRanges(Inspection[Outside]):
 
     def of_file(self, file: ReleasedFile) -> Outside:
         """Hold the file's values against the input's."""
-        types = file.promise.types
+        kinds = file.promise.kinds
         if file.origins is None:
-            return Outside(None if file.table.num_rows else (0,) * len(types))
+            return Outside(None if file.table.num_rows else (0,) * len(kinds))
         hashes = hash_rows([file.table[name] for name in file.promise.key_columns], file.table.num_rows, _SEED)
-        columns = [(kind, file.origins[f"q{j}"], file.table[kind.name]) for j, kind in enumerate(types)]
+        columns = [(kind, file.origins[f"q{j}"], file.table[kind.name]) for j, kind in enumerate(kinds)]
         return Outside(tuple(outside_ranges(*column, hashes) for column in columns))
 
     def check(self, promise: Promise, files: Sequence[Outside], parts: Sequence[Outside]) -> Check:
@@ -43,7 +43,7 @@ class GroupRanges(Inspection[Outside]):
             return Check(self.name, False, detail)
         wrong = [
             f"{count} values of {kind.name!r} lie outside the range of the records that share them"
-            for j, kind in enumerate(promise.types)
+            for j, kind in enumerate(promise.kinds)
             if (count := sum(of_file[j] for of_file in counts))
         ]
         right = "every released value is within the range of the records that share it, and theirs where they are equal"

@@ -28,18 +28,18 @@ class Means(Inspection[QuasiMoments]):
 
     def of_file(self, file: ReleasedFile) -> QuasiMoments:
         """Moments of what is released."""
-        return QuasiMoments(tuple(_moments(kind.reader, file.table[kind.name]) for kind in file.promise.types))
+        return QuasiMoments(tuple(_moments(kind.reader, file.table[kind.name]) for kind in file.promise.kinds))
 
     def of_batch(self, batch: InputBatch, before: QuasiMoments | None) -> QuasiMoments:
         """Moments of what came in."""
         earlier = before.moments if before else (EMPTY,) * len(batch.values)
-        columns = zip(batch.promise.types, earlier, batch.values, strict=True)
+        columns = zip(batch.promise.kinds, earlier, batch.values, strict=True)
         return QuasiMoments(tuple(merge(moments, kind.moments(values)) for kind, moments, values in columns))
 
     def check(self, promise: Promise, files: Sequence[QuasiMoments], parts: Sequence[QuasiMoments]) -> Check:
         """The same number of values on both sides, and the same mean."""
         wrong = []
-        for j, kind in enumerate(promise.types):
+        for j, kind in enumerate(promise.kinds):
             before, after = (merge_all(note.moments[j] for note in side) for side in (parts, files))
             if before.n != after.n or (before.n and not kind.keeps_mean(before, after)):
                 wrong.append(f"the mean of {kind.name!r} is not kept")

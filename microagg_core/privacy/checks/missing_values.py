@@ -31,7 +31,7 @@ class MissingValues(Inspection[Nulls]):
 
     def of_file(self, file: ReleasedFile) -> Nulls:
         """Those of the file."""
-        unusable = (kind.reader.count_unusable(file.table[kind.name]) for kind in file.promise.types)
+        unusable = (kind.reader.count_unusable(file.table[kind.name]) for kind in file.promise.kinds)
         return Nulls(_nulls(file.table), sum(unusable))
 
     def of_batch(self, batch: InputBatch, before: Nulls | None) -> Nulls:
