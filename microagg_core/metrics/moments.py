@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -106,10 +106,6 @@ class Moments:
     def mean_from(self, origin: Origin) -> float:
         """The mean as an offset from another origin."""
         return float(self.origin - origin) + self.mean
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values; integers of any size stay exact in JSON."""
-        return asdict(self)
 
 
 EMPTY = Moments(0, 0, 0.0, 0.0, 0, 0, 0)

@@ -32,6 +32,7 @@ from microagg_core.errors import DataError
 from microagg_core.formats.reading import read_part
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.kinds.encoding import Encoding
+from microagg_core.plain import from_plain, to_plain
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.routing import route_batch
@@ -185,7 +186,7 @@ def _save_oversize(run: Run, oversize: Oversize, round_number: int) -> tuple[Pie
     arrays = pa.table({"hash": strata.key_hashes, "stratum": strata.stratum_of_hash})
     value = {
         "hash_seed": strata.hash_seed,
-        "survey": oversize.survey.to_json(),
+        "survey": to_plain(oversize.survey),
         "rates": {str(s): rate for s, rate in oversize.rates.items()},
         "trees": {str(s): tree_to_plain(tree) for s, tree in oversize.trees.items()},
     }
@@ -217,7 +218,7 @@ def _load_oversize(task: Task, round_number: int) -> Oversize:
     )
     trees = {int(s): tree_from_plain(tree) for s, tree in value["trees"].items()}
     rates = {int(s): float(rate) for s, rate in value["rates"].items()}
-    return Oversize(strata, Survey.from_json(value["survey"]), rates, trees)
+    return Oversize(strata, from_plain(Survey, value["survey"]), rates, trees)
 
 
 def sample_part(task: Task) -> Receipt:

@@ -15,6 +15,7 @@ from microagg_core.blocking.memory import task_bytes
 from microagg_core.blocking.plan import BlockPlan, plan_from_objects, plan_to_objects
 from microagg_core.blocking.strata import SUPPRESSED, Strata, hash_keys
 from microagg_core.kinds.encoding import Encoding
+from microagg_core.plain import from_json, to_plain
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.survey import Survey, blocking_columns, missing_pattern
 from microagg_core.steps.work import Context, Run, Task, load_context
@@ -78,7 +79,7 @@ def route_batch(context: Context, encoding: Encoding, strata: Strata, table: pa.
 
 def save_survey(run: Run, survey: Survey) -> Piece:
     """Write the survey where workers find it."""
-    return run.put(run.layout.survey_result(), canonical_json(survey.to_json()), "survey-result")
+    return run.put(run.layout.survey_result(), canonical_json(to_plain(survey)), "survey-result")
 
 
 def save_plan(run: Run, plan: BlockPlan) -> tuple[Piece, ...]:
@@ -90,7 +91,7 @@ def save_plan(run: Run, plan: BlockPlan) -> tuple[Piece, ...]:
 
 def load_survey(pieces: Pieces, layout: RunLayout) -> Survey:
     """The survey of this run."""
-    return Survey.from_json(json.loads(pieces.read(layout.survey_result())))
+    return from_json(Survey, pieces.read(layout.survey_result()))
 
 
 def load_planned(task: Task) -> Planned:

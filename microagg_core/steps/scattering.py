@@ -11,7 +11,6 @@ columns and blocking values stay behind (a block's label is known from the plan)
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,12 +24,12 @@ from microagg_core.errors import DataError
 from microagg_core.formats.reading import read_part
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all
+from microagg_core.plain import from_json, to_json
 from microagg_core.steps.pieces import Piece, Pieces, Range, read_ranges
 from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.survey import Fingerprint
 from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import canonical_json
 from microagg_core.storage.urls import shown
 from microagg_core.tables.hashing import one_array
 from microagg_core.tables.slices import RECORD, Slice, read_slice, write_slices
@@ -90,7 +89,7 @@ def scatter_part(task: Task) -> Receipt:
         scatter.add(rows, partition)
     refuse_changed(planned, number, fingerprint)
     scatter.flush()
-    statistics = json.dumps([m.to_dict() for m in moments]).encode()
+    statistics = to_json(moments)
     pieces = (*scatter.pieces, task.put(task.layout.released_moments(number), statistics))
     return Receipt(task.step, number, scatter.rows, pieces, tuple(scatter.slices))
 
@@ -177,17 +176,18 @@ def combine_released_moments(
     n_attributes: int, scattered: Pieces, layout: RunLayout, n_parts: int
 ) -> tuple[Moments, ...]:
     """Moments of the quasi-identifiers over the records that are released, merged in part order."""
-    parts = [json.loads(data) for data in scattered.read_all(layout.released_moments(i) for i in range(n_parts))]
-    return tuple(merge_all(Moments(**p[j]) for p in parts) for j in range(n_attributes))
+    data = scattered.read_all(layout.released_moments(i) for i in range(n_parts))
+    parts = [from_json(tuple[Moments, ...], of_part) for of_part in data]
+    return tuple(merge_all(of_part[j] for of_part in parts) for j in range(n_attributes))
 
 
 def save_measure_scale(run: Run, moments: Sequence[Moments]) -> Piece:
     """Write the released records' moments, on whose scale losses are measured."""
-    return run.put(run.layout.measure_scale(), canonical_json([m.to_dict() for m in moments]), "scale")
+    return run.put(run.layout.measure_scale(), to_json(moments), "scale")
 
 
 def load_measure_scale(task: Task, encoding: Encoding) -> Encoding:
     """The standardization of losses: that of the released records, so that no figure tells of a withheld one."""
-    moments = [Moments(**m) for m in json.loads(task.pieces.read(task.layout.measure_scale()))]
+    moments = from_json(tuple[Moments, ...], task.pieces.read(task.layout.measure_scale()))
     means = tuple(m.mean_from(o) if m.n else 0.0 for m, o in zip(moments, encoding.origins, strict=True))
     return Encoding(encoding.kinds, encoding.origins, means, tuple(m.deviation for m in moments))

@@ -23,6 +23,7 @@ from microagg_core.formats.reading import read_part
 from microagg_core.formats.released.registry import released_format
 from microagg_core.kinds.contract import Traits
 from microagg_core.metrics.moments import EMPTY, Moments, merge_all
+from microagg_core.plain import from_plain, to_plain
 from microagg_core.privacy.sketches import Sketch, merge_sketches, sketch_of
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces
@@ -70,19 +71,6 @@ class Survey:
     def parts_of(self, records: NDArray[np.int64]) -> NDArray[np.int64]:
         """The part in which each record came."""
         return np.searchsorted(self.first_records, records, side="right") - 1
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return {**self.__dict__, "moments": [m.to_dict() for m in self.moments]}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Survey:
-        """Inverse of :meth:`to_json`."""
-        moments = tuple(Moments(**m) for m in value["moments"])
-        pairs = tuple((a, b) for a, b in value["fixes"])
-        names = ("rows_of_parts", "fingerprints", "missing", "traits", "nearly_unique")
-        lists = {name: tuple(value[name]) for name in names}
-        return cls(**{**value, **lists, "moments": moments, "fixes": pairs})
 
 
 def blocking_columns(table: pa.Table, context: Context) -> list[pa.Array]:
@@ -246,7 +234,7 @@ def _write(task: Task, found: _PartSurvey) -> list[Piece]:
         "missing": found.missing.tolist(),
         "not_finite": found.not_finite.tolist(),
         "fingerprint": found.fingerprint.text(),
-        "moments": [merge_all(batches).to_dict() for batches in found.moments],
+        "moments": to_plain([merge_all(batches) for batches in found.moments]),
         "traits": found.traits,
     }
     pieces = [task.put(layout.survey(number, "json"), json.dumps(statistics).encode())]
@@ -298,7 +286,7 @@ def combine_survey(
         for c, column in enumerate(context.schema.confidential)
     }
     moments = tuple(
-        merge_all(Moments(**p["moments"][j]) for p in parts if p["rows"]) if parts else EMPTY
+        merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["rows"]) if parts else EMPTY
         for j in range(len(context.kinds))
     )
     survey = Survey(

@@ -173,7 +173,7 @@ def save_context(
         "format_version": FORMAT_VERSION,
         "spec": spec.model_dump(mode="json", exclude={"cluster", "id"}),
         "parts": to_plain(parts),
-        "rough": [m.to_dict() for m in rough],
+        "rough": to_plain(rough),
     }
     return (
         run.put(run.layout.input_schema(), schema.serialize().to_pybytes(), "context"),
@@ -209,7 +209,7 @@ def _load_context(run: Run, context: Piece, input_schema: Piece) -> Context:
     value = json.loads(pieces.read(context.name))
     spec = ReleaseSpec.model_validate(value["spec"])
     schema = resolve_schema(spec, pa.ipc.read_schema(pa.py_buffer(pieces.read(input_schema.name))))
-    rough = tuple(Moments(**m) for m in value["rough"])
+    rough = from_plain(tuple[Moments, ...], value["rough"])
     parts = from_plain(tuple[InputPart, ...], value["parts"])
     return Context(spec, schema, parts, Encoding.from_moments(schema.kinds, rough))
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from microagg_core.errors import GateError
-from microagg_core.kinds.encoding import quasi_type
+from microagg_core.kinds.registry import kind_of
 from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.checks import CHECKS
 from microagg_core.privacy.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
@@ -19,11 +19,13 @@ from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_file,
 from microagg_core.privacy.outcome import Check
 from microagg_core.spec.columns import Column, FileSchema
 
+KINDS = (kind_of("x", pa.int64(), "type"),)
 SCHEMA = FileSchema(
     (Column("x", pa.int64(), "quasi_identifiers"), Column("note", pa.string(), "confidential")),
+    KINDS,
     (pa.int64(), pa.string()),
 )
-PROMISE = Promise(SCHEMA, (quasi_type("x", pa.int64(), "type"),), k=2, rows=5, withheld=1, n_parts=2)
+PROMISE = Promise(SCHEMA, KINDS, k=2, rows=5, withheld=1, n_parts=2)
 ORIGINAL = pa.table({"x": [1, 3, 5, 7], "note": ["a", "b", "c", None]})
 RELEASED = pa.table({"x": [2, 2, 6, 6], "note": ["a", "b", "c", None]})
 RECORDS, PARTS = np.array([0, 1, 3, 4]), np.array([0, 0, 1, 1])

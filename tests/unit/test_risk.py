@@ -6,11 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from microagg_core.kinds.registry import kind_of
 from microagg_core.privacy.risk import MEASURES, BlockGroups, RiskMeasure, note_block, risk_of
 from microagg_core.spec.columns import Column, FileSchema
 
 SCHEMA = FileSchema(
-    (Column("x", pa.int64(), "quasi_identifiers"), Column("ill", pa.bool_(), "confidential")), (pa.int64(), pa.bool_())
+    (Column("x", pa.int64(), "quasi_identifiers"), Column("ill", pa.bool_(), "confidential")),
+    (kind_of("x", pa.int64()),),
+    (pa.int64(), pa.bool_()),
 )
 #: Groups in no order; the first block's group 1 shares a value, the second block's groups both do.
 BLOCKS = [
