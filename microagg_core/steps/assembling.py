@@ -14,7 +14,7 @@ from microagg_core.errors import InternalError
 from microagg_core.formats.released.order import content_order
 from microagg_core.formats.released.registry import released_format
 from microagg_core.steps.routing import load_planned
-from microagg_core.steps.scattering import gather
+from microagg_core.steps.scattering import gather_slices
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.slices import RECORD, to_bytes, write_slices
 
@@ -24,7 +24,7 @@ def assemble_file(task: Task) -> Receipt:
     planned = load_planned(task)
     form, schema = released_format(planned.context.spec.output), planned.context.schema
     layout = task.layout
-    gathered = gather(task.run, task.slices, "anonymize", lambda partition, _: layout.anonymized(partition))
+    gathered = gather_slices(task.run, task.slices, "anonymize", lambda partition, _: layout.anonymized(partition))
     if gathered is None:  # combinations are spread by their hash: a file may receive none
         gathered = _no_rows(schema.released_schema)
     table = pa.Table.from_arrays(gathered.columns[1:], names=schema.released_schema.names)

@@ -21,7 +21,7 @@ from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_file
 from microagg_core.privacy.outcome import Check
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
-from microagg_core.steps.scattering import Scatter, gather, refuse_changed
+from microagg_core.steps.scattering import Scatter, gather_slices, refuse_changed
 from microagg_core.steps.survey import Fingerprint
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.storage.layout import RunLayout
@@ -49,7 +49,7 @@ def check_file(task: Task) -> Receipt:
     data = task.pieces.read(candidate.name)
     table = form.read_back(data, planned.context.schema.released_schema)
     records = np.asarray(read_slice(task.pieces.read(layout.numbers(number)))[RECORD]).astype(np.int64)
-    came = gather(task.run, task.slices, "check-input", layout.check_scatter)
+    came = gather_slices(task.run, task.slices, "check-input", layout.check_scatter)
     notes = note_file(promise_of(planned), table, records, planned.survey.parts_of(records), came)
     return Receipt(task.step, number, notes.rows, (candidate, task.put(layout.checks(number), to_json(notes))))
 
@@ -78,7 +78,7 @@ def _files_of(task: Task, planned: Planned) -> NDArray[Any]:
     # As narrow as can be: a part may be a file of any length.
     files = np.full(planned.survey.rows_of_parts[task.number], n_files, dtype=np.min_scalar_type(n_files))
     for one in task.slices:
-        listed = gather(task.run, [one], "assemble", lambda file, _: task.layout.places(file))
+        listed = gather_slices(task.run, [one], "assemble", lambda file, _: task.layout.places(file))
         if listed is not None:
             place = np.asarray(listed[RECORD]) - first
             files[place[(place >= 0) & (place < len(files))]] = one.maker

@@ -137,7 +137,7 @@ def tasks_of_slices(step: str, receipts: Sequence[Receipt], n: int, run: Run, re
     return [Task(step, i, run, tuple(slices[i]), reads) for i in range(n)]
 
 
-def gather(run: Run, slices: Sequence[Slice], maker: str, name_of: Callable[[int, int], str]) -> pa.Table | None:
+def gather_slices(run: Run, slices: Sequence[Slice], maker: str, name_of: Callable[[int, int], str]) -> pa.Table | None:
     """The rows of slices, in their order; None where there are none.
 
     Args:
@@ -161,7 +161,7 @@ def gather_partition(task: Task, planned: Planned) -> pa.Table:
         DataError: the input changed.
         DamagedWorkError: an object in the work area is not what was written.
     """
-    table = gather(task.run, task.slices, "scatter", task.layout.scatter)
+    table = gather_slices(task.run, task.slices, "scatter", task.layout.scatter)
     expected = int(planned.plan.rows_of_partitions()[task.number])
     if table is None or table.num_rows != expected:
         raise DataError(

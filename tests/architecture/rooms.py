@@ -146,7 +146,23 @@ def heights(graph: Graph) -> dict[str, int]:
 
 def drawn(readme: str) -> str:
     """The picture that a text has."""
-    return readme.split(BEGIN, 1)[1].split(END, 1)[0]
+    return _around(readme)[1]
+
+
+def redrawn(readme: str, new: str) -> str:
+    """The text with another picture.
+
+    >>> redrawn("a\\n```mermaid\\nold\\n```\\nb\\n", "new\\n")
+    'a\\n```mermaid\\nnew\\n```\\nb\\n'
+    """
+    before, _, after = _around(readme)
+    return before + new + after
+
+
+def _around(readme: str) -> tuple[str, str, str]:
+    start = readme.index(BEGIN) + len(BEGIN)
+    end = readme.index(END, start)
+    return readme[:start], readme[start:end], readme[end:]
 
 
 def main() -> int:
@@ -159,8 +175,7 @@ def main() -> int:
         print("a circle of rooms:\n    " + "\n    ".join(circle), file=sys.stderr)
         return 1
     if arguments.write:
-        text = README.read_text(encoding="utf-8")
-        README.write_text(text.replace(drawn(text), picture(graph), 1), encoding="utf-8")
+        README.write_text(redrawn(README.read_text(encoding="utf-8"), picture(graph)), encoding="utf-8")
     else:
         print(picture(graph), end="")
     return 0

@@ -21,7 +21,7 @@ MACHINE_PATHS = re.compile(
 )
 REGISTRIES = re.compile(
     r"pypi\.org|pythonhosted\.org|npmjs\.(?:com|org)|docker\.io|ghcr\.io|gcr\.io|quay\.io|mcr\.microsoft\.com"
-    r"|registry\.[a-z]|(?:extra-)?index[-_]url|find[-_]links|trusted[-_]host"
+    r"|(?<![\w./])registry\.[a-z-]+\.[a-z]|(?:extra-)?index[-_]url|find[-_]links|trusted[-_]host"
 )
 OTHER_CLUTTER = re.compile(r"\bTO" r"DO\b|\bFIX" r"ME\b|\bXX" r"X\b|pragma: no" r" cover|<<<<" r"<<<")
 

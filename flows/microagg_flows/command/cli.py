@@ -107,7 +107,7 @@ def run(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make a release: survey, plan, stage, anonymize, validate, measure, publish, report."""
+    """Make a release: survey, plan, scatter, anonymize, validate, measure, publish, report."""
     _make_and_show(spec, direct, release_id, replace, quiet, as_json)
 
 
