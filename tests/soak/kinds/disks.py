@@ -148,6 +148,10 @@ def work_read_only(case: Case) -> None:
 def temporary_folder_read_only(case: Case) -> None:
     """The temporary folder's disk is, or turns, read-only."""
     _read_only(case, case.site.temporary)
+    if not case.failed:  # what could not be removed there is left to the next run
+        case.mend()
+        case.has_rivals = True
+        case.finish(case.start())
 
 
 @kind()
