@@ -17,8 +17,8 @@ from microagg_core.errors import ClusterError, StorageError, TransientStorageErr
 from microagg_core.formats.reading import list_input
 from microagg_core.formats.released.registry import released_format
 from microagg_core.plain import to_plain
+from microagg_core.privacy.check import Check
 from microagg_core.privacy.gate import refuse_failed
-from microagg_core.privacy.outcome import Check
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.parts import Upload
 from microagg_core.releases.publish import Published, finish, publish

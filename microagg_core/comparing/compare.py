@@ -24,7 +24,7 @@ from microagg_core.formats.reading import list_input, read_part, read_schema, wi
 from microagg_core.kinds.registry import kind_for
 from microagg_core.metrics.statistics import significant
 from microagg_core.plain import to_plain
-from microagg_core.spec.parts import Input
+from microagg_core.spec.places import Input
 
 #: Algorithms whose model says that they would take longer are left out, unless they were asked for by name.
 PATIENCE_SECONDS = 60.0

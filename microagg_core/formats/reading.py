@@ -12,7 +12,7 @@ import pyarrow as pa
 from microagg_core.formats.inputs.contract import InputListing, InputPart
 from microagg_core.formats.inputs.plain_types import plain
 from microagg_core.formats.inputs.registry import input_format
-from microagg_core.spec.parts import Input
+from microagg_core.spec.places import Input
 
 
 def list_input(source: Input) -> InputListing:

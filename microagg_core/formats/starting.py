@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import get_args
 
 from microagg_core.formats.inputs.registry import input_format
-from microagg_core.spec.parts import Input, Output, ReleasedFormatName
+from microagg_core.spec.formats import ReleasedFormatName
+from microagg_core.spec.places import Input, Output
 from microagg_core.spec.starter import starter_spec
 from microagg_core.storage.urls import is_local, local_path
 

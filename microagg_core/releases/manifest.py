@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from microagg_core.errors import StorageError
 from microagg_core.metrics.figures import Figures
-from microagg_core.privacy.outcome import Check
-from microagg_core.spec.parts import CsvOutput, ReleasedFormatName
+from microagg_core.privacy.check import Check
+from microagg_core.spec.formats import CsvOutput, ReleasedFormatName
 from microagg_core.storage.layout import ATTEMPT_DIGITS, SHA256_DIGITS, ReleaseLayout, is_release_id, revision_number
 from microagg_core.storage.objects import canonical_json
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from microagg_core.errors import EXIT_DONE, GateError, StorageError
 from microagg_core.plain import to_plain
+from microagg_core.privacy.check import Check
 from microagg_core.privacy.kanonymity import CombinationCounter, Recount
-from microagg_core.privacy.outcome import Check
 from microagg_core.releases.manifest import Manifest, PartEntry
 from microagg_core.releases.released import find_release, part_batches
 from microagg_core.storage.layout import MANIFEST

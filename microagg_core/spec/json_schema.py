@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from microagg_core.algorithms import AlgorithmInfo, Parameter, algorithms
-from microagg_core.spec.parts import ADDRESS_PATTERN
+from microagg_core.spec.clusters import ADDRESS_PATTERN
 from microagg_core.spec.release import ReleaseSpec
 
 

@@ -11,14 +11,21 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
+from microagg_core.spec.clusters import ADDRESS_PATTERN
 from microagg_core.spec.credentials import SECRET_REASON, looks_secret
 from microagg_core.spec.field_paths import Loc, dotted
 from microagg_core.spec.marked_yaml import Found, Place
-from microagg_core.spec.parts import PATTERNS, PartError
+from microagg_core.spec.model import PartError
+from microagg_core.spec.places import NAME_PATTERN
 from microagg_core.spec.release import LocalCluster, Model, NoCluster, ReleaseSpec, RunningCluster
 from microagg_core.storage.urls import holds_credentials
 
 _LONGEST_VALUE = 60
+#: What the patterns mean, for the people whose text does not match.
+PATTERNS = {
+    NAME_PATTERN: "must be at most 64 letters, digits, '.', '_' and '-', and start with a letter or digit",
+    ADDRESS_PATTERN: "must be the address of a scheduler, such as tls://scheduler:8786, or 'local' or 'none'",
+}
 #: pydantic's kinds of errors, in our words; {names} are filled from the error's context.
 _REASONS = {
     "int_type": "must be a whole number",

@@ -14,31 +14,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from microagg_core.algorithms import algorithms
-from microagg_core.spec.parts import (
-    CSV_TYPES,
-    NAME_PATTERN,
-    AnyCluster,
-    Cluster,
-    ColumnName,
-    Columns,
-    CsvInput,
-    CsvOutput,
-    Input,
-    Keep,
-    LocalCluster,
-    Location,
-    Model,
-    NoCluster,
-    Output,
-    PartError,
-    Problem,
-    Refine,
-    RunningCluster,
-    TimeBudget,
-    Whole,
-    Work,
-    parse_bytes,
-)
+from microagg_core.spec.clusters import AnyCluster, Cluster, LocalCluster, NoCluster, RunningCluster, parse_bytes
+from microagg_core.spec.formats import CSV_TYPES, CsvInput, CsvOutput
+from microagg_core.spec.model import ColumnName, Columns, Model, PartError, Problem, Whole
+from microagg_core.spec.places import NAME_PATTERN, Input, Keep, Location, Output, Work
+from microagg_core.spec.refinement import Refine, TimeBudget
 from microagg_core.storage.urls import is_inside
 
 __all__ = [

@@ -13,7 +13,7 @@ import yaml
 from microagg_core.algorithms import algorithms
 from microagg_core.errors import DataError, SpecError
 from microagg_core.kinds.registry import kind_for
-from microagg_core.spec.parts import Input
+from microagg_core.spec.places import Input
 from microagg_core.storage.urls import basename, holds_credentials, shown
 
 #: Words that YAML, or a person who reads it, takes for something else than a name.

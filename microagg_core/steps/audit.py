@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from microagg_core.errors import StorageError
 from microagg_core.plain import from_json, to_plain
-from microagg_core.privacy.outcome import Check
+from microagg_core.privacy.check import Check
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.publish import existing
 from microagg_core.software import software

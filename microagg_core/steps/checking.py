@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from microagg_core.formats.reading import read_part
 from microagg_core.formats.released.registry import released_format
 from microagg_core.plain import from_json, to_json
+from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks.contract import InputBatch, Promise
 from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_file
-from microagg_core.privacy.outcome import Check
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.scattering import Scatter, gather_slices, refuse_changed

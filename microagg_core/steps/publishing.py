@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from microagg_core.algorithms import algorithms
 from microagg_core.formats.released.registry import released_format
 from microagg_core.metrics.figures import Figures
-from microagg_core.privacy.outcome import Check
+from microagg_core.privacy.check import Check
 from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts
 from microagg_core.releases.parts import StagedPart
 from microagg_core.software import software

@@ -20,8 +20,8 @@ from distributed import Client
 
 from inputs.people import people
 from microagg_core.errors import ClusterError, DataError, StorageError
+from microagg_core.spec.clusters import Tls
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.parts import Tls
 from microagg_core.spec.release import LocalCluster, ReleaseSpec, RunningCluster
 from microagg_flows.clusters import connect
 from microagg_flows.executors import InProcess

@@ -13,10 +13,10 @@ import pytest
 from microagg_core.errors import GateError
 from microagg_core.kinds.registry import kind_of
 from microagg_core.plain import from_json, to_json
+from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks import CHECKS
 from microagg_core.privacy.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
 from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_file, refuse_failed
-from microagg_core.privacy.outcome import Check
 from microagg_core.spec.columns import Column, FileSchema
 
 KINDS = (kind_of("x", pa.int64(), "type"),)

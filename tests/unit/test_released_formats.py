@@ -19,7 +19,8 @@ from microagg_core.errors import SpecError, StorageError
 from microagg_core.formats import inputs, released
 from microagg_core.formats.released.arrow import ArrowRelease
 from microagg_core.formats.released.registry import released_format
-from microagg_core.spec.parts import InputFormatName, Output, ReleasedFormatName
+from microagg_core.spec.formats import InputFormatName, ReleasedFormatName
+from microagg_core.spec.places import Output
 
 RELEASED_FORMATS = get_args(ReleasedFormatName)
 DAY = datetime.date(2020, 2, 29)

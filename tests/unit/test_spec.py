@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from microagg_core.algorithms import algorithms
 from microagg_core.spec.loading import canonical, spec_schema
-from microagg_core.spec.parts import PATTERNS, Model
+from microagg_core.spec.model import Model
+from microagg_core.spec.problems import PATTERNS
 from microagg_core.spec.release import LocalCluster, NoCluster, ReleaseSpec, RunningCluster, parse_bytes
 
 SMALLEST: dict[str, Any] = {

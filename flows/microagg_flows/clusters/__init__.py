@@ -1,6 +1,6 @@
 """Kinds of clusters, by the model that describes one in a release spec, and the workers that a release gets.
 
-A kind is a model in :mod:`microagg_core.spec.parts`, a module here whose ``connect`` follows
+A kind is a model in :mod:`microagg_core.spec.clusters`, a module here whose ``connect`` follows
 :class:`~microagg_flows.clusters.contract.Connect`, and a line in ``KINDS``.
 """
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from microagg_core.errors import DataError
 from microagg_core.formats.inputs.plain_types import plain_schema
-from microagg_core.spec.parts import Input
+from microagg_core.spec.places import Input
 from microagg_core.storage.inputs import input_files
 from microagg_core.storage.urls import shown
 

@@ -15,7 +15,8 @@ import pyarrow.csv
 from microagg_core.errors import DataError
 from microagg_core.formats.inputs.contract import FileFormat, InputPart, Place
 from microagg_core.formats.inputs.csv_types import csv_type, suggested_types
-from microagg_core.spec.parts import CsvInput, Input
+from microagg_core.spec.formats import CsvInput
+from microagg_core.spec.places import Input
 from microagg_core.spec.starter import quoted
 from microagg_core.storage.inputs import input_files, open_input
 from microagg_core.storage.urls import shown

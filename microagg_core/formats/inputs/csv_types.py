@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from microagg_core.spec.parts import CsvInput
+from microagg_core.spec.formats import CsvInput
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "text": pa.string(),

@@ -9,7 +9,7 @@ import pyarrow.parquet
 
 from microagg_core.errors import DataError
 from microagg_core.formats.inputs.contract import BATCH_ROWS, PART_BYTES, FileFormat, InputPart, Place
-from microagg_core.spec.parts import Input
+from microagg_core.spec.places import Input
 from microagg_core.storage.inputs import open_input
 from microagg_core.storage.urls import shown
 

@@ -1,6 +1,6 @@
 """Every input format by its name in a spec, which is that of its file in this folder.
 
-A new format is one file here, with its ``FORMAT``, and one name in ``spec/parts.py``. It is loaded when asked for.
+A new format is one file here, with its ``FORMAT``, and one name in ``spec/formats.py``. It is loaded when asked for.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from functools import cache
 from importlib import import_module
 
 from microagg_core.formats.inputs.contract import InputFormat
-from microagg_core.spec.parts import Input, InputFormatName
+from microagg_core.spec.formats import InputFormatName
+from microagg_core.spec.places import Input
 
 
 def input_format(source: Input) -> InputFormat:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol, Self
 import pyarrow as pa
 
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.spec.parts import CsvOutput, ReleasedFormatName
+from microagg_core.spec.formats import CsvOutput, ReleasedFormatName
 
 #: Rows of the tables in which a file is read again.
 BATCH_ROWS = 65_536

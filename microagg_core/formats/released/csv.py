@@ -15,7 +15,7 @@ import pyarrow.csv
 
 from microagg_core.errors import InternalError
 from microagg_core.formats.released.contract import ReleasedFormat, SaysFormat
-from microagg_core.spec.parts import CsvOutput
+from microagg_core.spec.formats import CsvOutput
 
 _BLOCK_BYTES = 8 * 2**20
 _FORMULA_START = r"^[=+\-@\t\r]"

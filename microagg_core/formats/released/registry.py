@@ -1,6 +1,6 @@
 """Every released format by its name in a spec, which is that of its file in this folder.
 
-A new format is one file here, with its ``FORMAT``, and one name in ``spec/parts.py``. It is loaded when asked for.
+A new format is one file here, with its ``FORMAT``, and one name in ``spec/formats.py``. It is loaded when asked for.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from functools import cache
 from importlib import import_module
 
 from microagg_core.formats.released.contract import ReleasedFormat, SaysFormat
-from microagg_core.spec.parts import ReleasedFormatName
+from microagg_core.spec.formats import ReleasedFormatName
 
 
 def released_format(said: SaysFormat) -> ReleasedFormat:
     """The format that a spec's ``output`` or a manifest says, with its options.
 
-    >>> from microagg_core.spec.parts import Output
+    >>> from microagg_core.spec.places import Output
     >>> released_format(Output(url="out", format="csv")).in_manifest()["csv"].delimiter
     ','
     """

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from pydantic import Base64Bytes
 
+from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks.contract import Inspection, Promise, ReleasedFile
 from microagg_core.privacy.kanonymity import CombinationCounter
-from microagg_core.privacy.outcome import Check
 from microagg_core.tables.slices import read_slice, to_bytes
 
 

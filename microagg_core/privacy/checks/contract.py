@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.kinds.contract import Kind
-from microagg_core.privacy.outcome import Check
+from microagg_core.privacy.check import Check
 from microagg_core.spec.columns import FileSchema
 
 Ints = NDArray[np.int64]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks.contract import Inspection, Promise, ReleasedFile
 from microagg_core.privacy.group_ranges import outside_ranges
-from microagg_core.privacy.outcome import Check
 from microagg_core.tables.hashing import hash_rows
 
 _SEED = 11

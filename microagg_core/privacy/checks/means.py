@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from microagg_core.kinds.contract import Kind
 from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all
+from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
-from microagg_core.privacy.outcome import Check
 
 
 @dataclass(frozen=True)

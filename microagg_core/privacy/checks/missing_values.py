@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
-from microagg_core.privacy.outcome import Check
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,165 @@
+"""Who may do the work: the kinds of cluster, one model each.
+
+A new kind is a model here, and a module in ``flows/microagg_flows/clusters`` that starts or reaches it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
+
+from microagg_core.spec.model import Model, Number, Problem, Whole
+from microagg_core.spec.places import _without_credentials
+
+ADDRESS_PATTERN = r"^(tcp|tls|ucx|ws|wss|inproc)://.+"
+
+
+class LocalCluster(Model):
+    """A Dask cluster on this machine, started for the run and stopped after it."""
+
+    workers: Whole = Field(default=2, ge=1, description="worker processes")
+    threads: Whole = Field(default=1, ge=1, description="threads of each worker")
+    memory: str = Field(default="2GiB", description="memory limit of each worker, e.g. 1GiB")
+
+    @field_validator("memory")
+    @classmethod
+    def _a_size(cls, memory: str) -> str:
+        parse_bytes(memory)
+        return memory
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory limit in bytes."""
+        return parse_bytes(self.memory)
+
+
+class NoCluster(Model):
+    """No cluster: the work is done one task after the other by the process that was called."""
+
+    none: Literal[True] = Field(default=True, description="nothing to set")
+
+
+class Tls(Model):
+    """Where the certificates lie that a scheduler at a ``tls://`` address asks for; each is a path."""
+
+    ca: str = Field(min_length=1, description="path of the certificate authority's certificate (PEM)")
+    cert: str = Field(min_length=1, description="path of this side's certificate (PEM)")
+    key: str = Field(min_length=1, description="path of this side's private key (PEM)")
+
+
+class RunningCluster(Model):
+    """A Dask scheduler that is already there."""
+
+    address: str = Field(pattern=ADDRESS_PATTERN, description="e.g. tls://scheduler:8786")
+    tls: Tls | None = Field(
+        default=None, description="certificates for a tls:// address; default: those of Dask's own configuration"
+    )
+    unencrypted: bool = Field(
+        default=False,
+        strict=True,
+        description="true: an address beyond this machine may be without TLS; whoever reaches such a scheduler can "
+        "run code in its workers, with their rights and credentials",
+    )
+    wait: Number = Field(
+        default=300,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds without any worker, at the start or later, before the release gives up",
+    )
+
+    @field_validator("address")
+    @classmethod
+    def _no_credentials_in_address(cls, address: str) -> str:
+        return _without_credentials(address)
+
+    @classmethod
+    def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
+        """Beyond this machine a scheduler is reached by TLS, unless the spec says that it need not be."""
+        address = parts.get("address", "")
+        if parts.get("tls") is not None and not address.startswith(_ENCRYPTED):
+            yield (
+                ("tls",),
+                f"is for an address that starts with tls:// or wss:// (got {address.partition('://')[0]}://)",
+            )
+        if address.startswith((*_ENCRYPTED, "inproc://")) or parts.get("unencrypted", False):
+            return
+        if not is_loopback(address):
+            yield (
+                ("address",),
+                "is beyond this machine and without TLS, so whoever reaches the scheduler can run code in its "
+                "workers; use tls://, or set unencrypted: true where the network is trusted",
+            )
+
+
+_ENCRYPTED = ("tls://", "wss://")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a scheduler's address is one of this machine's own.
+
+    >>> is_loopback("tcp://127.0.0.1:8786"), is_loopback("tcp://[::1]:8786"), is_loopback("tcp://scheduler:8786")
+    (True, True, False)
+    """
+    host = (urlsplit(address).hostname or "").lower()
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+Cluster = NoCluster | LocalCluster | RunningCluster
+
+
+def _cluster_shape(value: Any) -> Any:
+    """``none``, ``local``, ``{local: {...}}``, an address or ``{address: ...}`` as the parts of one of the models."""
+    if value is None or isinstance(value, NoCluster | LocalCluster | RunningCluster):
+        return value
+    if value in ("none", {"none": None}, {"none": {}}):
+        return {"none": True}
+    if value == "local":
+        return {}
+    if isinstance(value, str):
+        return {"address": value}
+    if isinstance(value, dict) and set(value) == {"local"}:
+        value = value["local"] if value["local"] is not None else {}
+    if not isinstance(value, dict) or "local" in value:
+        raise ValueError("must be 'none', 'local', 'local:' with workers, threads and memory, or a scheduler's address")
+    return value
+
+
+def _cluster_kind(value: Any) -> str:
+    if value is None:
+        return "choice"
+    keys = value if isinstance(value, dict) else dict(value)
+    return "none" if "none" in keys else "running" if "address" in keys else "local"
+
+
+AnyCluster = Annotated[
+    Annotated[None, Tag("choice")]
+    | Annotated[NoCluster, Tag("none")]
+    | Annotated[LocalCluster, Tag("local")]
+    | Annotated[RunningCluster, Tag("running")],
+    Discriminator(_cluster_kind),
+    BeforeValidator(_cluster_shape),
+]
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes of a size such as ``512MiB``; ValueError for anything else, and for nothing at all.
+
+    >>> parse_bytes("1.5 GiB")
+    1610612736
+    """
+    match = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([A-Za-z]*)\s*", text)
+    size = int(float(match[1]) * _UNITS.get(match[2].lower(), 0)) if match else 0
+    if size < 1:
+        raise ValueError(f"must be a size such as 512MiB or 2GiB (got {text!r})")
+    return size

@@ -1,0 +1,84 @@
+"""The places of a release in storage: its input, its output, and its private work area."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from microagg_core.spec.credentials import secrets_in
+from microagg_core.spec.formats import _BY_ENDING, CsvInput, CsvOutput, InputFormatName, ReleasedFormatName
+from microagg_core.spec.model import Model, Number, PartError
+from microagg_core.storage.urls import holds_credentials
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+
+def _without_credentials(url: str) -> str:
+    if holds_credentials(url):
+        raise ValueError("must not hold a user or password; use the environment of each worker")
+    return url
+
+
+class Location(Model):
+    """A place in storage: any fsspec URL, or a path relative to the spec file's folder."""
+
+    url: str = Field(min_length=1, description="fsspec URL or path; relative paths start at the spec's folder")
+    storage_options: dict[str, Any] = Field(
+        default={}, description="options of the file system (endpoint_url, anon, ...); never credentials"
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _no_credentials_in_url(cls, url: str) -> str:
+        return _without_credentials(url)
+
+    @field_validator("storage_options")
+    @classmethod
+    def _no_credentials(cls, options: dict[str, Any]) -> dict[str, Any]:
+        if found := list(secrets_in(options)):
+            raise PartError(found)
+        return options
+
+
+class Input(Location):
+    """Where the microdata are: one file, or a glob of files with one schema."""
+
+    format: Literal["auto", InputFormatName] = Field(
+        default="auto",
+        description="auto: by the file's ending; arrow: Arrow IPC files, which Feather files (version 2) are",
+    )
+    csv: CsvInput = CsvInput()
+
+    @property
+    def resolved_format(self) -> InputFormatName:
+        """The format, taken from the file's ending where the spec leaves it to that."""
+        if self.format != "auto":
+            return self.format
+        return next((name for end, name in _BY_ENDING.items() if self.url.lower().endswith(end)), "parquet")
+
+
+class Output(Location):
+    """Where releases are published."""
+
+    format: ReleasedFormatName = Field(
+        default="parquet", description="format of the released files; arrow: Arrow IPC, which is Feather version 2 too"
+    )
+    csv: CsvOutput = CsvOutput()
+
+
+class Keep(Model):
+    """What stays in the private work area, and for how long."""
+
+    failed_days: Number = Field(
+        default=7,
+        ge=0,
+        allow_inf_nan=False,
+        description="days that a failed run's staged rows stay (to resume)",
+    )
+
+
+class Work(Location):
+    """The private work area: staged rows while a run lasts, and its audit trail, which stays."""
+
+    keep: Keep = Keep()
