@@ -64,6 +64,7 @@ def search(
 
     Returns labels 0 to g-1 in the order of each group's first record; never worse than ``start``.
 
+    >>> import numpy as np
     >>> search(np.array([[0.0], [9.0], [0.1], [9.1]]), 2, steps=100).tolist()
     [0, 1, 0, 1]
     """
