@@ -16,8 +16,7 @@ from microagg_core.factor.groups import costs, distinct, groups_of, incidence
 from microagg_core.factor.odd_sets import broken_sets
 from microagg_core.factor.pairs import Graph, Points, complete_graph, neighbour_graph, points_of
 from microagg_core.factor.proof import in_units, prices_of, whole_bound
-from microagg_core.factor.relaxation import RelaxationTask, not_excluded, relax
-from microagg_core.factor.relaxation import relaxed_bound
+from microagg_core.factor.relaxation import RelaxationTask, not_excluded, relax, relaxed_bound
 from microagg_core.factor.stars import cut, labels_of
 from microagg_core.kernels.matching.group_prices import cheap_groups
 from microagg_core.kernels.matching.pair_tree import light_pairs, nearest_pairs, new_pair_tree
