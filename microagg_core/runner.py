@@ -21,6 +21,9 @@ from microagg_core.releases.parts import Upload, is_whole, upload_part
 from microagg_core.steps.anonymizing import anonymize_partition
 from microagg_core.steps.assembling import assemble_file
 from microagg_core.steps.checking import check_file, check_input
+from microagg_core.steps.nights.carrying import carry_range, decide_range, recall_part
+from microagg_core.steps.nights.matching import identify_part, mark_part, match_range
+from microagg_core.steps.nights.tracing import count_traces, join_part, trace_range
 from microagg_core.steps.planning import count_part, sample_part
 from microagg_core.steps.scattering import scatter_part
 from microagg_core.steps.survey import survey_part
@@ -30,18 +33,27 @@ from microagg_core.storage.objects import Store
 
 #: What a worker does, by the step of a task.
 STEPS: dict[str, Callable[[Task], Receipt]] = {
+    "identify": identify_part,
+    "match": match_range,
+    "mark": mark_part,
+    "fates": decide_range,
     "survey": survey_part,
     "units": check_units,
     "sample": sample_part,
     "count": count_part,
     "scatter": scatter_part,
     "anonymize": anonymize_partition,
+    "recall": recall_part,
+    "carry": carry_range,
     "assemble": assemble_file,
     "check-files": check_file,
     "check-input": check_input,
+    "join": join_part,
+    "trace": trace_range,
+    "traces": count_traces,
 }
 #: The gate looks again at every run: it never trusts what it found before.
-ALWAYS = ("check-files", "check-input")
+ALWAYS = ("check-files", "check-input", "join", "trace", "traces")
 
 
 @dataclass(frozen=True)

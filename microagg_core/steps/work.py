@@ -70,6 +70,8 @@ class Task:
     run: Run
     slices: tuple[Slice, ...] = ()
     reads: tuple[Piece, ...] = ()
+    #: Slices of another step's tasks, for a task that needs rows from two.
+    also: tuple[Slice, ...] = ()
     format_version: int = FORMAT_VERSION
 
     @property
@@ -93,8 +95,8 @@ class Task:
     def digest(self) -> str:
         """What tells this task from all others, those of the same name included that read other content."""
         reads = [(piece.name, piece.sha256) for piece in self.reads]
-        slices = [astuple(one) for one in self.slices]
-        return Digest().add(self.step, self.number, slices, reads, self.format_version).hex()
+        slices, also = ([astuple(one) for one in some] for some in (self.slices, self.also))
+        return Digest().add(self.step, self.number, slices, reads, also, self.format_version).hex()
 
 
 @dataclass(frozen=True)

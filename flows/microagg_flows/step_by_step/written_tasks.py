@@ -19,7 +19,7 @@ from microagg_core.tables.slices import Slice
 def write_task(task: Task, name: str) -> None:
     """Write a task down, with the software that it was made by."""
     told = {"step": task.step, "number": task.number, "format_version": task.format_version}
-    lists = {field: [one.__dict__ for one in getattr(task, field)] for field in ("slices", "reads")}
+    lists = {field: [one.__dict__ for one in getattr(task, field)] for field in ("slices", "reads", "also")}
     task.run.work.put(name, sealed(canonical_json({"software": software(), "task": {**told, **lists}})))
 
 
@@ -54,9 +54,9 @@ def read_task(run: Run, step: str, number: int) -> Task:
 
 
 def _task_of(told: dict[str, Any], run: Run) -> Task:
-    slices = tuple(Slice(**one) for one in told["slices"])
+    slices, also = (tuple(Slice(**one) for one in told[field]) for field in ("slices", "also"))
     reads = tuple(Piece(**one) for one in told["reads"])
-    return Task(**{**told, "run": run, "slices": slices, "reads": reads})
+    return Task(**{**told, "run": run, "slices": slices, "reads": reads, "also": also})
 
 
 def _missing(run: Run, step: str, number: int) -> SpecError | StorageError:

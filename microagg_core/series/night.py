@@ -1,0 +1,76 @@
+"""One night of a series: what is settled before its first record is read, for all who work on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from microagg_core.series.fates import Policy
+from microagg_core.series.generations import Generation
+from microagg_core.series.ledger import Ledger
+from microagg_core.series.ranges import empty_range
+from microagg_core.storage.objects import Store
+
+#: Modes in which units that were released before are released again with their atoms.
+CARRYING = ("atoms", "rotation")
+#: The last digit of the number under which the row of a ghost travels, which no record of the input has.
+GHOSTS_FROM = 2**48
+
+
+@dataclass(frozen=True)
+class Night:
+    """Tonight: its number, its rules, and the state that the nights before have left.
+
+    Attributes:
+        number: 0 for the first release.
+        unit: the columns that name a unit; none where a unit is a row.
+        state: the generation that tonight goes on from; None before the first release.
+        waited: arrivals that were first seen in this night or before have waited as long as any has to; -1: none.
+        n_ranges: ranges of units in tonight's ledger.
+        n_atom_ranges: ranges of classes, by which survivors are carried; 0 where none are.
+        columns: the confidential columns whose changes are looked at.
+    """
+
+    series: str
+    number: int
+    mode: str
+    guarantee: str
+    leavers: str
+    k: int
+    nights: int | None
+    unit: tuple[str, ...]
+    ledger_url: str
+    ledger_options: dict[str, Any]
+    state: Generation | None
+    waited: int
+    n_ranges: int
+    n_atom_ranges: int
+    columns: tuple[str, ...]
+
+    @property
+    def carries(self) -> bool:
+        """Whether units that were released before come again with their atoms."""
+        return self.mode in CARRYING
+
+    @property
+    def hides(self) -> bool:
+        """Whether some records of the input are not grouped tonight."""
+        return self.state is not None and self.mode != "independent"
+
+    @property
+    def policy(self) -> Policy:
+        """The rules for survivors and leavers."""
+        return Policy(self.mode, self.guarantee, self.leavers, self.k, self.nights, self.number)  # type: ignore[arg-type]
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger, wherever this runs."""
+        return Ledger(Store(self.ledger_url, self.ledger_options, private=True), self.series)
+
+    def read_state(self, number: int) -> pa.Table:
+        """What the nights before have left of a range of units."""
+        if self.state is None:
+            return empty_range(len(self.columns))
+        return self.ledger.read_range(self.state, number, self.n_ranges)
