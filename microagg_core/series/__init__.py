@@ -1,1 +1,1 @@
-"""A series of nights about the same units: its ledger, traces, and what becomes of units from night to night."""
+"""A series of nights about the same units: its key, its ledger, and what becomes of the units from night to night."""

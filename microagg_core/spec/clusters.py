@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from microagg_core.spec.model import Model, Number, Problem, Whole
-from microagg_core.spec.places import _without_credentials
+from microagg_core.spec.places import without_credentials
 
 ADDRESS_PATTERN = r"^(tcp|tls|ucx|ws|wss|inproc)://.+"
 
@@ -75,7 +75,7 @@ class RunningCluster(Model):
     @field_validator("address")
     @classmethod
     def _no_credentials_in_address(cls, address: str) -> str:
-        return _without_credentials(address)
+        return without_credentials(address)
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:

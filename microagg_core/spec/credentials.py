@@ -11,7 +11,7 @@ from microagg_core.storage.urls import holds_credentials
 
 _SECRET_KEY = re.compile(
     r"(?i)^key$|^pwd$|^auth$|authorization|secret|token|passw|credential|connection_?string"
-    r"|(access|account|api|private|customer|storage|master)_?key|(^|_)sas(_|$)"
+    r"|(access|account|api|private|customer|storage|master|series)_?key|(^|_)sas(_|$)"
 )
 
 

@@ -27,6 +27,8 @@ def spec_schema() -> dict[str, Any]:
         "default": "row",
     }
     fields["cluster"] = {"description": fields["cluster"]["description"], **_cluster(), "default": None}
+    ledger = schema["$defs"]["Series"]["properties"]["ledger"]
+    ledger["anyOf"] = [{"type": "string", "minLength": 1}, *ledger["anyOf"]]
     schema["$defs"].pop("Algorithm")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "microagg release spec"}
 

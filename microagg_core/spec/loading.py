@@ -58,6 +58,8 @@ def load_spec(path_or_url: str) -> ReleaseSpec:
 def canonical(spec: ReleaseSpec) -> str:
     """What decides a release's content, as text for digests: the spec without ``cluster`` and ``id``.
 
+    Where the key of a series lies decides nothing, and a spec without a series is what it was before there were any.
+
     >>> from microagg_core.spec.release import ReleaseSpec
     >>> parts = {"name": "a", "k": 3, "roles": {"quasi_identifiers": ["age"]}}
     >>> places = {"input": {"url": "/in"}, "output": {"url": "/out"}, "work": {"url": "/work"}}
@@ -65,7 +67,9 @@ def canonical(spec: ReleaseSpec) -> str:
     >>> canonical(one) == canonical(ReleaseSpec(**parts, **places))
     True
     """
-    parts = spec.model_dump(mode="json", exclude={"cluster", "id"})
+    parts = spec.model_dump(mode="json", exclude={"cluster": True, "id": True, "series": {"key_file"}})
+    if spec.series is None:
+        del parts["series"]
     return json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -138,6 +142,13 @@ def _resolve_urls(raw: dict[str, Any], folder: str) -> None:
         place = raw.get(part)
         if isinstance(place, dict) and isinstance(url := place.get("url"), str) and url:
             place["url"] = resolve(url, folder)
+    series = raw.get("series")
+    if isinstance(series, dict):
+        if isinstance(ledger := series.get("ledger"), str) and ledger:
+            series["ledger"] = {"url": ledger}
+        for holder, name in ((series.get("ledger"), "url"), (series, "key_file")):
+            if isinstance(holder, dict) and isinstance(path := holder.get(name), str) and path:
+                holder[name] = resolve(path, folder)
 
 
 def _take_as_written(raw: dict[str, Any], tree: Place, errors: list[ErrorDetails]) -> bool:

@@ -14,7 +14,8 @@ from microagg_core.storage.urls import holds_credentials
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
-def _without_credentials(url: str) -> str:
+def without_credentials(url: str) -> str:
+    """The URL, unless it holds a user or a password."""
     if holds_credentials(url):
         raise ValueError("must not hold a user or password; use the environment of each worker")
     return url
@@ -31,7 +32,7 @@ class Location(Model):
     @field_validator("url")
     @classmethod
     def _no_credentials_in_url(cls, url: str) -> str:
-        return _without_credentials(url)
+        return without_credentials(url)
 
     @field_validator("storage_options")
     @classmethod

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 from pydantic_core import ErrorDetails
 
@@ -148,7 +149,9 @@ def _model_at(loc: Loc) -> type[Model]:
 
 def _inner(model: type[Model], name: str) -> type[Model] | None:
     annotation = model.model_fields[name].annotation
-    return annotation if isinstance(annotation, type) and issubclass(annotation, Model) else None
+    optional = [kind for kind in get_args(annotation) if kind is not NoneType]
+    part = optional[0] if len(optional) == 1 else annotation
+    return part if isinstance(part, type) and issubclass(part, Model) else None
 
 
 def _unknown_key(loc: Loc) -> str:

@@ -19,6 +19,7 @@ from microagg_core.spec.formats import CSV_TYPES, CsvInput, CsvOutput
 from microagg_core.spec.model import ColumnName, Columns, Model, PartError, Problem, Whole
 from microagg_core.spec.places import NAME_PATTERN, Input, Keep, Location, Output, Work
 from microagg_core.spec.refinement import Refine, TimeBudget
+from microagg_core.spec.series import Hold, Series
 from microagg_core.storage.urls import is_inside
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Columns",
     "CsvInput",
     "CsvOutput",
+    "Hold",
     "Input",
     "Keep",
     "LocalCluster",
@@ -44,6 +46,7 @@ __all__ = [
     "Roles",
     "RoundingRule",
     "RunningCluster",
+    "Series",
     "TimeBudget",
     "Work",
     "parse_bytes",
@@ -225,6 +228,10 @@ class ReleaseSpec(Model):
         "than the input's values need, if they have short decimals, else 'type'",
     )
     acknowledge: Acknowledge = Acknowledge()
+    series: Series | None = Field(
+        default=None,
+        description="what releases of the same units promise together; default: a second release of them is refused",
+    )
     cluster: AnyCluster = Field(
         default=None,
         description="who does the work: 'none' (the process that was called), 'local' (Dask workers on this machine), "
@@ -251,6 +258,8 @@ class ReleaseSpec(Model):
                 ("work", "url"),
                 "the private work area lies inside the output, where readers could see it; move it",
             )
+        if parts.get("series") is not None:
+            yield from _series_problems(parts, parts["series"])
         if "roles" in parts:
             yield from _column_problems(parts, parts["roles"].role_of())
         if {"algorithm", "k", "roles"} <= parts.keys():
@@ -278,6 +287,29 @@ def _clock_problems(refine: Any, algorithm: Algorithm) -> Iterator[Problem]:
             ("algorithm", "seconds"),
             "makes the release depend on the machine's speed; use steps, or set reproducible: false",
         )
+
+
+def _series_problems(parts: Mapping[str, Any], series: Series) -> Iterator[Problem]:
+    """What a series asks of the rest of the spec."""
+    if series.mode != "independent" and parts.get("unit") == "row":
+        yield (
+            ("series",),
+            "follows units from night to night, and a row is none; name in unit: the column(s) that name a person "
+            "or firm and stay the same",
+        )
+    if series.carries and "blocks" in parts and parts["blocks"].undersized == "error":
+        yield (
+            ("blocks", "undersized"),
+            f"must be merge or suppress with mode: {series.mode}, whose arrivals are few on most nights",
+        )
+    if series.hold is not None and "k" in parts and series.hold.until_units(parts["k"]) < parts["k"]:
+        yield ("series", "hold", "until"), f"must be at least k = {parts['k']}"
+    if "output" in parts:
+        ledger = None if series.ledger is None else series.ledger.url
+        private = {("ledger", "url"): ledger, ("key_file",): series.key_file}
+        for loc, url in private.items():
+            if url is not None and is_inside(url, parts["output"].url):
+                yield ("series", *loc), "lies inside the output, where readers could see it; move it"
 
 
 def _column_problems(parts: Mapping[str, Any], role: Mapping[str, str]) -> Iterator[Problem]:

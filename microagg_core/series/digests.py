@@ -1,0 +1,127 @@
+"""Keyed digests: a series remembers units, classes and values by these alone, never by what they are.
+
+Units are digested with HMAC-SHA256, as an id can be guessed and tried; classes, rows and values with hashes whose
+seeds come from the key. A digest of 128 bits is a row of two words, called a pair.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Ints, UInt64s
+from microagg_core.errors import DataError
+from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array
+
+#: Digests of 128 bits, one a row: an array of shape (n, 2).
+Pairs: TypeAlias = NDArray[np.uint64]
+_TEXT = pa.large_string()
+
+
+@dataclass(frozen=True)
+class SeriesKey:
+    """The secret of a series; it shows in no repr and no message.
+
+    >>> key = SeriesKey(b"sixteen bytes or more")
+    >>> key, key.fingerprint, key.seed("row") == key.seed("row"), key.seed("row") == key.seed("value")
+    (SeriesKey(), '103df0172b62fe2d', True, False)
+    """
+
+    secret: bytes = field(repr=False)
+
+    def seed(self, purpose: str) -> int:
+        """A seed of 62 bits for one purpose."""
+        return int.from_bytes(self.derived(f"seed {purpose}")[:8], "big") >> 2
+
+    def derived(self, purpose: str) -> bytes:
+        """A key for one purpose, from which neither the secret nor another purpose's key can be computed."""
+        return hmac.digest(self.secret, f"microagg series: {purpose}".encode(), "sha256")
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hex digits that tell two keys apart and tell nothing of them."""
+        return self.derived("fingerprint")[:8].hex()
+
+
+def units_of(columns: Sequence[pa.ChunkedArray | pa.Array], key: SeriesKey) -> Pairs:
+    """The digest of every row's unit, which the columns name together: 12 and "12" are one unit.
+
+    >>> units_of([pa.array([12, 13])], key := SeriesKey(b"0123456789abcdef")).shape
+    (2, 2)
+    >>> bool((units_of([pa.array([12])], key) == units_of([pa.array(["12"])], key)).all())
+    True
+    """
+    texts = [_text(one_array(column)) for column in columns]
+    nameless = reduce(pc.or_, map(pc.is_null, texts))
+    if n_nameless := pc.sum(nameless).as_py():
+        raise DataError(f"{n_nameless} record(s) name no unit; fill their unit column(s) or leave them out")
+    parts = [pc.cast(text, pa.large_binary()).to_pylist() for text in texts]
+    messages = (b"".join([b"%d:%b" % (len(part), part) for part in unit]) for unit in zip(*parts, strict=True))
+    digests = b"".join(_authenticated(messages, key.derived("unit")))
+    return np.frombuffer(digests, dtype=">u8").reshape(-1, 4)[:, :2].astype(np.uint64)
+
+
+def classes_of(table: pa.Table, names: Sequence[str], key: SeriesKey) -> Pairs:
+    """The digest of every row's class: its values in the named columns, as a released file is read back."""
+    columns = [table[name] for name in names]
+    return np.column_stack([hash_rows(columns, table.num_rows, key.seed(f"class {half}")) for half in range(2)])
+
+
+def rows_of(table: pa.Table, names: Sequence[str], key: SeriesKey) -> UInt64s:
+    """The digest of every row's values in the named columns."""
+    return hash_rows([table[name] for name in names], table.num_rows, key.seed("row"))
+
+
+def values_of(column: pa.ChunkedArray | pa.Array, key: SeriesKey) -> NDArray[np.uint32]:
+    """The digest of every value of a column: one change in four thousand million goes unseen."""
+    return (hash_rows([column], len(column), key.seed("value")) >> np.uint64(32)).astype(np.uint32)
+
+
+def numbered(pairs: Pairs) -> tuple[Ints, Pairs]:
+    """The number of each pair among the distinct ones, and those, in ascending order.
+
+    >>> numbers, distinct = numbered(np.array([[7, 1], [5, 2], [7, 1]], dtype=np.uint64))
+    >>> numbers.tolist(), distinct.tolist()
+    ([1, 0, 1], [[5, 2], [7, 1]])
+    """
+    order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+    in_order = pairs[order]
+    first = np.ones(len(pairs), dtype=np.bool_)
+    first[1:] = (in_order[1:] != in_order[:-1]).any(axis=1)
+    numbers = np.empty(len(pairs), dtype=np.int64)
+    numbers[order] = np.cumsum(first) - 1
+    return numbers, in_order[first]
+
+
+def _text(array: pa.Array) -> pa.Array:
+    """A column's values as text: one value has one text, whatever the width of its type; NaN is no value."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _text(array.dictionary_decode())
+    if pa.types.is_decimal(kind) and kind.scale > 0:
+        return pc.utf8_rtrim(pc.utf8_rtrim(pc.cast(array, _TEXT), characters="0"), characters=".")
+    if pa.types.is_floating(kind):
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
+    return array if is_text_or_bytes(kind) else pc.cast(array, _TEXT)
+
+
+def _authenticated(messages: Iterable[bytes], key: bytes) -> Iterator[bytes]:
+    """HMAC-SHA256 of each message; the two states that depend on the key alone are made once."""
+    padded = key.ljust(hashlib.sha256().block_size, b"\0")
+    inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded))
+    outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
+    for message in messages:
+        inside = inner.copy()
+        inside.update(message)
+        around = outer.copy()
+        around.update(inside.digest())
+        yield around.digest()

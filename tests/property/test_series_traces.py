@@ -1,0 +1,202 @@
+"""Digests, traces and the pairwise test equal their slow twins, and are blind to what must not matter."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from microagg_core.errors import DataError
+from microagg_core.series.digests import Pairs, SeriesKey, classes_of, numbered, rows_of, units_of, values_of
+from microagg_core.series.pairs import weakest_cut
+from microagg_core.series.traces import ABSENT, counted, never, next_traces
+from twins import naive_series
+
+KEY, OTHER_KEY = SeriesKey(b"sixteen bytes or more"), SeriesKey(b"sixteen bytes or less")
+words = st.integers(0, 2**64 - 1)
+few_pairs = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=30)
+
+
+def pairs_of(rows: list[tuple[int, int]]) -> Pairs:
+    return np.array(rows, dtype=np.uint64).reshape(-1, 2)
+
+
+def class_pairs(classes: list[int]) -> Pairs:
+    """Small numbers as classes, 0 for absent."""
+    return np.column_stack([np.array(classes, dtype=np.uint64), np.array(classes, dtype=np.uint64) * np.uint64(7)])
+
+
+@given(st.lists(st.tuples(words, words, words, words), max_size=20))
+def test_traces_equal_their_twin(rows: list[tuple[int, int, int, int]]) -> None:
+    traces, classes = pairs_of([row[:2] for row in rows]), pairs_of([row[2:] for row in rows])
+    expected = [naive_series.next_trace(row[:2], row[2:]) for row in rows]
+    assert [tuple(row) for row in next_traces(traces, classes).tolist()] == expected
+
+
+def test_never_is_the_trace_of_who_is_always_absent() -> None:
+    trace = np.array([never(0)], dtype=np.uint64)
+    for night in range(6):
+        assert tuple(trace[0].tolist()) == never(night)
+        trace = next_traces(trace, ABSENT)
+    assert len({never(night) for night in range(200)}) == 200
+
+
+def test_the_order_of_classes_matters() -> None:
+    start, one, two = (np.array([pair], dtype=np.uint64) for pair in (never(0), (1, 0), (0, 1)))
+    ways = [(one, two), (two, one), (one, one), (two, two), (one, ABSENT), (ABSENT, one)]
+    ends = {tuple(next_traces(next_traces(start, a), b)[0].tolist()) for a, b in ways}
+    assert len(ends) == len(ways)
+
+
+def test_traces_spread_over_all_bits() -> None:
+    n = 20_000
+    traces = np.repeat(np.array([never(3)], dtype=np.uint64), n, axis=0)
+    classes = np.column_stack([np.arange(n, dtype=np.uint64), np.zeros(n, dtype=np.uint64)])
+    ends = next_traces(traces, classes)
+    for half in range(2):
+        bits = np.unpackbits(np.ascontiguousarray(ends[:, half]).view(np.uint8)).reshape(n, 64).mean(axis=0)
+        assert np.abs(bits - 0.5).max() < 0.03
+        assert len(np.unique(ends[:, half])) == n
+
+
+@given(few_pairs)
+def test_equal_pairs_have_one_number(rows: list[tuple[int, int]]) -> None:
+    numbers, distinct = numbered(pairs_of(rows))
+    assert [tuple(row) for row in distinct.tolist()] == sorted(set(rows))
+    assert [tuple(row) for row in distinct[numbers].tolist()] == rows
+
+
+@given(few_pairs, st.integers(1, 5))
+def test_traces_are_counted(rows: list[tuple[int, int]], weight: int) -> None:
+    distinct, counts = counted(pairs_of(rows))
+    assert dict(zip(map(tuple, distinct.tolist()), counts.tolist(), strict=True)) == Counter(rows)
+    weighted = counted(distinct, counts * weight)
+    assert weighted[0].tolist() == distinct.tolist() and weighted[1].tolist() == (counts * weight).tolist()
+
+
+@given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.text(max_size=8)), max_size=12))
+def test_units_equal_their_twin(rows: list[tuple[int, str]]) -> None:
+    columns = [pa.array([row[0] for row in rows], pa.int64()), pa.array([row[1] for row in rows], pa.string())]
+    expected = [naive_series.unit_digest(row, KEY.secret) for row in rows]
+    assert [tuple(row) for row in units_of(columns, KEY).tolist()] == expected
+
+
+TWELVES = [
+    pa.array([12], pa.int8()),
+    pa.array([12], pa.uint64()),
+    pa.array(["12"]),
+    pa.array(["12"], pa.large_string()),
+    pa.array(["12"]).dictionary_encode(),
+    pa.chunked_array([pa.array([], pa.int64()), pa.array([12])]),
+    pa.array([b"12"]),
+    pa.array([12.0]),
+    pa.array([12], pa.decimal128(10, 0)),
+    pa.array([12], pa.decimal128(10, 2)),
+]
+
+
+@pytest.mark.parametrize("column", TWELVES, ids=lambda column: str(column.type))
+def test_one_unit_is_one_unit_whatever_its_type(column: pa.Array) -> None:
+    assert units_of([column], KEY).tolist() == units_of([TWELVES[0]], KEY).tolist()
+
+
+def test_units_are_told_apart() -> None:
+    ids = [("12", "3"), ("1", "23"), ("", "123"), ("123", ""), ("120", "3"), ("12.0", "3"), ("012", "3")]
+    units = units_of([pa.array([one for one, _ in ids]), pa.array([two for _, two in ids])], KEY)
+    assert len(numbered(units)[1]) == len(ids)
+    assert not (
+        units == units_of([pa.array([one for one, _ in ids]), pa.array([two for _, two in ids])], OTHER_KEY)
+    ).any()
+
+
+def test_a_record_without_its_unit_is_counted_and_not_shown() -> None:
+    columns = [pa.array(["canary", None, "b", None]), pa.array([1.0, 2.0, float("nan"), None])]
+    with pytest.raises(DataError, match=r"^3 record\(s\) name no unit; ") as caught:
+        units_of(columns, KEY)
+    assert "canary" not in str(caught.value)
+
+
+def test_classes_rows_and_values_are_keyed_and_see_every_column() -> None:
+    table = pa.table({"a": [1.5, 1.5, 2.5], "b": ["x", "y", "x"], "c": [7, 7, None]})
+    classes = classes_of(table, ["a", "b"], KEY)
+    assert len(numbered(classes)[1]) == 3 and len(numbered(classes_of(table, ["a"], KEY))[1]) == 2
+    assert not (classes == classes_of(table, ["a", "b"], OTHER_KEY)).any()
+    assert not (classes[:, 0] == classes[:, 1]).any()
+    assert rows_of(table, ["a", "c"], KEY)[0] == rows_of(table, ["a", "c"], KEY)[1]
+    assert len(set(values_of(table["b"], KEY).tolist())) == 2 and values_of(table["c"], KEY).dtype == np.uint32
+    chunked = pa.concat_tables([table.slice(0, 1), table.slice(1)])
+    assert classes_of(chunked, ["a", "b"], KEY).tolist() == classes.tolist()
+
+
+def test_nothing_of_no_rows() -> None:
+    assert units_of([pa.array([], pa.string())], KEY).shape == (0, 2)
+    assert counted(pairs_of([]))[1].tolist() == [] and next_traces(pairs_of([]), pairs_of([])).shape == (0, 2)
+    assert weakest_cut(pairs_of([]), pairs_of([]), 3) is None
+
+
+two_nights = st.integers(1, 4).flatmap(
+    lambda top: st.lists(st.tuples(st.integers(0, top), st.integers(0, top)), max_size=10)
+)
+
+
+@given(two_nights, st.integers(2, 4))
+@settings(max_examples=400, deadline=None)
+def test_the_weakest_cut_is_the_fewest_units_of_any_combination(nights: list[tuple[int, int]], k: int) -> None:
+    before, after = [night for night, _ in nights], [night for _, night in nights]
+    released = [{unit: klass for unit, klass in enumerate(classes) if klass} for classes in (before, after)]
+    sums = [units for night in released for units in naive_series.sums_of(night)]
+    expected = naive_series.smallest_support(sums, len(nights), below=k)
+    assert weakest_cut(class_pairs(before), class_pairs(after), k) == expected
+
+
+@given(st.integers(2, 6), st.integers(0, 2**32), st.integers(3, 40), st.integers(1, 5))
+@settings(max_examples=150, deadline=None)
+def test_the_weakest_cut_agrees_with_another_search(k: int, seed: int, n_classes: int, per_class: int) -> None:
+    """Larger graphs, which all but hang together, by networkx."""
+    import networkx
+
+    draws = np.random.default_rng(seed)
+    n = n_classes * per_class * 2
+    before, after = (draws.integers(0, n_classes, n).tolist() for _ in range(2))
+    graph = networkx.Graph()
+    for one, two in zip(before, after, strict=True):
+        ends = ((0, one) if one else "absent", (1, two) if two else "absent")
+        if ends[0] != ends[1]:
+            weight = graph.get_edge_data(*ends, {"weight": 0})["weight"]
+            graph.add_edge(*ends, weight=weight + 1)
+    parts = [graph.subgraph(part) for part in networkx.connected_components(graph)]
+    smallest = min((networkx.stoer_wagner(part)[0] for part in parts if len(part) > 1), default=k)
+    assert weakest_cut(class_pairs(before), class_pairs(after), k) == (smallest if smallest < k else None)
+
+
+def in_order(values: list[float], k: int) -> list[int]:
+    """Groups of k neighbours, numbered from 1."""
+    groups = [0] * len(values)
+    for place, unit in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        groups[unit] = min(place // k, len(values) // k - 1) + 1
+    return groups
+
+
+@pytest.mark.parametrize("k", [3, 5, 10])
+def test_regrouping_afresh_is_caught(k: int) -> None:
+    """One unit is replaced by another, and all groups are made again: somewhere a single unit is left between two."""
+    values = np.random.default_rng(k).random(2_000).tolist()
+    leaver, arrival = int(np.argmin(values)), 2_000
+    before = [*in_order(values, k), 0]
+    stayers = [*values[:leaver], *values[leaver + 1 :], 0.9]
+    after = in_order(stayers, k)
+    after.insert(leaver, 0)
+    assert len(before) == len(after) == arrival + 1
+    assert weakest_cut(class_pairs(before), class_pairs(after), k) == 1
+    assert weakest_cut(class_pairs(before), class_pairs(before), k) is None
+
+
+def test_two_units_that_change_places_are_caught() -> None:
+    before = [unit // 5 + 1 for unit in range(1_000)]
+    after = [before[-1], *before[1:-1], before[0]]
+    assert weakest_cut(class_pairs(before), class_pairs(after), 5) == 2
+    assert weakest_cut(class_pairs(before), class_pairs(after), 2) is None
