@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from microagg_core.errors import StorageError
-from microagg_core.storage.layout import AUDIT, PROBES, RUNS
+from microagg_core.storage.layout import AUDIT, PROBES, RUNS, SERIES
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PRIVATE_FOLDER = 0o700
@@ -62,7 +62,7 @@ class Folders:
         except FileNotFoundError:
             if not make:
                 raise
-            self.root.parent.mkdir(parents=True, exist_ok=True)
+            self._make_above()
             with contextlib.suppress(FileExistsError):
                 self.root.mkdir()
                 if self.private:
@@ -71,6 +71,17 @@ class Folders:
         if self.private:
             _tighten_root(handle)
         return handle
+
+    def _make_above(self) -> None:
+        """Make what is missing on the way to the root: of a private root, for this user alone too."""
+        if not self.private:
+            self.root.parent.mkdir(parents=True, exist_ok=True)
+            return
+        for folder in reversed(self.root.parents):
+            if not folder.is_dir():
+                with contextlib.suppress(FileExistsError):
+                    folder.mkdir()
+                    folder.chmod(_PRIVATE_FOLDER)
 
     def _entered(self, above: int, step: str, name: str, make: bool) -> int:
         if make:
@@ -156,6 +167,6 @@ def _tighten(handle: int, path: str) -> None:
 
 def _tighten_root(handle: int) -> None:
     """The same for the root, where nothing lies in it but ours; else it is somebody's folder, and stays as it is."""
-    if os.fstat(handle).st_mode & _OTHERS and set(os.listdir(handle)) <= {RUNS, AUDIT, PROBES}:
+    if os.fstat(handle).st_mode & _OTHERS and set(os.listdir(handle)) <= {RUNS, AUDIT, PROBES, SERIES}:
         with contextlib.suppress(PermissionError):  # what lies in it is closed to others all the same
             os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) & ~_OTHERS)

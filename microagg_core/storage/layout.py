@@ -3,9 +3,10 @@
 A name is made of keys, ids and numbers only, never of anything that was read from the data: a block is its
 number. Numbers have five digits so that names sort as numbers do, and a larger number just has more.
 
-    work area   runs/<key>/  audit/<id>/<revision>/
+    work area   runs/<key>/  audit/<id>/<revision>/  series/<name>/
     output      <id>/<revision>/data/part-NNNNN-<sha256 prefix>-<attempt>.<extension>
                 <id>/<revision>/manifest.json     latest.json
+    ledger      generations/NNNNN.json  data/<night>/pNNNNN-<sha256 prefix>.arrows  key
 
 An attempt is one publication's try: twelve random digits, so that no two publications ever share an object.
 """
@@ -19,7 +20,8 @@ from microagg_core.errors import SpecError
 
 LATEST = "latest.json"
 MANIFEST = "manifest.json"
-RUNS, AUDIT, PROBES = "runs", "audit", "probes"
+RUNS, AUDIT, PROBES, SERIES = "runs", "audit", "probes", "series"
+GENERATIONS, LEDGER_DATA, LEDGER_KEY = "generations", "data", "key"
 #: How many digits of a part's checksum its name carries.
 SHA256_DIGITS = 16
 #: How many hexadecimal digits name an attempt at publishing.
@@ -29,6 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _REVISION = re.compile(r"r(\d{4,})")
 _DIGITS = re.compile(r"(\d+)")
+_OF_A_NIGHT = re.compile(rf"(?:{GENERATIONS}/(\d{{5,}})\.json|{LEDGER_DATA}/(\d{{5,}})/[^/]+)")
 
 OrderKey = tuple[tuple[tuple[int, int, str], ...], str, int]
 
@@ -400,3 +403,32 @@ class AuditLayout:
     def checks(self) -> str:
         """What the gate checked, in full."""
         return self.file("checks.json")
+
+
+@dataclass(frozen=True)
+class LedgerLayout:
+    """Names of what one night adds to the private ledger of a series, relative to the ledger's own root.
+
+    >>> LedgerLayout(12).generation(), LedgerLayout(12).range(3, "ab" * 32)
+    ('generations/00012.json', 'data/00012/p00003-abababababababab.arrows')
+    """
+
+    night: int
+
+    def generation(self) -> str:
+        """The document whose existence makes the night a part of the series."""
+        return f"{GENERATIONS}/{_number(self.night)}.json"
+
+    def range(self, number: int, sha256: str) -> str:
+        """The units of one range, as this night left them."""
+        return f"{LEDGER_DATA}/{_number(self.night)}/p{_number(number)}-{sha256[:SHA256_DIGITS]}.arrows"
+
+
+def night_of(name: str) -> int | None:
+    """The night to which an object of a ledger belongs; None where it belongs to none.
+
+    >>> night_of("generations/00012.json"), night_of("data/00003/p00000-ab.arrows"), night_of("key")
+    (12, 3, None)
+    """
+    match = _OF_A_NIGHT.fullmatch(name)
+    return int(match[1] or match[2]) if match else None

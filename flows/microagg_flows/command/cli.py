@@ -17,6 +17,8 @@ import typer
 from typer.core import TyperGroup
 
 from microagg_core.errors import EXIT_DONE, InterruptionError, MicroaggError, StorageError, sanitized
+from microagg_flows.command.arguments import JsonOption, SpecArgument
+from microagg_flows.command.series import series
 from microagg_flows.outcome import Outcome, observed, telling_if_published
 from microagg_flows.process.interrupts import INTERRUPTED_EARLY, end_now, is_requested, orderly
 from microagg_flows.process.limits import claim_open_files
@@ -71,10 +73,8 @@ app = typer.Typer(
     "130 interrupted.",
 )
 
-SpecArgument = Annotated[
-    str, typer.Argument(help="The release spec: a path or any fsspec URL.", metavar="release.yaml")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+app.add_typer(series, name="series")
+
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
 #: What an interruption leaves, where that is more than nothing.

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from microagg_core.algorithms import algorithms
+from microagg_core.privacy.check import Check
 from microagg_core.releases.verify import VerifyReport
 from microagg_core.reporting.plan_report import BlockLine, PlanReport
 from microagg_core.reporting.release_report import ATTRIBUTE_HEADER, attribute_rows, summary_rows
+from microagg_core.series.verifying import LedgerStatus
 
 _MOST_LINES = 12
 
@@ -90,10 +93,33 @@ def show_verification(found: VerifyReport, as_json: bool) -> None:
     if as_json:
         print(json.dumps(found.document(), indent=1))
         return
-    for check in found.checks:
-        console.print(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}")
+    show_checks(found.checks)
     for warning in found.warnings:
         console.print(f"note {warning}")
+
+
+def show_checks(checks: Iterable[Check]) -> None:
+    """A line for each check."""
+    console = _console()
+    for check in checks:
+        console.print(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}")
+
+
+def show_series(status: LedgerStatus) -> None:
+    """The ledger of a series."""
+    smallest = "not known" if status.smallest_trace is None else f"shared by {status.smallest_trace:,} units"
+    size = f"{status.bytes / 2**20:,.1f} MiB, {status.bytes_per_unit:.1f} bytes a unit, {status.n_ranges:,} files"
+    rows = [
+        ("series", f"{status.series}, {status.mode}, {status.guarantee}, k={status.k}"),
+        ("ledger", status.url),
+        ("nights", f"{status.nights:,}"),
+        ("the last", f"{status.release_id} {status.revision} of {status.date} ({status.kind})"),
+        ("units", f"{status.live:,} live, {status.gone:,} gone, {status.held:,} held, {status.forgotten:,} forgotten"),
+        ("smallest trace", smallest),
+        ("size", size),
+        ("key", status.key_fingerprint),
+    ]
+    _console().print(_pairs(rows))
 
 
 def show_algorithms(as_json: bool) -> None:

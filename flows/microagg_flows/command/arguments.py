@@ -1,0 +1,12 @@
+"""Arguments and options that many commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+SpecArgument = Annotated[
+    str, typer.Argument(help="The release spec: a path or any fsspec URL.", metavar="release.yaml")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]

@@ -1,0 +1,169 @@
+"""What a ledger says of one night, as a document that is written once: the links of its chain.
+
+A document is made of what the run decided and of nothing else: no time of day, nothing that was drawn. So a run that
+died and is started again writes the very same one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from microagg_core.errors import StorageError
+from microagg_core.plain import from_json, to_plain
+from microagg_core.storage.layout import night_of
+from microagg_core.storage.objects import canonical_json
+
+_STRICT = ConfigDict(extra="forbid")
+_FORMAT: Literal[1] = 1
+
+
+@dataclass(frozen=True, config=_STRICT)
+class FrozenColumn:
+    """A released column, as every night of the series has it."""
+
+    name: str
+    type: str
+    role: str
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Frozen:
+    """What stays as it is from the first night of a series to the last; only k may rise."""
+
+    k: int
+    #: The columns that name a unit; none where a unit is a row.
+    unit: tuple[str, ...]
+    columns: tuple[FrozenColumn, ...]
+    #: The rounding of means, by column, as it was settled.
+    rounding: dict[str, str | float]
+    #: What a column's kind learned from the first night's values, as plain values.
+    traits: dict[str, Any]
+    missing: str
+    mode: str
+    guarantee: str
+
+
+@dataclass(frozen=True, config=_STRICT)
+class RangeFile:
+    """One file of a ledger: the units of one range, sorted."""
+
+    name: str
+    bytes: int
+    sha256: str
+    units: int
+
+
+@dataclass(frozen=True, config=_STRICT)
+class UnitCounts:
+    """How many units are in which state when the night is over; see :class:`~microagg_core.series.ranges.State`.
+
+    >>> UnitCounts(released=5, held=1) + UnitCounts(released=2, vanished=3)
+    UnitCounts(released=7, withheld=0, held=1, vanished=3, forgotten=0)
+    """
+
+    #: Live units that this night released, ghosts among them.
+    released: int = 0
+    #: Live units that it did not.
+    withheld: int = 0
+    held: int = 0
+    #: All that will never be released again, whenever they were last.
+    vanished: int = 0
+    forgotten: int = 0
+
+    def __add__(self, other: UnitCounts) -> UnitCounts:
+        return UnitCounts(
+            self.released + other.released,
+            self.withheld + other.withheld,
+            self.held + other.held,
+            self.vanished + other.vanished,
+            self.forgotten + other.forgotten,
+        )
+
+    @property
+    def live(self) -> int:
+        """Units that may be released again, and were before."""
+        return self.released + self.withheld
+
+    @property
+    def units(self) -> int:
+        """All units."""
+        return self.live + self.held + self.vanished + self.forgotten
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Generation:
+    """The state of a ledger after one night; its number is the night's.
+
+    Raises:
+        ValueError: the ranges are not one for each number below a power of two.
+    """
+
+    night: int
+    #: A release; or some units were forgotten; or the night before was never published, and this one takes it back.
+    kind: Literal["night", "erasure", "void"]
+    release_id: str
+    revision: str
+    #: The URL of the output.
+    output: str
+    #: A digest of what the release's manifest promises.
+    manifest_sha256: str
+    #: The day of the release (2026-11-18), as the run's identity has it.
+    date: str
+    run_key: str
+    #: The SHA-256 of the document of the night before; nothing for the first.
+    parent: str
+    #: Tells the key under which units are digested from others, and tells nothing of it.
+    key_fingerprint: str
+    n_ranges: int
+    #: The range with number i at place i.
+    ranges: tuple[RangeFile, ...]
+    #: The trace of a unit that no night released.
+    never: tuple[int, int]
+    frozen: Frozen
+    counts: UnitCounts
+    #: How many units share the rarest trace among all units that were ever released; None where that is not known.
+    smallest_trace: int | None
+    format: Literal[1] = _FORMAT
+
+    def __post_init__(self) -> None:
+        if self.n_ranges < 1 or self.n_ranges & (self.n_ranges - 1) or len(self.ranges) != self.n_ranges:
+            raise ValueError("a generation has one file for each of its ranges, and their number is a power of two")
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all its ranges."""
+        return sum(file.bytes for file in self.ranges)
+
+    def to_bytes(self) -> bytes:
+        """The document: the same generation always has the same bytes."""
+        return canonical_json(to_plain(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, night: int, url: str) -> Generation:
+        """Read the document of a night.
+
+        Raises:
+            StorageError: it is damaged, or is not that night's; the message has ``url``.
+        """
+        try:
+            generation = from_json(cls, data)
+        except ValueError:
+            raise broken(f"{url} is damaged: it is no document of a ledger") from None
+        nights = [night_of(file.name) for file in generation.ranges]
+        if generation.night != night or any(made is None or made > night for made in nights):
+            raise broken(f"{url} is the document of another night")
+        return generation
+
+
+def broken(what: str) -> StorageError:
+    """The error for a ledger that is not what the nights left."""
+    return StorageError(f"{what}; restore it, or make the ledger again with microagg series rebuild")
+
+
+def digest_of(document: bytes) -> str:
+    """By what the next night's document names this one: its SHA-256, whatever software wrote it."""
+    return hashlib.sha256(document).hexdigest()

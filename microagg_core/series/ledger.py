@@ -1,0 +1,244 @@
+"""The ledger of a series: a chain of generations, one a night, each with its files of units.
+
+What can be relied upon, on a disk and in a bucket:
+
+- the files of a night are there for good before its document is;
+- a document is created once and never replaced or removed, and has the digest of the one before it: of two racing
+  nights one wins, and nobody can fork the chain or take a link out of it unseen;
+- a run that dies leaves files that no document names, and started again it makes the same files and document.
+
+Documents stay for ever, as they are small. Of the units the ledger keeps the last two generations: the newest, and the
+one that a newer would go back to if the newest was never published. So its size is bounded.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from microagg_core.errors import StorageError
+from microagg_core.series.generations import Generation, RangeFile, broken, digest_of
+from microagg_core.series.ranges import range_bytes, range_from, range_of
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.storage.layout import GENERATIONS, LEDGER_DATA, LEDGER_KEY, SERIES, LedgerLayout, night_of
+from microagg_core.storage.objects import Store, sha256_hex
+from microagg_core.storage.urls import join_url, shown
+
+_KEY_BYTES = 32
+#: Of how many generations the units are kept.
+_KEPT = 2
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The private memory of a series; cheap to make, and to send to a worker.
+
+    >>> Ledger(Store("memory://no-ledger-here"), "people").head() is None
+    True
+    """
+
+    store: Store
+    series: str
+
+    def nights(self) -> list[int]:
+        """The nights that are committed, from a fresh listing.
+
+        Raises:
+            StorageError: one is missing between others.
+        """
+        listed = (night_of(name) for name in self.store.list(GENERATIONS))
+        nights = sorted(night for night in listed if night is not None)
+        missing = next((i for i, night in enumerate(nights) if i != night), None)
+        if missing is not None:
+            raise broken(f"{self._url(missing)} is missing, and later nights are there")
+        return nights
+
+    def head(self) -> Generation | None:
+        """The newest generation; None before the first night.
+
+        Raises:
+            StorageError: a document is missing or damaged, or does not follow the one before it.
+        """
+        nights = self.nights()
+        return self.linked(nights[-1]) if nights else None
+
+    def generation(self, night: int) -> Generation:
+        """The generation of a night, without a look at the one before it.
+
+        Raises:
+            StorageError: there is none, or its document is damaged.
+        """
+        return Generation.from_bytes(self._document(night), night, self._url(night))
+
+    def linked(self, night: int) -> Generation:
+        """The generation of a night, which must follow the one before it.
+
+        Raises:
+            StorageError: it does not, or a document is missing or damaged.
+        """
+        generation = self.generation(night)
+        if generation.parent != self.parent_of(night):
+            raise broken(f"{self._url(night)} does not follow the document of the night before it")
+        return generation
+
+    def parent_of(self, night: int) -> str:
+        """What the document of a night has to have as its parent; nothing for the first night.
+
+        Raises:
+            StorageError: the night before is not committed.
+        """
+        return digest_of(self._document(night - 1)) if night else ""
+
+    def read_range(self, generation: Generation, number: int, n_ranges: int) -> pa.Table:
+        """The units of one range, where there are ``n_ranges`` of them: as many as the generation has, or more.
+
+        Raises:
+            StorageError: the file is missing or not what that night wrote.
+        """
+        ratio, rest = divmod(n_ranges, generation.n_ranges)
+        if rest or ratio & (ratio - 1) or not 0 <= number < n_ranges:
+            raise ValueError("ranges are only ever halved, and their numbers start at 0")
+        table = self._read_file(generation, generation.ranges[number // ratio])
+        if ratio == 1:
+            return table
+        return table.filter(pa.array(range_of(table["u0"].to_numpy(), n_ranges) == number))
+
+    def write_range(self, night: int, number: int, table: pa.Table) -> RangeFile:
+        """Write the units of one range, for good; the same units are always the same file.
+
+        Raises:
+            InternalError: a unit comes twice, or the columns are not those of a range.
+            StorageError: it cannot be written.
+        """
+        data = range_bytes(table)
+        sha256 = sha256_hex(data)
+        name = LedgerLayout(night).range(number, sha256)
+        self.store.put(name, data, durable=True)
+        return RangeFile(name, len(data), sha256, table.num_rows)
+
+    def commit(self, generation: Generation) -> bool:
+        """Make a night a part of the series: True if this call did, False where the very same one was there.
+
+        Raises:
+            StorageError: another night was committed meanwhile, or the store grants the same creation twice.
+        """
+        night, document = generation.night, generation.to_bytes()
+        if generation.parent != self.parent_of(night):
+            raise broken(f"{self._url(night)} would not follow the document of the night before it")
+        if night:
+            self._refuse_second_creation(night - 1)
+        if self.store.create(LedgerLayout(night).generation(), document):
+            if not night:
+                self._refuse_second_creation(night)
+            return True
+        # Not granted may mean granted before, with the answer lost: what is there tells.
+        if self._document(night) != document:
+            raise StorageError(
+                f"another night of the series {self.series} was committed meanwhile in {self.store}; nothing of this "
+                "run was published: run again"
+            )
+        return False
+
+    def _refuse_second_creation(self, night: int) -> None:
+        """Stop where the store does not keep its word; what is there is asked for again, so that no harm is done."""
+        if self.store.create(LedgerLayout(night).generation(), self._document(night)):
+            raise StorageError(
+                f"{self.store}: this store does not honour conditional creation (If-None-Match), so two nights could "
+                "both be committed; keep the ledger in a store that does, or on a local disk"
+            )
+
+    def _document(self, night: int) -> bytes:
+        document = self.store.read_if_there(LedgerLayout(night).generation())
+        if document is None:
+            raise broken(f"{self._url(night)} is missing")
+        return document
+
+    def _read_file(self, generation: Generation, file: RangeFile) -> pa.Table:
+        data = self.store.read_if_there(file.name)
+        if data is None and self.store.exists(LedgerLayout(generation.night + _KEPT).generation()):
+            raise StorageError(
+                f"later nights of the series {self.series} were committed in {self.store} meanwhile, and the units of "
+                f"night {generation.night} are not kept any more; run again"
+            )
+        url = shown(self.store.url_of(file.name))
+        if data is None:
+            raise broken(f"{url} is missing from the ledger")
+        table = range_from(data) if sha256_hex(data) == file.sha256 else None
+        if table is None or table.num_rows != file.units:
+            raise broken(f"{url} is damaged: it is not what the ledger says it holds")
+        return table
+
+    def _url(self, night: int) -> str:
+        return shown(self.store.url_of(LedgerLayout(night).generation()))
+
+
+def ledger_of(spec: ReleaseSpec) -> Ledger:
+    """The ledger of a spec's series: where the spec says, or else in its work area."""
+    series = getattr(spec, "series", None)
+    url = getattr(series, "ledger", None)
+    if url is None:
+        url, options = join_url(spec.work.url, SERIES, spec.name), spec.work.storage_options
+    else:
+        options = series.storage_options if series is not None else {}
+    return Ledger(Store(url, dict(options), private=True), spec.name)
+
+
+def local_key(store: Store) -> bytes:
+    """The key of a ledger that is given none: drawn once, and the same ever after.
+
+    Raises:
+        StorageError: it is damaged, or it is gone and there are nights that were made under it.
+
+    >>> store = Store("memory://key-of-an-example")
+    >>> len(local_key(store)), local_key(store) == local_key(store)
+    (32, True)
+    """
+    text = store.read_if_there(LEDGER_KEY)
+    if text is None and not store.list(GENERATIONS):
+        store.create(LEDGER_KEY, secrets.token_hex(_KEY_BYTES).encode())
+    if text is None:
+        # Whoever was first, all go on with the one that is there.
+        text = store.read_if_there(LEDGER_KEY)
+    if text is None:
+        raise StorageError(
+            f"{shown(store.url_of(LEDGER_KEY))} is missing, and without the key of its nights nobody can go on with a "
+            "ledger; restore it, or give the series the key that it had"
+        )
+    return _key_from(text, shown(store.url_of(LEDGER_KEY)))
+
+
+def _key_from(text: bytes, url: str) -> bytes:
+    try:
+        key = bytes.fromhex(text.decode("ascii"))
+    except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
+        raise StorageError(f"{url} is damaged: it is not the key that was kept there; restore it")
+    return key
+
+
+def clear_unnamed(ledger: Ledger) -> int:
+    """Remove the units that nobody needs any more: of nights before the last two, and of runs that lost or died.
+
+    Files of nights that are not committed yet stay, since a run may be about to commit them.
+
+    Returns:
+        How many files were removed.
+
+    Raises:
+        StorageError: a document is missing or damaged, or a file cannot be removed. What is needed is still there.
+    """
+    head = ledger.head()
+    if head is None:
+        return 0
+    kept = [head, *(ledger.generation(night) for night in range(max(head.night - _KEPT + 1, 0), head.night))]
+    named = {file.name for generation in kept for file in generation.ranges}
+    removed = 0
+    for name in ledger.store.list(LEDGER_DATA, unfinished=True):
+        night = night_of(name)
+        if name not in named and night is not None and night <= head.night:
+            ledger.store.delete(name)
+            removed += 1
+    return removed

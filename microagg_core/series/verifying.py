@@ -1,0 +1,225 @@
+"""Looking at a ledger: its state in a few numbers, and whether all of it is what its nights left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.errors import EXIT_DONE, GateError, StorageError, TransientStorageError
+from microagg_core.plain import to_plain
+from microagg_core.privacy.check import Check
+from microagg_core.series.generations import Generation, UnitCounts
+from microagg_core.series.ledger import Ledger
+from microagg_core.series.ranges import State, counts_of, is_increasing, n_columns_of, range_of
+from microagg_core.series.traced import TraceCounter
+from microagg_core.storage.urls import shown
+
+#: Checks of what is stored; the others are of what it says.
+_OF_STORAGE = ("chain", "ranges")
+#: Without a promise about traces.
+_UNPROTECTED = "independent"
+_NOT_COUNTED = "not counted, as ranges could not be read"
+
+
+@dataclass(frozen=True)
+class LedgerStatus:
+    """A ledger in a few numbers, from its newest document alone."""
+
+    series: str
+    url: str
+    #: How many nights are committed; the last one's number is one less.
+    nights: int
+    kind: str
+    release_id: str
+    revision: str
+    date: str
+    mode: str
+    guarantee: str
+    k: int
+    live: int
+    gone: int
+    held: int
+    forgotten: int
+    smallest_trace: int | None
+    n_ranges: int
+    bytes: int
+    bytes_per_unit: float
+    key_fingerprint: str
+
+    def document(self) -> dict[str, Any]:
+        """As plain values, for programs."""
+        plain: dict[str, Any] = to_plain(self)
+        return plain
+
+
+def status_of(ledger: Ledger) -> LedgerStatus | None:
+    """The state of a ledger; None before the first night.
+
+    Raises:
+        StorageError: the chain is broken at its end, or the store cannot be read.
+    """
+    head = ledger.head()
+    if head is None:
+        return None
+    counts, frozen = head.counts, head.frozen
+    return LedgerStatus(
+        series=ledger.series,
+        url=shown(ledger.store.url),
+        nights=head.night + 1,
+        kind=head.kind,
+        release_id=head.release_id,
+        revision=head.revision,
+        date=head.date,
+        mode=frozen.mode,
+        guarantee=frozen.guarantee,
+        k=frozen.k,
+        live=counts.live,
+        gone=counts.vanished,
+        held=counts.held,
+        forgotten=counts.forgotten,
+        smallest_trace=head.smallest_trace,
+        n_ranges=head.n_ranges,
+        bytes=head.n_bytes,
+        bytes_per_unit=round(head.n_bytes / max(counts.units, 1), 1),
+        key_fingerprint=head.key_fingerprint,
+    )
+
+
+def verify_ledger(ledger: Ledger) -> list[Check]:
+    """Read the whole chain and all units of its newest night again; nothing to check before the first night.
+
+    Raises:
+        TransientStorageError: the store does not answer.
+    """
+    try:
+        nights = ledger.nights()
+        generations = [ledger.linked(night) for night in nights]
+    except TransientStorageError:
+        raise
+    except StorageError as error:
+        return [Check("chain", False, error.message)]
+    if not generations:
+        return []
+    head, contents = generations[-1], _Contents()
+    for number in range(head.n_ranges):
+        contents.read(ledger, head, number)
+    return [
+        _chain_check(generations),
+        _told("ranges", contents.unreadable, f"{head.n_ranges} files as they were written"),
+        _told("units", contents.unordered, "sorted, each once, and in its range"),
+        _told("states", contents.strange, "each with the nights and the trace that belong to it"),
+        _counts_check(head, contents),
+        _traces_check(head, contents),
+    ]
+
+
+def exit_code_of(checks: list[Check]) -> int:
+    """0, or 5 where files are missing or damaged, or 4 where a ledger says what is not so.
+
+    >>> exit_code_of([Check("chain", True), Check("traces", False)])
+    4
+    """
+    failed = (check.name for check in checks if not check.passed)
+    codes = (StorageError.exit_code if name in _OF_STORAGE else GateError.exit_code for name in failed)
+    return max(codes, default=EXIT_DONE)
+
+
+@dataclass
+class _Contents:
+    """What the ranges of a generation hold, and what is wrong with them, a sentence each."""
+
+    counts: UnitCounts = field(default_factory=UnitCounts)
+    traces: TraceCounter = field(default_factory=TraceCounter)
+    unreadable: list[str] = field(default_factory=list)
+    unordered: list[str] = field(default_factory=list)
+    strange: list[str] = field(default_factory=list)
+    n_columns: int | None = None
+
+    def read(self, ledger: Ledger, head: Generation, number: int) -> None:
+        """Look at one range."""
+        try:
+            table = ledger.read_range(head, number, head.n_ranges)
+        except TransientStorageError:
+            raise
+        except StorageError as error:
+            self.unreadable.append(error.message)
+            return
+        self.counts += counts_of(table, head.night)
+        self.traces.add(table)
+        u0, u1 = (table[name].to_numpy() for name in ("u0", "u1"))
+        if not is_increasing(u0, u1) or (range_of(u0, head.n_ranges) != number).any():
+            self.unordered.append(f"range {number} is not sorted, has a unit twice, or one of another range")
+        if not self._has_same_columns(table):
+            self.strange.append(f"range {number} has digests of other columns than the ranges before it")
+        if wrong := _n_strange(table, head):
+            self.strange.append(f"{wrong:,} units of range {number} have no right state, nights or trace")
+
+    def _has_same_columns(self, table: pa.Table) -> bool:
+        n_columns = n_columns_of(table.schema)
+        if self.n_columns is None:
+            self.n_columns = n_columns
+        return n_columns == self.n_columns
+
+
+def _n_strange(table: pa.Table, head: Generation) -> int:
+    """How many units say of themselves what cannot be."""
+    state, since, last = (table[name].to_numpy() for name in ("state", "since", "last"))
+    is_held = state == State.HELD
+    is_never = (table["t0"].to_numpy() == np.uint64(head.never[0])) & (
+        table["t1"].to_numpy() == np.uint64(head.never[1])
+    )
+    is_right = np.isin(state, [int(known) for known in State]) & (since >= 0) & (since <= head.night)
+    is_right &= np.where(is_held, last == -1, (last >= since) & (last <= head.night))
+    # Who waits was never released, and who was released once is told apart from that for ever.
+    is_right &= is_held == is_never
+    return int((~is_right).sum())
+
+
+def _told(name: str, wrong: list[str], right: str) -> Check:
+    more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+    return Check(name, not wrong, "; ".join(wrong[:3]) + more if wrong else right)
+
+
+def _chain_check(generations: list[Generation]) -> Check:
+    """Documents follow each other (which reading them told); they are of one series, whose k and ranges never fell."""
+    wrong = []
+    for before, after in pairwise(generations):
+        if after.key_fingerprint != before.key_fingerprint:
+            wrong.append(f"night {after.night} was made under another key than the night before it")
+        if after.frozen.k < before.frozen.k:
+            wrong.append(f"night {after.night} has a smaller k than the night before it")
+    return _told("chain", wrong, f"{len(generations)} nights, each after the one before it")
+
+
+def _counts_check(head: Generation, contents: _Contents) -> Check:
+    """The document counts what the ranges hold."""
+    if contents.unreadable:
+        return Check("counts", False, _NOT_COUNTED)
+    said, there = head.counts, contents.counts
+    if head.kind != "night":
+        # Nothing was released that night: who is live was released in nights before.
+        said, there = (UnitCounts(0, c.live, c.held, c.vanished, c.forgotten) for c in (said, there))
+    if said != there:
+        return Check("counts", False, f"the document says {_in_words(said)}; the ranges hold {_in_words(there)}")
+    return Check("counts", True, _in_words(there))
+
+
+def _in_words(counts: UnitCounts) -> str:
+    return ", ".join(f"{number:,} {name}" for name, number in to_plain(counts).items())
+
+
+def _traces_check(head: Generation, contents: _Contents) -> Check:
+    """Every trace of a live unit belongs to k units, where the series promises that."""
+    if contents.unreadable:
+        return Check("traces", False, _NOT_COUNTED)
+    smallest = contents.traces.smallest()
+    if head.smallest_trace is not None and head.smallest_trace != smallest:
+        return Check("traces", False, f"the document says {head.smallest_trace}, the ranges say {smallest}")
+    k = 1 if head.frozen.mode == _UNPROTECTED else head.frozen.k
+    if rare := contents.traces.rarer_than(k):
+        return Check("traces", False, f"{rare:,} units have a trace that fewer than k={k} units share")
+    return Check("traces", True, f"the smallest is shared by {smallest} units" if smallest else "none yet")
