@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from microagg_core.errors import DamagedWorkError
@@ -28,6 +28,8 @@ class RunWork:
     known: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
     #: What finished tasks wrote, by step and number.
     made: dict[str, dict[int, tuple[Piece, ...]]] = field(default_factory=dict)
+    #: For each input part, what its records are in a series; empty where all records take part.
+    marks: tuple[Piece, ...] = ()
     running: Running = field(default_factory=Running)
     _receipts: dict[str, list[Receipt]] = field(default_factory=dict)
 
@@ -75,9 +77,16 @@ class RunWork:
         """Tasks that read, besides, what the task of the same number of an earlier step wrote."""
         return [task.reading(self.made[step][task.number]) for task in tasks]
 
+    def marked(self, tasks: Sequence[Task]) -> list[Task]:
+        """Tasks, one an input part, that read besides what its records are in a series."""
+        return [task.reading(self.marks[task.number : task.number + 1]) for task in tasks]
+
     def pieces(self, *steps: str) -> Pieces:
         """What the tasks of these steps wrote."""
-        return self.run.pieces(piece for step in steps for pieces in self.made[step].values() for piece in pieces)
+        return self.run.pieces(piece for step in steps for pieces in self._written(step) for piece in pieces)
+
+    def _written(self, step: str) -> Iterable[tuple[Piece, ...]]:
+        return self.made.get(step, {}).values()  # a night of a series may have no task of a step
 
     def forget(self, places: Sequence[Place]) -> None:
         """Take what these tasks made for not done, and begin anew."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from microagg_core.blocking.holding import Hold
 from microagg_core.blocking.memory import WORKER_BASE_BYTES
 from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
 from microagg_core.formats.reading import list_input
@@ -71,6 +72,8 @@ class Release(RunWork):
     checks: list[Check] = field(default_factory=list)
     scattered: list[Receipt] = field(default_factory=list)
     assembled: list[Receipt] = field(default_factory=list)
+    #: Which arrivals of a night wait for more.
+    hold: Hold | None = None
     origin: Origin | None = None
     ignore_published: bool = False
     #: What the gate's workers saw of the files that may be published.
@@ -139,7 +142,7 @@ def survey(release: Release) -> str:
     release.known["context"] = save_context(run, spec, listing.schema, listing.parts, rough)
     release.known["salt"] = (draw_salt(run),)
     n_parts = len(listing.parts)
-    receipts = release.do(release.tasks("survey", n_parts, ("context", "salt")))
+    receipts = release.do(release.marked(release.tasks("survey", n_parts, ("context", "salt"))))
     checks = unit_tasks(receipts, len(unit_checks(spec)), run)
     refuse_repeated_units(spec, checks, release.do(checks))
     context = load_context(run, release.reads("context"))
@@ -149,7 +152,8 @@ def survey(release: Release) -> str:
     release.origin = origin.of_rows(found.fingerprints)
     if _is_published(release, release.replace):
         return _already(release)
-    return f"{found.rows} records in {n_parts} parts, {keys.num_rows} blocking keys"
+    arrivals = f", {found.arrivals} of them arrivals" if release.marks else ""
+    return f"{found.rows} records in {n_parts} parts{arrivals}, {keys.num_rows} blocking keys"
 
 
 def _is_published(release: Release, may_replace: bool) -> bool:
@@ -182,8 +186,8 @@ def plan(release: Release) -> str:
     context = load_context(run, release.reads("context"))
     surveyed = run.pieces(release.reads("survey", "keys"))
     found, keys = load_survey(surveyed, run.layout), read_slice(surveyed.read(run.layout.survey_keys()))
-    passes = Passes(run, release.do, release.reads("context"), len(context.parts))
-    made = make_plan(spec, context, found, keys, passes)
+    passes = Passes(run, release.do, release.reads("context"), len(context.parts), release.marks)
+    made = make_plan(spec, context, found, keys, passes, release.hold)
     release.known["plan"] = save_plan(run, made)
     release._planned = Planned.of(context, found, made)
     release.plan_report = report_plan(release.planned)
@@ -205,7 +209,7 @@ def _refuse_too_little_memory(release: Release) -> None:
 def scatter(release: Release) -> str:
     """Cut every part's rows by partition."""
     planned, n_parts = release.planned, len(release.planned.context.parts)
-    release.scattered = release.do(release.tasks("scatter", n_parts, _PLANNED))
+    release.scattered = release.do(release.marked(release.tasks("scatter", n_parts, _PLANNED)))
     moments = combine_released_moments(len(planned.context.kinds), release.pieces("scatter"), release.layout, n_parts)
     release.known["scale"] = (save_measure_scale(release.run, moments),)
     return f"{sum(r.rows for r in release.scattered)} records in {planned.plan.n_partitions} partitions"
@@ -232,7 +236,7 @@ def _partition_costs(release: Release) -> list[float]:
 def validate(release: Release) -> str:
     """The gate: re-read what would be published, and the input, and compare."""
     made, n_parts = release.planned.plan, len(release.planned.context.parts)
-    read = release.do(release.receiving("check-input", n_parts, release.assembled, _PLANNED))
+    read = release.do(release.marked(release.receiving("check-input", n_parts, release.assembled, _PLANNED)))
     tasks = release.receiving("check-files", made.n_files, read, _PLANNED)
     release.checked = release.do(release.also_reading("assemble", tasks))
     checked = release.pieces("check-files", "check-input")

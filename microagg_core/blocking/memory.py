@@ -35,8 +35,8 @@ def task_bytes(info: AlgorithmInfo, p: int, k: int, block_rows: Ints, partition_
     >>> task_bytes(algorithms()["mdav"], 2, 5, np.array([60, 40]), np.array([100]), 50.0) > 6 * 100 * 50
     True
     """
-    block = max(info.memory_bytes(int(n), p, k) for n in block_rows)
-    return int(_COPIES * partition_rows.max() * row_bytes + block)
+    block = max((info.memory_bytes(int(n), p, k) for n in block_rows), default=0)
+    return int(_COPIES * partition_rows.max(initial=0) * row_bytes + block)
 
 
 def holds_a_worker(limit: int, usable: float) -> bool:

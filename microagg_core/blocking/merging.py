@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from microagg_core.arrays import Ints
+from microagg_core.arrays import Bools, Ints
 
 
 @dataclass
@@ -49,6 +49,23 @@ def merge_undersized(codes: Ints, rows: Ints, k: int, fixed: int = 0) -> tuple[I
     for number, stratum in enumerate(strata):
         stratum_of_key[stratum.keys] = number
     return stratum_of_key, np.array([s.depth for s in strata], dtype=np.int64)
+
+
+def merge_some(codes: Ints, rows: Ints, k: int, chosen: Bools, fixed: int = 0) -> tuple[Ints, Ints]:
+    """Merge the chosen keys among themselves; every other key is a stratum of its own.
+
+    >>> codes = np.array([[0, 0], [0, 1], [0, 2], [1, 0]])
+    >>> merge_some(codes, np.array([2, 9, 5, 7]), 3, np.array([True, False, True, True]))
+    (array([0, 1, 0, 2]), array([1, 2, 2]))
+    """
+    n_keys, n_attributes = codes.shape
+    places = np.flatnonzero(chosen)
+    stratum, depths = merge_undersized(codes[places], rows[places], k, fixed)
+    first = places[np.unique(stratum, return_index=True)[1]]
+    first_of_key, depth = np.arange(n_keys), np.full(n_keys, n_attributes)
+    first_of_key[places], depth[first] = first[stratum], depths
+    firsts, merged = np.unique(first_of_key, return_inverse=True)
+    return merged.reshape(-1).astype(np.int64), depth[firsts].astype(np.int64)
 
 
 def _groups(strata: list[_Stratum], codes: Ints, depth: int) -> list[list[_Stratum]]:

@@ -50,12 +50,12 @@ class BlockPlan:
     @property
     def n_partitions(self) -> int:
         """Number of Dask partitions."""
-        return int(self.block_partition[-1]) + 1
+        return int(self.block_partition.max(initial=-1)) + 1
 
     @property
     def n_files(self) -> int:
         """Number of released files."""
-        return int((self.file_first + self.file_count).max())
+        return int((self.file_first + self.file_count).max(initial=0))
 
     @cached_property
     def first_block(self) -> Ints:
@@ -65,7 +65,7 @@ class BlockPlan:
     def blocks_of(self, stratum: Ints, Z: Floats, records: Ints) -> Ints:
         """The block of each record, given its stratum and its standardized values."""
         block = self.first_block[stratum]
-        if self.trees:
+        if self.trees and len(stratum):
             order = np.argsort(stratum, kind="stable")
             numbers, first = np.unique(stratum[order], return_index=True)
             for number, rows in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
@@ -113,11 +113,11 @@ def plan_blocks(
     Raises:
         DataError: a block has more records than the algorithm can take.
     """
-    stratum = np.repeat(
-        np.arange(len(strata.rows)), [count_leaves(trees.get(s)) for s in range(len(strata.rows))]
-    ).astype(np.int64)
-    rows = np.concatenate([leaf_rows.get(s, strata.rows[s : s + 1]) for s in range(len(strata.rows))])
-    if problem := info.refuses_records(int(rows.max())):
+    numbers = np.arange(len(strata.rows))
+    stratum = np.repeat(numbers, np.array([count_leaves(trees.get(int(s))) for s in numbers], dtype=np.int64))
+    rows_of_strata = [leaf_rows.get(int(s), strata.rows[s : s + 1]) for s in numbers]
+    rows = np.concatenate([*rows_of_strata, np.empty(0, dtype=np.int64)])  # a night of a series may have no stratum
+    if problem := info.refuses_records(int(rows.max(initial=0))):
         raise DataError(f"blocks: {problem}")
     seconds = np.array([info.cost_seconds(int(n), p, k) for n in rows])
     partition = pack_blocks(seconds, (rows * row_bytes).astype(np.int64))
@@ -153,6 +153,8 @@ def plan_to_objects(plan: BlockPlan) -> tuple[dict[str, bytes], dict[str, Any]]:
         "suppressed_keys": strata.suppressed_keys,
         "suppressed_rows": strata.suppressed_rows,
         "undersized_keys": strata.undersized_keys,
+        "held_keys": strata.held_keys,
+        "held_rows": strata.held_rows,
         "max_records": plan.max_records,
         "trees": {str(s): tree_to_plain(tree) for s, tree in plan.trees.items()},
     }
@@ -164,7 +166,7 @@ def plan_from_objects(objects: dict[str, bytes], values: dict[str, Any]) -> Bloc
     arrays = np.load(io.BytesIO(objects["arrays"]))
     of_strata = ("key_hashes", "stratum_of_hash", "rows", "pattern", "label", "depth", "n_keys")
     of_blocks = ("block_stratum", "block_rows", "block_seconds", "block_partition", "file_first", "file_count")
-    counts = ("hash_seed", "suppressed_keys", "suppressed_rows", "undersized_keys")
+    counts = ("hash_seed", "suppressed_keys", "suppressed_rows", "undersized_keys", "held_keys", "held_rows")
     with pa.ipc.open_stream(objects["labels"]) as reader:
         labels = reader.read_all()
     strata = Strata(labels=labels, **{n: arrays[n] for n in of_strata}, **{n: values[n] for n in counts})

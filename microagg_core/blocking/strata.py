@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Ints, UInt64s
+from microagg_core.blocking.holding import Hold, keys_that_go
 from microagg_core.blocking.labels import label_of, parse_label
-from microagg_core.blocking.merging import merge_undersized
+from microagg_core.blocking.merging import merge_some
 from microagg_core.errors import DataError, InternalError
 from microagg_core.tables.hashing import hash_rows, one_array
 from microagg_core.tables.ordering import distinct_in_order
@@ -29,8 +30,9 @@ class Strata:
         rows, pattern, label, depth: of each stratum; ``pattern`` has a bit for each missing quasi-identifier.
         n_keys: keys in each stratum.
         labels: released blocking values, one row a label.
-        suppressed_keys, suppressed_rows: what is withheld.
+        suppressed_keys, suppressed_rows: what is withheld for good.
         undersized_keys: keys that had fewer than k records.
+        held_keys, held_rows: what waits for a later night of a series.
     """
 
     key_hashes: UInt64s
@@ -45,6 +47,18 @@ class Strata:
     suppressed_keys: int
     suppressed_rows: int
     undersized_keys: int
+    held_keys: int = 0
+    held_rows: int = 0
+
+    @property
+    def withheld_rows(self) -> int:
+        """Records that are not released now, for whatever reason."""
+        return self.suppressed_rows + self.held_rows
+
+    def holding(self) -> Strata:
+        """The same in a night of a series: what is withheld comes again."""
+        held = replace(self, held_keys=self.suppressed_keys, held_rows=self.suppressed_rows)
+        return replace(held, suppressed_keys=0, suppressed_rows=0)
 
     def stratum_of(self, hashes: UInt64s) -> Ints:
         """The stratum of records with these key hashes.
@@ -54,7 +68,7 @@ class Strata:
         """
         position = np.searchsorted(self.key_hashes, hashes)
         position[position == len(self.key_hashes)] = 0
-        if len(self.key_hashes) == 0 or np.any(self.key_hashes[position] != hashes):
+        if len(hashes) and (len(self.key_hashes) == 0 or np.any(self.key_hashes[position] != hashes)):
             raise DataError(
                 "the input changed while it was read: it holds a blocking key that was not there at first; run again"
             )
@@ -70,14 +84,18 @@ def hash_keys(columns: list[pa.ChunkedArray | pa.Array], pattern: UInt64s, seed:
     return hash_rows([pa.array(pattern), *columns], len(pattern), seed)
 
 
-def plan_strata(keys: pa.Table, k: int, undersized: str, released_types: list[pa.DataType]) -> Strata:
+def plan_strata(
+    keys: pa.Table, k: int, undersized: str, released_types: list[pa.DataType], hold: Hold | None = None
+) -> Strata:
     """Turn counted keys into strata.
 
     Args:
-        keys: columns ``pattern``, ``b0`` .. (blocking values, typed) and ``rows``, one row a key.
+        keys: columns ``pattern``, ``b0`` .. (blocking values, typed) and ``rows``, one row a key; and ``waited`` in a
+            night of a series, which may have no stratum at all.
         k: least number of records.
         undersized: ``merge``, ``suppress`` or ``error``.
         released_types: Arrow types of the released blocking columns.
+        hold: for how many records the keys of a night wait.
 
     Raises:
         DataError: nothing reaches k, or a key is below k where that is an error.
@@ -88,6 +106,9 @@ def plan_strata(keys: pa.Table, k: int, undersized: str, released_types: list[pa
     codes, values = _codes(pattern, blocking)
     order = np.lexsort(codes.T[::-1])
     codes, rows, pattern = codes[order], rows[order], pattern[order]
+    is_night = "waited" in keys.column_names
+    waited = np.asarray(keys["waited"])[order] if is_night else np.zeros_like(rows)
+    by_itself, merging = keys_that_go(rows, waited, k, hold)
     n_undersized = int(np.sum(rows < k))
     if undersized == "error" and n_undersized:
         raise DataError(
@@ -95,18 +116,20 @@ def plan_strata(keys: pa.Table, k: int, undersized: str, released_types: list[pa
             "is 'error'; use merge or suppress, or coarser blocking columns"
         )
     if undersized == "merge":
-        merged, depth = merge_undersized(codes, rows, k, fixed=1)
+        merged, depth = merge_some(codes, rows, k, merging, fixed=1)
     else:
         merged, depth = np.arange(len(rows)), np.full(len(rows), codes.shape[1])
     merged_rows = np.bincount(merged, weights=rows, minlength=len(depth)).astype(np.int64)
-    keep = merged_rows >= k
-    if not keep.any():
+    goes = np.bincount(merged, weights=by_itself | merging, minlength=len(depth)) > 0
+    keep = goes & (merged_rows >= k)
+    if not is_night and not keep.any():
         raise DataError(
             f"no block reaches k={k} records ({int(rows.sum())} records in {len(rows)} blocking keys); "
             "use a smaller k, fewer blocking columns, or undersized: merge"
         )
     label_ids, labels = _label(codes, merged, depth, keep, values, undersized == "merge", released_types)
-    return _ordered(blocking, order, pattern, merged, merged_rows, keep, depth, label_ids, labels, n_undersized, rows)
+    strata = _ordered(blocking, order, pattern, merged, merged_rows, keep, depth, label_ids, labels, n_undersized, rows)
+    return strata.holding() if is_night else strata
 
 
 def _codes(pattern: UInt64s, blocking: list[pa.Array]) -> tuple[Ints, list[list[object]]]:

@@ -28,6 +28,8 @@ class PlanReport:
 
     records: int
     withheld: int
+    #: Records that wait for a later night of a series.
+    held: int
     keys: int
     undersized_keys: int
     blocks: int
@@ -54,6 +56,8 @@ class PlanReport:
             parts.append(f"{self.split_blocks} blocks from splits")
         if self.withheld:
             parts.append(f"{self.withheld} records withheld")
+        if self.held:
+            parts.append(f"{self.held} records held for a later night")
         return ", ".join(parts)
 
 
@@ -67,8 +71,9 @@ def report_plan(planned: Planned) -> PlanReport:
     ]
     largest = sorted(lines, key=lambda line: (-line.records, line.block))[:_LARGEST]
     return PlanReport(
-        records=planned.survey.rows,
+        records=planned.survey.arrivals,
         withheld=strata.suppressed_rows,
+        held=strata.held_rows,
         keys=len(strata.key_hashes),
         undersized_keys=strata.undersized_keys,
         blocks=plan.n_blocks,
@@ -116,12 +121,12 @@ def unwise(planned: Planned) -> tuple[str, ...]:
         if m.n and m.deviation == 0
     ]
     strata = planned.plan.strata
-    if strata.suppressed_rows > 0.05 * survey.rows:
+    if strata.suppressed_rows > 0.05 * survey.arrivals:
         words.append(
             f"{strata.suppressed_rows} records are withheld, more than 5 % of the input; coarsen blocking columns"
         )
     merged = int(strata.rows[strata.n_keys > 1].sum())
-    if merged > 0.1 * survey.rows:
+    if merged > 0.1 * survey.arrivals:
         words.append(f"{merged} records lose a blocking value to merging, more than 10 %; use coarser blocking columns")
     small = int(np.sum(planned.plan.block_rows < 2 * spec.k))
     if small > 0.5 * planned.plan.n_blocks and planned.plan.n_blocks > 1:

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from microagg_core.formats.reading import read_part
 from microagg_core.formats.released.registry import released_format
 from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks.contract import InputBatch, Promise
 from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_file
 from microagg_core.steps.pieces import Pieces
+from microagg_core.steps.reading import records_of_part
 from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.scattering import Scatter, gather_slices, refuse_changed
 from microagg_core.steps.survey import Fingerprint
@@ -32,9 +32,9 @@ from microagg_core.tables.slices import RECORD, read_slice
 def promise_of(planned: Planned) -> Promise:
     """What the gate holds the release against."""
     context, survey = planned.context, planned.survey
-    withheld = planned.plan.strata.suppressed_rows
+    withheld = planned.plan.strata.withheld_rows
     n_parts = len(survey.rows_of_parts)
-    return Promise(context.schema, planned.encoding.kinds, context.spec.k, survey.rows, withheld, n_parts)
+    return Promise(context.schema, planned.encoding.kinds, context.spec.k, survey.arrivals, withheld, n_parts)
 
 
 # --- A worker's half -----------------------------------------------------------------------------------------
@@ -59,11 +59,10 @@ def check_input(task: Task) -> Receipt:
     planned = load_planned(task)
     context, promise, notes = planned.context, promise_of(planned), PartNotes()
     scatter, file_of, fingerprint = Scatter(task, task.layout.check_scatter), _files_of(task, planned), Fingerprint()
-    first = record = planned.survey.first_record(task.number)
-    for table in read_part(context.parts[task.number], context.spec.input, context.schema.travelling):
-        fingerprint.add(table, context.schema.travelling)
-        routed = route_batch(context, planned.encoding, planned.plan.strata, table, record)
-        record += table.num_rows
+    first = planned.survey.first_record(task.number)
+    for batch in records_of_part(task, context, task.number, first, context.schema.travelling):
+        fingerprint.add(batch.whole, context.schema.travelling)
+        routed = route_batch(context, planned.encoding, planned.plan.strata, batch)
         notes.add(_expected(promise, planned, task.number, routed))
         _send(planned, routed, file_of[routed.records - first], scatter)
     refuse_changed(planned, task.number, fingerprint)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import decimal
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -15,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.grouping.bounds import gap_percent
+from microagg_core.kinds.contract import Kind
 from microagg_core.metrics.certificate import Certificate, combined
 from microagg_core.metrics.figures import CertificateFigures, Figures
 from microagg_core.metrics.moments import Moments, merge_all
-from microagg_core.metrics.statistics import LossStatistics, losses_of, significant
+from microagg_core.metrics.statistics import LossStatistics, loss_statistics, losses_of, significant
 from microagg_core.plain import from_json
 from microagg_core.privacy.checks.means import Means
 from microagg_core.privacy.gate import notes_of
@@ -45,15 +47,24 @@ class Measured:
 
 def measure_release(planned: Planned, layout: RunLayout, anonymized: Pieces, checked: Pieces) -> Measured:
     """Combine what the blocks lost and disclose; ``checked`` is what the gate noted of the files."""
-    numbers = range(planned.plan.n_partitions)
+    numbers, kinds = range(planned.plan.n_partitions), planned.context.kinds
+    if not numbers:
+        return _nothing_measured(kinds)
     data = anonymized.read_all(layout.loss_statistics(i) for i in numbers)
     statistics = reduce(add, (from_json(LossStatistics, of_partition) for of_partition in data))
     tables = anonymized.read_all(layout.block_results(i) for i in numbers)
     blocks = pa.concat_tables([read_slice(of_partition) for of_partition in tables])
-    kinds, n_groups = planned.context.kinds, int(np.asarray(blocks["groups"]).sum())
+    n_groups = int(np.asarray(blocks["groups"]).sum())
     moments = _released_moments(checked, layout, planned.plan.n_files, len(kinds))
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
     return Measured(figures, risk_of(blocks, planned.context.schema), blocks)
+
+
+def _nothing_measured(kinds: Sequence[Kind]) -> Measured:
+    """What a night of a series says in which no record was grouped."""
+    none = np.empty((0, len(kinds)))
+    figures = published_figures(loss_statistics(none, none, none > 0), 0, kinds, (), Figures())
+    return Measured(figures, {}, pa.table({}))
 
 
 def _released_moments(checked: Pieces, layout: RunLayout, n_files: int, n_attributes: int) -> tuple[Moments, ...]:

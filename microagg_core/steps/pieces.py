@@ -50,6 +50,10 @@ class Pieces:
         """What is known of an object."""
         return self._by_name[name]
 
+    def has(self, name: str) -> bool:
+        """Whether the object is one of these."""
+        return name in self._by_name
+
     def read(self, name: str) -> bytes:
         """The content of one object.
 

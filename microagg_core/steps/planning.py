@@ -26,15 +26,16 @@ from microagg_core.blocking.cuts import (
     tree_to_plain,
     with_record_numbers,
 )
+from microagg_core.blocking.holding import Hold
 from microagg_core.blocking.plan import BlockPlan, default_max_records, plan_blocks
 from microagg_core.blocking.strata import Strata, plan_strata
 from microagg_core.errors import DataError
-from microagg_core.formats.reading import read_part
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces
+from microagg_core.steps.reading import records_of_part
 from microagg_core.steps.routing import route_batch
 from microagg_core.steps.survey import Survey
 from microagg_core.steps.work import Context, Receipt, Run, Task, load_context
@@ -62,6 +63,8 @@ class Passes:
     run_tasks: RunTasks
     reads: tuple[Piece, ...]
     n_parts: int
+    #: For each part, what its records are in a series; empty where all take part.
+    marks: tuple[Piece, ...] = ()
 
     @property
     def layout(self) -> RunLayout:
@@ -75,7 +78,9 @@ class Passes:
     def do(self, step: str, oversize: Oversize, round_number: int) -> Pieces:
         """One pass; what its tasks wrote."""
         reads = (*self.reads, *_save_oversize(self.run, oversize, round_number))
-        tasks = [Task(step, number, self.run, reads=reads) for number in self.numbers(round_number)]
+        marks = [self.marks[part : part + 1] for part in range(self.n_parts)]
+        numbered = zip(self.numbers(round_number), marks, strict=True)
+        tasks = [Task(step, number, self.run, reads=(*reads, *of_part)) for number, of_part in numbered]
         return self.run.pieces(piece for receipt in self.run_tasks(tasks) for piece in receipt.pieces)
 
 
@@ -96,7 +101,7 @@ def refuse_unwise(spec: ReleaseSpec, survey: Survey) -> None:
         DataError: a confidential column that is nearly unique or fixes a quasi-identifier.
     """
     problems = [
-        f"confidential column {name!r} is nearly unique ({survey.distinct[name]} values in {survey.rows} records), "
+        f"confidential column {name!r} is nearly unique ({survey.distinct[name]} values in {survey.arrivals} records), "
         "so who knows a value finds the record; give it another role, coarsen it, or list it under "
         "acknowledge.nearly_unique"
         for name in survey.nearly_unique
@@ -118,11 +123,15 @@ def make_plan(
     survey: Survey,
     keys: pa.Table,
     passes: Passes,
+    hold: Hold | None = None,
 ) -> BlockPlan:
-    """The block plan; ``passes`` does the extra passes over the input where blocks have to be cut."""
+    """The block plan; ``passes`` does the extra passes over the input where blocks have to be cut.
+
+    ``hold`` says which of a night's arrivals wait for more.
+    """
     schema = context.schema
     released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
-    strata = plan_strata(keys, spec.k, spec.blocks.undersized, [released[c.name] for c in schema.blocking])
+    strata = plan_strata(keys, spec.k, spec.blocks.undersized, [released[c.name] for c in schema.blocking], hold)
     chosen = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters)
     info, p = chosen.with_refinement(spec.effort), len(context.kinds)
     limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
@@ -229,10 +238,9 @@ def sample_part(task: Task) -> Receipt:
     most = max(oversize.rates, default=0) + 2
     rates = np.zeros(most)
     rates[list(oversize.rates)] = list(oversize.rates.values())
-    record, strata, values = oversize.survey.first_record(task.number), [], []
-    for table in read_part(context.parts[task.number], context.spec.input, context.schema.travelling):
-        routed = route_batch(context, encoding, oversize.strata, table, record)
-        record += table.num_rows
+    first, strata, values = oversize.survey.first_record(task.number), [], []
+    for batch in records_of_part(task, context, task.number, first, context.schema.travelling):
+        routed = route_batch(context, encoding, oversize.strata, batch)
         rate = rates[np.where((routed.stratum >= 0) & (routed.stratum < most), routed.stratum, most - 1)]
         drawn = _uniform(routed.records, context.spec.seed) < rate
         strata.append(routed.stratum[drawn])
@@ -276,10 +284,10 @@ def count_part(task: Task) -> Receipt:
     oversize = _load_oversize(task, round_number)
     encoding = Encoding.steady(context.kinds, oversize.survey.moments)
     counts: dict[int, Ints] = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
-    record, rows = oversize.survey.first_record(part), 0
-    for table in read_part(context.parts[part], context.spec.input, context.schema.travelling):
-        routed = route_batch(context, encoding, oversize.strata, table, record)
-        record, rows = record + table.num_rows, rows + table.num_rows
+    first, rows = oversize.survey.first_record(part), 0
+    for batch in records_of_part(task, context, part, first, context.schema.travelling):
+        routed = route_batch(context, encoding, oversize.strata, batch)
+        rows += batch.table.num_rows
         for number, tree in oversize.trees.items():
             mine = routed.stratum == number
             if mine.any():

@@ -17,6 +17,7 @@ from microagg_core.blocking.strata import SUPPRESSED, Strata, hash_keys
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.plain import from_json, to_plain
 from microagg_core.steps.pieces import Piece, Pieces
+from microagg_core.steps.reading import PartBatch
 from microagg_core.steps.survey import Survey, blocking_columns, missing_pattern
 from microagg_core.steps.work import Context, Run, Task, load_context
 from microagg_core.storage.layout import RunLayout
@@ -69,12 +70,13 @@ class Routed:
         return kept
 
 
-def route_batch(context: Context, encoding: Encoding, strata: Strata, table: pa.Table, first_record: int) -> Routed:
-    """Find each record's stratum by the hash of its key."""
+def route_batch(context: Context, encoding: Encoding, strata: Strata, batch: PartBatch) -> Routed:
+    """Find the stratum of each record that takes part by the hash of its key."""
+    table = batch.table
     offsets, missing = encoding.offsets([table[t.name] for t in context.kinds])
     hashes = hash_keys(blocking_columns(table, context), missing_pattern(missing), strata.hash_seed)
-    records = np.arange(first_record, first_record + table.num_rows)
-    return Routed(table, records, strata.stratum_of(hashes), offsets, missing, encoding.standardize(offsets, missing))
+    Z = encoding.standardize(offsets, missing)
+    return Routed(table, batch.records, strata.stratum_of(hashes), offsets, missing, Z)
 
 
 def save_survey(run: Run, survey: Survey) -> Piece:

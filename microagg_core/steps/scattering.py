@@ -21,16 +21,15 @@ from numpy.typing import NDArray
 
 from microagg_core.blocking.memory import RUN_BYTES
 from microagg_core.errors import DataError
-from microagg_core.formats.reading import read_part
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all
 from microagg_core.plain import from_json, to_json
 from microagg_core.steps.pieces import Piece, Pieces, Range, read_ranges
+from microagg_core.steps.reading import input_changed, records_of_part
 from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.survey import Fingerprint
 from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.urls import shown
 from microagg_core.tables.hashing import one_array
 from microagg_core.tables.slices import RECORD, Slice, read_slice, write_slices
 
@@ -79,14 +78,14 @@ def scatter_part(task: Task) -> Receipt:
     context, number = planned.context, task.number
     fingerprint, scatter = Fingerprint(), Scatter(task, task.layout.scatter)
     moments = [EMPTY] * len(context.kinds)
-    record = planned.survey.first_record(number)
-    for table in read_part(context.parts[number], context.spec.input, context.schema.travelling):
-        fingerprint.add(table, context.schema.travelling)
-        routed = route_batch(context, planned.encoding, planned.plan.strata, table, record)
-        record += table.num_rows
+    first = planned.survey.first_record(number)
+    for batch in records_of_part(task, context, number, first, context.schema.travelling):
+        fingerprint.add(batch.whole, context.schema.travelling)
+        routed = route_batch(context, planned.encoding, planned.plan.strata, batch)
         moments = _released_moments(planned, routed, moments)
         rows, partition = _scattered_rows(planned, routed)
         scatter.add(rows, partition)
+        # What of `batch.whole` is a survivor stays behind: to send it on, its range of atoms is in `batch.marks`.
     refuse_changed(planned, number, fingerprint)
     scatter.flush()
     statistics = to_json(moments)
@@ -101,8 +100,7 @@ def refuse_changed(planned: Planned, part: int, fingerprint: Fingerprint) -> Non
         DataError: the input changed.
     """
     if fingerprint.text() != planned.survey.fingerprints[part]:
-        url = planned.context.parts[part].url
-        raise DataError(f"{shown(url)} changed while the release was made; run again when nobody writes to the input")
+        raise input_changed(planned.context.parts[part])
 
 
 def _released_moments(planned: Planned, routed: Routed, moments: list[Moments]) -> list[Moments]:

@@ -2,7 +2,8 @@
 
 Of each part: rows, missing and non-finite values, moments and decimals of the quasi-identifiers, records of each
 blocking key, a sample of each confidential column's values, digests of what names a unit, and a fingerprint by which a
-later read is known to be of the same rows.
+later read is known to be of the same rows. Units and fingerprints are those of all records, everything else is of the
+records that take part: in a night of a series, the arrivals.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.errors import DataError
-from microagg_core.formats.reading import read_part
 from microagg_core.formats.released.registry import released_format
 from microagg_core.kinds.contract import Traits
-from microagg_core.metrics.moments import EMPTY, Moments, merge_all
+from microagg_core.metrics.moments import Moments, merge_all
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.privacy.sketches import Sketch, merge_sketches, sketch_of
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces
+from microagg_core.steps.reading import PartBatch, records_of_part
 from microagg_core.steps.units import UnitDigests, read_salt, unit_checks
 from microagg_core.steps.work import Context, Receipt, Task, load_context
 from microagg_core.storage.layout import RunLayout
@@ -36,13 +37,18 @@ from microagg_core.tables.ordering import as_key
 from microagg_core.tables.slices import read_slice, to_bytes
 
 _FINGERPRINT_SEEDS = (0x5EED, 0xF00D)
+#: What is counted of each blocking key: its records, and in a night of a series those that have waited long enough.
+_COUNTS = _ROWS, _WAITED = "rows", "waited"
 
 
 @dataclass(frozen=True)
 class Survey:
     """What the survey found; everything private to the work area."""
 
+    #: All records of each part: what records are numbered by.
     rows_of_parts: tuple[int, ...]
+    #: Those of them that take part; all, but for a night of a series.
+    arrivals_of_parts: tuple[int, ...]
     fingerprints: tuple[str, ...]
     row_bytes: float
     missing: tuple[int, ...]
@@ -57,6 +63,11 @@ class Survey:
     def rows(self) -> int:
         """Records in the input."""
         return sum(self.rows_of_parts)
+
+    @property
+    def arrivals(self) -> int:
+        """Records that take part, in what was counted and in what is released."""
+        return sum(self.arrivals_of_parts)
 
     def first_record(self, part: int) -> int:
         """The record number of a part's first row."""
@@ -142,6 +153,8 @@ class _PartSurvey:
         self.context = context
         self.needs_valid_text = released_format(context.spec.output).needs_valid_text
         self.rows = 0
+        self.arrivals = 0
+        self.is_marked = False
         self.bytes = 0
         p = len(context.kinds)
         self.missing = np.zeros(p, dtype=np.int64)
@@ -152,14 +165,17 @@ class _PartSurvey:
         self.sketches: dict[str, list[Sketch]] = {c.name: [] for c in context.schema.confidential}
         self.fingerprint = Fingerprint()
 
-    def add(self, table: pa.Table) -> None:
+    def add(self, batch: PartBatch) -> None:
         """Account for the next batch."""
-        travelling = table.select(list(dict.fromkeys(self.context.schema.travelling)))
-        self.rows += table.num_rows
-        self.bytes += sum(value_bytes(column) for column in travelling.columns)
-        self.fingerprint.add(travelling, self.context.schema.travelling)
+        self.rows += batch.whole.num_rows
+        self.fingerprint.add(batch.whole, self.context.schema.travelling)
+        self.is_marked |= batch.marks is not None
+        table = batch.table
+        self.arrivals += table.num_rows
+        travelling = dict.fromkeys(self.context.schema.travelling)
+        self.bytes += sum(value_bytes(table[name]) for name in travelling)
         missing = self._add_quasi_identifiers(table)
-        self._add_keys(table, missing)
+        self._add_keys(table, missing, batch.waited)
         self._add_confidential(table, missing)
 
     def _add_quasi_identifiers(self, table: pa.Table) -> NDArray[np.bool_]:
@@ -174,14 +190,18 @@ class _PartSurvey:
         self.missing += missing.sum(axis=0)
         return missing
 
-    def _add_keys(self, table: pa.Table, missing: NDArray[np.bool_]) -> None:
+    def _add_keys(self, table: pa.Table, missing: NDArray[np.bool_], waited: NDArray[np.bool_] | None) -> None:
         columns = blocking_columns(table, self.context)
         names = ["pattern", *(f"b{i}" for i in range(len(columns)))]
         keys = pa.Table.from_arrays([pa.array(missing_pattern(missing)), *columns], names=names)
-        counted = keys.group_by(names, use_threads=False).aggregate([([], "count_all")])
+        sums = []
+        if waited is not None:
+            keys = keys.append_column(_WAITED, pa.array(waited.astype(np.int64)))
+            sums = [(_WAITED, "sum")]
+        counted = keys.group_by(names, use_threads=False).aggregate([([], "count_all"), *sums])
         for column, name in zip(self.context.schema.blocking, names[1:], strict=True):
             refuse_broken_text(column.name, counted[name])
-        self.keys.append(counted.rename_columns([*names, "rows"]))
+        self.keys.append(counted.rename_columns([*names, _ROWS, *(name for name, _ in sums)]))
         if len(self.keys) > 32:
             self.keys = [merge_keys(self.keys)]
 
@@ -204,23 +224,23 @@ class _PartSurvey:
 def merge_keys(tables: Sequence[pa.Table]) -> pa.Table:
     """Counts of the same keys added up."""
     table = pa.concat_tables(tables)
-    names = table.column_names[:-1]
-    merged = table.group_by(names, use_threads=False).aggregate([("rows", "sum")])
-    return merged.rename_columns([*names, "rows"])
+    counts = [name for name in _COUNTS if name in table.column_names]
+    names = [name for name in table.column_names if name not in counts]
+    merged = table.group_by(names, use_threads=False).aggregate([(name, "sum") for name in counts])
+    return merged.rename_columns([*names, *counts])
 
 
 def survey_part(task: Task) -> Receipt:
     """Survey one input part; writes its statistics, keys, sketches and unit digests."""
     context = load_context(task.run, task.reads)
-    part = context.parts[task.number]
     names = dict.fromkeys(context.schema.travelling)
     for columns in unit_checks(context.spec):
         names |= dict.fromkeys(columns)
     found = _PartSurvey(context)
     units = UnitDigests(task, context.spec, read_salt(task))
-    for table in read_part(part, context.spec.input, tuple(names)):
-        found.add(table)
-        units.add(table)
+    for batch in records_of_part(task, context, task.number, 0, tuple(names)):
+        found.add(batch)
+        units.add(batch.whole)
     units.flush()
     pieces = (*_write(task, found), *units.pieces)
     return Receipt(task.step, task.number, found.rows, pieces, tuple(units.slices))
@@ -230,6 +250,8 @@ def _write(task: Task, found: _PartSurvey) -> list[Piece]:
     layout, number = task.layout, task.number
     statistics = {
         "rows": found.rows,
+        "arrivals": found.arrivals,
+        "is_marked": found.is_marked,
         "bytes": found.bytes,
         "missing": found.missing.tolist(),
         "not_finite": found.not_finite.tolist(),
@@ -268,16 +290,16 @@ def combine_survey(
         The survey and the table of counted keys.
 
     Raises:
-        DataError: no rows, fewer than k, missing values that the spec does not allow, or infinite values.
+        DataError: no rows or fewer than k, which a night of a series may have; missing values that the spec does not
+            allow, or infinite values.
     """
     parts = [json.loads(data) for data in surveyed.read_all(layout.survey(i, "json") for i in range(n_parts))]
-    rows = [p["rows"] for p in parts]
-    if sum(rows) == 0:
-        raise DataError("the input has no records")
-    if sum(rows) < spec.k:
-        raise DataError(f"the input has {sum(rows)} records, fewer than k={spec.k}")
+    rows, arrivals = [p["rows"] for p in parts], [p["arrivals"] for p in parts]
+    if not any(p["is_marked"] for p in parts):
+        _refuse_few(sum(rows), spec.k)
     _refuse_values(spec, context, parts)
-    filled = [i for i in range(n_parts) if rows[i]]
+    # A part whose records all stay out has counted nothing, but it knows of what type keys and values are.
+    filled = [i for i in range(n_parts) if arrivals[i]] or [0]
     keys = merge_keys([read_slice(data) for data in surveyed.read_all(layout.survey(i, "keys.arrows") for i in filled)])
     sketches = {
         column.name: merge_sketches(
@@ -286,13 +308,14 @@ def combine_survey(
         for c, column in enumerate(context.schema.confidential)
     }
     moments = tuple(
-        merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["rows"]) if parts else EMPTY
+        merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"])
         for j in range(len(context.kinds))
     )
     survey = Survey(
         rows_of_parts=tuple(rows),
+        arrivals_of_parts=tuple(arrivals),
         fingerprints=tuple(p["fingerprint"] for p in parts),
-        row_bytes=sum(p["bytes"] for p in parts) / sum(rows),
+        row_bytes=sum(p["bytes"] for p in parts) / max(1, sum(arrivals)),
         missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
         moments=moments,
         traits=tuple(kind.all_traits(p["traits"][j] for p in parts) for j, kind in enumerate(context.kinds)),
@@ -303,6 +326,13 @@ def combine_survey(
         ),
     )
     return survey, keys
+
+
+def _refuse_few(rows: int, k: int) -> None:
+    if rows == 0:
+        raise DataError("the input has no records")
+    if rows < k:
+        raise DataError(f"the input has {rows} records, fewer than k={k}")
 
 
 def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, Any]]) -> None:

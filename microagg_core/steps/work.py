@@ -31,7 +31,7 @@ from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store, canonical_json, sha256_hex
 from microagg_core.tables.slices import Slice
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 
 @dataclass(frozen=True)

@@ -181,6 +181,10 @@ class RunLayout:
         """The secret under which this run hashes what names a unit."""
         return f"{self.folder}/survey/salt"
 
+    def marks(self, part: int) -> str:
+        """What each record of an input part is in tonight's release of a series."""
+        return f"{self.folder}/nights/marks-{_number(part)}.arrows"
+
     def survey_result(self) -> str:
         """The survey of the whole input."""
         return f"{self.folder}/survey/survey.json"

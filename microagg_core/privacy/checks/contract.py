@@ -31,7 +31,7 @@ class Promise:
     schema: FileSchema
     kinds: tuple[Kind, ...]
     k: int
-    #: Records of the input, and how many of them are withheld.
+    #: Records of the input that take part, and how many of them are withheld.
     rows: int
     withheld: int
     #: Parts of the input.

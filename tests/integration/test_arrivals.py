@@ -1,0 +1,149 @@
+"""A night of a series: marks hide records from every step, and what is released is as if these had never come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from inputs.people import people
+from microagg_core.blocking.holding import Hold
+from microagg_core.errors import DataError, MicroaggError
+from microagg_core.series.marks import ARRIVAL, CLOSED, CODE, CODE_TYPE, RANGE, RANGE_TYPE, SURVIVOR, WAITED, take_part
+from microagg_core.tables.slices import to_bytes
+from releasing.runs import Release, data_digests, released_table, run_stages, start, write_release
+
+Codes = list[np.ndarray[Any, Any]]
+TO_MEASURE = ("survey", "plan", "scatter", "anonymize", "validate", "measure")
+
+
+def drawn_codes(tables: list[pa.Table], shares: dict[int, float], seed: int = 7) -> Codes:
+    rng = np.random.default_rng(seed)
+    return [rng.choice(list(shares), size=t.num_rows, p=list(shares.values())).astype(CODE_TYPE) for t in tables]
+
+
+def night(path: Path, codes: Codes) -> Release:
+    """A release of the records that these codes let take part."""
+    release = run_stages(start(path), "survey")  # from now on the run has a folder
+    marked = start(path)
+    tables = [pa.table({CODE: of_part, RANGE: np.zeros(len(of_part), dtype=RANGE_TYPE)}) for of_part in codes]
+    names = [release.layout.marks(part) for part in range(len(tables))]
+    marked.marks = tuple(
+        release.run.put(name, to_bytes(table), "mark", part)
+        for part, (name, table) in enumerate(zip(names, tables, strict=True))
+    )
+    return marked
+
+
+def arrivals_of(tables: list[pa.Table], codes: Codes) -> list[pa.Table]:
+    return [table.filter(pa.array(take_part(of_part))) for table, of_part in zip(tables, codes, strict=True)]
+
+
+SOME = {ARRIVAL: 0.5, WAITED: 0.1, SURVIVOR: 0.3, CLOSED: 0.1}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"blocks": {"undersized": "suppress"}},
+        {"algorithm": {"name": "v_mdav", "gamma": 0.4}, "refine": "off", "output": {"url": "output", "format": "csv"}},
+    ],
+    ids=["merge", "suppress", "csv"],
+)
+def test_hidden_records_leave_no_trace(tmp_path: Path, changes: dict[str, Any]) -> None:
+    tables = [people(700), people(10, first=700), people(400, first=710)]
+    codes = drawn_codes(tables, SOME)
+    marked = run_stages(night(write_release(tmp_path / "night", tables, **changes), codes))
+    alone = run_stages(start(write_release(tmp_path / "alone", arrivals_of(tables, codes), **changes)))
+    digests = data_digests(tmp_path / "night" / "output")
+    assert digests and digests == data_digests(tmp_path / "alone" / "output")
+    assert marked.measured.figures == alone.measured.figures
+    strata, expected = marked.planned.plan.strata, alone.planned.plan.strata
+    assert (strata.held_rows, strata.suppressed_rows) == (expected.suppressed_rows, 0)
+    survey = marked.planned.survey
+    assert (survey.rows, survey.arrivals) == (1110, alone.planned.survey.rows)
+    assert survey.fingerprints != alone.planned.survey.fingerprints
+
+
+def test_a_part_of_which_nothing_takes_part(tmp_path: Path) -> None:
+    tables = [people(300), people(200, first=300)]
+    codes = [np.full(300, SURVIVOR, dtype=CODE_TYPE), np.full(200, ARRIVAL, dtype=CODE_TYPE)]
+    run_stages(night(write_release(tmp_path / "night", tables), codes))
+    run_stages(start(write_release(tmp_path / "alone", tables[1:])))
+    digests = data_digests(tmp_path / "night" / "output")
+    assert digests and digests == data_digests(tmp_path / "alone" / "output")
+
+
+def test_blocks_of_arrivals_are_cut_and_counted_without_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("microagg_core.steps.planning._SAMPLE_ROWS", 100)  # a sample, so that leaves are counted
+    monkeypatch.setattr("microagg_core.steps.planning._ALL_SAMPLES", 100)
+    monkeypatch.setattr("microagg_core.steps.planning.max", lambda *_: 100, raising=False)
+    tables = [people(1500), people(900, first=1500)]
+    codes = drawn_codes(tables, SOME)
+    release = run_stages(night(write_release(tmp_path, tables, blocks={"max_records": 150}), codes))
+    assert release.planned.plan.trees and "count" in release.made
+    arrivals = pa.concat_tables(arrivals_of(tables, codes))
+    released = released_table(tmp_path / "output")
+    assert int(release.planned.plan.block_rows.sum()) == released.num_rows == arrivals.num_rows
+    assert sorted(released["amount"].to_pylist()) == sorted(arrivals["amount"].to_pylist())
+
+
+def test_held_records_are_counted_and_the_gate_knows_them(tmp_path: Path) -> None:
+    tables = [people(700), people(400, first=700)]
+    marked = night(write_release(tmp_path, tables), drawn_codes(tables, {ARRIVAL: 0.79, WAITED: 0.01, SURVIVOR: 0.2}))
+    marked.hold = Hold(until=60)
+    run_stages(marked)
+    strata, arrivals = marked.planned.plan.strata, marked.planned.survey.arrivals
+    assert strata.held_rows > 0 == strata.suppressed_rows
+    assert released_table(tmp_path / "output").num_rows == arrivals - strata.held_rows
+    rows = next(check for check in marked.checks if check.name == "rows")
+    assert rows.passed and f"- {strata.held_rows} withheld" in rows.detail
+    report = marked.plan_report
+    assert report is not None and (report.records, report.held, report.withheld) == (arrivals, strata.held_rows, 0)
+    assert f"{strata.held_rows} records held for a later night" in report.sentence()
+
+
+@pytest.mark.parametrize("undersized", ["merge", "suppress"])
+@pytest.mark.parametrize("arrivals", [0, 2], ids=["no arrival", "too few arrivals"])
+def test_a_night_without_a_block(tmp_path: Path, arrivals: int, undersized: str) -> None:
+    tables = [people(40), people(30, first=40)]
+    codes = [np.full(t.num_rows, SURVIVOR, dtype=CODE_TYPE) for t in tables]
+    codes[1][:arrivals] = ARRIVAL
+    path = write_release(tmp_path, tables, blocks={"undersized": undersized})
+    release = run_stages(night(path, codes), *TO_MEASURE)
+    report = release.plan_report
+    assert report is not None and (report.records, report.held, report.blocks, report.files) == (
+        arrivals,
+        arrivals,
+        0,
+        0,
+    )
+    assert all(check.passed for check in release.checks)
+    assert release.measured.figures.records == 0 and release.measured.blocks.num_rows == 0
+
+
+def test_a_night_whose_input_has_no_record(tmp_path: Path) -> None:
+    path = write_release(tmp_path, [people(9).slice(0, 0), people(9)])
+    codes = [np.zeros(0, dtype=CODE_TYPE), np.full(9, CLOSED, dtype=CODE_TYPE)]
+    release = run_stages(night(path, codes), *TO_MEASURE)
+    assert (release.planned.survey.rows_of_parts, release.planned.survey.arrivals) == ((0, 9), 0)
+
+
+@pytest.mark.parametrize("rows", [20, 40])
+def test_marks_of_another_number_of_records_stop_the_release(tmp_path: Path, rows: int) -> None:
+    marked = night(write_release(tmp_path, [people(30)]), [np.zeros(rows, dtype=CODE_TYPE)])
+    with pytest.raises(DataError, match="changed while the release was made"):
+        run_stages(marked)
+
+
+def test_without_marks_the_errors_stay(tmp_path: Path) -> None:
+    for n, message in ((2, "the input has 2 records, fewer than k=3"), (5, "no block reaches k=5")):
+        path = write_release(tmp_path / str(n), [people(n)], k=max(3, n), blocks={"undersized": "suppress"})
+        with pytest.raises(MicroaggError, match=message):
+            run_stages(start(path))

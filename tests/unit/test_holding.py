@@ -1,0 +1,132 @@
+"""Nights of a series: which blocking keys go, which are held, and plans without a block."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from microagg_core.algorithms import algorithms
+from microagg_core.blocking.holding import Hold
+from microagg_core.blocking.memory import task_bytes
+from microagg_core.blocking.plan import plan_blocks, plan_from_objects, plan_to_objects
+from microagg_core.blocking.strata import SUPPRESSED, Strata, hash_keys, plan_strata
+from microagg_core.errors import DataError
+
+K = 3
+TEXTS = [pa.string(), pa.string()]
+#: Records of a blocking key, and how many of them have waited.
+Counted = dict[tuple[str, str], tuple[int, int]]
+
+
+def keys_table(counted: Counted, is_night: bool = True) -> pa.Table:
+    keys = list(counted)
+    counts = np.array(list(counted.values()), dtype=np.int64).reshape(-1, 2)
+    columns = {
+        "pattern": pa.array(np.zeros(len(keys), dtype=np.uint64)),
+        **{f"b{j}": pa.array([key[j] for key in keys], pa.string()) for j in range(2)},
+        "rows": pa.array(counts[:, 0]),
+    }
+    return pa.table({**columns, "waited": pa.array(counts[:, 1])} if is_night else columns)
+
+
+def strata_of(strata: Strata, counted: Counted) -> dict[tuple[str, str], int]:
+    keys = list(counted)
+    columns = [pa.array([key[j] for key in keys], pa.string()) for j in range(2)]
+    numbers = strata.stratum_of(hash_keys(columns, np.zeros(len(keys), dtype=np.uint64), strata.hash_seed))
+    return dict(zip(keys, numbers.tolist(), strict=True))
+
+
+def test_large_keys_go_by_themselves_and_waiting_ones_together() -> None:
+    counted = {("n", "a"): (20, 0), ("n", "b"): (2, 1), ("n", "c"): (9, 0), ("n", "d"): (2, 2), ("s", "a"): (1, 0)}
+    strata = plan_strata(keys_table(counted), K, "merge", TEXTS, Hold(until=20))
+    labels = list(zip(*(strata.labels[f"b{j}"].to_pylist() for j in range(2)), strict=True))
+    assert labels == [("n", "a"), ("n", "b|d")] and strata.rows.tolist() == [20, 4]
+    found = strata_of(strata, counted)
+    assert found["n", "c"] == found["s", "a"] == SUPPRESSED
+    assert (strata.held_keys, strata.held_rows, strata.suppressed_keys, strata.suppressed_rows) == (2, 10, 0, 0)
+    assert strata.withheld_rows == 10
+
+
+def test_a_key_that_has_waited_goes_if_it_has_k_and_is_held_if_not() -> None:
+    counted = {("n", "a"): (5, 1), ("n", "b"): (5, 0), ("s", "a"): (2, 2)}
+    strata = plan_strata(keys_table(counted), K, "suppress", TEXTS, Hold(until=20))
+    assert (strata.rows.tolist(), strata.held_keys, strata.held_rows) == ([5], 2, 7)
+
+
+def test_no_key_goes_by_itself_with_fewer_than_k() -> None:
+    strata = plan_strata(keys_table({("n", "a"): (2, 0)}), K, "merge", TEXTS, Hold(until=1))
+    assert (len(strata.rows), strata.held_rows) == (0, 2)
+
+
+@pytest.mark.parametrize("undersized", ["merge", "suppress"])
+def test_a_night_without_hold_holds_what_is_below_k(undersized: str) -> None:
+    counted = {("n", "a"): (5, 0), ("s", "a"): (1, 0), ("s", "b"): (1, 0)}
+    night = plan_strata(keys_table(counted), K, undersized, TEXTS)
+    merged = undersized == "merge"
+    assert (int(night.rows.sum()), night.held_rows, night.suppressed_rows) == (
+        7 if merged else 5,
+        0 if merged else 2,
+        0,
+    )
+
+
+def test_keys_below_k_stop_a_night_where_the_spec_says_so() -> None:
+    with pytest.raises(DataError, match="1 of 2 blocking keys have fewer than k=3"):
+        plan_strata(keys_table({("n", "a"): (5, 0), ("s", "a"): (1, 0)}), K, "error", TEXTS)
+
+
+COUNTED = st.dictionaries(
+    st.tuples(st.sampled_from("nse"), st.sampled_from("abcd")),
+    st.integers(1, 12).flatmap(lambda rows: st.tuples(st.just(rows), st.integers(0, rows))),
+    max_size=10,
+)
+
+
+@given(COUNTED, st.sampled_from(["merge", "suppress"]), st.one_of(st.none(), st.integers(1, 12)))
+@settings(max_examples=200, deadline=None)
+def test_who_goes_has_enough_or_has_waited_and_nobody_is_lost(
+    counted: Counted, undersized: str, until: int | None
+) -> None:
+    hold = None if until is None else Hold(until)
+    strata = plan_strata(keys_table(counted), K, undersized, TEXTS, hold)
+    assert int(strata.rows.sum()) + strata.held_rows == sum(rows for rows, _ in counted.values())
+    assert strata.suppressed_rows == 0 and np.all(strata.rows >= K)
+    members: dict[int, list[tuple[int, int]]] = {}
+    for key, stratum in strata_of(strata, counted).items():
+        members.setdefault(stratum, []).append(counted[key])
+    for stratum, keys in members.items():
+        if stratum == SUPPRESSED or until is None:
+            continue
+        assert (len(keys) == 1 and keys[0][0] >= until) or all(waited for _, waited in keys)
+
+
+@given(COUNTED.filter(lambda counted: any(rows >= K for rows, _ in counted.values())))
+@settings(max_examples=100, deadline=None)
+def test_a_night_without_hold_makes_the_strata_of_any_release(counted: Counted) -> None:
+    night = plan_strata(keys_table(counted), K, "merge", TEXTS)
+    release = plan_strata(keys_table(counted, is_night=False), K, "merge", TEXTS)
+    assert night.labels == release.labels and night.rows.tolist() == release.rows.tolist()
+    assert strata_of(night, counted) == strata_of(release, counted)
+    assert (night.held_keys, night.held_rows) == (release.suppressed_keys, release.suppressed_rows)
+
+
+@pytest.mark.parametrize("undersized", ["merge", "suppress"])
+@pytest.mark.parametrize("counted", [{}, {("n", "a"): (2, 0)}], ids=["no arrival", "all held"])
+def test_a_plan_without_a_block(counted: Counted, undersized: str) -> None:
+    strata = plan_strata(keys_table(counted), K, undersized, TEXTS)
+    info, released = algorithms()["mdav"], pa.schema([pa.field("b", pa.string()), pa.field("x", pa.int64())])
+    objects, values = plan_to_objects(plan_blocks(strata, {}, {}, info, 1, K, 0.0, 1000, released))
+    plan = plan_from_objects(objects, json.loads(json.dumps(values)))
+    assert (plan.n_blocks, plan.n_partitions, plan.n_files) == (0, 0, 0)
+    assert plan.rows_of_partitions().tolist() == [] and plan.strata.held_rows == sum(
+        rows for rows, _ in counted.values()
+    )
+    assert plan.strata.labels.num_rows == 0
+    nobody = plan.strata.stratum_of(np.empty(0, dtype=np.uint64))
+    assert plan.blocks_of(nobody, np.empty((0, 1)), nobody).tolist() == []
+    assert task_bytes(info, 1, K, plan.block_rows, plan.rows_of_partitions(), 0.0) == 0
