@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from microagg_core.blocking.holding import Hold
 from microagg_core.blocking.memory import WORKER_BASE_BYTES
 from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
+from microagg_core.formats.inputs.contract import InputListing
 from microagg_core.formats.reading import list_input
 from microagg_core.formats.released.registry import released_format
 from microagg_core.plain import to_plain
@@ -32,6 +33,7 @@ from microagg_core.steps.audit import Origin, find_published, write_audit
 from microagg_core.steps.checking import run_checks
 from microagg_core.steps.cleaning import clean_due
 from microagg_core.steps.measuring import Measured, measure_release
+from microagg_core.steps.pieces import Piece
 from microagg_core.steps.planning import Passes, make_plan, refuse_unwise
 from microagg_core.steps.publishing import release_facts, release_id, staged_parts
 from microagg_core.steps.routing import Planned, load_survey, save_plan, save_survey
@@ -41,6 +43,7 @@ from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_che
 from microagg_core.steps.work import Digest, Receipt, load_context, rough_moments, save_context, work_store
 from microagg_core.storage.objects import Store
 from microagg_core.tables.slices import read_slice, to_bytes
+from microagg_flows import nights
 from microagg_flows.executors import Executor
 from microagg_flows.healing import run_healing
 from microagg_flows.progress import awaited
@@ -83,8 +86,30 @@ class Release(RunWork):
     by_this_run: bool = False
     #: How publishing ended, once nothing of it is left to do.
     published: Published | None = None
+    #: For each input part, what its records are, also where all of them take part.
+    all_marks: tuple[Piece, ...] = ()
+    _listed: InputListing | None = None
+    _tonight: nights.Tonight | None = None
     _planned: Planned | None = None
     _measured: Measured | None = None
+
+    @property
+    def listed(self) -> InputListing:
+        """The input's parts and columns; there once the survey stage has begun."""
+        if self._listed is None:
+            raise RuntimeError("the survey stage has not run")
+        return self._listed
+
+    @property
+    def tonight(self) -> nights.Tonight:
+        """The night of its series that this release is; there once the survey stage has begun."""
+        if self._tonight is None:
+            raise RuntimeError("the survey stage has not run")
+        return self._tonight
+
+    @tonight.setter
+    def tonight(self, tonight: nights.Tonight) -> None:
+        self._tonight = tonight
 
     @property
     def planned(self) -> Planned:
@@ -126,7 +151,7 @@ _PLANNED = ("context", "survey", "plan")
 def survey(release: Release) -> str:
     """Count what is in the input, and refuse what cannot be released."""
     spec = release.spec
-    listing = list_input(spec.input)
+    listing = release._listed = list_input(spec.input)
     schema = resolve_schema(spec, listing.schema)
     released_format(spec.output).refuse_types(schema.released_schema)
     # The id is part of it, so that two releases of one spec, made at the same time, do not share what they remove.
@@ -138,10 +163,13 @@ def survey(release: Release) -> str:
     run = release.run
     release.running.begin(run)  # what it goes on from is not due
     clean_due(spec, release.progress.say)
+    schema = nights.begin(release, schema)
+    spec = release.spec
     rough = rough_moments(spec, listing, schema)
     release.known["context"] = save_context(run, spec, listing.schema, listing.parts, rough)
     release.known["salt"] = (draw_salt(run),)
     n_parts = len(listing.parts)
+    nights.identify(release, n_parts)
     receipts = release.do(release.marked(release.tasks("survey", n_parts, ("context", "salt"))))
     checks = unit_tasks(receipts, len(unit_checks(spec)), run)
     refuse_repeated_units(spec, checks, release.do(checks))
@@ -153,7 +181,8 @@ def survey(release: Release) -> str:
     if _is_published(release, release.replace):
         return _already(release)
     arrivals = f", {found.arrivals} of them arrivals" if release.marks else ""
-    return f"{found.rows} records in {n_parts} parts{arrivals}, {keys.num_rows} blocking keys"
+    survivors = f", {said}" if (said := release.tonight.in_words()) else ""
+    return f"{found.rows} records in {n_parts} parts{arrivals}{survivors}, {keys.num_rows} blocking keys"
 
 
 def _is_published(release: Release, may_replace: bool) -> bool:
@@ -177,7 +206,7 @@ def _already(release: Release) -> str:
     if release.published is None:
         raise RuntimeError("nothing is published")
     manifest = release.published.manifest
-    return f"{manifest.rows + manifest.suppressed} records; this release is published already"
+    return f"{manifest.rows + (manifest.suppressed or 0)} records; this release is published already"
 
 
 def plan(release: Release) -> str:
@@ -217,12 +246,14 @@ def scatter(release: Release) -> str:
 
 def anonymize(release: Release) -> str:
     """Run the algorithm on every block, and assemble the files that would be published."""
-    made = release.planned.plan
+    made, n_carried = release.planned.plan, release.tonight.n_carried_files
     costs = _partition_costs(release)
-    tasks = release.receiving("anonymize", made.n_partitions, release.scattered, (*_PLANNED, "scale"))
-    done = release.do(sorted(tasks, key=lambda t: -costs[t.number]))
-    release.assembled = release.do(release.receiving("assemble", made.n_files, done, _PLANNED))
-    return f"{made.n_blocks} blocks anonymized, {made.n_files} files assembled"
+    tasks = release.receiving("anonymize", made.n_partitions + n_carried, release.scattered, (*_PLANNED, "scale"))
+    grouped, carried = nights.split_scattered(release, tasks)
+    done = release.do(sorted(grouped, key=lambda t: -costs[t.number])) + nights.carry(release, carried)
+    n_files = made.n_files + n_carried
+    release.assembled = release.do(release.receiving("assemble", n_files, done, _PLANNED))
+    return f"{made.n_blocks} blocks anonymized, {n_files} files assembled"
 
 
 def _partition_costs(release: Release) -> list[float]:
@@ -236,11 +267,15 @@ def _partition_costs(release: Release) -> list[float]:
 def validate(release: Release) -> str:
     """The gate: re-read what would be published, and the input, and compare."""
     made, n_parts = release.planned.plan, len(release.planned.context.parts)
-    read = release.do(release.marked(release.receiving("check-input", n_parts, release.assembled, _PLANNED)))
-    tasks = release.receiving("check-files", made.n_files, read, _PLANNED)
+    of_arrivals = [receipt for receipt in release.assembled if receipt.number < made.n_files]
+    knowing = (*_PLANNED, *(("night",) if release.tonight.has_units else ()))
+    read = release.do(release.marked(release.receiving("check-input", n_parts, of_arrivals, knowing)))
+    tasks = release.receiving("check-files", made.n_files + release.tonight.n_carried_files, read, knowing)
     release.checked = release.do(release.also_reading("assemble", tasks))
     checked = release.pieces("check-files", "check-input")
-    release.checks = run_checks(checked, release.layout, release.planned)
+    release.checks = run_checks(checked, release.layout, release.planned, nights.carried_files(release))
+    refuse_failed(release.checks)
+    release.checks += nights.trace(release)
     refuse_failed(release.checks)
     return f"{len(release.checks)} checks passed"
 
@@ -262,15 +297,18 @@ def publish_release(release: Release) -> str:
     now = datetime.datetime.now(datetime.UTC)
     if release.origin is None:
         raise RuntimeError("the survey stage has not run")
-    facts = release_facts(planned, release.identity, now, release.measured.figures, release.checks)
+    series, carried = release.tonight.entry(), nights.carried_files(release)
+    facts = release_facts(planned, release.identity, now, release.measured.figures, release.checks, series, carried)
     published = publish(
         release.output,
         facts,
         staged_parts(release.work, release.checked),
         replace=release.replace,
         upload_all=lambda *what: _upload(release, *what),
+        before_commit=lambda manifest: nights.commit(release, manifest),
         on_commit=release.note_commit,
     )
+    nights.settle(release)
     write_audit(
         release.work,
         published.manifest,

@@ -63,6 +63,17 @@ class PartEntry(_Model):
         return self
 
 
+class SeriesEntry(_Model):
+    """What a release promises together with the others of its series."""
+
+    mode: Literal["disjoint", "atoms", "rotation", "independent"]
+    guarantee: Literal["trace", "trace+changes"] | None = None
+    #: The releases of the series before this one.
+    night: int = Field(ge=0)
+    #: Of releases that promise nothing together: how many units share the rarest history; null where nobody knows.
+    smallest_trace: int | None = Field(default=None, ge=0)
+
+
 class ReleaseFacts(_Model):
     """Everything a manifest says but for the revision and the parts, which publishing settles."""
 
@@ -72,7 +83,8 @@ class ReleaseFacts(_Model):
     k: int = Field(ge=2)
     unit: Literal["row", "units"]
     rows: int = Field(ge=0)
-    suppressed: int = Field(ge=0)
+    #: Records that are withheld; null in a later night of a series, where it could tell of single units.
+    suppressed: int | None = Field(ge=0)
     columns: tuple[ColumnEntry, ...] = Field(min_length=1)
     format: ReleasedFormatName
     #: How released CSV is to be read: text is quoted, a missing value is the null word without quotes.
@@ -86,6 +98,7 @@ class ReleaseFacts(_Model):
     undersized: str
     missing: str
     rounding: dict[str, Any] = {}
+    series: SeriesEntry | None = None
     losses: Figures = Figures()
     checks: tuple[Check, ...] = ()
     #: Versions of what made the release, and a digest of its sources; see :mod:`microagg_core.software`.

@@ -59,6 +59,8 @@ class Published:
 
 #: Told the committed manifest, and whether it is this publication's own.
 OnCommit = Callable[[Manifest, bool], None]
+#: Told the manifest that is about to be asked for, when its parts are there; what it raises stops the publication.
+BeforeCommit = Callable[[Manifest], None]
 
 
 def new_attempt() -> str:
@@ -120,6 +122,7 @@ def publish(
     *,
     replace: bool = False,
     upload_all: UploadAll = upload_in_turn,
+    before_commit: BeforeCommit = lambda manifest: None,
     on_commit: OnCommit = lambda manifest, ours: None,
     attempt: str | None = None,
 ) -> Published:
@@ -134,6 +137,8 @@ def publish(
         parts: the parts in their order, as the gate checked them.
         replace: whether an id that is published with other content may get a new revision.
         upload_all: copies the parts, for instance by workers; must raise when one of them failed.
+        before_commit: told the manifest when all parts are there, before it is asked for; and where the very release
+            is published already.
         on_commit: told the manifest, and whether it is this publication's, as soon as it is known to be there, whatever
             may go wrong afterwards.
         attempt: what names this attempt's objects; drawn unless given, and never to be given twice.
@@ -147,10 +152,11 @@ def publish(
     number = (revision_number(newest.revision) or 0) + 1 if newest else 1
     ours = _Attempt.plan(output, facts, ReleaseLayout(facts.id, revision_name(number)), parts, attempt or new_attempt())
     if newest is not None and same_release(ours.manifest, newest):
+        before_commit(newest)
         return _found(output, newest, parts, upload_all, on_commit)
     if newest is not None and not replace:
         raise _taken(output, newest, parts, upload_all)
-    winner = ours.carry_out(upload_all, on_commit)
+    winner = ours.carry_out(upload_all, before_commit, on_commit)
     if winner == ours.manifest:
         return finish(output, winner, already=False)
     if same_release(ours.manifest, winner):
@@ -230,7 +236,7 @@ class _Attempt:
         manifest = Manifest.of(facts, layout.revision, tuple(upload.entry for upload in uploads))
         return cls(output, name, manifest, uploads)
 
-    def carry_out(self, upload_all: UploadAll, on_commit: OnCommit) -> Manifest:
+    def carry_out(self, upload_all: UploadAll, before_commit: BeforeCommit, on_commit: OnCommit) -> Manifest:
         """Bring the parts, then create the manifest; returns the manifest that is there in the end, ours or not."""
         layout = self.manifest.layout
         try:
@@ -239,6 +245,7 @@ class _Attempt:
             for upload in self.uploads:
                 if self.output.size(upload.target) != upload.entry.bytes:
                     upload_part(self.output, upload)
+            before_commit(self.manifest)
             self.asked = True
             granted = self.output.create(layout.manifest(), self.manifest.to_bytes())
             # Not granted may mean granted before, with the answer lost: what is there tells.

@@ -149,6 +149,14 @@ class Ledger:
                 "both be committed; keep the ledger in a store that does, or on a local disk"
             )
 
+    def is_published(self, night: int) -> bool:
+        """Whether the release of a night is known to have been there for readers, wherever it is now."""
+        return self.store.exists(LedgerLayout(night).published())
+
+    def note_published(self, night: int) -> None:
+        """Remember that the release of a night was there for readers."""
+        self.store.put(LedgerLayout(night).published(), b"")
+
     def _document(self, night: int) -> bytes:
         document = self.store.read_if_there(LedgerLayout(night).generation())
         if document is None:

@@ -7,6 +7,7 @@ file is read with what came of the input beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from microagg_core.formats.released.registry import released_format
 from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks.contract import InputBatch, Promise
-from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_file
+from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_carried_file, note_file
+from microagg_core.steps.nights.knowing import has_night
+from microagg_core.steps.nights.tracing import save_survivors, tell_classes, tell_survivors
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.reading import records_of_part
 from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
@@ -49,9 +52,16 @@ def check_file(task: Task) -> Receipt:
     data = task.pieces.read(candidate.name)
     table = form.read_back(data, planned.context.schema.released_schema)
     records = np.asarray(read_slice(task.pieces.read(layout.numbers(number)))[RECORD]).astype(np.int64)
-    came = gather_slices(task.run, task.slices, "check-input", layout.check_scatter)
-    notes = note_file(promise_of(planned), table, records, planned.survey.parts_of(records), came)
-    return Receipt(task.step, number, notes.rows, (candidate, task.put(layout.checks(number), to_json(notes))))
+    if number < planned.plan.n_files:
+        came = gather_slices(task.run, task.slices, "check-input", layout.check_scatter)
+        notes = note_file(promise_of(planned), table, records, planned.survey.parts_of(records), came)
+    else:
+        notes = note_carried_file(promise_of(planned), table, records)
+    pieces = (candidate, task.put(layout.checks(number), to_json(notes)))
+    if not (has_night(task) and notes.readable):
+        return Receipt(task.step, number, notes.rows, pieces)
+    told, slices = tell_classes(task, planned, table, records)
+    return Receipt(task.step, number, notes.rows, (*pieces, told), tuple(slices))
 
 
 def check_input(task: Task) -> Receipt:
@@ -59,16 +69,20 @@ def check_input(task: Task) -> Receipt:
     planned = load_planned(task)
     context, promise, notes = planned.context, promise_of(planned), PartNotes()
     scatter, file_of, fingerprint = Scatter(task, task.layout.check_scatter), _files_of(task, planned), Fingerprint()
-    first = planned.survey.first_record(task.number)
+    first, survivors = planned.survey.first_record(task.number), []
     for batch in records_of_part(task, context, task.number, first, context.schema.travelling):
         fingerprint.add(batch.whole, context.schema.travelling)
         routed = route_batch(context, planned.encoding, planned.plan.strata, batch)
         notes.add(_expected(promise, planned, task.number, routed))
         _send(planned, routed, file_of[routed.records - first], scatter)
+        if batch.marks is not None:
+            survivors.append(tell_survivors(task, planned, batch, batch.marks))
     refuse_changed(planned, task.number, fingerprint)
     scatter.flush()
-    piece = task.put(task.layout.input_checks(task.number), to_json(notes.finished()))
-    return Receipt(task.step, task.number, notes.rows, (*scatter.pieces, piece), tuple(scatter.slices))
+    pieces = [*scatter.pieces, task.put(task.layout.input_checks(task.number), to_json(notes.finished()))]
+    if survivors:
+        pieces.append(save_survivors(task, survivors))
+    return Receipt(task.step, task.number, notes.rows, tuple(pieces), tuple(scatter.slices))
 
 
 def _files_of(task: Task, planned: Planned) -> NDArray[Any]:
@@ -121,10 +135,23 @@ def _expected_rows(planned: Planned, routed: Routed) -> pa.Table:
 # --- The flow's half -----------------------------------------------------------------------------------------
 
 
-def run_checks(checked: Pieces, layout: RunLayout, planned: Planned) -> list[Check]:
+def run_checks(
+    checked: Pieces, layout: RunLayout, planned: Planned, carried: CarriedFiles | None = None
+) -> list[Check]:
     """Have the gate compare what was noted of the files with what was noted of the input."""
     parts = read_notes(checked, (layout.input_checks(i) for i in range(len(planned.context.parts))))
-    return make_checks(promise_of(planned), file_notes(checked, layout, planned.plan.n_files), parts)
+    promise, n_files = promise_of(planned), planned.plan.n_files
+    if carried is not None:
+        promise, n_files = replace(promise, carried=carried.rows, in_series=True), n_files + carried.n_files
+    return make_checks(promise, file_notes(checked, layout, n_files), parts)
+
+
+@dataclass(frozen=True)
+class CarriedFiles:
+    """The files of survivors, which come after those of arrivals, and how many rows they should have in all."""
+
+    n_files: int
+    rows: int
 
 
 def file_notes(checked: Pieces, layout: RunLayout, n_files: int) -> list[Notes]:

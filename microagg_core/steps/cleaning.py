@@ -82,6 +82,16 @@ def _sign(run: Run, ended: bool) -> None:
     run.work.put(run.layout.sign_of_life(), sealed(canonical_json(sign)))
 
 
+def is_under_way(run: Run) -> bool:
+    """Whether a run may still be going on: it has not ended, and its last sign of life is no hour old."""
+    sign = read_sealed(run.work, run.layout.sign_of_life())
+    if sign is None:
+        return False
+    value = json.loads(sign)
+    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(value["at"])
+    return not value["ended"] and age < _ALIVE_FOR
+
+
 def clean_work(spec: ReleaseSpec, everything: bool, now: datetime.datetime | None = None) -> tuple[int, int]:
     """Remove what failed runs left in the work area for longer than ``work.keep.failed_days``.
 

@@ -9,10 +9,11 @@ from microagg_core.algorithms import algorithms
 from microagg_core.formats.released.registry import released_format
 from microagg_core.metrics.figures import Figures
 from microagg_core.privacy.check import Check
-from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts
+from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts, SeriesEntry
 from microagg_core.releases.parts import StagedPart
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec, TimeBudget
+from microagg_core.steps.checking import CarriedFiles
 from microagg_core.steps.routing import Planned
 from microagg_core.steps.work import Receipt
 from microagg_core.storage.layout import ReleaseLayout, revision_name
@@ -37,9 +38,18 @@ def release_id(spec: ReleaseSpec, now: datetime.datetime, given: str | None = No
 
 
 def release_facts(
-    planned: Planned, identity: str, now: datetime.datetime, losses: Figures, checks: Sequence[Check]
+    planned: Planned,
+    identity: str,
+    now: datetime.datetime,
+    losses: Figures,
+    checks: Sequence[Check],
+    series: SeriesEntry | None = None,
+    carried: CarriedFiles | None = None,
 ) -> ReleaseFacts:
-    """What the manifest says, but for its revision and parts."""
+    """What the manifest says, but for its revision and parts.
+
+    Of a later night of a series, in which rows are carried, it does not say how many are withheld.
+    """
     spec, schema, strata = planned.context.spec, planned.context.schema, planned.plan.strata
     return ReleaseFacts(
         name=spec.name,
@@ -47,8 +57,8 @@ def release_facts(
         created=now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         k=spec.k,
         unit="row" if spec.unit == "row" else "units",
-        rows=int(strata.rows.sum()),
-        suppressed=strata.suppressed_rows,
+        rows=int(strata.rows.sum()) + (carried.rows if carried else 0),
+        suppressed=None if carried else strata.suppressed_rows,
         columns=tuple(
             ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF[c.role])  # type: ignore[arg-type]
             for c, t in zip(schema.released, schema.released_types, strict=True)
@@ -64,6 +74,7 @@ def release_facts(
         undersized=spec.blocks.undersized,
         missing=spec.missing,
         rounding={kind.name: kind.applied_rule for kind in planned.encoding.kinds},
+        series=series,
         losses=losses,
         checks=tuple(checks),
         software=software(),

@@ -24,12 +24,13 @@ from microagg_core.errors import DataError
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all
 from microagg_core.plain import from_json, to_json
+from microagg_core.series.marks import SURVIVOR
 from microagg_core.steps.pieces import Piece, Pieces, Range, read_ranges
-from microagg_core.steps.reading import input_changed, records_of_part
+from microagg_core.steps.reading import BatchMarks, PartBatch, input_changed, records_of_part
 from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.survey import Fingerprint
-from microagg_core.steps.work import Receipt, Run, Task
-from microagg_core.storage.layout import RunLayout
+from microagg_core.steps.work import Context, Receipt, Run, Task
+from microagg_core.storage.layout import NightLayout, RunLayout
 from microagg_core.tables.hashing import one_array
 from microagg_core.tables.slices import RECORD, Slice, read_slice, write_slices
 
@@ -77,6 +78,7 @@ def scatter_part(task: Task) -> Receipt:
     planned = load_planned(task)
     context, number = planned.context, task.number
     fingerprint, scatter = Fingerprint(), Scatter(task, task.layout.scatter)
+    survivors = Scatter(task, NightLayout(task.run.key).survivors)
     moments = [EMPTY] * len(context.kinds)
     first = planned.survey.first_record(number)
     for batch in records_of_part(task, context, number, first, context.schema.travelling):
@@ -85,12 +87,25 @@ def scatter_part(task: Task) -> Receipt:
         moments = _released_moments(planned, routed, moments)
         rows, partition = _scattered_rows(planned, routed)
         scatter.add(rows, partition)
-        # What of `batch.whole` is a survivor stays behind: to send it on, its range of atoms is in `batch.marks`.
+        if batch.marks is not None:
+            rows, atom_range = survivors_of(context, batch, batch.marks)
+            survivors.add(rows, planned.plan.n_partitions + atom_range)
     refuse_changed(planned, number, fingerprint)
     scatter.flush()
+    survivors.flush()
     statistics = to_json(moments)
-    pieces = (*scatter.pieces, task.put(task.layout.released_moments(number), statistics))
-    return Receipt(task.step, number, scatter.rows, pieces, tuple(scatter.slices))
+    pieces = (*scatter.pieces, *survivors.pieces, task.put(task.layout.released_moments(number), statistics))
+    rows_of_both = scatter.rows + survivors.rows
+    return Receipt(task.step, number, rows_of_both, pieces, (*scatter.slices, *survivors.slices))
+
+
+def survivors_of(context: Context, batch: PartBatch, marks: BatchMarks) -> tuple[pa.Table, Ints]:
+    """The confidential values of a batch's survivors, and the range of atoms that each goes to."""
+    mine = np.flatnonzero(marks.codes == SURVIVOR)
+    columns = {RECORD: pa.array(batch.all_records[mine])}
+    for j, column in enumerate(context.schema.confidential):
+        columns[f"c{j}"] = one_array(batch.whole[column.name]).take(pa.array(mine))
+    return pa.table(columns), marks.ranges[mine].astype(np.int64)
 
 
 def refuse_changed(planned: Planned, part: int, fingerprint: Fingerprint) -> None:

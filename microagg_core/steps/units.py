@@ -180,15 +180,19 @@ def refuse_repeated_units(spec: ReleaseSpec, tasks: Sequence[Task], receipts: Se
     for task, receipt in zip(tasks, receipts, strict=True):
         repeated[task.slices[0].object % len(checks)] += receipt.rows
     for names, count in zip(checks, repeated, strict=True):
-        if not count:
-            continue
-        columns = ", ".join(map(repr, names))
-        if spec.unit == "row":
-            raise DataError(
-                f"identifier {columns} repeats in {count} records, so a row is not a person or firm of its own: "
-                "name the unit's columns under unit, or give the column the role drop if it does not identify"
-            )
-        raise DataError(
-            f"unit {columns} repeats in {count} records: this version releases one record a unit and counts no unit "
-            "twice; aggregate the input to one record a unit first"
+        if count:
+            raise DataError(repeated_units(spec, names, count))
+
+
+def repeated_units(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str:
+    """What is to be said of so many records whose unit has another one."""
+    columns = ", ".join(map(repr, names))
+    if spec.unit == "row":
+        return (
+            f"identifier {columns} repeats in {count} records, so a row is not a person or firm of its own: "
+            "name the unit's columns under unit, or give the column the role drop if it does not identify"
         )
+    return (
+        f"unit {columns} repeats in {count} records: this version releases one record a unit and counts no unit "
+        "twice; aggregate the input to one record a unit first"
+    )

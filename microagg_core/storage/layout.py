@@ -21,7 +21,7 @@ from microagg_core.errors import SpecError
 LATEST = "latest.json"
 MANIFEST = "manifest.json"
 RUNS, AUDIT, PROBES, SERIES = "runs", "audit", "probes", "series"
-GENERATIONS, LEDGER_DATA, LEDGER_KEY = "generations", "data", "key"
+GENERATIONS, LEDGER_DATA, LEDGER_KEY, PUBLISHED = "generations", "data", "key", "published"
 #: How many digits of a part's checksum its name carries.
 SHA256_DIGITS = 16
 #: How many hexadecimal digits name an attempt at publishing.
@@ -422,6 +422,10 @@ class LedgerLayout:
     def generation(self) -> str:
         """The document whose existence makes the night a part of the series."""
         return f"{GENERATIONS}/{_number(self.night)}.json"
+
+    def published(self) -> str:
+        """Says that the night's release was there for readers."""
+        return f"{PUBLISHED}/{_number(self.night)}"
 
     def range(self, number: int, sha256: str) -> str:
         """The units of one range, as this night left them."""

@@ -24,6 +24,7 @@ class KAnonymity(Inspection[Combinations]):
     """Counts combinations over all files."""
 
     name = "k-anonymity"
+    of_all_files = True
     note = Combinations
 
     def of_file(self, file: ReleasedFile) -> Combinations:

@@ -36,6 +36,10 @@ class Promise:
     withheld: int
     #: Parts of the input.
     n_parts: int
+    #: Records that are released as an earlier night of the series released them.
+    carried: int = 0
+    #: Whether it is a later night of a series, whose arrivals alone are grouped.
+    in_series: bool = False
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -74,6 +78,8 @@ class Inspection(ABC, Generic[N]):
 
     name: str
     note: type[N]
+    #: Whether it is asked of survivors' files too, whose values come from earlier releases and not from the input.
+    of_all_files = False
 
     @abstractmethod
     def of_file(self, file: ReleasedFile) -> N:

@@ -21,13 +21,11 @@ from microagg_core.releases.parts import is_whole
 from microagg_core.series.digests import Pairs, classes_of, numbered, rows_of
 from microagg_core.series.fates import CARRIED, GHOST, VANISHED, WITHHELD, Fates, Members, decide
 from microagg_core.series.joining import as_columns, pairs_of, positions_in
-from microagg_core.series.marks import SURVIVOR
 from microagg_core.series.night import GHOSTS_FROM, Night
 from microagg_core.steps.nights.counts import FateCounts, FateNotes
 from microagg_core.steps.nights.knowing import layout_of, load_night
 from microagg_core.steps.nights.matching import MEMBERS, atom_range
 from microagg_core.steps.pieces import Piece
-from microagg_core.steps.reading import PartBatch
 from microagg_core.steps.routing import Planned, load_planned
 from microagg_core.steps.scattering import gather_slices
 from microagg_core.steps.work import Receipt, Task
@@ -163,7 +161,9 @@ def recall_part(task: Task) -> Receipt:
     needed = np.flatnonzero((positions_in(distinct, whole) >= 0)[numbers])
     confidential = [c.name for c in planned.context.schema.confidential]
     rows = table.select(confidential).take(pa.array(needed))
-    of_rows = _with_classes(rows, classes[needed], part.night).append_column("row", pa.array(rows_of(rows, confidential, key)))
+    of_rows = _with_classes(rows, classes[needed], part.night).append_column(
+        "row", pa.array(rows_of(rows, confidential, key))
+    )
     pieces, slices = [], []
     for number, told in ((CLASSES, of_classes), (ROWS, of_rows)):
         data, some = write_slices(told, atom_range(pairs_of(told, "k"), night), task.number, number)
@@ -191,17 +191,6 @@ def _with_classes(table: pa.Table, classes: Pairs, night: int) -> pa.Table:
 
 
 # --- Their rows ------------------------------------------------------------------------------------------------
-
-
-def survivors_of(planned: Planned, batch: PartBatch) -> tuple[pa.Table, Ints]:
-    """The confidential values of a batch's survivors, and the range that each goes to."""
-    if batch.marks is None:
-        raise InternalError("a bug: survivors of a part without marks; please report it")
-    mine = np.flatnonzero(batch.marks.codes == SURVIVOR)
-    columns = {RECORD: pa.array(batch.all_records[mine])}
-    for j, column in enumerate(planned.context.schema.confidential):
-        columns[f"c{j}"] = one_array(batch.whole[column.name]).take(pa.array(mine))
-    return pa.table(columns), batch.marks.ranges[mine].astype(np.int64)
 
 
 def carry_range(task: Task) -> Receipt:

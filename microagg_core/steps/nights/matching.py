@@ -113,9 +113,7 @@ def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
     return codes
 
 
-def _marks(
-    task: Task, night: Night, state: pa.Table, tonight: _Tonight, codes: Bytes
-) -> tuple[Piece, list[Slice]]:
+def _marks(task: Task, night: Night, state: pa.Table, tonight: _Tonight, codes: Bytes) -> tuple[Piece, list[Slice]]:
     ranges = np.zeros(tonight.n, dtype=np.uint16)
     survivors = codes == SURVIVOR
     if survivors.any():
@@ -127,7 +125,9 @@ def _marks(
 
 def atom_range(classes: Pairs, night: Night) -> Ints:
     """The range in which the atoms of each class are carried."""
-    return (((classes[:, 0] >> np.uint64(32)) * np.uint64(max(night.n_atom_ranges, 1))) >> np.uint64(32)).astype(np.int64)
+    return (((classes[:, 0] >> np.uint64(32)) * np.uint64(max(night.n_atom_ranges, 1))) >> np.uint64(32)).astype(
+        np.int64
+    )
 
 
 def _members(task: Task, night: Night, state: pa.Table, tonight: _Tonight) -> tuple[Piece, list[Slice]]:
@@ -188,4 +188,3 @@ def mark_part(task: Task) -> Receipt:
 def read_unit_ranges(task: Task, part: int) -> Ints:
     """The range of units of every record of a part."""
     return np.asarray(read_slice(task.pieces.read(task.layout.marks(part)))[UNIT_RANGE]).astype(np.int64)
-

@@ -6,6 +6,7 @@ is; and the ledger's range of that unit has its trace. It is not asked how group
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints, UInt64s
 from microagg_core.plain import to_json
-from microagg_core.series.digests import Pairs, SeriesKey, classes_of, numbered
+from microagg_core.series.digests import Pairs, classes_of, numbered
 from microagg_core.series.fates import VANISHED
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.joining import as_columns, pairs_of, positions_in
@@ -26,7 +27,7 @@ from microagg_core.steps.nights.counts import GateCounts
 from microagg_core.steps.nights.knowing import confidential_digests, layout_of, load_night
 from microagg_core.steps.nights.matching import read_unit_ranges
 from microagg_core.steps.pieces import Piece
-from microagg_core.steps.reading import PartBatch
+from microagg_core.steps.reading import BatchMarks, PartBatch
 from microagg_core.steps.routing import Planned, load_planned
 from microagg_core.steps.scattering import gather_slices
 from microagg_core.steps.work import Receipt, Task
@@ -57,17 +58,20 @@ def tell_classes(task: Task, planned: Planned, table: pa.Table, records: Ints) -
     return task.put(layout_of(task).classes(task.number), data), slices
 
 
-def tell_survivors(task: Task, planned: Planned, batch: PartBatch, night: Night, key: SeriesKey) -> pa.Table | None:
+def tell_survivors(task: Task, planned: Planned, batch: PartBatch, marks: BatchMarks) -> pa.Table:
     """Digests of what the input has of a batch's survivors."""
-    if batch.marks is None:
-        return None
-    mine = np.flatnonzero(batch.marks.codes == SURVIVOR)
+    night, key = load_night(task)
+    mine = np.flatnonzero(marks.codes == SURVIVOR)
     confidential = [c.name for c in planned.context.schema.confidential]
-    rows, values = confidential_digests(
-        planned.context, night, key, batch.whole.select(confidential).take(pa.array(mine))
-    )
+    table = batch.whole.select(confidential).take(pa.array(mine))
+    rows, values = confidential_digests(planned.context, night, key, table)
     columns = {RECORD: pa.array(batch.all_records[mine]), "row": pa.array(rows)}
     return pa.table({**columns, **{f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}})
+
+
+def save_survivors(task: Task, told: Sequence[pa.Table]) -> Piece:
+    """Write what was told of one part's survivors."""
+    return task.put(layout_of(task).survivors_read(task.number), to_bytes(pa.concat_tables(told).combine_chunks()))
 
 
 # --- Whose rows they are ---------------------------------------------------------------------------------------
@@ -132,6 +136,11 @@ class RangeNotes:
     file: RangeFile
     counts: UnitCounts
     wrong: GateCounts
+
+    @classmethod
+    def of_nobody(cls, file: RangeFile) -> RangeNotes:
+        """Of a range of a ledger that knows no units."""
+        return cls(file, UnitCounts(), GateCounts())
 
 
 def trace_range(task: Task) -> Receipt:
@@ -298,7 +307,9 @@ class _Units:
             columns[f"d{j}"] = np.where(out, self.released.column(f"d{j}", np.uint32, everyone), values)
         kept = np.flatnonzero(self.ever_released | self.there)
         schema = range_schema(len(self.values))
-        return pa.table([pa.array(columns[f.name][kept].astype(f.type.to_pandas_dtype())) for f in schema], schema=schema)
+        return pa.table(
+            [pa.array(columns[f.name][kept].astype(f.type.to_pandas_dtype())) for f in schema], schema=schema
+        )
 
     def wrong(self) -> GateCounts:
         """What must not be, counted."""
@@ -388,8 +399,3 @@ def _lone(changes: pa.Table | None, column: int, k: int) -> int:
         return 0
     _, n = counted(pairs_of(changes, "k"), np.asarray(changes[f"n{column}"]))
     return int(np.sum((n > 0) & (n < k)))
-
-
-def survivors_bytes(tables: list[pa.Table]) -> bytes:
-    """What was told of a part's survivors, as one piece."""
-    return to_bytes(pa.concat_tables(tables).combine_chunks())

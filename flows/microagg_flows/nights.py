@@ -1,0 +1,267 @@
+"""The tasks of a night: who does what between the input and the ledger, besides what every release does.
+
+Each function belongs to a stage and is called by it; where no ledger knows units, it does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from microagg_core.blocking.holding import Hold
+from microagg_core.errors import DataError
+from microagg_core.plain import from_json, to_json
+from microagg_core.privacy.check import Check
+from microagg_core.releases.manifest import Manifest, SeriesEntry
+from microagg_core.releases.publish import read_manifest
+from microagg_core.series.generations import Generation
+from microagg_core.series.ranges import empty_range
+from microagg_core.spec.columns import FileSchema, resolve_schema
+from microagg_core.steps.checking import CarriedFiles
+from microagg_core.steps.nights.beginning import Beginning, begin_night, refuse_overlap
+from microagg_core.steps.nights.carrying import Recall, RecalledPart
+from microagg_core.steps.nights.counts import FateCounts, FateNotes, MatchCounts
+from microagg_core.steps.nights.ending import generation_of, night_checks, notes_of_ranges, notes_of_traces, smallest_of
+from microagg_core.steps.nights.knowing import save_night
+from microagg_core.steps.nights.matching import MARKS, MEMBERS
+from microagg_core.steps.nights.tracing import RangeNotes, TraceNotes
+from microagg_core.steps.pieces import Piece
+from microagg_core.steps.units import repeated_units
+from microagg_core.steps.work import Receipt, Task
+from microagg_core.storage.layout import NightLayout, ReleaseLayout
+from microagg_core.storage.objects import Store
+from microagg_core.tables.slices import read_slice, to_bytes
+
+if TYPE_CHECKING:
+    from microagg_flows.stages import Release
+
+#: What every task of a night knows once there is a plan.
+_PLANNED = ("context", "survey", "plan", "night")
+
+
+@dataclass
+class Tonight:
+    """What a run knows of its night."""
+
+    beginning: Beginning
+    matched: MatchCounts = field(default_factory=MatchCounts)
+    fates: FateCounts = field(default_factory=FateCounts)
+    match: list[Receipt] = field(default_factory=list)
+    decided: list[Receipt] = field(default_factory=list)
+    #: The nights whose releases hold the values of survivors.
+    nights: tuple[int, ...] = ()
+    ranges: list[RangeNotes] = field(default_factory=list)
+    traces: list[TraceNotes] = field(default_factory=list)
+
+    @property
+    def n_carried_files(self) -> int:
+        """Files of survivors."""
+        return self.beginning.night.n_atom_ranges
+
+    @property
+    def has_units(self) -> bool:
+        """Whether units are known by their names."""
+        return bool(self.beginning.night.unit)
+
+    def in_words(self) -> str:
+        """What is to be told to the operator of survivors."""
+        if not self.beginning.night.carries or not self.beginning.is_later:
+            return ""
+        fates = self.fates
+        words = f"{fates.carried} survivors"
+        for n, what in (
+            (fates.ghosts, "ghosts"),
+            (fates.withheld, "withheld"),
+            (fates.vanished, "vanish"),
+            (fates.held_back, "values held back"),
+        ):
+            words += f", {n} {what}" if n else ""
+        return words
+
+    def entry(self) -> SeriesEntry | None:
+        """What the manifest says of the series."""
+        night, series = self.beginning.night, self.beginning.spec.series
+        if series is None:
+            return None
+        smallest = smallest_of(self.traces) if night.mode == "independent" and self.has_units else None
+        guarantee = None if night.mode == "independent" else night.guarantee
+        return SeriesEntry(mode=night.mode, guarantee=guarantee, night=night.number, smallest_trace=smallest)
+
+
+def begin(release: Release, schema: FileSchema) -> FileSchema:
+    """Settle tonight; the columns as the series has them."""
+    listed = release.listed
+
+    def of_spec(spec: object) -> FileSchema:
+        return resolve_schema(spec, listed.schema)  # type: ignore[arg-type]
+
+    today = release.now.date()
+    release.tonight = Tonight(begin_night(release.spec, of_spec, release.output, release.run, today))
+    release.spec = release.tonight.beginning.spec
+    return resolve_schema(release.spec, listed.schema)
+
+
+def identify(release: Release, n_parts: int) -> None:
+    """Find out who is who, before anything is counted.
+
+    Raises:
+        DataError: a unit has more than one record.
+        GateError: units were released before, and the spec names no series.
+    """
+    tonight = release.tonight
+    night = tonight.beginning.night
+    release.known["night"] = save_night(release.run, night, tonight.beginning.key)
+    if not tonight.has_units:
+        return
+    told = release.do(release.tasks("identify", n_parts, ("context", "night")))
+    tonight.match = release.do(release.receiving("match", night.n_ranges, told, ("night",)))
+    layout, pieces = NightLayout(release.key), release.pieces("match")
+    counts = [from_json(MatchCounts, pieces.read(layout.matched(i))) for i in range(night.n_ranges)]
+    tonight.matched = MatchCounts.total(counts)
+    if tonight.matched.repeated:
+        raise DataError(repeated_units(release.spec, tuple(night.unit), tonight.matched.repeated))
+    refuse_overlap(tonight.beginning, tonight.matched.released_before, sum(r.rows for r in tonight.match))
+    marked = release.do(release.receiving("mark", n_parts, _only(tonight.match, MARKS), ("night",)))
+    release.all_marks = tuple(piece for receipt in marked for piece in receipt.pieces)
+    release.marks = release.all_marks if night.hides else ()
+    series = release.spec.series
+    until = series.until_units(night.k) if series and night.state is not None else None
+    release.hold = None if until is None else Hold(until)
+    if night.carries and night.state is not None:
+        _decide(release, tonight)
+
+
+def _decide(release: Release, tonight: Tonight) -> None:
+    """What becomes of the atoms."""
+    n = tonight.beginning.night.n_atom_ranges
+    tonight.decided = release.do(release.receiving("fates", n, _only(tonight.match, MEMBERS), ("night",)))
+    layout, pieces = NightLayout(release.key), release.pieces("fates")
+    notes = [from_json(FateNotes, pieces.read(layout.fates(i))) for i in range(n)]
+    tonight.fates = FateCounts.total([one.counts for one in notes])
+    tonight.nights = tuple(sorted({number for one in notes for number in one.nights}))
+    whole = pa.concat_tables([read_slice(pieces.read(layout.whole(i))) for i in range(n)])
+    release.known["whole"] = (release.run.put(layout.all_whole(), to_bytes(whole), "whole"),)
+    recall = Recall(tuple(part for number in tonight.nights for part in _parts_of(release, number)))
+    release.known["recall"] = (release.run.put(layout.recall(), to_json(recall), "recall"),)
+
+
+def _parts_of(release: Release, number: int) -> list[RecalledPart]:
+    """The files of the release of an earlier night."""
+    generation = release.tonight.beginning.night.ledger.generation(number)
+    output = release.output
+    manifest = read_manifest(output, ReleaseLayout(generation.release_id, generation.revision))
+    folder = output.url_of(manifest.layout.folder)
+    return [RecalledPart(number, folder, dict(output.storage_options), part) for part in manifest.parts]
+
+
+def _only(receipts: Sequence[Receipt], what: int) -> list[Receipt]:
+    """The receipts with the slices of one of their objects."""
+    return [replace(r, slices=tuple(one for one in r.slices if one.object == what)) for r in receipts]
+
+
+# --- Survivors -------------------------------------------------------------------------------------------------
+
+
+def split_scattered(release: Release, tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
+    """The tasks for arrivals, and those for survivors, which come after them."""
+    n = release.planned.plan.n_partitions
+    return list(tasks[:n]), [replace(task, step="carry", number=task.number - n) for task in tasks[n:]]
+
+
+def carry(release: Release, tasks: Sequence[Task]) -> list[Receipt]:
+    """Make the rows of survivors."""
+    if not tasks:
+        return []
+    layout = NightLayout(release.key)
+    recall = from_json(Recall, release.run.pieces(release.known["recall"]).read(layout.recall()))
+    n_parts, n = len(recall.parts), len(tasks)
+    recalled = release.do(release.tasks("recall", n_parts, (*_PLANNED, "recall", "whole")))
+    also = release.receiving("carry", n, recalled, ())
+    knowing = [
+        replace(task, also=other.slices, reads=(*task.reads, *release.reads("night")))
+        for task, other in zip(tasks, also, strict=True)
+    ]
+    return release.do(release.also_reading("fates", knowing))
+
+
+def carried_files(release: Release) -> CarriedFiles | None:
+    """The files of survivors; None on a first night, and where nobody is carried."""
+    tonight = release.tonight
+    if not tonight.beginning.night.hides:
+        return None
+    return CarriedFiles(tonight.n_carried_files, tonight.fates.carried + tonight.fates.ghosts)
+
+
+# --- The gate --------------------------------------------------------------------------------------------------
+
+
+def trace(release: Release) -> list[Check]:
+    """Make the next state of the ledger from the files, and say what is wrong with it."""
+    tonight = release.tonight
+    if not tonight.has_units:
+        return []
+    night, n_parts = tonight.beginning.night, len(release.planned.context.parts)
+    joins = release.receiving("join", n_parts + night.n_ranges, release.checked, _PLANNED)
+    joins = [
+        task.reading((release.all_marks[task.number], *release.made["check-input"][task.number]))
+        if task.number < n_parts
+        else task
+        for task in joins
+    ]
+    joined = release.do(joins)
+    traces = release.also_reading("match", release.receiving("trace", night.n_ranges, joined, ("night",)))
+    fates = release.receiving("trace", night.n_ranges, tonight.decided, ())
+    traced = release.do([replace(task, also=other.slices) for task, other in zip(traces, fates, strict=True)])
+    release.do(release.receiving("traces", night.n_ranges, traced, ("night",)))
+    pieces = release.pieces("trace", "traces")
+    tonight.ranges = notes_of_ranges(pieces, night, release.key)
+    tonight.traces = notes_of_traces(pieces, night, release.key)
+    return night_checks(night, tonight.ranges, tonight.traces)
+
+
+# --- The ledger ------------------------------------------------------------------------------------------------
+
+
+def commit(release: Release, manifest: Manifest) -> None:
+    """Have the ledger remember tonight, before the manifest makes the release readable.
+
+    Raises:
+        StorageError: another night was committed meanwhile.
+    """
+    tonight = release.tonight
+    night = tonight.beginning.night
+    ranges = tonight.ranges
+    if not tonight.has_units:
+        nobody = night.ledger.write_range(night.number, 0, empty_range(len(night.columns)))
+        ranges = [RangeNotes.of_nobody(nobody)]
+    night.ledger.commit(_generation(release, tonight, ranges, manifest))
+
+
+def _generation(release: Release, tonight: Tonight, ranges: Sequence[RangeNotes], manifest: Manifest) -> Generation:
+    return generation_of(
+        tonight.beginning,
+        release.planned,
+        ranges,
+        tonight.traces,
+        identity=manifest.id,
+        revision=manifest.revision,
+        output=release.output,
+        checked=release.checked,
+        date=release.now.date().isoformat(),
+        run_key=release.key,
+    )
+
+
+def settle(release: Release) -> None:
+    """After the release is there: the ledger knows that it is, and forgets what it needs no more."""
+    from microagg_core.series.ledger import clear_unnamed
+
+    night = release.tonight.beginning.night
+    night.ledger.note_published(night.number)
+    clear_unnamed(night.ledger)
+
+
+__all__ = ["Piece", "Store", "Tonight", "begin", "carried_files", "carry", "commit", "identify", "settle", "trace"]

@@ -1,0 +1,300 @@
+"""The beginning of a night: which one it is, what it goes on from, and whether it may be at all."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from microagg_core.blocking.packing import rows_per_file
+from microagg_core.errors import GateError, SpecError, StorageError
+from microagg_core.formats.reading import count_rows
+from microagg_core.releases.latest import newest
+from microagg_core.releases.publish import read_manifest
+from microagg_core.series.digests import SeriesKey
+from microagg_core.series.generations import Frozen, FrozenColumn, Generation
+from microagg_core.series.keys import read_key
+from microagg_core.series.ledger import Ledger, ledger_of, local_key
+from microagg_core.series.night import CARRYING, Night
+from microagg_core.series.ranges import empty_range, n_ranges_for
+from microagg_core.series.traces import never
+from microagg_core.spec.columns import FileSchema
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.cleaning import is_under_way
+from microagg_core.steps.work import Run
+from microagg_core.storage.layout import ReleaseLayout
+from microagg_core.storage.objects import Store
+from microagg_core.storage.urls import shown
+
+#: Survivors of one range fill about so much of a released file, and are carried in one piece.
+_SHARE_OF_FILE = 4
+_ADVICE = (
+    "write series: {mode: atoms} (or disjoint) under the spec to release them safely, or series: {mode: independent, "
+    "acknowledge: overlapping_releases} if it is meant that several releases together may give people away"
+)
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A night that may begin: what it is, its key, and the spec as its series has it."""
+
+    night: Night
+    key: SeriesKey
+    spec: ReleaseSpec
+
+    @property
+    def is_later(self) -> bool:
+        """Whether another night was before it."""
+        return self.night.state is not None
+
+    @property
+    def may_overlap(self) -> bool:
+        """Whether units that were released before may be in other groups tonight."""
+        return self.spec.series is not None
+
+
+def begin_night(
+    spec: ReleaseSpec,
+    schema_of: Callable[[ReleaseSpec], FileSchema],
+    output: Store,
+    run: Run,
+    today: datetime.date,
+    environ: Mapping[str, str] = os.environ,
+) -> Beginning:
+    """Settle tonight.
+
+    Args:
+        spec: of the release.
+        schema_of: the columns of the input by a spec.
+        output: where releases are published.
+        run: this run; its key tells a night of its own from another's.
+        today: the day that the release is meant for.
+        environ: may hold the key.
+
+    Raises:
+        SpecError: there is no key, or the series was begun otherwise than the spec has it.
+        GateError: there were releases before, and the spec does not say that there may be.
+        StorageError: the ledger is damaged, or another run is publishing.
+    """
+    ledger = ledger_of(spec)
+    state = _state(ledger, output, run)
+    _refuse_unknown(spec, ledger, state, output, run)
+    key = _key_of(spec, ledger)
+    if state is not None:
+        _refuse_other_key(state, key, ledger)
+        spec = _as_begun(spec, schema_of(spec), state.frozen)
+    number = 0 if state is None else state.night + 1
+    return Beginning(_night(spec, schema_of(spec), ledger, state, number, today), key, spec)
+
+
+def _key_of(spec: ReleaseSpec, ledger: Ledger) -> SeriesKey:
+    if spec.series is not None and (spec.series.mode != "independent" or spec.series.key_file):
+        return read_key(spec.series, os.environ)
+    # As text, so that a spec may name the file as its key_file later.
+    return SeriesKey(local_key(ledger.store).hex().encode())
+
+
+def _refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
+    if state.key_fingerprint != key.fingerprint:
+        raise SpecError(
+            f"series: the ledger in {ledger.store} was begun with another key, under which its units are known; give "
+            "that one (a series that was begun without a key has it in the file key there)"
+        )
+
+
+# --- What it goes on from --------------------------------------------------------------------------------------
+
+
+def _state(ledger: Ledger, output: Store, run: Run) -> Generation | None:
+    """The generation that this run goes on from; not its own, if it committed that and was stopped then."""
+    head = ledger.head()
+    if head is None:
+        return None
+    if head.run_key == run.key:
+        return ledger.linked(head.night - 1) if head.night else None
+    if head.kind == "night" and not is_published(ledger, output, head):
+        return _taken_back(ledger, output, head, run)
+    return head
+
+
+def is_published(ledger: Ledger, output: Store, generation: Generation) -> bool:
+    """Whether the release of a generation was ever there for readers."""
+    if ledger.is_published(generation.night):
+        return True
+    if not output.exists(ReleaseLayout(generation.release_id, generation.revision).manifest()):
+        return False
+    ledger.note_published(generation.night)
+    return True
+
+
+def _taken_back(ledger: Ledger, output: Store, head: Generation, run: Run) -> Generation:
+    """A night that was committed and never published is taken back, once its run cannot go on any more."""
+    if is_under_way(Run(run.work, head.run_key)):
+        raise StorageError(
+            f"another run of the series {ledger.series} is about to publish release {head.release_id} in "
+            f"{shown(output.url)}; run again when it is done, or an hour after it died"
+        )
+    night = head.night + 1
+    base = ledger.linked(head.night - 1) if head.night else None
+    n_columns = len(head.frozen.columns) if head.frozen.guarantee != "trace" else 0
+    watched = sum(column.role == "confidential" for column in head.frozen.columns) if n_columns else 0
+    ranges = base.ranges if base else (ledger.write_range(night, 0, empty_range(watched)),)
+    void = replace(
+        head,
+        night=night,
+        kind="void",
+        run_key="",
+        parent=ledger.parent_of(night),
+        n_ranges=len(ranges),
+        ranges=ranges,
+        never=never(night + 1),
+        counts=base.counts if base else type(head.counts)(),
+        smallest_trace=base.smallest_trace if base else None,
+    )
+    ledger.commit(void)
+    return void
+
+
+# --- Whether it may be -----------------------------------------------------------------------------------------
+
+
+def _refuse_unknown(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, output: Store, run: Run) -> None:
+    """Stop where an earlier release may hold the same units, and nobody can know."""
+    if spec.series is not None and spec.series.acknowledge is not None:
+        return
+    latest = newest(output)
+    theirs = latest is not None and _is_others(spec, ledger, state, output, latest, run)
+    if theirs:
+        raise GateError(
+            f"{shown(output.url)} holds releases that the ledger of {spec.name!r} knows nothing of, and two releases "
+            "of the same units together can give their exact values away; publish to an output of this series' own, "
+            f"or {_ADVICE}"
+        )
+    if state is not None and state.counts.units == 0 and not state.frozen.unit and spec.series is None:
+        raise GateError(
+            f"release {state.release_id} of {spec.name!r} was made before, and as no stable unit is named (unit: row), "
+            "nobody can know whether it holds the same people, whose exact values two releases together can give away; "
+            f"name the columns of the unit under unit, and {_ADVICE}"
+        )
+
+
+def _is_others(
+    spec: ReleaseSpec, ledger: Ledger, state: Generation | None, output: Store, latest: ReleaseLayout, run: Run
+) -> bool:
+    """Whether the output's newest release is none of this series."""
+    manifest = read_manifest(output, latest)
+    if manifest.name != spec.name:
+        return True
+    head = ledger.head()
+    return head is None or (state is None and head.run_key != run.key)
+
+
+def refuse_overlap(beginning: Beginning, released_before: int, arrivals: int) -> None:
+    """Stop where units were released before, and the spec says nothing of a series.
+
+    Raises:
+        GateError: how many they are, and what to write.
+    """
+    if not released_before or beginning.spec.series is not None:
+        return
+    raise GateError(
+        f"{released_before} of {arrivals} units were released before in the series {beginning.night.series!r}, and two "
+        f"releases of the same units in other groups can give their exact values away; {_ADVICE}"
+    )
+
+
+def frozen_facts(spec: ReleaseSpec, schema: FileSchema, rounding: Mapping[str, str | float]) -> Frozen:
+    """What the nights of a series have in common."""
+    series = spec.series
+    return Frozen(
+        k=spec.k,
+        unit=() if spec.unit == "row" else tuple(spec.unit),
+        columns=tuple(
+            FrozenColumn(c.name, str(t), c.role) for c, t in zip(schema.released, schema.released_types, strict=True)
+        ),
+        rounding=dict(rounding),
+        traits={},
+        missing=spec.missing,
+        mode=series.mode if series else "independent",
+        guarantee=(series.guarantee if series else None) or "trace",
+    )
+
+
+def _as_begun(spec: ReleaseSpec, schema: FileSchema, begun: Frozen) -> ReleaseSpec:
+    """The spec with the rounding of the first night.
+
+    Raises:
+        SpecError: something else than k differs, or k falls.
+    """
+    asked = frozen_facts(spec, schema, begun.rounding)
+    if asked.mode == "independent":
+        return spec
+    problems = [
+        f"{name} was {getattr(begun, name)!r} and is {getattr(asked, name)!r}"
+        for name in ("missing", "guarantee")
+        if getattr(begun, name) != getattr(asked, name)
+    ]
+    if begun.unit != asked.unit:
+        problems.append("unit names other columns")
+    if begun.columns != asked.columns:
+        problems.append("the released columns, their types or roles are others")
+    if asked.k < begun.k:
+        problems.append(f"k was {begun.k} and is {asked.k}; it may rise and never fall")
+    problems += [
+        f"rounding of {name!r} was {begun.rounding[name]!r} and is {rule!r}"
+        for name, rule in spec.rounding.items()
+        if name in begun.rounding and begun.rounding[name] != rule
+    ]
+    if problems:
+        raise SpecError(
+            f"series: {spec.name!r} was begun otherwise ({'; '.join(problems)}), and what changes from night to night "
+            "tells of single people; set it back, or begin a new series of other people"
+        )
+    return spec.model_copy(update={"rounding": dict(begun.rounding)})
+
+
+# --- What it is ------------------------------------------------------------------------------------------------
+
+
+def _night(
+    spec: ReleaseSpec, schema: FileSchema, ledger: Ledger, state: Generation | None, number: int, today: datetime.date
+) -> Night:
+    series = spec.series
+    mode = series.mode if series else "independent"
+    guarantee = (series.guarantee if series else None) or "trace"
+    carries = mode in CARRYING and state is not None
+    units = 0 if spec.unit == "row" else max(count_rows(spec.input), state.counts.units if state else 0)
+    watched = tuple(c.name for c in schema.confidential) if guarantee == "trace+changes" else ()
+    live = state.counts.live if state else 0
+    per_range = max(1, rows_per_file(schema.released_schema) // _SHARE_OF_FILE)
+    return Night(
+        series=spec.name,
+        number=number,
+        mode=mode,
+        guarantee=guarantee,
+        leavers=(series.leavers if series else None) or "withhold",
+        k=spec.k,
+        nights=series.nights if series else None,
+        unit=() if spec.unit == "row" else tuple(spec.unit),
+        ledger_url=ledger.store.url,
+        ledger_options=dict(ledger.store.storage_options),
+        state=state,
+        waited=_waited(spec, ledger, state, today),
+        n_ranges=n_ranges_for(units, state.n_ranges if state else 1),
+        n_atom_ranges=-(-live // per_range) if carries and live else int(carries),
+        columns=watched,
+    )
+
+
+def _waited(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, today: datetime.date) -> int:
+    """The last night of which arrivals have waited for as many days as any has to; -1 where there is none."""
+    if state is None or spec.series is None or spec.series.hold is None:
+        return -1
+    latest = (today - datetime.timedelta(days=spec.series.hold.days)).isoformat()
+    generation = state
+    while generation.date > latest:
+        if generation.night == 0:
+            return -1
+        generation = ledger.generation(generation.night - 1)
+    return generation.night

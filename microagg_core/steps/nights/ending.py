@@ -1,0 +1,119 @@
+"""The end of a night: what the gate says of it, and the generation that remembers it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+
+from microagg_core.errors import InternalError
+from microagg_core.plain import from_json
+from microagg_core.privacy.check import Check
+from microagg_core.series.generations import Generation, UnitCounts
+from microagg_core.series.night import Night
+from microagg_core.series.traces import never
+from microagg_core.steps.nights.beginning import Beginning, frozen_facts
+from microagg_core.steps.nights.counts import GateCounts
+from microagg_core.steps.nights.tracing import RangeNotes, TraceNotes
+from microagg_core.steps.pieces import Pieces
+from microagg_core.steps.routing import Planned
+from microagg_core.steps.work import Receipt
+from microagg_core.storage.layout import NightLayout
+from microagg_core.storage.objects import Store
+
+
+def notes_of_ranges(pieces: Pieces, night: Night, run_key: str) -> list[RangeNotes]:
+    """What was noted of all ranges of the next ledger."""
+    layout = NightLayout(run_key)
+    return [from_json(RangeNotes, pieces.read(layout.range_notes(i))) for i in range(night.n_ranges)]
+
+
+def notes_of_traces(pieces: Pieces, night: Night, run_key: str) -> list[TraceNotes]:
+    """What was noted of all ranges of traces."""
+    layout = NightLayout(run_key)
+    return [from_json(TraceNotes, pieces.read(layout.trace_notes(i))) for i in range(night.n_ranges)]
+
+
+def smallest_of(traces: Sequence[TraceNotes]) -> int | None:
+    """How many units share the rarest trace; None where no unit was ever released."""
+    return min((one.smallest for one in traces if one.smallest is not None), default=None)
+
+
+def night_checks(night: Night, ranges: Sequence[RangeNotes], traces: Sequence[TraceNotes]) -> list[Check]:
+    """What the gate says of a night, besides what it says of every release."""
+    wrong = GateCounts.total([one.wrong for one in ranges])
+    checks = [_ledger_check(night, wrong)]
+    if night.mode != "independent":
+        below = sum(one.units_below for one in traces)
+        right = f"every history of releases is shared by at least {night.k} units"
+        detail = f"{below} units have a history of releases that fewer than k={night.k} units share"
+        checks.append(Check("trace-k", not below, detail if below else right))
+    if night.columns:
+        lone = [sum(one.lone_changes[j] for one in traces) for j in range(len(night.columns))]
+        broken = [f"{n} classes of {name!r}" for name, n in zip(night.columns, lone, strict=True) if n]
+        right = f"in no class did some, but fewer than {night.k}, units change in a column"
+        detail = f"some units changed, but fewer than k={night.k}, in {', '.join(broken)}"
+        checks.append(Check("change-k", not broken, detail if broken else right))
+    return checks
+
+
+def _ledger_check(night: Night, wrong: GateCounts) -> Check:
+    """Whether everybody is where the ledger has them."""
+    problems = [
+        (wrong.unknown, "released records are none of the input's units"),
+        (wrong.again, "units are released that never may be again"),
+        (wrong.moved, "units are not in the class in which they were released last"),
+        (wrong.altered, "units have values that are neither tonight's nor those of their last release"),
+    ]
+    said = "; ".join(f"{n} {what}" for n, what in problems if n)
+    return Check("ledger", not said, said or "every unit is released as its earlier releases allow")
+
+
+def generation_of(
+    beginning: Beginning,
+    planned: Planned,
+    ranges: Sequence[RangeNotes],
+    traces: Sequence[TraceNotes],
+    *,
+    identity: str,
+    revision: str,
+    output: Store,
+    checked: Sequence[Receipt],
+    date: str,
+    run_key: str,
+) -> Generation:
+    """What the ledger is to remember of tonight: the same for the same run, however often it is started."""
+    night = beginning.night
+    begun = night.state.frozen if night.state is not None else None
+    rounding = {kind.name: kind.applied_rule for kind in planned.encoding.kinds}
+    frozen = frozen_facts(beginning.spec, planned.context.schema, rounding)
+    if begun is not None and frozen.mode != "independent" and frozen.rounding != begun.rounding:
+        raise InternalError("a bug: means are rounded otherwise than on the first night; please report it")
+    return Generation(
+        night=night.number,
+        kind="night",
+        release_id=identity,
+        revision=revision,
+        output=output.url,
+        manifest_sha256=_digest(checked),
+        date=date,
+        run_key=run_key,
+        parent=night.ledger.parent_of(night.number),
+        key_fingerprint=beginning.key.fingerprint,
+        n_ranges=night.n_ranges,
+        ranges=tuple(one.file for one in ranges),
+        never=never(night.number + 1),
+        frozen=frozen,
+        counts=reduce(add, (one.counts for one in ranges), UnitCounts()),
+        smallest_trace=smallest_of(traces) if night.unit else None,
+    )
+
+
+def _digest(checked: Sequence[Receipt]) -> str:
+    """A digest of the files, as the gate read them."""
+    digest = hashlib.sha256()
+    for receipt in checked:
+        if receipt.rows or len(checked) == 1:
+            digest.update(receipt.pieces[0].sha256.encode())
+    return digest.hexdigest()
