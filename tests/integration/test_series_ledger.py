@@ -17,13 +17,13 @@ import pytest
 
 from microagg_core.errors import InternalError, StorageError
 from microagg_core.series import ranges
-from microagg_core.series.generations import Generation, UnitCounts, digest_of
+from microagg_core.series.generations import Generation, UnitCounts
 from microagg_core.series.ledger import Ledger, clear_unnamed, ledger_of, local_key
 from microagg_core.series.ranges import State, empty_range, n_ranges_for, range_of, range_schema
 from microagg_core.series.verifying import exit_code_of, status_of, verify_ledger
 from microagg_core.spec.loading import load_spec
 from microagg_core.storage.layout import LedgerLayout
-from microagg_core.storage.objects import Store
+from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.storage.urls import is_local
 from releasing.nights import FROZEN, NEVER, generation_of, make_night, units, with_column, write_ranges
 from releasing.runs import write_release
@@ -228,9 +228,9 @@ def chain_of(held: Held) -> list[Generation]:
     documents = sorted(name for name in objects if name.startswith("generations/"))
     chain = [Generation.from_bytes(objects[name], night, "model") for night, name in enumerate(documents)]
     for night, generation in enumerate(chain):
-        assert generation.parent == (digest_of(objects[documents[night - 1]]) if night else "")
+        assert generation.parent == (sha256_hex(objects[documents[night - 1]]) if night else "")
     for generation in chain[-2:]:
-        assert all(digest_of(objects[file.name]) == file.sha256 for file in generation.ranges)
+        assert all(sha256_hex(objects[file.name]) == file.sha256 for file in generation.ranges)
     return chain
 
 
@@ -312,6 +312,18 @@ def test_a_run_that_died_before_its_document_goes_on(ledger: Ledger) -> None:
     assert ledger.head() == first and clear_unnamed(ledger) == 0, "the next night's files may be about to be named"
     second = make_night(ledger, table)
     assert len(ledger.store.list("data")) == 2 and ledger.head() == second
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut short"])
+def test_a_document_that_names_what_is_not_there_is_not_written(damage: str, ledger: Ledger) -> None:
+    files = write_ranges(ledger, 0, units(30), 2)
+    data = ledger.store.read(files[1].name)
+    ledger.store.delete(files[1].name)
+    if damage == "cut short":
+        ledger.store.put(files[1].name, data[:-1])
+    with pytest.raises(StorageError, match="was not committed; run again"):
+        ledger.commit(generation_of(0, files, ""))
+    assert ledger.head() is None
 
 
 def test_only_the_last_two_nights_keep_their_units(ledger: Ledger) -> None:
