@@ -6,7 +6,6 @@ died and is started again writes the very same one.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Literal
 
 from pydantic import ConfigDict
@@ -154,7 +153,7 @@ class Generation:
         except ValueError:
             raise broken(f"{url} is damaged: it is no document of a ledger") from None
         nights = [night_of(file.name) for file in generation.ranges]
-        if generation.night != night or any(made is None or made > night for made in nights):
+        if generation.night != night or any(of is None or of > night for of in nights):
             raise broken(f"{url} is the document of another night")
         return generation
 
@@ -162,8 +161,3 @@ class Generation:
 def broken(what: str) -> StorageError:
     """The error for a ledger that is not what the nights left."""
     return StorageError(f"{what}; restore it, or make the ledger again with microagg series rebuild")
-
-
-def digest_of(document: bytes) -> str:
-    """By what the next night's document names this one: its SHA-256, whatever software wrote it."""
-    return hashlib.sha256(document).hexdigest()

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from microagg_core.errors import StorageError
-from microagg_core.series.generations import Generation, RangeFile, broken, digest_of
+from microagg_core.series.generations import Generation, RangeFile, broken
 from microagg_core.series.ranges import range_bytes, range_from, range_of
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.storage.layout import GENERATIONS, LEDGER_DATA, LEDGER_KEY, SERIES, LedgerLayout, night_of
@@ -89,7 +89,7 @@ class Ledger:
         Raises:
             StorageError: the night before is not committed.
         """
-        return digest_of(self._document(night - 1)) if night else ""
+        return sha256_hex(self._document(night - 1)) if night else ""
 
     def read_range(self, generation: Generation, number: int, n_ranges: int) -> pa.Table:
         """The units of one range, where there are ``n_ranges`` of them: as many as the generation has, or more.
@@ -122,11 +122,13 @@ class Ledger:
         """Make a night a part of the series: True if this call did, False where the very same one was there.
 
         Raises:
-            StorageError: another night was committed meanwhile, or the store grants the same creation twice.
+            StorageError: another night was committed meanwhile, a file that the document names is not there, or the
+                store grants the same creation twice.
         """
         night, document = generation.night, generation.to_bytes()
         if generation.parent != self.parent_of(night):
             raise broken(f"{self._url(night)} would not follow the document of the night before it")
+        self._refuse_missing(generation)
         if night:
             self._refuse_second_creation(night - 1)
         if self.store.create(LedgerLayout(night).generation(), document):
@@ -140,6 +142,13 @@ class Ledger:
                 "run was published: run again"
             )
         return False
+
+    def _refuse_missing(self, generation: Generation) -> None:
+        """Stop where a document would name what is not there: it could never be taken back."""
+        for file in generation.ranges:
+            if self.store.size(file.name) != file.bytes:
+                url = shown(self.store.url_of(file.name))
+                raise StorageError(f"{url} is missing or cut short, so its night was not committed; run again")
 
     def _refuse_second_creation(self, night: int) -> None:
         """Stop where the store does not keep its word; what is there is asked for again, so that no harm is done."""

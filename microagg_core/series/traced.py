@@ -10,9 +10,13 @@ import pyarrow as pa
 from microagg_core.arrays import Bools, Ints, UInt64s
 from microagg_core.series.ranges import State
 
+#: Traces, how many units have each, and whether a live one has.
+_Counts = tuple[UInt64s, UInt64s, Ints, Bools]
 
-def _no_numbers() -> UInt64s:
-    return np.empty(0, dtype=np.uint64)
+
+def _no_counts() -> _Counts:
+    none = np.empty(0, dtype=np.uint64)
+    return none, none, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
 
 
 @dataclass
@@ -26,34 +30,38 @@ class TraceCounter:
     True
     """
 
-    _t0: UInt64s = field(default_factory=_no_numbers)
-    _t1: UInt64s = field(default_factory=_no_numbers)
-    _units: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    _live: Bools = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
+    _counts: _Counts = field(default_factory=_no_counts)
+    #: What was counted since, range by range; put together when it is as much as what there is, so that few sorts do.
+    _ranges: list[_Counts] = field(default_factory=list)
 
     def add(self, table: pa.Table) -> None:
         """Count the units of one more range."""
         state = table["state"].to_numpy()
         is_released = state != State.HELD
         t0, t1 = (table[name].to_numpy()[is_released] for name in ("t0", "t1"))
-        # A range first by itself: it has few traces, and what is counted already is sorted once a range.
-        here = _merged(t0, t1, np.ones(len(t0), dtype=np.int64), state[is_released] == State.LIVE)
-        so_far = (self._t0, self._t1, self._units, self._live)
-        self._t0, self._t1, self._units, self._live = _merged(
-            *(np.concatenate(both) for both in zip(so_far, here, strict=True))
-        )
+        units = np.ones(len(t0), dtype=np.int64)
+        self._ranges.append(_merged(t0, t1, units, state[is_released] == State.LIVE))
+        if sum(len(counts[0]) for counts in self._ranges) >= len(self._counts[0]):
+            self._all()
 
-    def smallest(self, live: bool = False) -> int | None:
-        """How many units share the rarest trace; ``live``: the rarest that a live unit has. None if there is none."""
-        counts = self._units[self._live] if live else self._units
-        return int(counts.min()) if len(counts) else None
+    def smallest(self) -> int | None:
+        """How many units share the rarest trace; None if no unit was ever released."""
+        _, _, units, _ = self._all()
+        return int(units.min()) if len(units) else None
 
     def rarer_than(self, k: int) -> int:
         """How many units have a trace that a live unit has and fewer than k units share."""
-        return int(self._units[self._live & (self._units < k)].sum())
+        _, _, units, live = self._all()
+        return int(units[live & (units < k)].sum())
+
+    def _all(self) -> _Counts:
+        if self._ranges:
+            pieces = [self._counts, *self._ranges]
+            self._counts, self._ranges = _merged(*map(np.concatenate, zip(*pieces, strict=True))), []
+        return self._counts
 
 
-def _merged(t0: UInt64s, t1: UInt64s, units: Ints, live: Bools) -> tuple[UInt64s, UInt64s, Ints, Bools]:
+def _merged(t0: UInt64s, t1: UInt64s, units: Ints, live: Bools) -> _Counts:
     """The same with every trace once."""
     if not len(t0):
         return t0, t1, units, live

@@ -172,7 +172,7 @@ def _n_strange(table: pa.Table, head: Generation) -> int:
     is_never = (table["t0"].to_numpy() == np.uint64(head.never[0])) & (
         table["t1"].to_numpy() == np.uint64(head.never[1])
     )
-    is_right = np.isin(state, [int(known) for known in State]) & (since >= 0) & (since <= head.night)
+    is_right = np.isin(state, list(State)) & (since >= 0) & (since <= head.night)
     is_right &= np.where(is_held, last == -1, (last >= since) & (last <= head.night))
     # Who waits was never released, and who was released once is told apart from that for ever.
     is_right &= is_held == is_never

@@ -61,6 +61,9 @@ class ModelStore(Store):
     def chunks(self, name: str) -> Iterator[bytes]:
         yield self.read(name)
 
+    def put(self, name: str, data: bytes, *, durable: bool = False) -> None:
+        self._ask("put", name, data)
+
     def put_checked(self, name: str, chunks: Iterable[bytes], sha256: str, n_bytes: int) -> bool:
         data = b"".join(chunks)
         assert (hashlib.sha256(data).hexdigest(), len(data)) == (sha256, n_bytes)

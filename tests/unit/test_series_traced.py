@@ -1,0 +1,43 @@
+"""Traces counted range by range, against a count of one unit after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from microagg_core.series.ranges import State
+from microagg_core.series.traced import TraceCounter
+from releasing.nights import units, with_column
+
+
+def drawn(draw: np.random.Generator, n: int) -> pa.Table:
+    """Units with few traces, of which many differ in one half only, and any state."""
+    table = units(n)
+    for name in ("t0", "t1"):
+        table = with_column(table, name, draw.integers(0, 6, n).astype(np.uint64) * np.uint64(2**61))
+    return with_column(table, "state", draw.integers(0, 4, n).astype(np.uint8))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_is_what_counting_one_by_one_gives(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    tables = [drawn(draw, int(n)) for n in draw.integers(0, 40, 6)]
+    counter = TraceCounter()
+    for table in tables:
+        counter.add(table)
+    rows = [row for table in tables for row in table.to_pylist() if row["state"] != State.HELD]
+    counts = Counter((row["t0"], row["t1"]) for row in rows)
+    live = {(row["t0"], row["t1"]) for row in rows if row["state"] == State.LIVE}
+    assert counter.smallest() == min(counts.values())
+    for k in range(1, 8):
+        assert counter.rarer_than(k) == sum(n for trace, n in counts.items() if trace in live and n < k)
+
+
+def test_nobody_has_no_trace() -> None:
+    counter = TraceCounter()
+    counter.add(units(0))
+    counter.add(units(5, n_held=5))
+    assert counter.smallest() is None and counter.rarer_than(9) == 0
