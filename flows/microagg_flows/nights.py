@@ -18,6 +18,7 @@ from microagg_core.privacy.check import Check
 from microagg_core.releases.manifest import Manifest, SeriesEntry
 from microagg_core.releases.publish import read_manifest
 from microagg_core.series.generations import Generation
+from microagg_core.series.ledger import clear_unnamed
 from microagg_core.series.ranges import empty_range
 from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.steps.checking import CarriedFiles
@@ -28,11 +29,9 @@ from microagg_core.steps.nights.ending import generation_of, night_checks, notes
 from microagg_core.steps.nights.knowing import save_night
 from microagg_core.steps.nights.matching import MARKS, MEMBERS
 from microagg_core.steps.nights.tracing import RangeNotes, TraceNotes
-from microagg_core.steps.pieces import Piece
 from microagg_core.steps.units import repeated_units
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.storage.layout import NightLayout, ReleaseLayout
-from microagg_core.storage.objects import Store
 from microagg_core.tables.slices import read_slice, to_bytes
 
 if TYPE_CHECKING:
@@ -257,11 +256,6 @@ def _generation(release: Release, tonight: Tonight, ranges: Sequence[RangeNotes]
 
 def settle(release: Release) -> None:
     """After the release is there: the ledger knows that it is, and forgets what it needs no more."""
-    from microagg_core.series.ledger import clear_unnamed
-
     night = release.tonight.beginning.night
     night.ledger.note_published(night.number)
     clear_unnamed(night.ledger)
-
-
-__all__ = ["Piece", "Store", "Tonight", "begin", "carried_files", "carry", "commit", "identify", "settle", "trace"]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from microagg_core.series.fates import Policy
+from microagg_core.errors import InternalError
+from microagg_core.series.fates import Guarantee, Leavers, Policy, SeriesMode
 from microagg_core.series.generations import Generation
 from microagg_core.series.ledger import Ledger
 from microagg_core.series.ranges import empty_range
@@ -35,9 +36,9 @@ class Night:
 
     series: str
     number: int
-    mode: str
-    guarantee: str
-    leavers: str
+    mode: SeriesMode
+    guarantee: Guarantee
+    leavers: Leavers
     k: int
     nights: int | None
     unit: tuple[str, ...]
@@ -62,7 +63,9 @@ class Night:
     @property
     def policy(self) -> Policy:
         """The rules for survivors and leavers."""
-        return Policy(self.mode, self.guarantee, self.leavers, self.k, self.nights, self.number)  # type: ignore[arg-type]
+        if self.mode == "disjoint" or self.mode == "independent":
+            raise InternalError("a bug: nobody is carried in this series; please report it")
+        return Policy(self.mode, self.guarantee, self.leavers, self.k, self.nights, self.number)
 
     @property
     def ledger(self) -> Ledger:

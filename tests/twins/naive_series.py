@@ -1,4 +1,4 @@
-"""The slow, readable twins of a series: fates by the rules, ranks in fractions, cuts by trying all, traces in plain integers.
+"""Slow, readable twins of a series: fates by the rules, ranks in fractions, cuts by trying all, traces in integers.
 
 A member here is a mapping of what is known of it; a release of a series is a list of sums, each a set of units.
 """

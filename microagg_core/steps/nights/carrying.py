@@ -226,7 +226,8 @@ def _numbers_of(planned: Planned, members: pa.Table) -> Ints:
     first = planned.survey.first_records
     ghosts = (np.asarray(members["unit_range"]).astype(np.int64) + 1) * GHOSTS_FROM + np.asarray(members["index"])
     is_ghost: Bools = np.asarray(members["code"]) == GHOST
-    return np.where(is_ghost, ghosts, first[np.where(is_ghost, 0, part)] + place)
+    numbers: Ints = np.where(is_ghost, ghosts, first[np.where(is_ghost, 0, part)] + place)
+    return numbers
 
 
 def _recalled(task: Task, number: int) -> pa.Table | None:

@@ -6,8 +6,11 @@ learns what its records are: arrivals, survivors, or units that are never releas
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Bytes, Ints
 from microagg_core.formats.reading import read_part
@@ -93,9 +96,9 @@ def match_range(task: Task) -> Receipt:
     members, more = _members(task, night, state, tonight)
     known = tonight.table.select([RECORD, "part", "u0", "u1"]).append_column("index", pa.array(tonight.index))
     counts = _counted(state, tonight, codes)
-    pieces = (marks, members, task.put(layout_of(task).known(task.number), to_bytes(known)))
-    pieces += (task.put(layout_of(task).matched(task.number), to_json(counts)),)
-    return Receipt(task.step, task.number, tonight.n, pieces, (*slices, *more))
+    layout, number = layout_of(task), task.number
+    written = (task.put(layout.known(number), to_bytes(known)), task.put(layout.matched(number), to_json(counts)))
+    return Receipt(task.step, number, tonight.n, (marks, members, *written), (*slices, *more))
 
 
 def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
@@ -151,7 +154,7 @@ def _members(task: Task, night: Night, state: pa.Table, tonight: _Tonight) -> tu
     return task.put(layout_of(task).members_told(task.number), data), slices
 
 
-def _taken(values: np.ndarray, row: Ints) -> np.ndarray:  # type: ignore[type-arg]
+def _taken(values: NDArray[Any], row: Ints) -> NDArray[Any]:
     return values[row] if len(values) else np.zeros(len(row), dtype=values.dtype)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -172,8 +173,8 @@ class _Released:
     row: Ints
     unknown: int
 
-    def column(self, name: str, kind: type, units: Ints) -> NDArray[np.generic]:
-        values = np.zeros(len(units), dtype=kind)
+    def column(self, name: str, kind: type, units: Ints) -> NDArray[Any]:
+        values: NDArray[Any] = np.zeros(len(units), dtype=kind)
         there = self.row[units] >= 0
         if self.table is not None:
             values[there] = np.asarray(self.table[name])[self.row[units][there]]
@@ -208,7 +209,8 @@ def _vanished(task: Task) -> Ints:
     table = gather_slices(task.run, task.also, "fates", lambda number, _: layout.fates_told(number))
     if table is None:
         return np.zeros(0, dtype=np.int64)
-    return np.asarray(table["index"])[np.asarray(table["code"]) == VANISHED]
+    vanished: Ints = np.asarray(table["index"])[np.asarray(table["code"]) == VANISHED]
+    return vanished
 
 
 @dataclass(frozen=True)
@@ -237,7 +239,7 @@ class _Units:
         there[index[index >= 0]] = there[state.num_rows :] = True
         n_new = len(new)
 
-        def with_new(column: NDArray[np.generic], value: int) -> NDArray[np.generic]:
+        def with_new(column: NDArray[Any], value: int) -> NDArray[Any]:
             return np.concatenate([column, np.full(n_new, value, dtype=column.dtype)])
 
         unreleased = np.array([never(night.number)], dtype=np.uint64)
@@ -292,7 +294,7 @@ class _Units:
         if not night.carries and night.mode == "disjoint":
             state[state == State.LIVE] = State.GONE
         first = out & (self.state == State.HELD)
-        columns: dict[str, NDArray[np.generic]] = {}
+        columns: dict[str, NDArray[Any]] = {}
         for name, pairs in (
             ("u", self.unit),
             ("t", self.next_trace),
