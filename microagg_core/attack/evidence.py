@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,8 +52,8 @@ class ColumnsOfAttack:
     confidential: tuple[str, ...]
 
 
-def numbered(words: NDArray[np.unsignedinteger]) -> Ints:
-    """A number for each row of words; equal rows have the same.
+def numbered(words: NDArray[np.integer[Any]]) -> Ints:
+    """A number for each row of whole numbers; equal rows have the same.
 
     >>> numbered(np.array([[7, 1], [7, 0], [7, 1]], dtype=np.uint64)).tolist()
     [1, 0, 1]

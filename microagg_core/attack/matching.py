@@ -10,6 +10,8 @@ import numpy as np
 from microagg_core.arrays import Bools, Ints
 from microagg_core.attack.evidence import Evidence, numbered
 
+ABSENT = -1
+
 
 @dataclass(frozen=True)
 class Matching:
@@ -28,6 +30,12 @@ class Matching:
     def n_records(self) -> int:
         """How many records there are, each matched one once."""
         return len(self.certain)
+
+    def traces(self) -> Ints:
+        """The group of each record in each release, ``ABSENT`` where it was not seen."""
+        groups = np.full((self.n_records, int(self.release.max(initial=0)) + 1), ABSENT, dtype=np.int64)
+        groups[self.record, self.release] = self.group
+        return groups
 
 
 def match_records(releases: Sequence[Evidence]) -> Matching:

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.attack.bridges import bridges
 from microagg_core.attack.elimination import determined
-from microagg_core.attack.evidence import Evidence
+from microagg_core.attack.evidence import Evidence, numbered
 from microagg_core.attack.matching import Matching
 
 #: Steps of elimination that one component may take, and all of them together: seconds each.
@@ -62,12 +62,19 @@ class _Equations:
         self._rest = np.concatenate([of.sums for of in releases])
         self._release_of_group = np.repeat(np.arange(len(releases)), [len(of.sizes) for of in releases])
         self.solved = np.zeros(matching.n_records, dtype=np.bool_)
+        # Records that share all their groups stand in the same equations, and none of them is ever solved.
+        _, first, trace, n_alike = np.unique(
+            numbered(matching.traces()), return_index=True, return_inverse=True, return_counts=True
+        )
+        self._n_alike = n_alike[trace]
+        self._stands_for_alike = np.zeros_like(self.solved)
+        self._stands_for_alike[first] = True
         self.values = np.full((matching.n_records, self._rest.shape[1]), np.nan)
 
     def settle_by_pairs(self) -> None:
         """Bridges of each pair of releases; with more than two releases, until they solve nothing more."""
         n_before = -1
-        while n_before < (n_before := int(self.solved.sum())):
+        while n_before < (n_before := int(self.solved.sum())) and (self._n_alike == 1).any():
             for one, other in combinations(range(self._n_releases), 2):
                 self._settle_bridges(one, other)
                 self._settle_lonely()
@@ -113,44 +120,35 @@ class _Equations:
     def settle_by_elimination(self) -> int:
         """What only several releases together determine; how many records are in components too large for it."""
         undecided, left = 0, MOST_STEPS_IN_ALL
-        for matrix, groups, records, n_alike in self._components():
-            steps = len(groups) * matrix.size
+        for group, record in self._components():
+            groups, row = np.unique(group, return_inverse=True)
+            records, column = np.unique(record, return_inverse=True)
+            is_alone = self._n_alike[records] == 1
+            steps = len(groups) ** 2 * len(records)
             if steps > min(MOST_STEPS, left):
-                undecided += int((n_alike == 1).sum())
-                continue
-            left -= steps
-            # Records that share all their groups cannot be told apart; one of them stands for all.
-            which = np.flatnonzero(determined(matrix) & (n_alike == 1))
-            if len(which):
-                values = np.linalg.lstsq(matrix.astype(np.float64), self._rest[groups], rcond=None)[0]
-                self.settle(records[which], values[which])
+                undecided += int(is_alone.sum())
+            elif is_alone.any():
+                left -= steps
+                matrix = np.zeros((len(groups), len(records)), dtype=np.int64)
+                matrix[row, column] = 1
+                self._settle_determined(matrix, groups, records, is_alone)
         return undecided
 
-    def _components(self) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-        """Equations that hang together: matrix, groups, records (one of each history), how many have that history."""
+    def _settle_determined(self, matrix: Ints, groups: Ints, records: Ints, is_alone: Bools) -> None:
+        which = np.flatnonzero(determined(matrix) & is_alone)
+        if len(which):
+            values = np.linalg.lstsq(matrix.astype(np.float64), self._rest[groups], rcond=None)[0]
+            self.settle(records[which], values[which])
+
+    def _components(self) -> Iterator[tuple[Ints, Ints]]:
+        """Groups and records of equations that hang together; one record stands for all that share their groups."""
         n_groups = len(self._rest)
-        rows = np.flatnonzero(~self.solved[self._record])
+        rows = np.flatnonzero(~self.solved[self._record] & self._stands_for_alike[self._record])
         group, record = self._group[rows], self._record[rows]
-        ends = group, n_groups + record
         size = n_groups + len(self.solved)
-        graph = csr_array(coo_array((np.ones(len(rows), dtype=np.int32), ends), shape=(size, size)))
-        component = connected_components(graph, directed=False)[1][group]
+        graph = coo_array((np.ones(len(rows), dtype=np.int32), (group, n_groups + record)), shape=(size, size))
+        component = connected_components(csr_array(graph), directed=False)[1][group]
         order = np.argsort(component, kind="stable")
         for part in np.split(order, np.flatnonzero(np.diff(component[order])) + 1):
             if len(part):
-                yield _system(group[part], record[part])
-
-
-def _system(group: Ints, record: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    groups, row = np.unique(group, return_inverse=True)
-    records, column = np.unique(record, return_inverse=True)
-    histories: dict[tuple[int, ...], list[int]] = {}
-    order = np.lexsort((row, column))
-    starts = np.searchsorted(column[order], np.arange(len(records) + 1))
-    for number in range(len(records)):
-        histories.setdefault(tuple(row[order[starts[number] : starts[number + 1]]].tolist()), []).append(number)
-    matrix = np.zeros((len(groups), len(histories)), dtype=np.int64)
-    for j, history in enumerate(histories):
-        matrix[list(history), j] = 1
-    alike = list(histories.values())
-    return matrix, groups, records[[numbers[0] for numbers in alike]], np.array([len(numbers) for numbers in alike])
+                yield group[part], record[part]

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from microagg_core.arrays import Ints
-from microagg_core.attack.matching import Matching
-
-_ABSENT = -1
+from microagg_core.attack.evidence import numbered
+from microagg_core.attack.matching import ABSENT, Matching
 
 
 @dataclass(frozen=True)
@@ -27,29 +26,15 @@ def small_traces(matching: Matching, k: int) -> SmallTraces:
     A trace is a group or absence for each release. Only records of which all of it is certain are counted. Others that
     may have the same trace, because their confidential values do not tell which is which, are given the benefit.
     """
-    traces = _traces(matching)[matching.certain]
+    traces = matching.traces()[matching.certain]
     if not len(traces):
         return SmallTraces(0, None)
-    numbers = _numbered_rows(traces)
+    numbers = numbered(traces)
     _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
     small = np.flatnonzero(counts < k)
     candidates = counts.copy()
     candidates[small] += _possible_others(traces[first[small]], matching)
     return SmallTraces(int(counts[candidates < k].sum()), int(candidates.min()))
-
-
-def _traces(matching: Matching) -> Ints:
-    """Of each record the group in each release."""
-    traces = np.full((matching.n_records, int(matching.release.max(initial=0)) + 1), _ABSENT, dtype=np.int64)
-    traces[matching.record, matching.release] = matching.group
-    return traces
-
-
-def _numbered_rows(traces: Ints) -> Ints:
-    numbers = np.zeros(len(traces), dtype=np.int64)
-    for column in traces.T:
-        numbers = np.unique(numbers * (int(column.max()) + 2) + column + 1, return_inverse=True)[1]
-    return numbers
 
 
 def _possible_others(traces: Ints, matching: Matching) -> Ints:
@@ -60,7 +45,7 @@ def _possible_others(traces: Ints, matching: Matching) -> Ints:
     rows = np.flatnonzero(~matching.certain[matching.record])
     n_combinations = int(matching.combination.max()) + 1
     keys, counts = np.unique(matching.group[rows] * n_combinations + matching.combination[rows], return_counts=True)
-    anchor = traces[np.arange(len(traces)), np.argmax(traces != _ABSENT, axis=1)]
+    anchor = traces[np.arange(len(traces)), np.argmax(traces != ABSENT, axis=1)]
     start, end = (np.searchsorted(keys, (anchor + step) * n_combinations) for step in (0, 1))
     trace = np.repeat(np.arange(len(traces)), end - start)
     place = np.arange(len(trace)) - np.repeat(np.cumsum(end - start) - (end - start), end - start) + start[trace]
@@ -68,7 +53,7 @@ def _possible_others(traces: Ints, matching: Matching) -> Ints:
     for column in traces.T:
         group = column[trace]
         wanted = group * n_combinations + keys[place] % n_combinations
-        fewest = np.where(group == _ABSENT, fewest, np.minimum(fewest, _looked_up(wanted, keys, counts)))
+        fewest = np.where(group == ABSENT, fewest, np.minimum(fewest, _looked_up(wanted, keys, counts)))
     return np.bincount(trace, weights=fewest, minlength=len(traces)).astype(np.int64)
 
 

@@ -46,8 +46,8 @@ def attack_releases(
 
 def _verdict(report: AttackReport) -> str:
     return (
-        f"together the releases give {report.records_solved:,} records away exactly, and {report.below_k:,} share their "
-        f"groups with fewer than k={report.k}; withdraw all of them but one"
+        f"together the releases give {report.records_solved:,} records away exactly, and {report.below_k:,} share "
+        f"their groups among fewer than k={report.k}; withdraw all of them but one"
     )
 
 
