@@ -11,8 +11,8 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.attack.evidence import ColumnsOfAttack, Evidence, comparable_type, read_evidence
-from microagg_core.attack.matching import Matching, match_records
-from microagg_core.attack.solving import Solution, solve
+from microagg_core.attack.matching import MatchedRows, match_records
+from microagg_core.attack.solving import Solution, solve_records
 from microagg_core.attack.traces import small_traces
 from microagg_core.errors import SpecError
 from microagg_core.formats.released.csv import arrow_type
@@ -127,7 +127,7 @@ def attack_evidence(
     k = min(release.k for release in described)
     matching = match_records(releases)
     pairs = [_Pair(releases, *places, k) for places in combinations(range(len(releases)), 2)]
-    solution = solve(releases, matching, [solved for pair in pairs for solved in pair.solved_among(matching)])
+    solution = solve_records(releases, matching, [solved for pair in pairs for solved in pair.solved_among(matching)])
     traces = small_traces(matching, k)
     report = AttackReport(
         k=k,
@@ -158,10 +158,10 @@ class _Pair:
         self._places = one, other
         self._n_rows = [len(of.group) for of in pair]
         self._matching = match_records(pair)
-        self._solution = solve(pair, self._matching)
+        self._solution = solve_records(pair, self._matching)
         self._traces = small_traces(self._matching, k)
 
-    def solved_among(self, matching: Matching) -> Iterator[tuple[Ints, Floats]]:
+    def solved_among(self, matching: MatchedRows) -> Iterator[tuple[Ints, Floats]]:
         """What is solved, by the numbers that the records have among those of all releases."""
         for place, mine in zip(self._places, (0, 1), strict=True):
             solved = _of_release(self._matching.record[self._matching.release == mine], self._solution)
@@ -184,7 +184,9 @@ class _Pair:
 
 def _shared_columns(manifests: Sequence[Manifest], urls: Sequence[str], wanted: Sequence[str]) -> ColumnsOfAttack:
     quasi_identifiers = [_names(manifest, "quasi_identifier") for manifest in manifests]
-    for url, names in zip(urls, quasi_identifiers, strict=True):
+    for url, manifest, names in zip(urls, manifests, quasi_identifiers, strict=True):
+        if not manifest.rows:
+            raise SpecError(f"{url} holds no record, so nothing can be computed from it; attack other releases")
         if not names:
             raise SpecError(f"{url} has no quasi-identifiers, so nothing can be computed; attack releases with means")
         if sorted(names) != sorted(quasi_identifiers[0]):

@@ -14,7 +14,7 @@ ABSENT = -1
 
 
 @dataclass(frozen=True)
-class Matching:
+class MatchedRows:
     """The rows of all releases, one release after another, and whose they are as far as an outsider can tell."""
 
     #: Of each row: its release, its group (numbered through all releases), its combination of confidential values, and
@@ -38,7 +38,7 @@ class Matching:
         return groups
 
 
-def match_records(releases: Sequence[Evidence]) -> Matching:
+def match_records(releases: Sequence[Evidence]) -> MatchedRows:
     """Match the records of releases.
 
     A combination of confidential values that no release has twice is one record. Of the others, blocking values tell
@@ -56,7 +56,7 @@ def match_records(releases: Sequence[Evidence]) -> Matching:
     key = np.where(is_single[combination], combination, told_apart)
     _, first, record, n_rows = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
     n_releases_with = (counts > 0).sum(axis=0)[combination[first]]
-    return Matching(release, _groups(releases), combination, record, n_rows == n_releases_with)
+    return MatchedRows(release, _groups(releases), combination, record, n_rows == n_releases_with)
 
 
 def _counts(release: Ints, numbers: Ints) -> Ints:

@@ -21,7 +21,7 @@ from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.attack.bridges import bridges
 from microagg_core.attack.elimination import determined
 from microagg_core.attack.evidence import Evidence, numbered
-from microagg_core.attack.matching import Matching
+from microagg_core.attack.matching import MatchedRows
 
 #: Steps of elimination that one component may take, and all of them together: seconds each.
 MOST_STEPS, MOST_STEPS_IN_ALL = 10**9, 10**10
@@ -43,7 +43,9 @@ class Solution:
         return int(self.solved.sum())
 
 
-def solve(releases: Sequence[Evidence], matching: Matching, solved: Sequence[tuple[Ints, Floats]] = ()) -> Solution:
+def solve_records(
+    releases: Sequence[Evidence], matching: MatchedRows, solved: Sequence[tuple[Ints, Floats]] = ()
+) -> Solution:
     """Solve for as many records as the releases determine; ``solved`` are records and values to start from."""
     equations = _Equations(releases, matching)
     for records, values in solved:
@@ -56,7 +58,7 @@ def solve(releases: Sequence[Evidence], matching: Matching, solved: Sequence[tup
 class _Equations:
     """The groups' equations, and the records that are solved so far."""
 
-    def __init__(self, releases: Sequence[Evidence], matching: Matching) -> None:
+    def __init__(self, releases: Sequence[Evidence], matching: MatchedRows) -> None:
         self._group, self._record, self._release = matching.group, matching.record, matching.release
         self._n_releases = len(releases)
         self._rest = np.concatenate([of.sums for of in releases])

@@ -8,7 +8,7 @@ import numpy as np
 
 from microagg_core.arrays import Ints
 from microagg_core.attack.evidence import numbered
-from microagg_core.attack.matching import ABSENT, Matching
+from microagg_core.attack.matching import ABSENT, MatchedRows
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class SmallTraces:
     smallest: int | None
 
 
-def small_traces(matching: Matching, k: int) -> SmallTraces:
+def small_traces(matching: MatchedRows, k: int) -> SmallTraces:
     """Count the records whose trace fewer than k records can share.
 
     A trace is a group or absence for each release. Only records of which all of it is certain are counted. Others that
@@ -37,7 +37,7 @@ def small_traces(matching: Matching, k: int) -> SmallTraces:
     return SmallTraces(int(counts[candidates < k].sum()), int(candidates.min()))
 
 
-def _possible_others(traces: Ints, matching: Matching) -> Ints:
+def _possible_others(traces: Ints, matching: MatchedRows) -> Ints:
     """For each trace, at most how many of the records that are not matched for certain can have it.
 
     Of each combination of confidential values, no more than the group has of it that has the fewest.

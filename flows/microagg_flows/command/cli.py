@@ -184,7 +184,7 @@ def verify(
 @app.command()
 def attack(
     releases: Annotated[
-        list[str], typer.Argument(help="URLs of two or more releases, as for verify.", metavar="URL...")
+        list[str], typer.Argument(help="URLs of two or more releases, as for verify.", metavar="URL")
     ],
     columns: Annotated[
         str,
