@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,9 @@ from microagg_core.releases.manifest import ColumnEntry, Manifest
 from microagg_core.releases.released import find_release
 from microagg_core.storage.layout import MANIFEST
 from microagg_core.storage.urls import shown
+
+#: With more releases than these, pairs are described of each release and the next; the totals are of all together.
+MOST_WITH_ALL_PAIRS = 10
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ def attack_evidence(
     """The same with releases that have been read."""
     k = min(release.k for release in described)
     matching = match_records(releases)
-    pairs = [_Pair(releases, *places, k) for places in combinations(range(len(releases)), 2)]
+    pairs = [_Pair(releases, *places, k) for places in _described_pairs(len(releases))]
     solution = solve_records(releases, matching, [solved for pair in pairs for solved in pair.solved_among(matching)])
     traces = small_traces(matching, k)
     report = AttackReport(
@@ -143,6 +146,12 @@ def attack_evidence(
         _of_release(matching.record[matching.release == number], solution) for number in range(len(releases))
     )
     return Attack(report, names.quasi_identifiers, solved)
+
+
+def _described_pairs(n_releases: int) -> list[tuple[int, int]]:
+    if n_releases <= MOST_WITH_ALL_PAIRS:
+        return list(combinations(range(n_releases), 2))
+    return list(pairwise(range(n_releases)))
 
 
 def _of_release(record: Ints, solution: Solution) -> SolvedRecords:

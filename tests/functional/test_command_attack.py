@@ -160,3 +160,27 @@ def test_formats_and_widths_are_no_part_of_a_value(nights: dict[str, str], tmp_p
     told = attacked(tmp_path, nights["first"], as_csv, "--json").document()
     assert told["pairs"][0]["matched"] == 1999 and told["records_solved"] >= 100
     assert json.dumps(told["columns"]) == json.dumps(CONFIDENTIAL)
+
+
+def test_blocks_are_used_where_their_labels_are_the_same(tmp_path: Path) -> None:
+    """Two columns repeat so often that only towns tell people apart; a merged town is told from no other."""
+    rng = np.random.default_rng(7)
+    everybody = people(601).drop(columns=["income"])
+    everybody["town"] = [*rng.choice(["north", "south", "east"], size=598), "west", "west", "north"]
+    everybody["employer"], everybody["hours"] = rng.integers(0, 30, size=601), rng.integers(0, 30, size=601)
+    roles = {"quasi_identifiers": QUASI_IDENTIFIERS, "blocking": ["town"], "confidential": ["employer", "hours"]}
+    changes = {"roles": roles, "blocks": {"undersized": "merge"}}
+    urls = [release(tmp_path, everybody.iloc[i : 600 + i], f"night-{i}", **changes) for i in (0, 1)]
+    labels = set(released_table(Path(urls[0])).column("town").to_pylist())
+    assert any("|" in label for label in labels)
+    told = attacked(tmp_path, *urls, "--json").document()
+    without = everybody.groupby(["employer", "hours"]).size()
+    assert told["pairs"][0]["matched"] > int((without == 1).sum())
+    computed = attacked(tmp_path, *urls, "--solved", "solved.csv")
+    assert computed.code == 4
+    solved = pd.read_csv(tmp_path / "solved.csv")
+    truth = everybody.iloc[:600][QUASI_IDENTIFIERS].to_numpy()
+    near = [
+        np.abs(truth - values).max(axis=1).min() for values in solved[solved.release == 1][QUASI_IDENTIFIERS].to_numpy()
+    ]
+    assert near and np.mean(np.array(near) < 1e-6) > 0.9

@@ -191,3 +191,22 @@ def test_a_long_chain_is_solved_from_end_to_end() -> None:
     outcome = attacked([first, second])
     assert outcome.report.records_solved == n
     assert np.allclose(outcome.solved[0].values, truth, atol=1e-6)
+
+
+def test_many_releases_of_whole_groups_are_safe_and_soon_attacked() -> None:
+    """Twelve nights on which groups come and go whole: pairs are those of neighbours, and nobody is solved."""
+    rng = np.random.default_rng(4)
+    truth, groups = rng.normal(size=(900, 1)), np.arange(900) // 3
+    nights = [np.flatnonzero(np.isin(groups, rng.choice(300, size=200, replace=False))) for _ in range(12)]
+    report = attacked([evidence(who, groups[who], truth) for who in nights]).report
+    assert report.is_safe and report.smallest_trace == 3
+    assert [(pair.first, pair.second) for pair in report.pairs] == [(i, i + 1) for i in range(1, 12)]
+
+
+def test_one_moved_record_is_seen_among_many_releases() -> None:
+    rng = np.random.default_rng(5)
+    truth, groups = rng.normal(size=(30, 1)), np.arange(30) // 3
+    moved = np.where(np.arange(30) == 4, 0, groups)
+    nights = [moved if night == 7 else groups for night in range(12)]
+    report = attacked([evidence(np.arange(30), of, truth) for of in nights]).report
+    assert (report.records_solved, report.below_k, report.smallest_trace) == (1, 3, 1)

@@ -183,9 +183,7 @@ def verify(
 
 @app.command()
 def attack(
-    releases: Annotated[
-        list[str], typer.Argument(help="URLs of two or more releases, as for verify.", metavar="URL")
-    ],
+    releases: Annotated[list[str], typer.Argument(help="URLs of two or more releases, as for verify.", metavar="URL")],
     columns: Annotated[
         str,
         typer.Option(help="Confidential columns that tell records apart, separated by commas; default: all shared."),
