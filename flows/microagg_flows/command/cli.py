@@ -182,6 +182,28 @@ def verify(
 
 
 @app.command()
+def attack(
+    releases: Annotated[list[str], typer.Argument(help="URLs of two or more releases, as for verify.", metavar="URL")],
+    columns: Annotated[
+        str,
+        typer.Option(help="Confidential columns that tell records apart, separated by commas; default: all shared."),
+    ] = "",
+    endpoint: Annotated[str | None, typer.Option(help="Endpoint of an S3 store other than AWS.")] = None,
+    solved: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the solved quasi-identifiers of people here, by release and row: keep it secret."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compute what an outsider can from several releases of the same people; exit code 4 where that is somebody."""
+    from microagg_flows.command.attacking import attack_releases
+
+    attack_releases(releases, _listed(columns), endpoint, solved, as_json)
+
+
+@app.command()
 def init(
     data: Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file (path, URL or glob).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the spec.")] = Path("release.yaml"),
