@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import decimal
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,28 @@ def test_a_night_whose_input_has_parts_without_a_record(tmp_path: Path, rows: li
     survey = release.planned.survey
     assert (survey.rows_of_parts, survey.arrivals_of_parts) == (tuple(rows), (0, 0))
     assert all(check.passed for check in release.checks)
+
+
+KINDS: dict[str, pa.Array] = {
+    "float": pa.array(np.linspace(0.0, 9.0, 90), pa.float32()),
+    "unsigned": pa.array(np.arange(90, dtype=np.uint64) + 2**63),
+    "decimal": pa.array([decimal.Decimal(i) / 4 for i in range(90)], pa.decimal128(12, 2)),
+    "date": pa.array(range(90), pa.date32()),
+    "timestamp": pa.array(range(90), pa.timestamp("ns", tz="UTC")),
+    "boolean": pa.array([i % 3 == 0 for i in range(90)]),
+}
+
+
+@pytest.mark.parametrize("arrivals", [0, 45, 90])
+def test_quasi_identifiers_of_every_kind(tmp_path: Path, arrivals: int) -> None:
+    notes = {"note": pa.array([i % 7 for i in range(90)]), "town": pa.array([i % 2 == 0 for i in range(90)])}
+    tables = [pa.table({**KINDS, **notes})]
+    roles = {"quasi_identifiers": list(KINDS), "blocking": ["town"], "confidential": ["note"]}
+    codes = [np.where(np.arange(90) < arrivals, ARRIVAL, SURVIVOR).astype(CODE_TYPE)]
+    path = write_release(tmp_path, tables, roles=roles, blocks={"undersized": "suppress"}, missing="separate")
+    release = run_stages(night(path, codes), *TO_MEASURE)
+    assert all(check.passed for check in release.checks)
+    assert int(release.planned.plan.block_rows.sum()) == arrivals
 
 
 @pytest.mark.parametrize("rows", [20, 40])
