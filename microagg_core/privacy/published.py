@@ -31,15 +31,19 @@ def published_figures(
 ) -> Figures:
     """The figures that may be published of so many records and groups; ``moments`` are those of what is released."""
     free = statistics.records - n_groups
-    figures = Figures(records=statistics.records)
     if free < _FREE_FOR_TOTALS:
-        return figures | Figures(withheld="the release is too small for figures that do not tell of single records")
-    figures |= _totals(statistics) | proved
+        return figures_of_few(statistics.records)
+    figures = Figures(records=statistics.records) | _totals(statistics) | proved
     if free < _FREE_FOR_ATTRIBUTES:
         return figures | Figures(withheld="figures by attribute: the release is too small for them")
     attributes = zip(kinds, attribute_losses(statistics), moments, strict=True)
     figures |= Figures(attributes={kind.name: _attribute(kind, losses, after) for kind, losses, after in attributes})
     return figures | Figures(correlation_change=_correlations(statistics)) if len(kinds) > 1 else figures
+
+
+def figures_of_few(records: int) -> Figures:
+    """What is said of so few records that every figure would tell of single ones."""
+    return Figures(records=records, withheld="the release is too small for figures that do not tell of single records")
 
 
 def _totals(statistics: LossStatistics) -> Figures:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -16,15 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.grouping.bounds import gap_percent
-from microagg_core.kinds.contract import Kind
 from microagg_core.metrics.certificate import Certificate, combined
 from microagg_core.metrics.figures import CertificateFigures, Figures
 from microagg_core.metrics.moments import Moments, merge_all
-from microagg_core.metrics.statistics import LossStatistics, loss_statistics, losses_of, significant
+from microagg_core.metrics.statistics import LossStatistics, losses_of, significant
 from microagg_core.plain import from_json
 from microagg_core.privacy.checks.means import Means
 from microagg_core.privacy.gate import notes_of
-from microagg_core.privacy.published import published_figures
+from microagg_core.privacy.published import figures_of_few, published_figures
 from microagg_core.privacy.risk import Risk, risk_of
 from microagg_core.steps.checking import file_notes
 from microagg_core.steps.pieces import Pieces
@@ -49,7 +47,7 @@ def measure_release(planned: Planned, layout: RunLayout, anonymized: Pieces, che
     """Combine what the blocks lost and disclose; ``checked`` is what the gate noted of the files."""
     numbers, kinds = range(planned.plan.n_partitions), planned.context.kinds
     if not numbers:
-        return _nothing_measured(kinds)
+        return Measured(figures_of_few(0), {}, pa.table({}))  # a night of a series in which no record was grouped
     data = anonymized.read_all(layout.loss_statistics(i) for i in numbers)
     statistics = reduce(add, (from_json(LossStatistics, of_partition) for of_partition in data))
     tables = anonymized.read_all(layout.block_results(i) for i in numbers)
@@ -58,13 +56,6 @@ def measure_release(planned: Planned, layout: RunLayout, anonymized: Pieces, che
     moments = _released_moments(checked, layout, planned.plan.n_files, len(kinds))
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
     return Measured(figures, risk_of(blocks, planned.context.schema), blocks)
-
-
-def _nothing_measured(kinds: Sequence[Kind]) -> Measured:
-    """What a night of a series says in which no record was grouped."""
-    none = np.empty((0, len(kinds)))
-    figures = published_figures(loss_statistics(none, none, none > 0), 0, kinds, (), Figures())
-    return Measured(figures, {}, pa.table({}))
 
 
 def _released_moments(checked: Pieces, layout: RunLayout, n_files: int, n_attributes: int) -> tuple[Moments, ...]:

@@ -101,7 +101,7 @@ def refuse_unwise(spec: ReleaseSpec, survey: Survey) -> None:
         DataError: a confidential column that is nearly unique or fixes a quasi-identifier.
     """
     problems = [
-        f"confidential column {name!r} is nearly unique ({survey.distinct[name]} values in {survey.arrivals} records), "
+        f"confidential column {name!r} is nearly unique ({survey.distinct[name]} values in {survey.rows} records), "
         "so who knows a value finds the record; give it another role, coarsen it, or list it under "
         "acknowledge.nearly_unique"
         for name in survey.nearly_unique

@@ -2,8 +2,8 @@
 
 Of each part: rows, missing and non-finite values, moments and decimals of the quasi-identifiers, records of each
 blocking key, a sample of each confidential column's values, digests of what names a unit, and a fingerprint by which a
-later read is known to be of the same rows. Units and fingerprints are those of all records, everything else is of the
-records that take part: in a night of a series, the arrivals.
+later read is known to be of the same rows. All from the confidential values on is of all records. What comes before and
+decides about blocks is of the records that take part: in a night of a series, the arrivals.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class _PartSurvey:
         self.bytes += sum(value_bytes(table[name]) for name in travelling)
         missing = self._add_quasi_identifiers(table)
         self._add_keys(table, missing, batch.waited)
-        self._add_confidential(table, missing)
+        self._add_confidential(batch.whole)
 
     def _add_quasi_identifiers(self, table: pa.Table) -> NDArray[np.bool_]:
         missing = np.zeros((table.num_rows, len(self.context.kinds)), dtype=np.bool_)
@@ -205,9 +205,9 @@ class _PartSurvey:
         if len(self.keys) > 32:
             self.keys = [merge_keys(self.keys)]
 
-    def _add_confidential(self, table: pa.Table, missing: NDArray[np.bool_]) -> None:
+    def _add_confidential(self, table: pa.Table) -> None:
         columns = [table[t.name] for t in self.context.kinds]
-        offsets, _ = self.context.rough.offsets(columns)
+        offsets, missing = self.context.rough.offsets(columns)
         Z = self.context.rough.standardize(offsets, missing)
         usable = missing | ~np.isfinite(Z)
         for column in self.context.schema.confidential:
@@ -298,8 +298,8 @@ def combine_survey(
     if not any(p["is_marked"] for p in parts):
         _refuse_few(sum(rows), spec.k)
     _refuse_values(spec, context, parts)
-    # A part whose records all stay out has counted nothing, but it knows of what type keys and values are.
-    filled = [i for i in range(n_parts) if arrivals[i]] or [0]
+    # A marked part has tables of keys and values even where no record came.
+    filled = [i for i in range(n_parts) if rows[i]] or [0]
     keys = merge_keys([read_slice(data) for data in surveyed.read_all(layout.survey(i, "keys.arrows") for i in filled)])
     sketches = {
         column.name: merge_sketches(
