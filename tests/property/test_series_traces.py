@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microagg_core.errors import DataError
-from microagg_core.series.digests import Pairs, SeriesKey, classes_of, numbered, rows_of, units_of, values_of
+from microagg_core.series.digests import Pairs, SeriesKey, classes_of, numbered_pairs, rows_of, units_of, values_of
 from microagg_core.series.pairs import weakest_cut
 from microagg_core.series.traces import ABSENT, counted, never, next_traces
 from twins import naive_series
@@ -65,7 +65,7 @@ def test_traces_spread_over_all_bits() -> None:
 
 @given(few_pairs)
 def test_equal_pairs_have_one_number(rows: list[tuple[int, int]]) -> None:
-    numbers, distinct = numbered(pairs_of(rows))
+    numbers, distinct = numbered_pairs(pairs_of(rows))
     assert [tuple(row) for row in distinct.tolist()] == sorted(set(rows))
     assert [tuple(row) for row in distinct[numbers].tolist()] == rows
 
@@ -107,7 +107,7 @@ def test_one_unit_is_one_unit_whatever_its_type(column: pa.Array) -> None:
 def test_units_are_told_apart() -> None:
     ids = [("12", "3"), ("1", "23"), ("", "123"), ("123", ""), ("120", "3"), ("12.0", "3"), ("012", "3")]
     units = units_of([pa.array([one for one, _ in ids]), pa.array([two for _, two in ids])], KEY)
-    assert len(numbered(units)[1]) == len(ids)
+    assert len(numbered_pairs(units)[1]) == len(ids)
     assert not (
         units == units_of([pa.array([one for one, _ in ids]), pa.array([two for _, two in ids])], OTHER_KEY)
     ).any()
@@ -123,7 +123,7 @@ def test_a_record_without_its_unit_is_counted_and_not_shown() -> None:
 def test_classes_rows_and_values_are_keyed_and_see_every_column() -> None:
     table = pa.table({"a": [1.5, 1.5, 2.5], "b": ["x", "y", "x"], "c": [7, 7, None]})
     classes = classes_of(table, ["a", "b"], KEY)
-    assert len(numbered(classes)[1]) == 3 and len(numbered(classes_of(table, ["a"], KEY))[1]) == 2
+    assert len(numbered_pairs(classes)[1]) == 3 and len(numbered_pairs(classes_of(table, ["a"], KEY))[1]) == 2
     assert not (classes == classes_of(table, ["a", "b"], OTHER_KEY)).any()
     assert not (classes[:, 0] == classes[:, 1]).any()
     assert rows_of(table, ["a", "c"], KEY)[0] == rows_of(table, ["a", "c"], KEY)[1]
