@@ -1,0 +1,181 @@
+"""A ledger that was lost or damaged is made again from the releases and their inputs, to the byte."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from microagg_core.errors import SpecError, StorageError
+from microagg_core.series.ledger import Ledger
+from microagg_core.storage.layout import DAMAGED, GENERATIONS, LedgerLayout
+from microagg_flows.forgetting import forget
+from microagg_flows.progress import Silence
+from microagg_flows.rebuilding import Rebuilt, rebuild_ledger
+from releasing.small_series import K, SmallSeries, atoms
+from servers.s3_server import Place
+
+NIGHTS = [range(40), range(2, 60), range(2, 70)]
+NOW = datetime.datetime(2026, 11, 19, 3, 0, tzinfo=datetime.UTC)
+
+
+def series_of(folder: Path, series: dict[str, Any] | None, n: int = 3, **changes: Any) -> SmallSeries:
+    made = SmallSeries(folder, series, changes)
+    for night, ids in enumerate(NIGHTS[:n]):
+        made.night(ids, night)
+    return made
+
+
+def rebuild(series: SmallSeries, n: int = 3) -> Rebuilt:
+    return rebuild_ledger(str(series.path), series.inputs(n), Silence())
+
+
+def units_of_all(ledger: Ledger) -> list[tuple[str, ...]]:
+    """For every night, the files of its units by content."""
+    return [tuple(file.sha256 for file in ledger.generation(night).ranges) for night in ledger.nights()]
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        atoms(leavers="decoys"),
+        atoms(leavers="ghosts", guarantee="trace+changes"),
+        {"mode": "disjoint", "hold": {"until": 12, "days": 2}},
+        {"mode": "independent", "acknowledge": "overlapping_releases"},
+    ],
+    ids=["decoys", "ghosts", "disjoint", "independent"],
+)
+def test_a_lost_ledger(mode: dict[str, Any], tmp_path: Path) -> None:
+    series = series_of(tmp_path, mode)
+    before, published = units_of_all(series.ledger), set(series.output.list())
+    series.ledger.store.delete_all("")
+    assert rebuild(series) == Rebuilt(0, 0, 3)
+    assert units_of_all(series.ledger) == before and set(series.output.list()) == published
+    series.assert_sound()
+    assert rebuild(series) == Rebuilt(3, 0, 0)
+    series.night(range(2, 80), 3)
+    series.assert_sound()
+
+
+def test_on_every_store(storage_place: Place, tmp_path: Path) -> None:
+    options = {"storage_options": storage_place.storage_options}
+    ledger = {"url": f"{storage_place.url}/ledger", **options}
+    output = {"url": f"{storage_place.url}/output", **options}
+    series = series_of(tmp_path, atoms(leavers="decoys", ledger=ledger), 2, output=output)
+    before = units_of_all(series.ledger)
+    series.ledger.store.delete_all("")
+    assert rebuild(series, 2) == Rebuilt(0, 0, 2)
+    assert units_of_all(series.ledger) == before
+    head = series.ledger.head()
+    assert head is not None
+    series.ledger.store.put(head.ranges[0].name, b"x")
+    assert rebuild(series, 2).kept == 1 and units_of_all(series.ledger) == before
+
+
+def test_without_a_series(tmp_path: Path) -> None:
+    series = series_of(tmp_path, None, 1)
+    head = series.ledger.head()
+    assert head is not None
+    for name in [*series.ledger.store.list(GENERATIONS), head.ranges[0].name]:
+        series.ledger.store.delete(name)
+    assert rebuild(series, 1).again == 1
+    assert series.ledger.generation(0).ranges == head.ranges
+    series.assert_sound()
+
+
+@pytest.mark.parametrize("what", ["document", "units", "gap", "all units"])
+def test_what_is_sound_stays_and_nothing_is_deleted(what: str, tmp_path: Path) -> None:
+    series = series_of(tmp_path, atoms(leavers="decoys"))
+    ledger = series.ledger
+    before = units_of_all(ledger)
+    kept_units = [file.name for night in (1, 2) for file in ledger.generation(night).ranges]
+    if what == "document":
+        ledger.store.put(LedgerLayout(2).generation(), b"{}")
+    elif what == "gap":
+        ledger.store.delete(LedgerLayout(1).generation())
+    else:
+        for name in kept_units if what == "all units" else kept_units[-1:]:
+            ledger.store.put(name, b"damaged")
+    n_objects = len(ledger.store.list())
+    rebuilt = rebuild(series)
+    assert rebuilt.kept == {"document": 2, "units": 2, "gap": 0, "all units": 0}[what]
+    assert rebuilt.kept + rebuilt.again == 3 and rebuilt.moved > 0
+    assert len(ledger.store.list(DAMAGED)) == rebuilt.moved <= n_objects
+    assert units_of_all(ledger) == before
+    series.assert_sound()
+
+
+def test_another_input_stops_it_and_the_right_one_goes_on(tmp_path: Path) -> None:
+    series = series_of(tmp_path, atoms(leavers="decoys"))
+    before = units_of_all(series.ledger)
+    series.ledger.store.delete_all("")
+    wrong = {**series.inputs(3), "day-1": series.inputs(3)["day-2"]}
+    with pytest.raises(StorageError, match=r"night 1, release day-1 r0001 comes out otherwise .*input is another"):
+        rebuild_ledger(str(series.path), wrong, Silence())
+    assert series.ledger.nights() == [0]
+    assert rebuild(series).kept == 1
+    assert units_of_all(series.ledger) == before
+    with pytest.raises(SpecError, match="no release 'day-9'"):
+        rebuild_ledger(str(series.path), {"day-9": "x"}, Silence())
+
+
+def test_another_key_stops_it(tmp_path: Path) -> None:
+    """By the decoys, which are drawn by it; or by the ledger that is there."""
+    series = series_of(tmp_path, atoms(leavers="decoys"))
+    series.ledger.store.delete(LedgerLayout(2).generation())
+    (tmp_path / "key").write_text("another key of the series")
+    with pytest.raises((SpecError, StorageError), match="key"):
+        rebuild(series)
+
+
+def test_nights_that_published_nothing_keep_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from microagg_core.releases import publish
+
+    series = SmallSeries(tmp_path, atoms(leavers="decoys"))
+    series.night(NIGHTS[0], 0)
+    with monkeypatch.context() as patch:
+
+        def dies(*_: Any) -> Any:
+            raise StorageError("the manifest cannot be written")
+
+        patch.setattr(publish._Attempt, "_committed", lambda self: None)
+        patch.setattr(publish.Store, "create", _refusing(publish.Store.create, "manifest.json"))
+        with pytest.raises(StorageError):
+            series.night(NIGHTS[1], 1)
+    assert [series.ledger.generation(night).kind for night in series.ledger.nights()] == ["night", "night"]
+    series.ledger.store.put_json("x", {})
+    series.night(NIGHTS[2], 2)
+    kinds = [series.ledger.generation(night).kind for night in series.ledger.nights()]
+    assert kinds == ["night", "night", "void", "night"]
+    before = units_of_all(series.ledger)[-1]
+    series.ledger.store.delete_all("")
+    assert rebuild_ledger(str(series.path), {k: v for k, v in series.inputs(3).items() if k != "day-1"}, Silence())
+    assert units_of_all(series.ledger)[-1] == before
+    series.assert_sound()
+
+
+def _refusing(real: Any, ending: str) -> Any:
+    def create(store: Any, name: str, data: bytes) -> Any:
+        if name.endswith(ending):
+            raise StorageError("this cannot be written")
+        return real(store, name, data)
+
+    return create
+
+
+def test_an_erasure_is_made_again_by_forgetting_again(tmp_path: Path) -> None:
+    series = series_of(tmp_path, atoms(leavers="decoys"), 2)
+    units = series.units([7, 8])
+    forget(str(series.path), units, True, NOW)
+    series.keep()
+    series.night(NIGHTS[2], 2)
+    ledger = series.ledger
+    before = units_of_all(ledger)
+    ledger.store.put(LedgerLayout(3).generation(), b"{}")
+    ledger.store.put(ledger.generation(2).ranges[0].name, b"x")
+    with pytest.raises(StorageError, match="restore the ledger from a copy"):
+        rebuild(series)
+    assert ledger.store.list(DAMAGED) == [], "nothing was moved for nothing"
+    assert before and series.smallest_history() >= K
