@@ -95,31 +95,25 @@ class _Published:
             if m.series is None or m.series.night >= len(chain)
         ]
 
-    def refuse_erased(self, one: PublishedNight) -> None:
-        """Stop where a night cannot be made again, or is none that a run makes.
+    def refuse_withdrawn(self, one: PublishedNight) -> None:
+        """Stop where a night cannot be made again.
 
         Raises:
-            StorageError: the release was withdrawn, or it is what an erasure left.
+            StorageError: its release was withdrawn.
         """
-        folder = one.manifest.layout.folder
-        if folder in self.tombstones:
+        if one.manifest.layout.folder in self.tombstones:
             raise StorageError(
                 f"{one.in_words} was withdrawn, as units in it were erased, so the nights up to that cannot be made "
                 "again; restore the ledger from a copy"
             )
-        if any(tombstone.replaced_by == folder for tombstone in self.tombstones.values()):
-            raise StorageError(
-                f"{one.in_words} was an erasure, and who was erased is known to the lost ledger alone; run microagg "
-                "forget with the same units again, then rebuild the rest"
-            )
 
-    def refuse_erasures_before(self, night: int, first: int) -> None:
-        """Stop where one of these nights was an erasure that published nothing.
+    def refuse_erasures(self, first: int, last: int) -> None:
+        """Stop where one of these nights was an erasure, and none that a run makes.
 
         Raises:
             StorageError: it was.
         """
-        erased = sorted(t.night for t in self.tombstones.values() if first <= t.night < night)
+        erased = sorted(t.night for t in self.tombstones.values() if first <= t.night <= last)
         if erased:
             raise StorageError(
                 f"night {erased[0]} was an erasure, and who was erased is known to the lost ledger alone; run microagg "
@@ -146,16 +140,15 @@ def rebuild_ledger(spec_path: str, inputs: Mapping[str, str], progress: Progress
     n_sound = sound.night + 1 if sound else 0
     late = published.nights([ledger.generation(night) for night in range(n_sound)])
     for one in late[:1]:
-        published.refuse_erasures_before(one.night, n_sound)
-        published.refuse_erased(one)
+        published.refuse_withdrawn(one)
     moved = move_aside(ledger, n_sound)
     if moved:
         progress.say(f"moved {moved} objects of the ledger aside, to damaged")
     with executor_for(spec, progress) as workers:
         for one in late:
             head = ledger.head()
-            published.refuse_erasures_before(one.night, head.night + 1 if head else 0)
-            published.refuse_erased(one)
+            published.refuse_withdrawn(one)
+            published.refuse_erasures(head.night + 1 if head else 0, one.night)
             fill_nights(ledger, spec, output, one.manifest, one.night)
             _replay(spec, one, inputs, workers)
             progress.say(f"{one.in_words}: made again, and the same")

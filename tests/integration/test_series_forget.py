@@ -144,15 +144,18 @@ def test_a_withdrawn_release_says_so_and_is_never_mended(tmp_path: Path) -> None
 def _writes(monkeypatch: pytest.MonkeyPatch, dies_at: int) -> list[str]:
     """Every write and removal, of which one is the last."""
     done: list[str] = []
-    for name in ("put", "put_checked", "create", "delete", "put_if", "delete_all"):
 
-        def counted(store: Store, *arguments: Any, _real: Any = getattr(Store, name), **options: Any) -> Any:
+    def counting(real: Any) -> Any:
+        def counted(store: Store, *arguments: Any, **options: Any) -> Any:
             done.append(arguments[0])
             if len(done) == dies_at:
                 raise KeyboardInterrupt
-            return _real(store, *arguments, **options)
+            return real(store, *arguments, **options)
 
-        monkeypatch.setattr(Store, name, counted)
+        return counted
+
+    for name in ("put", "put_checked", "create", "delete", "put_if", "delete_all"):
+        monkeypatch.setattr(Store, name, counting(getattr(Store, name)))
     return done
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -168,14 +169,28 @@ def _refusing(real: Any, ending: str) -> Any:
 def test_an_erasure_is_made_again_by_forgetting_again(tmp_path: Path) -> None:
     series = series_of(tmp_path, atoms(leavers="decoys"), 2)
     units = series.units([7, 8])
+    shutil.copytree(tmp_path / "work" / "series" / "people" / "data", tmp_path / "kept" / "data")
     forget(str(series.path), units, True, NOW)
     series.keep()
     series.night(NIGHTS[2], 2)
     ledger = series.ledger
     before = units_of_all(ledger)
-    ledger.store.put(LedgerLayout(3).generation(), b"{}")
-    ledger.store.put(ledger.generation(2).ranges[0].name, b"x")
+    for night in (3, 2):
+        ledger.store.put(LedgerLayout(night).generation(), b"{}")
+    # The run of the last night removed the units of night 1; here they were restored from a copy.
+    kept = tmp_path / "kept"
+    for path in kept.rglob("*.arrows"):
+        ledger.store.put(str(path.relative_to(kept)), path.read_bytes())
+    with pytest.raises(StorageError, match="run microagg forget with the same units again"):
+        rebuild(series)
+    assert ledger.nights() == [0, 1]
+    assert forget(str(series.path), units, True, NOW).done
+    assert rebuild(series) == Rebuilt(3, 0, 1)
+    assert units_of_all(ledger) == before
+    assert series.smallest_history() >= K
+    series.assert_sound()
+    ledger.store.put(LedgerLayout(0).generation(), b"{}")
+    n_objects = len(ledger.store.list(DAMAGED))
     with pytest.raises(StorageError, match="restore the ledger from a copy"):
         rebuild(series)
-    assert ledger.store.list(DAMAGED) == [], "nothing was moved for nothing"
-    assert before and series.smallest_history() >= K
+    assert len(ledger.store.list(DAMAGED)) == n_objects, "nothing is moved for nothing"

@@ -97,13 +97,22 @@ class Eraser:
     def _next_revision(self, erasure: Erasure) -> str:
         if erasure.newest is None:
             raise InternalError("a bug: nothing was published that could be published again; please report it")
-        revisions = committed_revisions_in(self.output, erasure.newest.release_id)
-        return revision_name((revision_number(revisions[0]) or 0) + 1 if revisions else 1)
+        release_id = erasure.newest.release_id
+        revisions = committed_revisions_in(self.output, release_id)
+        if not revisions:
+            return revision_name(1)
+        series = read_manifest(self.output, ReleaseLayout(release_id, revisions[0])).series
+        if series is not None and series.night == erasure.night:
+            return revisions[0]  # only the ledger has lost what was published then
+        return revision_name((revision_number(revisions[0]) or 0) + 1)
 
     def _publish(self, erasure: Erasure, after: Generation, traces: TraceCounter, now: datetime.datetime) -> None:
         """Publish the newest release again, the ledger first."""
         if erasure.newest is None:
             raise InternalError("a bug: nothing was published that could be published again; please report it")
+        if self.output.exists(ReleaseLayout(after.release_id, after.revision).manifest()):
+            self._adopt(erasure, after)
+            return
         manifest = read_manifest(self.output, ReleaseLayout(erasure.newest.release_id, erasure.newest.revision))
         remains = self._remains(erasure, manifest)
         checks = [*remains.checks(), _trace_check(erasure, traces)]
@@ -118,6 +127,15 @@ class Eraser:
 
         facts = _facts(manifest, remains, checks, after, now)
         publish(self.output, facts, remains.parts, replace=True, before_commit=commit)
+
+    def _adopt(self, erasure: Erasure, after: Generation) -> None:
+        """Have the ledger remember an erasure that was published, once its files say that it is the very one."""
+        manifest = read_manifest(self.output, ReleaseLayout(after.release_id, after.revision))
+        remains = _Remains(self, manifest, _staging(erasure.night), _Leaving.of(erasure).staying)
+        for number, part in enumerate(manifest.parts):
+            remains.add(number, part, _Leaving({}, (0, 0)))
+        refuse_failed(remains.checks())
+        erasure.ledger.commit(after)
 
     def _remains(self, erasure: Erasure, manifest: Manifest) -> _Remains:
         leaving = _Leaving.of(erasure)
