@@ -291,3 +291,12 @@ def test_a_unit_that_moves_between_atoms_is_seen(k: int) -> None:
 
 def test_absent_is_no_class_of_a_small_number() -> None:
     assert (pairs_of([0]) == ABSENT).all() and not (pairs_of(list(range(1, 50))) == ABSENT).all(axis=1).any()
+
+
+def test_two_atoms_of_one_class_are_counted_one_by_one() -> None:
+    """Should one of them vanish later, what is left of the class is one change of the other."""
+    same, zeros = pairs_of([9] * 4), np.zeros(4, dtype=np.int32)
+    changed = np.array([[True], [False], [True], [False]])
+    members = Members(pairs_of([1, 1, 2, 2]), same, pairs_of([1, 2, 3, 4]), np.ones(4, np.bool_), zeros, zeros, changed)
+    fates = decide(members, Policy("atoms", "trace+changes", "ghosts", 2, None, 3))
+    assert fates.held_back.all() and fates.code.tolist() == [CARRIED] * 4
