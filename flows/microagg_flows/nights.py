@@ -24,7 +24,13 @@ from microagg_core.steps.checking import CarriedFiles
 from microagg_core.steps.nights.beginning import begin_night, refuse_overlap
 from microagg_core.steps.nights.carrying import Recall, RecalledPart
 from microagg_core.steps.nights.counts import FateCounts, FateNotes, MatchCounts
-from microagg_core.steps.nights.ending import generation_of, night_checks, notes_of_ranges, notes_of_traces
+from microagg_core.steps.nights.ending import (
+    generation_of,
+    likely_renamed,
+    night_checks,
+    notes_of_ranges,
+    notes_of_traces,
+)
 from microagg_core.steps.nights.knowing import save_night
 from microagg_core.steps.nights.matching import MARKS, MEMBERS
 from microagg_core.steps.nights.tracing import RangeNotes
@@ -168,7 +174,14 @@ def trace(release: Release) -> list[Check]:
     pieces = release.pieces("trace", "traces")
     tonight.ranges = notes_of_ranges(pieces, night, release.key)
     tonight.traces = notes_of_traces(pieces, night, release.key)
-    return night_checks(night, tonight.ranges, tonight.traces)
+    if warning := likely_renamed(tonight.ranges, tonight.traces):
+        release.progress.say(warning)
+    layout = NightLayout(release.key)
+
+    def bundles() -> pa.Table:
+        return pa.concat_tables([read_slice(pieces.read(layout.bundles(i))) for i in range(night.n_ranges)])
+
+    return night_checks(night, tonight.ranges, tonight.traces, bundles)
 
 
 # --- The ledger ------------------------------------------------------------------------------------------------
