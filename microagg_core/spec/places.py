@@ -7,14 +7,15 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from microagg_core.spec.credentials import secrets_in
-from microagg_core.spec.formats import _BY_ENDING, CsvInput, CsvOutput, InputFormatName, ReleasedFormatName
+from microagg_core.spec.formats import FORMAT_OF_ENDING, CsvInput, CsvOutput, InputFormatName, ReleasedFormatName
 from microagg_core.spec.model import Model, Number, PartError
 from microagg_core.storage.urls import holds_credentials
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
-def _without_credentials(url: str) -> str:
+def without_credentials(url: str) -> str:
+    """The URL; ValueError where it holds a user or a password."""
     if holds_credentials(url):
         raise ValueError("must not hold a user or password; use the environment of each worker")
     return url
@@ -31,13 +32,13 @@ class Location(Model):
     @field_validator("url")
     @classmethod
     def _no_credentials_in_url(cls, url: str) -> str:
-        return _without_credentials(url)
+        return without_credentials(url)
 
     @field_validator("storage_options")
     @classmethod
     def _no_credentials(cls, options: dict[str, Any]) -> dict[str, Any]:
-        if found := list(secrets_in(options)):
-            raise PartError(found)
+        if secrets := list(secrets_in(options)):
+            raise PartError(secrets)
         return options
 
 
@@ -55,7 +56,7 @@ class Input(Location):
         """The format, taken from the file's ending where the spec leaves it to that."""
         if self.format != "auto":
             return self.format
-        return next((name for end, name in _BY_ENDING.items() if self.url.lower().endswith(end)), "parquet")
+        return next((name for end, name in FORMAT_OF_ENDING.items() if self.url.lower().endswith(end)), "parquet")
 
 
 class Output(Location):
