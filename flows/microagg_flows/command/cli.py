@@ -175,10 +175,10 @@ def verify(
 
     options: dict[str, Any] = {"client_kwargs": {"endpoint_url": endpoint}} if endpoint else {}
     with scratch():
-        found = verify_release(release, options)
-    show_verification(found, as_json)
-    if not found.passed:
-        raise typer.Exit(found.exit_code)
+        report = verify_release(release, options)
+    show_verification(report, as_json)
+    if not report.passed:
+        raise typer.Exit(report.exit_code)
 
 
 @app.command()
