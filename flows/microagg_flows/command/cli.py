@@ -76,6 +76,10 @@ SpecArgument = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+IdOption = Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")]
+ReplaceOption = Annotated[
+    bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
+]
 
 #: What an interruption leaves, where that is more than nothing.
 _INTERRUPTED = {
@@ -100,10 +104,8 @@ _QUIET_SETTINGS = {
 def run(
     spec: SpecArgument,
     direct: Annotated[bool, typer.Option("--direct", help="The same stages without Prefect.")] = False,
-    release_id: Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
-    ] = False,
+    release_id: IdOption = None,
+    replace: ReplaceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -139,10 +141,8 @@ def step(
     run: Annotated[
         str | None, typer.Option("--run", help="The run's key, as printed; without --number: go on with no other.")
     ] = None,
-    release_id: Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
-    ] = False,
+    release_id: IdOption = None,
+    replace: ReplaceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
