@@ -15,7 +15,7 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
 def without_credentials(url: str) -> str:
-    """The URL; ValueError where it holds a user or a password."""
+    """The URL, unless it holds a user or a password."""
     if holds_credentials(url):
         raise ValueError("must not hold a user or password; use the environment of each worker")
     return url

@@ -26,6 +26,12 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
 WORKER = "import sys, microagg_core.runner; print(*sorted(sys.modules))"
 LIGHT = "import sys, microagg_core.spec.release; print(*sorted({n.partition('.')[0] for n in sys.modules}))"
 
+TARGET = "from microagg_core.kernels.machine_code.target import fingerprint; print(fingerprint())"
+COLLECT_EVERYTHING = """
+import pytest
+assert pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider"]) == 0
+"""
+
 
 def in_a_fresh_process(code: str) -> list[str]:
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
@@ -85,3 +91,9 @@ def test_a_private_name_is_seen() -> None:
 @pytest.mark.parametrize("path", [*CORE, *FLOWS], ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_is_private_to_a_module_stays_there(path: Path) -> None:
     assert private_names(ast.parse(path.read_text(encoding="utf-8"))) == set()
+
+
+def test_the_tests_leave_kernels_the_processor_that_they_are_compiled_for() -> None:
+    """Every process of a test run imports all modules of tests before it runs a kernel."""
+    *_, collected = in_a_fresh_process(COLLECT_EVERYTHING + TARGET)
+    assert in_a_fresh_process(TARGET) == [collected]

@@ -84,15 +84,15 @@ def _show_blocks(console: Console, title: str, lines: tuple[BlockLine, ...]) -> 
         console.print(f"... and {len(lines) - _MOST_LINES} more (--json shows all)")
 
 
-def show_verification(report: VerifyReport, as_json: bool) -> None:
+def show_verification(found: VerifyReport, as_json: bool) -> None:
     """What a verification found."""
     console = _console()
     if as_json:
-        print(json.dumps(report.document(), indent=1))
+        print(json.dumps(found.document(), indent=1))
         return
-    for check in report.checks:
+    for check in found.checks:
         console.print(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}")
-    for warning in report.warnings:
+    for warning in found.warnings:
         console.print(f"note {warning}")
 
 
