@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from microagg_core.arrays import Ints
 from microagg_core.errors import GateError
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks import CHECKS
-from microagg_core.privacy.checks.contract import InputBatch, Inspection, Ints, N, Promise, ReleasedFile
+from microagg_core.privacy.checks.contract import InputBatch, Inspection, N, Promise, ReleasedFile
 from microagg_core.privacy.group_ranges import input_of
 
 

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FORBIDDEN = {"dask", "distributed", "prefect", "s3fs"}
 CORE = sorted((ROOT / "microagg_core").rglob("*.py"))
+FLOWS = sorted((ROOT / "flows").rglob("*.py"))
 
 IMPORT_EVERYTHING = """
 import importlib, pkgutil, sys
@@ -70,6 +71,26 @@ def imported(tree: ast.AST) -> set[str]:
 def test_no_import_leads_out_of_the_core(path: Path) -> None:
     names = imported(ast.parse(path.read_text(encoding="utf-8")))
     assert names & (FORBIDDEN | {"microagg_flows", "deploy", "infra", "tests"}) == set()
+
+
+def private_names(tree: ast.AST) -> set[str]:
+    """The names that a file imports from our modules although they are these modules' own."""
+    return {
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("microagg_")
+        for alias in node.names
+        if alias.name.startswith("_")
+    }
+
+
+def test_a_private_name_is_seen() -> None:
+    assert private_names(ast.parse("from microagg_core.api import _a, b")) == {"microagg_core.api._a"}
+
+
+@pytest.mark.parametrize("path", [*CORE, *FLOWS], ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_is_private_to_a_module_stays_there(path: Path) -> None:
+    assert private_names(ast.parse(path.read_text(encoding="utf-8"))) == set()
 
 
 def test_the_tests_leave_kernels_the_processor_that_they_are_compiled_for() -> None:

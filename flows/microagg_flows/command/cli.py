@@ -86,6 +86,10 @@ app = typer.Typer(
 app.add_typer(series, name="series")
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+IdOption = Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")]
+ReplaceOption = Annotated[
+    bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
+]
 
 #: What an interruption leaves, where that is more than nothing.
 _INTERRUPTED = {
@@ -110,10 +114,8 @@ _QUIET_SETTINGS = {
 def run(
     spec: SpecArgument,
     direct: Annotated[bool, typer.Option("--direct", help="The same stages without Prefect.")] = False,
-    release_id: Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
-    ] = False,
+    release_id: IdOption = None,
+    replace: ReplaceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -149,10 +151,8 @@ def step(
     run: Annotated[
         str | None, typer.Option("--run", help="The run's key, as printed; without --number: go on with no other.")
     ] = None,
-    release_id: Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
-    ] = False,
+    release_id: IdOption = None,
+    replace: ReplaceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -185,10 +185,10 @@ def verify(
 
     options: dict[str, Any] = {"client_kwargs": {"endpoint_url": endpoint}} if endpoint else {}
     with scratch():
-        found = verify_release(release, options)
-    show_verification(found, as_json)
-    if not found.passed:
-        raise typer.Exit(found.exit_code)
+        report = verify_release(release, options)
+    show_verification(report, as_json)
+    if not report.passed:
+        raise typer.Exit(report.exit_code)
 
 
 @app.command()
