@@ -16,6 +16,7 @@ from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.check import Check
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.publish import read_manifest
+from microagg_core.reporting.night_plan import NightPlan, price_of_haste
 from microagg_core.series.generations import Generation
 from microagg_core.series.ledger import clear_unnamed
 from microagg_core.series.ranges import empty_range
@@ -44,6 +45,9 @@ from microagg_flows.tonight import Tonight
 
 #: What every task of a night knows once there is a plan.
 _PLANNED = ("context", "survey", "plan", "night")
+
+#: Times k: arrivals in a block of which the loss of tonight's is told, where the spec does not say.
+_USUAL_BLOCK = 20
 
 
 def begin(release: Release, schema: FileSchema) -> FileSchema:
@@ -115,6 +119,28 @@ def _parts_of(release: Release, number: int) -> list[RecalledPart]:
 def _only(receipts: Sequence[Receipt], what: int) -> list[Receipt]:
     """The receipts with the slices of one of their objects."""
     return [replace(r, slices=tuple(one for one in r.slices if one.object == what)) for r in receipts]
+
+
+def plan_of_night(release: Release) -> NightPlan | None:
+    """What the plan says of the series; None where the spec names none."""
+    tonight, series = release.tonight, release.spec.series
+    if series is None or not tonight.has_units:
+        return None
+    night, fates, plan = tonight.beginning.night, tonight.fates, release.planned.plan
+    until = series.until_units(night.k) or _USUAL_BLOCK * night.k
+    return NightPlan(
+        mode=night.mode,
+        night=night.number,
+        arrivals=tonight.matched.arrivals,
+        held=plan.strata.held_rows,
+        survivors=fates.carried,
+        ghosts=fates.ghosts,
+        withheld=fates.withheld,
+        vanished=fates.vanished,
+        held_back=fates.held_back,
+        price=price_of_haste(plan.block_rows, until, len(release.planned.context.kinds)) if night.number else None,
+        until=until,
+    )
 
 
 # --- Survivors -------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def plan(release: Release) -> str:
     made = make_plan(spec, context, found, keys, passes, release.hold)
     release.known["plan"] = save_plan(run, made)
     release._planned = Planned.of(context, found, made)
-    release.plan_report = report_plan(release.planned)
+    release.plan_report = dataclasses.replace(report_plan(release.planned), night=nights.plan_of_night(release))
     refuse_unwise(spec, found)
     _refuse_too_little_memory(release)
     return release.plan_report.sentence()

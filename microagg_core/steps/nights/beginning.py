@@ -264,7 +264,7 @@ def _night(
     mode = series.mode if series else "independent"
     guarantee = (series.guarantee if series else None) or "trace"
     carries = mode in CARRYING and state is not None
-    units = 0 if spec.unit == "row" else max(count_rows(spec.input), state.counts.units if state else 0)
+    units = _units(spec, state)
     watched = tuple(c.name for c in schema.confidential) if guarantee == "trace+changes" else ()
     live = state.counts.live if state else 0
     per_range = max(1, rows_per_file(schema.released_schema) // _SHARE_OF_FILE)
@@ -286,6 +286,13 @@ def _night(
         n_atom_ranges=-(-live // per_range) if carries and live else int(carries),
         columns=watched,
     )
+
+
+def _units(spec: ReleaseSpec, state: Generation | None) -> int:
+    """About how many units the ledger will have; where many arrive, its ranges are cut smaller a night later."""
+    if spec.unit == "row":
+        return 0
+    return count_rows(spec.input) if state is None else state.counts.units
 
 
 def _previous(ledger: Ledger, state: Generation | None) -> int:
