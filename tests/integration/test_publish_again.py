@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from inputs.people import people
-from microagg_core.errors import InterruptionError, StorageError, TransientStorageError
+from microagg_core.errors import GateError, InterruptionError, StorageError, TransientStorageError
 from microagg_core.releases.verify import verify
 from microagg_core.reporting.release_report import release_document, summary_rows
 from microagg_core.software import software
@@ -19,7 +21,7 @@ from microagg_flows.executors import InProcess
 from microagg_flows.outcome import telling_if_published
 from microagg_flows.progress import Silence
 from microagg_flows.stages import STAGES, Release, Stage, run_stage, run_until
-from releasing.runs import run_stages, start, write_release
+from releasing.runs import AGAIN, data_digests, run_stages, start, write_release
 from trouble.meddled import Meddled
 
 OTHER_SOFTWARE = {**software(), "numpy": "1.0.0", "sources": "0123456789abcdef"}
@@ -123,7 +125,9 @@ def test_another_spec_is_named_before_a_row_is_read(released: Path, tmp_path: Pa
     assert workers.asked == []
 
 
-def test_other_software_is_named_with_what_changed(released: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_software_is_named_with_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = write_release(tmp_path, [people(400)], **AGAIN)
+    run_stages(start(released))
     other_software(monkeypatch)
     sentence = r"was made from other software \(numpy, sources\) \(data and spec are the same\); use --replace"
     with pytest.raises(StorageError, match=sentence):
@@ -151,6 +155,98 @@ def test_an_audit_that_does_not_say_leaves_it_to_the_bytes(digests: bytes, relea
     assert again.published is not None and again.published.already and "anonymize" in asked
     assert json.loads(audit.read_bytes())["format_version"] == 2
     assert run_again(released)[1] == ["look"]
+
+
+# --- a second release of the same people -------------------------------------------------------------------------
+
+ADVICE = r"write series: \{mode: atoms\} .* or series: \{mode: independent, acknowledge: overlapping_releases\}"
+UNITS: dict[str, Any] = {"unit": ["id"]}
+
+
+@pytest.mark.parametrize("how", [{"identity": "another"}, {"replace": True}])
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({}, r"release 2026-11-18 of 'test' was made before, and as no stable unit is named \(unit: row\).*"),
+        (UNITS, r"390 of 390 units were released before in the series 'test'.*"),
+    ],
+)
+def test_a_second_release_is_refused(spec: dict[str, Any], sentence: str, how: dict[str, Any], tmp_path: Path) -> None:
+    run_stages(start(write_release(tmp_path, [people(400)], **spec)))
+    before = data_digests(tmp_path / "output")
+    write_release(tmp_path, [people(400).slice(10)], **spec)
+    with pytest.raises(GateError, match=sentence + ADVICE) as refused:
+        run_again(tmp_path / "release.yaml", **how)
+    assert refused.value.exit_code == 4
+    assert data_digests(tmp_path / "output") == before
+    write_release(tmp_path, [people(400).slice(10)], **spec, **AGAIN)
+    again, _ = run_again(tmp_path / "release.yaml", **how)
+    assert again.published is not None and not again.published.already
+    entry = again.published.manifest.series
+    assert entry is not None and (entry.mode, entry.night) == ("independent", 1)
+    assert (entry.smallest_trace is None) == (not spec) and entry.smallest_trace in (None, 1, 2, 3)
+
+
+def test_other_people_are_released_without_a_word(tmp_path: Path) -> None:
+    run_stages(start(write_release(tmp_path, [people(400).slice(0, 200)], **UNITS)))
+    write_release(tmp_path, [people(400).slice(200)], **UNITS)
+    again, _ = run_again(tmp_path / "release.yaml", identity="others")
+    assert again.published is not None and again.published.manifest.series is None
+
+
+@pytest.mark.parametrize(("first", "then"), [("row", ["id"]), (["id"], "row"), (["id"], ["amount"])])
+def test_units_under_other_names_are_refused(first: Any, then: Any, tmp_path: Path) -> None:
+    """Nobody can know then whether they are the same people, not even where no name is met again."""
+    table = people(400)
+    table = table.set_column(table.schema.get_field_index("amount"), "amount", pa.array(range(400)))
+    accepted = {"acknowledge": {"nearly_unique": ["amount"]}}
+    run_stages(start(write_release(tmp_path, [table], unit=first, **accepted)))
+    write_release(tmp_path, [table.slice(10)], unit=then, **accepted)
+    with pytest.raises(GateError, match="nobody can know whether it holds the same people.*" + ADVICE):
+        run_again(tmp_path / "release.yaml", identity="another")
+
+
+@pytest.mark.parametrize("spec", [{}, UNITS])
+@pytest.mark.parametrize("lost", ["audit", "work area"])
+def test_a_release_whose_memory_is_lost(lost: str, spec: dict[str, Any], tmp_path: Path) -> None:
+    """The ledger alone tells the very same run; where it is lost too, nobody knows who is in what is there."""
+    path = write_release(tmp_path, [people(400)], **spec)
+    run_stages(start(path))
+    before = data_digests(tmp_path / "output")
+    shutil.rmtree(tmp_path / "work" / "audit")
+    if lost == "audit":
+        again, asked = run_again(path)
+        assert again.published is not None and again.published.already and "anonymize" in asked
+    else:
+        shutil.rmtree(tmp_path / "work")
+        with pytest.raises(GateError, match="holds releases that the ledger of 'test' knows nothing of.*" + ADVICE):
+            run_again(path)
+        assert not list((tmp_path / "work").glob("series/*/generations/*"))
+        again, _ = run_again(write_release(tmp_path, [people(400)], **spec, **AGAIN))
+        assert again.published is not None and again.published.already, "recognised by its bytes"
+    assert data_digests(tmp_path / "output") == before
+
+
+def test_two_series_in_one_output_are_refused(released: Path, tmp_path: Path) -> None:
+    write_release(tmp_path, [people(400)], name="other")
+    with pytest.raises(GateError, match="holds releases that the ledger of 'other' knows nothing of"):
+        run_again(released, identity="another")
+
+
+def test_a_night_without_arrivals_is_not_taken_for_another(tmp_path: Path) -> None:
+    """What tells two such nights of one id apart is not in what the survey sees."""
+    (tmp_path / "key").write_text("0123456789abcdef0123456789abcdef")
+    (tmp_path / "key").chmod(0o600)
+    series = {**UNITS, "series": {"mode": "atoms", "leavers": "withhold", "key_file": "key"}}
+    for gone in (0, 1):
+        write_release(tmp_path, [people(400).slice(gone)], **series)
+        run_again(tmp_path / "release.yaml", identity=f"night{gone}")
+    write_release(tmp_path, [people(400).slice(2)], **series)
+    with pytest.raises(StorageError, match="use --replace"):
+        run_again(tmp_path / "release.yaml", identity="night1")
+    again, _ = run_again(tmp_path / "release.yaml", identity="night1", replace=True)
+    assert again.published is not None and not again.published.already
+    assert again.published.manifest.revision == "r0002"
 
 
 # --- what may be published -------------------------------------------------------------------------------------

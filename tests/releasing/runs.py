@@ -24,6 +24,8 @@ from microagg_flows.stages import STAGES, Release, new_release, run_stage
 
 NOW = datetime.datetime(2026, 11, 18, 3, 0, tzinfo=datetime.UTC)
 
+#: For tests that release the same units more than once and are about something else than what that gives away.
+AGAIN = {"series": {"mode": "independent", "acknowledge": "overlapping_releases"}}
 
 ROLES = {
     "identifiers": ["id"],

@@ -42,6 +42,8 @@ class Beginning:
     night: Night
     key: SeriesKey
     spec: ReleaseSpec
+    #: Why it may not be, unless it proves to be the very release that is there already; empty where it may.
+    objection: str = ""
 
     @property
     def is_later(self) -> bool:
@@ -79,13 +81,15 @@ def begin_night(
     """
     ledger = ledger_of(spec)
     state = _state(ledger, output, run)
-    _refuse_unknown(spec, ledger, state, output, run)
+    objection = _objection(spec, ledger, state, output, run)
+    if objection and spec.series is not None:
+        raise GateError(objection)
     key = _key_of(spec, ledger)
     if state is not None:
         _refuse_other_key(state, key, ledger)
         spec = _as_begun(spec, schema_of(spec), state.frozen)
     number = 0 if state is None else state.night + 1
-    return Beginning(_night(spec, schema_of(spec), ledger, state, number, today), key, spec)
+    return Beginning(_night(spec, schema_of(spec), ledger, state, number, today), key, spec, objection)
 
 
 def _key_of(spec: ReleaseSpec, ledger: Ledger) -> SeriesKey:
@@ -159,24 +163,36 @@ def _taken_back(ledger: Ledger, output: Store, head: Generation, run: Run) -> Ge
 # --- Whether it may be -----------------------------------------------------------------------------------------
 
 
-def _refuse_unknown(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, output: Store, run: Run) -> None:
-    """Stop where an earlier release may hold the same units, and nobody can know."""
+def _objection(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, output: Store, run: Run) -> str:
+    """What is to be said where an earlier release may hold the same units, and nobody can know."""
     if spec.series is not None and spec.series.acknowledge is not None:
-        return
+        return ""
     latest = newest(output)
-    theirs = latest is not None and _is_others(spec, ledger, state, output, latest, run)
-    if theirs:
-        raise GateError(
+    if latest is not None and _is_others(spec, ledger, state, output, latest, run):
+        return (
             f"{shown(output.url)} holds releases that the ledger of {spec.name!r} knows nothing of, and two releases "
             "of the same units together can give their exact values away; publish to an output of this series' own, "
             f"or {_ADVICE}"
         )
-    if state is not None and state.counts.units == 0 and not state.frozen.unit and spec.series is None:
-        raise GateError(
-            f"release {state.release_id} of {spec.name!r} was made before, and as no stable unit is named (unit: row), "
-            "nobody can know whether it holds the same people, whose exact values two releases together can give away; "
-            f"name the columns of the unit under unit, and {_ADVICE}"
+    made = None if state is None or spec.series is not None else _last_made(ledger, state)
+    unit = () if spec.unit == "row" else tuple(spec.unit)
+    if made is not None and (not unit or made.frozen.unit != unit):
+        why = "as no stable unit is named (unit: row)" if not unit else "its units were named by other columns (unit)"
+        return (
+            f"release {made.release_id} of {spec.name!r} was made before, and {why}, so nobody can know whether it "
+            "holds the same people, whose exact values two releases together can give away; "
+            f"name the columns of the unit under unit, the same ones for every release, and {_ADVICE}"
         )
+    return ""
+
+
+def _last_made(ledger: Ledger, state: Generation) -> Generation | None:
+    """The newest night that was not taken back; None where there is none."""
+    made: Generation | None = state
+    while made is not None and made.kind == "void":
+        # What a void takes back is the night before it.
+        made = ledger.generation(made.night - 2) if made.night > 1 else None
+    return made
 
 
 def _is_others(
@@ -190,16 +206,20 @@ def _is_others(
     return head is None or (state is None and head.run_key != run.key)
 
 
-def refuse_overlap(beginning: Beginning, released_before: int, arrivals: int) -> None:
-    """Stop where units were released before, and the spec says nothing of a series.
+def refuse_overlap(beginning: Beginning, released_before: int, n_units: int) -> None:
+    """Stop where units were released before, or may have been, and the spec says nothing of a series.
+
+    This waits for the survey, which tells whether the very same release is there already: then nothing is released.
 
     Raises:
         GateError: how many they are, and what to write.
     """
+    if beginning.objection:
+        raise GateError(beginning.objection)
     if not released_before or beginning.spec.series is not None:
         return
     raise GateError(
-        f"{released_before} of {arrivals} units were released before in the series {beginning.night.series!r}, and two "
+        f"{released_before} of {n_units} units were released before in the series {beginning.night.series!r}, and two "
         f"releases of the same units in other groups can give their exact values away; {_ADVICE}"
     )
 
