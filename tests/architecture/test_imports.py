@@ -25,6 +25,12 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
 WORKER = "import sys, microagg_core.runner; print(*sorted(sys.modules))"
 LIGHT = "import sys, microagg_core.spec.release; print(*sorted({n.partition('.')[0] for n in sys.modules}))"
 
+TARGET = "from microagg_core.kernels.machine_code.target import fingerprint; print(fingerprint())"
+COLLECT_EVERYTHING = """
+import pytest
+assert pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider"]) == 0
+"""
+
 
 def in_a_fresh_process(code: str) -> list[str]:
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
@@ -64,3 +70,9 @@ def imported(tree: ast.AST) -> set[str]:
 def test_no_import_leads_out_of_the_core(path: Path) -> None:
     names = imported(ast.parse(path.read_text(encoding="utf-8")))
     assert names & (FORBIDDEN | {"microagg_flows", "deploy", "infra", "tests"}) == set()
+
+
+def test_the_tests_leave_kernels_the_processor_that_they_are_compiled_for() -> None:
+    """Every process of a test run imports all modules of tests before it runs a kernel."""
+    *_, collected = in_a_fresh_process(COLLECT_EVERYTHING + TARGET)
+    assert in_a_fresh_process(TARGET) == [collected]

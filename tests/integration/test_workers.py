@@ -26,7 +26,8 @@ from microagg_core.spec.release import LocalCluster, ReleaseSpec, RunningCluster
 from microagg_flows.clusters import connect
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
-from microagg_flows.stages import new_release, run_until
+from microagg_flows.release import new_release
+from microagg_flows.stages import run_until
 from releasing.runs import NOW, data_digests, run_stages, start, write_release
 from servers.certificates import write_certificates
 from servers.prefect_server import wait_until

@@ -53,6 +53,14 @@ class _Commands(TyperGroup):
                     raise
                 raise _ended(stopped, str(ctx.invoked_subcommand), outcome) from None
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands, each with all of its first sentence, however narrow the terminal is."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, command.get_short_help_str(limit=1000)) for name, command in commands if command]
+            )
+
 
 def _ended(error: BaseException, command: str, outcome: Outcome) -> MicroaggError:
     """What a command that was stopped by an error or an interruption has to say."""
@@ -67,6 +75,8 @@ app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
+    # Plain: no frame that shortens names on a narrow terminal, no colour where somebody reads a file.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Microaggregation at cluster scale: k-anonymous releases of microdata, planned, checked and published.",
     epilog="Exit codes: 0 done, 1 a bug of ours, 2 usage or spec, 3 data, 4 privacy gate, 5 storage, 6 cluster, "

@@ -81,10 +81,10 @@ def begin_night(
     """
     ledger = ledger_of(spec)
     state = _state(ledger, output, run)
-    objection = _objection(spec, ledger, state, output, run)
+    objection = _objection(spec, ledger, state, output)
     if objection and spec.series is not None:
         raise GateError(objection)
-    key = _key_of(spec, ledger)
+    key = _key_of(spec, ledger, environ)
     if state is not None:
         _refuse_other_key(state, key, ledger)
         spec = _as_begun(spec, schema_of(spec), state.frozen)
@@ -92,9 +92,9 @@ def begin_night(
     return Beginning(_night(spec, schema_of(spec), ledger, state, number, today), key, spec, objection)
 
 
-def _key_of(spec: ReleaseSpec, ledger: Ledger) -> SeriesKey:
+def _key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str]) -> SeriesKey:
     if spec.series is not None and (spec.series.mode != "independent" or spec.series.key_file):
-        return read_key(spec.series, os.environ)
+        return read_key(spec.series, environ)
     # As text, so that a spec may name the file as its key_file later.
     return SeriesKey(local_key(ledger.store).hex().encode())
 
@@ -163,12 +163,12 @@ def _taken_back(ledger: Ledger, output: Store, head: Generation, run: Run) -> Ge
 # --- Whether it may be -----------------------------------------------------------------------------------------
 
 
-def _objection(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, output: Store, run: Run) -> str:
+def _objection(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, output: Store) -> str:
     """What is to be said where an earlier release may hold the same units, and nobody can know."""
     if spec.series is not None and spec.series.acknowledge is not None:
         return ""
     latest = newest(output)
-    if latest is not None and _is_others(spec, ledger, state, output, latest, run):
+    if latest is not None and _is_others(spec, ledger, output, latest):
         return (
             f"{shown(output.url)} holds releases that the ledger of {spec.name!r} knows nothing of, and two releases "
             "of the same units together can give their exact values away; publish to an output of this series' own, "
@@ -195,15 +195,18 @@ def _last_made(ledger: Ledger, state: Generation) -> Generation | None:
     return made
 
 
-def _is_others(
-    spec: ReleaseSpec, ledger: Ledger, state: Generation | None, output: Store, latest: ReleaseLayout, run: Run
-) -> bool:
-    """Whether the output's newest release is none of this series."""
-    manifest = read_manifest(output, latest)
-    if manifest.name != spec.name:
+def _is_others(spec: ReleaseSpec, ledger: Ledger, output: Store, latest: ReleaseLayout) -> bool:
+    """Whether the output's newest release is none of the ledger's nights, be it that a ledger was put back too old."""
+    if read_manifest(output, latest).name != spec.name:
         return True
-    head = ledger.head()
-    return head is None or (state is None and head.run_key != run.key)
+    night = max(ledger.nights(), default=-1)
+    while night >= 0:
+        generation = ledger.generation(night)
+        if generation.kind != "void" and ReleaseLayout(generation.release_id, generation.revision) == latest:
+            return False
+        # What a void takes back was never there for readers.
+        night -= 2 if generation.kind == "void" else 1
+    return True
 
 
 def refuse_overlap(beginning: Beginning, released_before: int, n_units: int) -> None:

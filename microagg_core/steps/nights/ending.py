@@ -19,7 +19,7 @@ from microagg_core.steps.nights.tracing import RangeNotes, TraceNotes
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.routing import Planned
 from microagg_core.steps.work import Receipt
-from microagg_core.storage.layout import NightLayout
+from microagg_core.storage.night_layout import NightLayout
 from microagg_core.storage.objects import Store
 
 
@@ -72,7 +72,7 @@ def _ledger_check(night: Night, wrong: GateCounts) -> Check:
 
 def generation_of(
     beginning: Beginning,
-    planned: Planned,
+    plan: Planned,
     ranges: Sequence[RangeNotes],
     traces: Sequence[TraceNotes],
     *,
@@ -86,8 +86,8 @@ def generation_of(
     """What the ledger is to remember of tonight: the same for the same run, however often it is started."""
     night = beginning.night
     begun = night.state.frozen if night.state is not None else None
-    rounding = {kind.name: kind.applied_rule for kind in planned.encoding.kinds}
-    frozen = frozen_facts(beginning.spec, planned.context.schema, rounding)
+    rounding = {kind.name: kind.applied_rule for kind in plan.encoding.kinds}
+    frozen = frozen_facts(beginning.spec, plan.context.schema, rounding)
     if begun is not None and frozen.mode != "independent" and frozen.rounding != begun.rounding:
         raise InternalError("a bug: means are rounded otherwise than on the first night; please report it")
     return Generation(

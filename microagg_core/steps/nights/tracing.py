@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints, UInt64s
 from microagg_core.plain import to_json
-from microagg_core.series.digests import Pairs, classes_of, numbered
+from microagg_core.series.digests import Pairs, classes_of, numbered_pairs
 from microagg_core.series.fates import VANISHED
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.joining import as_columns, pairs_of, positions_in
@@ -43,29 +43,29 @@ _ROW_BIT = np.uint64(1) << np.uint64(63)
 # --- What a candidate file says of its rows --------------------------------------------------------------------
 
 
-def tell_classes(task: Task, planned: Planned, table: pa.Table, records: Ints) -> tuple[Piece, list[Slice]]:
+def tell_classes(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[Piece, list[Slice]]:
     """Class and digests of every row, for the input part of its record; of ghosts, for the range of their unit."""
     night, key = load_night(task)
-    keys = [c.name for c in (*planned.context.schema.blocking, *planned.context.schema.quasi_identifiers)]
-    rows, values = confidential_digests(planned.context, night, key, table)
+    keys = [c.name for c in (*plan.context.schema.blocking, *plan.context.schema.quasi_identifiers)]
+    rows, values = confidential_digests(plan.context, night, key, table)
     is_ghost = records >= GHOSTS_FROM
     number = np.where(is_ghost, records % GHOSTS_FROM, records)
     columns = {RECORD: pa.array(number), **as_columns(classes_of(table, keys, key), "k"), "row": pa.array(rows)}
     columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
-    n_parts = len(planned.context.parts)
-    part = planned.survey.parts_of(np.where(is_ghost, 0, records))
+    n_parts = len(plan.context.parts)
+    part = plan.survey.parts_of(np.where(is_ghost, 0, records))
     destination = np.where(is_ghost, n_parts + records // GHOSTS_FROM - 1, part)
     data, slices = write_slices(pa.table(columns), destination, task.number)
     return task.put(layout_of(task).classes(task.number), data), slices
 
 
-def tell_survivors(task: Task, planned: Planned, batch: PartBatch, marks: BatchMarks) -> pa.Table:
+def tell_survivors(task: Task, plan: Planned, batch: PartBatch, marks: BatchMarks) -> pa.Table:
     """Digests of what the input has of a batch's survivors."""
     night, key = load_night(task)
     mine = np.flatnonzero(marks.codes == SURVIVOR)
-    confidential = [c.name for c in planned.context.schema.confidential]
+    confidential = [c.name for c in plan.context.schema.confidential]
     table = batch.whole.select(confidential).take(pa.array(mine))
-    rows, values = confidential_digests(planned.context, night, key, table)
+    rows, values = confidential_digests(plan.context, night, key, table)
     columns = {RECORD: pa.array(batch.all_records[mine]), "row": pa.array(rows)}
     return pa.table({**columns, **{f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}})
 
@@ -80,8 +80,8 @@ def save_survivors(task: Task, told: Sequence[pa.Table]) -> Piece:
 
 def join_part(task: Task) -> Receipt:
     """Tell the ranges of units what the files have of the records of one input part; or pass ghosts on to a range."""
-    planned, (night, _) = load_planned(task), load_night(task)
-    layout, n_parts = layout_of(task), len(planned.context.parts)
+    plan, (night, _) = load_planned(task), load_night(task)
+    layout, n_parts = layout_of(task), len(plan.context.parts)
     told = gather_slices(task.run, task.slices, "check-files", lambda number, _: layout.classes(number))
     if told is None:
         return Receipt(task.step, task.number, 0, ())
@@ -90,7 +90,7 @@ def join_part(task: Task) -> Receipt:
         table = _joined(told, differs, part=-1, first=0)
         destination = np.full(told.num_rows, task.number - n_parts, dtype=np.int64)
     else:
-        first = planned.survey.first_record(task.number)
+        first = plan.survey.first_record(task.number)
         table = _joined(told, _differences(task, night, told), task.number, first)
         destination = read_unit_ranges(task, task.number)[np.asarray(told[RECORD]) - first]
     data, slices = write_slices(table, destination, task.number)
@@ -149,8 +149,8 @@ def trace_range(task: Task) -> Receipt:
     night, _ = load_night(task)
     layout = layout_of(task)
     state = night.read_state(task.number)
-    known = read_slice(task.pieces.read(layout.known(task.number)))
-    units = _Units.of(night, state, known, _released(task, night, known, state.num_rows))
+    tonight = read_slice(task.pieces.read(layout.tonight(task.number)))
+    units = _Units.of(night, state, tonight, _released(task, night, tonight, state.num_rows))
     following, wrong = units.following(_vanished(task)), units.wrong()
     file = night.ledger.write_range(night.number, task.number, following)
     pieces, slices = [], []
@@ -181,11 +181,11 @@ class _Released:
         return values
 
 
-def _released(task: Task, night: Night, known: pa.Table, n_state: int) -> _Released:
+def _released(task: Task, night: Night, tonight: pa.Table, n_state: int) -> _Released:
     """Find the unit of every released row, by the place of its record in the input."""
     layout = layout_of(task)
     table = gather_slices(task.run, task.slices, "join", lambda number, _: layout.joined(number))
-    index = np.asarray(known["index"])
+    index = np.asarray(tonight["index"])
     new = np.flatnonzero(index < 0)
     unit = index.copy()
     unit[new] = n_state + np.arange(len(new))
@@ -197,10 +197,10 @@ def _released(task: Task, night: Night, known: pa.Table, n_state: int) -> _Relea
     row[place[ghosts]] = ghosts
     mine = np.flatnonzero(part >= 0)
     wanted = np.column_stack([part[mine], place[mine]]).astype(np.uint64)
-    among = np.column_stack([np.asarray(known["part"]), np.asarray(known[RECORD])]).astype(np.uint64)
-    found = positions_in(wanted, among)
-    row[unit[found[found >= 0]]] = mine[found >= 0]
-    return _Released(table, row, int(np.sum(found < 0)))
+    among = np.column_stack([np.asarray(tonight["part"]), np.asarray(tonight[RECORD])]).astype(np.uint64)
+    place_of_unit = positions_in(wanted, among)
+    row[unit[place_of_unit[place_of_unit >= 0]]] = mine[place_of_unit >= 0]
+    return _Released(table, row, int(np.sum(place_of_unit < 0)))
 
 
 def _vanished(task: Task) -> Ints:
@@ -231,9 +231,9 @@ class _Units:
     released: _Released
 
     @classmethod
-    def of(cls, night: Night, state: pa.Table, known: pa.Table, released: _Released) -> _Units:
+    def of(cls, night: Night, state: pa.Table, tonight: pa.Table, released: _Released) -> _Units:
         """Put together."""
-        index = np.asarray(known["index"])
+        index = np.asarray(tonight["index"])
         new = np.flatnonzero(index < 0)
         there = np.zeros(state.num_rows + len(new), dtype=np.bool_)
         there[index[index >= 0]] = there[state.num_rows :] = True
@@ -250,7 +250,7 @@ class _Units:
             night,
             state.num_rows,
             there,
-            np.concatenate([pairs_of(state, "u"), pairs_of(known, "u")[new]]),
+            np.concatenate([pairs_of(state, "u"), pairs_of(tonight, "u")[new]]),
             states,
             trace,
             np.concatenate([pairs_of(state, "k"), np.zeros((n_new, 2), dtype=np.uint64)]),
@@ -356,7 +356,7 @@ class _Units:
             for j, values in enumerate(self.values)
         ]
         some = np.flatnonzero(np.any(changed, axis=0)) if changed else np.zeros(0, dtype=np.int64)
-        numbers, distinct = numbered(self.klass[mine[some]])
+        numbers, distinct = numbered_pairs(self.klass[mine[some]])
         sums = {
             f"n{j}": pa.array(np.bincount(numbers, of_column[some], len(distinct)).astype(np.int64))
             for j, of_column in enumerate(changed)
