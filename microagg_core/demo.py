@@ -84,7 +84,7 @@ def make_people(n: int = N_PEOPLE, seed: int = _SEED) -> pa.Table:
 
 
 def write_demo(folder: str | Path, n: int = N_PEOPLE, seed: int = _SEED) -> Path:
-    """Write the people as four Parquet files below ``folder``, with a release spec and a key, and return the spec's path.
+    """Write the people as four Parquet files below ``folder``, with a spec and a key, and return the spec's path.
 
     Files that are there are replaced, by the same bytes for the same ``n`` and ``seed``; but the key of the series
     stays, so that releases of other days go on with it. StorageError where the folder cannot be written.

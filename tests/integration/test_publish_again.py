@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -230,15 +231,32 @@ def test_two_series_in_one_output_are_refused(released: Path, tmp_path: Path) ->
         run_again(released, identity="another")
 
 
+def write_series(folder: Path, table: pa.Table) -> Path:
+    """A spec whose releases are nights of a series."""
+    key = folder / "key"
+    key.write_text("0123456789abcdef0123456789abcdef")
+    key.chmod(0o600)
+    return write_release(folder, [table], **UNITS, series={"mode": "atoms", "key_file": "key"})
+
+
+def test_a_ledger_that_was_put_back_too_old_is_refused(tmp_path: Path) -> None:
+    ledger, copy = tmp_path / "work" / "series" / "test", tmp_path / "copy"
+    path = write_series(tmp_path, people(400))
+    for night in range(3):
+        run_again(path, identity=f"night{night}")
+        if night == 1:
+            shutil.copytree(ledger, copy)
+    shutil.rmtree(ledger)
+    copy.rename(ledger)
+    with pytest.raises(GateError, match=r"knows nothing of.* restore the ledger as the last release left it"):
+        run_again(path, identity="night3")
+
+
 def test_a_night_without_arrivals_is_not_taken_for_another(tmp_path: Path) -> None:
     """What tells two such nights of one id apart is not in what the survey sees."""
-    (tmp_path / "key").write_text("0123456789abcdef0123456789abcdef")
-    (tmp_path / "key").chmod(0o600)
-    series = {**UNITS, "series": {"mode": "atoms", "leavers": "withhold", "key_file": "key"}}
     for gone in (0, 1):
-        write_release(tmp_path, [people(400).slice(gone)], **series)
-        run_again(tmp_path / "release.yaml", identity=f"night{gone}")
-    write_release(tmp_path, [people(400).slice(2)], **series)
+        run_again(write_series(tmp_path, people(400).slice(gone)), identity=f"night{gone}")
+    write_series(tmp_path, people(400).slice(2))
     with pytest.raises(StorageError, match="use --replace"):
         run_again(tmp_path / "release.yaml", identity="night1")
     again, _ = run_again(tmp_path / "release.yaml", identity="night1", replace=True)

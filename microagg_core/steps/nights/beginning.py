@@ -172,7 +172,7 @@ def _objection(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, outp
         return (
             f"{shown(output.url)} holds releases that the ledger of {spec.name!r} knows nothing of, and two releases "
             "of the same units together can give their exact values away; publish to an output of this series' own, "
-            f"or {_ADVICE}"
+            f"or {_ADVICE if spec.series is None else 'restore the ledger as the last release left it'}"
         )
     made = None if state is None or spec.series is not None else _last_made(ledger, state)
     unit = () if spec.unit == "row" else tuple(spec.unit)
