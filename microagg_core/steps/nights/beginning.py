@@ -174,25 +174,25 @@ def _objection(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, outp
             "of the same units together can give their exact values away; publish to an output of this series' own, "
             f"or {_ADVICE if spec.series is None else 'restore the ledger as the last release left it'}"
         )
-    made = None if state is None or spec.series is not None else _last_made(ledger, state)
+    last = None if state is None or spec.series is not None else _last_release(ledger, state)
     unit = () if spec.unit == "row" else tuple(spec.unit)
-    if made is not None and (not unit or made.frozen.unit != unit):
+    if last is not None and (not unit or last.frozen.unit != unit):
         why = "as no stable unit is named (unit: row)" if not unit else "its units were named by other columns (unit)"
         return (
-            f"release {made.release_id} of {spec.name!r} was made before, and {why}, so nobody can know whether it "
+            f"release {last.release_id} of {spec.name!r} was made before, and {why}, so nobody can know whether it "
             "holds the same people, whose exact values two releases together can give away; "
             f"name the columns of the unit under unit, the same ones for every release, and {_ADVICE}"
         )
     return ""
 
 
-def _last_made(ledger: Ledger, state: Generation) -> Generation | None:
+def _last_release(ledger: Ledger, state: Generation) -> Generation | None:
     """The newest night that was not taken back; None where there is none."""
-    made: Generation | None = state
-    while made is not None and made.kind == "void":
+    last: Generation | None = state
+    while last is not None and last.kind == "void":
         # What a void takes back is the night before it.
-        made = ledger.generation(made.night - 2) if made.night > 1 else None
-    return made
+        last = ledger.generation(last.night - 2) if last.night > 1 else None
+    return last
 
 
 def _is_others(spec: ReleaseSpec, ledger: Ledger, output: Store, latest: ReleaseLayout) -> bool:
