@@ -7,22 +7,23 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from inputs.people import people
-from microagg_core.errors import GateError, InterruptionError, StorageError, TransientStorageError
+from microagg_core.errors import GateError, InterruptionError, SpecError, StorageError, TransientStorageError
+from microagg_core.releases.publish import read_manifest
 from microagg_core.releases.verify import verify
 from microagg_core.reporting.release_report import release_document, summary_rows
 from microagg_core.software import software
+from microagg_core.storage.layout import ReleaseLayout
 from microagg_core.storage.objects import Store, sha256_hex
 from microagg_flows.executors import InProcess
 from microagg_flows.outcome import telling_if_published
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release
 from microagg_flows.stages import STAGES, Stage, run_stage, run_until
-from releasing.runs import AGAIN, data_digests, run_stages, start, write_release
+from releasing.runs import AGAIN, data_digests, run_stages, start, write_release, write_series
 from trouble.meddled import Meddled
 
 OTHER_SOFTWARE = {**software(), "numpy": "1.0.0", "sources": "0123456789abcdef"}
@@ -231,17 +232,23 @@ def test_two_series_in_one_output_are_refused(released: Path, tmp_path: Path) ->
         run_again(released, identity="another")
 
 
-def write_series(folder: Path, table: pa.Table) -> Path:
-    """A spec whose releases are nights of a series."""
-    key = folder / "key"
-    key.write_text("0123456789abcdef0123456789abcdef")
-    key.chmod(0o600)
-    return write_release(folder, [table], **UNITS, series={"mode": "atoms", "key_file": "key"})
+@pytest.mark.parametrize("mode", ["atoms", "disjoint"])
+def test_a_first_release_without_a_series_becomes_its_first_night(mode: str, tmp_path: Path) -> None:
+    """Under the key that was drawn for it, which the spec may name later."""
+    run_again(write_release(tmp_path, [people(300)], **UNITS), identity="first")
+    first = read_manifest(Store(str(tmp_path / "output")), ReleaseLayout("first", "r0001"))
+    path = write_release(tmp_path, [people(400)], **UNITS, series={"mode": mode, "key_file": "work/series/test/key"})
+    again, _ = run_again(path, identity="second")
+    assert again.published is not None and again.published.manifest.series is not None
+    assert (first.series, again.published.manifest.series.night) == (None, 1)
+    assert again.published.manifest.rows <= (400 if mode == "atoms" else 100)
+    with pytest.raises(SpecError, match="begun with another key"):
+        run_again(write_series(tmp_path, [people(400)]), identity="third")
 
 
 def test_a_ledger_that_was_put_back_too_old_is_refused(tmp_path: Path) -> None:
     ledger, copy = tmp_path / "work" / "series" / "test", tmp_path / "copy"
-    path = write_series(tmp_path, people(400))
+    path = write_series(tmp_path, [people(400)])
     for night in range(3):
         run_again(path, identity=f"night{night}")
         if night == 1:
@@ -255,8 +262,8 @@ def test_a_ledger_that_was_put_back_too_old_is_refused(tmp_path: Path) -> None:
 def test_a_night_without_arrivals_is_not_taken_for_another(tmp_path: Path) -> None:
     """What tells two such nights of one id apart is not in what the survey sees."""
     for gone in (0, 1):
-        run_again(write_series(tmp_path, people(400).slice(gone)), identity=f"night{gone}")
-    write_series(tmp_path, people(400).slice(2))
+        run_again(write_series(tmp_path, [people(400).slice(gone)]), identity=f"night{gone}")
+    write_series(tmp_path, [people(400).slice(2)])
     with pytest.raises(StorageError, match="use --replace"):
         run_again(tmp_path / "release.yaml", identity="night1")
     again, _ = run_again(tmp_path / "release.yaml", identity="night1", replace=True)

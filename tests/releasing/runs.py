@@ -55,6 +55,14 @@ def write_release(folder: Path, tables: Sequence[pa.Table], **changes: Any) -> P
     return path
 
 
+def write_series(folder: Path, tables: Sequence[pa.Table], **series: Any) -> Path:
+    """Write the tables and a spec whose releases are nights of one series, with its key."""
+    key = folder / "series.key"
+    key.write_text("the key of a test's series", encoding="utf-8")
+    key.chmod(0o600)
+    return write_release(folder, tables, unit=["id"], series={"mode": "atoms", "key_file": key.name, **series})
+
+
 def start(path: Path, replace: bool = False, identity: str | None = None, now: datetime.datetime = NOW) -> Release:
     """A release that is worked on in this process."""
     return new_release(load_spec(str(path)), InProcess(Silence()), identity, replace, now)
