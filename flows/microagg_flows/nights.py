@@ -68,7 +68,6 @@ def identify(release: Release, n_parts: int) -> None:
 
     Raises:
         DataError: a unit has more than one record.
-        GateError: units were released before, and the spec names no series.
     """
     tonight = release.tonight
     night = tonight.beginning.night
@@ -82,7 +81,6 @@ def identify(release: Release, n_parts: int) -> None:
     tonight.matched = MatchCounts.total(counts)
     if tonight.matched.repeated:
         raise DataError(repeated_units(release.spec, tuple(night.unit), tonight.matched.repeated))
-    refuse_overlap(tonight.beginning, tonight.matched.released_before, sum(r.rows for r in tonight.match))
     marked = release.do(release.receiving("mark", n_parts, _only(tonight.match, MARKS), ("night",)))
     release.all_marks = tuple(piece for receipt in marked for piece in receipt.pieces)
     release.marks = release.all_marks if night.hides else ()
@@ -91,6 +89,25 @@ def identify(release: Release, n_parts: int) -> None:
     release.hold = None if until is None else Holding(until)
     if night.carries and night.state is not None:
         _decide(release, tonight)
+
+
+def refuse_overlaps(release: Release) -> None:
+    """Stop where units are to be released once more and nothing is known to protect them.
+
+    Raises:
+        GateError: they are, and the spec names no series.
+    """
+    tonight = release.tonight
+    n_units = sum(receipt.rows for receipt in tonight.match)
+    refuse_overlap(tonight.beginning, tonight.matched.released_before, n_units)
+
+
+def fingerprints(release: Release, surveyed: Sequence[str]) -> list[str]:
+    """What tells tonight's rows from others; where the survey sees arrivals alone, the others are known by their files.
+
+    Two nights without an arrival would be the same release otherwise.
+    """
+    return [*surveyed, *(str(file) for file in (release.listed.state if release.marks else ()))]
 
 
 def _decide(release: Release, tonight: Tonight) -> None:

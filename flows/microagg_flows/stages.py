@@ -78,9 +78,10 @@ def survey(release: Release) -> str:
     found, keys = combine_survey(spec, run.layout, release.pieces("survey"), context, n_parts)
     release.known["survey"] = (save_survey(run, found),)
     release.known["keys"] = (run.put(run.layout.survey_keys(), to_bytes(keys), "survey-keys"),)
-    release.origin = origin.of_rows(found.fingerprints)
+    release.origin = origin.of_rows(nights.fingerprints(release, found.fingerprints))
     if _is_published(release, release.replace):
         return _already(release)
+    nights.refuse_overlaps(release)
     arrivals = f", {found.arrivals} of them arrivals" if release.marks else ""
     survivors = f", {said}" if (said := release.tonight.in_words()) else ""
     return f"{found.rows} records in {n_parts} parts{arrivals}{survivors}, {keys.num_rows} blocking keys"

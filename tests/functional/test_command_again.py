@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from command_line import NOISE, Ended, Project, after_stage, start_command
+from command_line import AGAIN, NOISE, Ended, Project, after_stage, start_command
 
 from servers.dask_processes import running_cluster
 from servers.s3_server import Place
@@ -142,13 +142,13 @@ def test_the_same_release_again_is_already_released(project: Project) -> None:
 @pytest.mark.parametrize("change", ["data", "spec"])
 def test_another_release_of_the_same_id_is_refused_without_replace(change: str, project: Project) -> None:
     project.write(people(300))
-    project.write_spec(ROLES)
+    project.write_spec(ROLES, **AGAIN)
     project.release()
     before = snapshot(project.output)
     if change == "data":
         project.write(people(300, seed=1))
     else:
-        project.write_spec(ROLES, k=4)
+        project.write_spec(ROLES, k=4, **AGAIN)
     refused = project.command("run", "release.yaml", "--direct")
     refused.assert_refused(5, "release one is already published", "--replace")
     assert snapshot(project.output) == before
@@ -162,6 +162,25 @@ def test_another_release_of_the_same_id_is_refused_without_replace(change: str, 
     assert project.call("verify", "release").code == 0
     assert project.call("verify", "release/one/r0001").code == 0
     assert project.release("--id", "two")["id"] == "two"
+
+
+@pytest.mark.parametrize("unit", ["row", ["who"]])
+def test_a_second_release_of_the_same_people_is_refused(unit: Any, project: Project) -> None:
+    """As another id or revision, of other data or another spec: in a sentence that says what to write."""
+    project.write(people(300))
+    project.write_spec(ROLES, unit=unit)
+    project.release()
+    before = snapshot(project.output)
+    how_many = "was made before" if unit == "row" else "300 of 300 units were released before"
+    for others, arguments in (({}, ["--id", "two"]), ({"k": 4}, ["--replace"]), ({"k": 4}, ["--id", "two"])):
+        project.write_spec(ROLES, unit=unit, **others)
+        refused = project.call("run", "release.yaml", "--direct", *arguments)
+        refused.assert_refused(4, how_many, "series: {mode: independent, acknowledge: overlapping_releases}")
+    assert snapshot(project.output) == before
+    project.write_spec(ROLES, unit=unit, k=4, **AGAIN)
+    assert project.release("--replace")["revision"] == "r0002"
+    smallest = project.manifest()["series"]["smallest_trace"]
+    assert smallest is None if unit == "row" else smallest >= 1
 
 
 def test_a_release_whose_audit_is_gone_is_recognised_by_its_bytes(project: Project) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
-from command_line import COMMAND, NOISE, Ended, Project, after_stage, run_command, start_command
+from command_line import AGAIN, COMMAND, NOISE, Ended, Project, after_stage, run_command, start_command
 
 from microagg_core.errors import StorageError, TransientClusterError
 from trouble.holding import SURVEY, Held
@@ -70,6 +70,8 @@ def test_a_release_needs_nobody_who_reads(companies: Path) -> None:
     """Piped into a reader that goes, with each of the standard streams closed, and with all of them."""
     ended = shell("{microagg} run release.yaml --direct 2>&1 | head -1", companies)
     assert (ended.code, len(ended.out.splitlines())) == (0, 1)
+    with (companies / "release.yaml").open("a") as spec:
+        spec.write(f"\n{json.dumps(AGAIN)[1:-1]}\n")
     for closed in ("2>&- <&-", ">&- 2>&- <&-"):
         again = shell(f"{{microagg}} run release.yaml --direct --id {len(closed)} {closed}", companies)
         assert again.code == 0
