@@ -343,9 +343,11 @@ class _Units:
         return false
 
     def traces_told(self) -> pa.Table:
-        """How many of the range's units have each trace, among those that were ever released."""
-        distinct, n = counted(self.next_trace[self.ever_released])
-        return pa.table({**as_columns(distinct, "t"), "n": pa.array(n)})
+        """How many of the range's units have each trace, among those that were ever released; and how many tonight."""
+        traces, out = self.next_trace[self.ever_released], self.is_released[self.ever_released]
+        distinct, n = counted(traces)
+        _, n_out = counted(traces, out.astype(np.int64))
+        return pa.table({**as_columns(distinct, "t"), "n": pa.array(n), "out": pa.array(n_out)})
 
     def changes_told(self) -> pa.Table:
         """How many units of each class that is published again have another value, by column."""
@@ -390,7 +392,10 @@ def count_traces(task: Task) -> Receipt:
     smallest, below = None, 0
     if traces is not None:
         _, n = counted(pairs_of(traces, "t"), np.asarray(traces["n"]))
-        smallest, below = int(n.min()), int(n[n < night.k].sum())
+        _, n_out = counted(pairs_of(traces, "t"), np.asarray(traces["out"]))
+        # Who was released under a smaller k, and is not tonight, shares his trace with as many as he was promised.
+        needed = np.where(n_out > 0, night.k, night.least_k)
+        smallest, below = int(n.min()), int(n[n < needed].sum())
     lone = tuple(_lone(changes, j, night.k) for j in range(len(night.columns)))
     piece = task.put(layout.trace_notes(task.number), to_json(TraceNotes(smallest, below, lone)))
     return Receipt(task.step, task.number, 0, (piece,))
