@@ -6,88 +6,44 @@ Each function belongs to a stage and is called by it; where no ledger knows unit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import pyarrow as pa
 
-from microagg_core.blocking.holding import Hold
+from microagg_core.blocking.holding import Holding
 from microagg_core.errors import DataError
 from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.check import Check
-from microagg_core.releases.manifest import Manifest, SeriesEntry
+from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.publish import read_manifest
 from microagg_core.series.generations import Generation
 from microagg_core.series.ledger import clear_unnamed
 from microagg_core.series.ranges import empty_range
 from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.steps.checking import CarriedFiles
-from microagg_core.steps.nights.beginning import Beginning, begin_night, refuse_overlap
+from microagg_core.steps.nights.beginning import begin_night, refuse_overlap
 from microagg_core.steps.nights.carrying import Recall, RecalledPart
 from microagg_core.steps.nights.counts import FateCounts, FateNotes, MatchCounts
-from microagg_core.steps.nights.ending import generation_of, night_checks, notes_of_ranges, notes_of_traces, smallest_of
+from microagg_core.steps.nights.ending import (
+    generation_of,
+    likely_renamed,
+    night_checks,
+    notes_of_ranges,
+    notes_of_traces,
+)
 from microagg_core.steps.nights.knowing import save_night
 from microagg_core.steps.nights.matching import MARKS, MEMBERS
-from microagg_core.steps.nights.tracing import RangeNotes, TraceNotes
+from microagg_core.steps.nights.tracing import RangeNotes
 from microagg_core.steps.units import repeated_units
 from microagg_core.steps.work import Receipt, Task
-from microagg_core.storage.layout import NightLayout, ReleaseLayout
+from microagg_core.storage.layout import ReleaseLayout
+from microagg_core.storage.night_layout import NightLayout
 from microagg_core.tables.slices import read_slice, to_bytes
-
-if TYPE_CHECKING:
-    from microagg_flows.stages import Release
+from microagg_flows.release import Release
+from microagg_flows.tonight import Tonight
 
 #: What every task of a night knows once there is a plan.
 _PLANNED = ("context", "survey", "plan", "night")
-
-
-@dataclass
-class Tonight:
-    """What a run knows of its night."""
-
-    beginning: Beginning
-    matched: MatchCounts = field(default_factory=MatchCounts)
-    fates: FateCounts = field(default_factory=FateCounts)
-    match: list[Receipt] = field(default_factory=list)
-    decided: list[Receipt] = field(default_factory=list)
-    #: The nights whose releases hold the values of survivors.
-    nights: tuple[int, ...] = ()
-    ranges: list[RangeNotes] = field(default_factory=list)
-    traces: list[TraceNotes] = field(default_factory=list)
-
-    @property
-    def n_carried_files(self) -> int:
-        """Files of survivors."""
-        return self.beginning.night.n_atom_ranges
-
-    @property
-    def has_units(self) -> bool:
-        """Whether units are known by their names."""
-        return bool(self.beginning.night.unit)
-
-    def in_words(self) -> str:
-        """What is to be told to the operator of survivors."""
-        if not self.beginning.night.carries or not self.beginning.is_later:
-            return ""
-        fates = self.fates
-        words = f"{fates.carried} survivors"
-        for n, what in (
-            (fates.ghosts, "ghosts"),
-            (fates.withheld, "withheld"),
-            (fates.vanished, "vanish"),
-            (fates.held_back, "values held back"),
-        ):
-            words += f", {n} {what}" if n else ""
-        return words
-
-    def entry(self) -> SeriesEntry | None:
-        """What the manifest says of the series."""
-        night, series = self.beginning.night, self.beginning.spec.series
-        if series is None:
-            return None
-        smallest = smallest_of(self.traces) if night.mode == "independent" and self.has_units else None
-        guarantee = None if night.mode == "independent" else night.guarantee
-        return SeriesEntry(mode=night.mode, guarantee=guarantee, night=night.number, smallest_trace=smallest)
 
 
 def begin(release: Release, schema: FileSchema) -> FileSchema:
@@ -128,7 +84,7 @@ def identify(release: Release, n_parts: int) -> None:
     release.marks = release.all_marks if night.hides else ()
     series = release.spec.series
     until = series.until_units(night.k) if series and night.state is not None else None
-    release.hold = None if until is None else Hold(until)
+    release.hold = None if until is None else Holding(until)
     if night.carries and night.state is not None:
         _decide(release, tonight)
 
@@ -218,7 +174,14 @@ def trace(release: Release) -> list[Check]:
     pieces = release.pieces("trace", "traces")
     tonight.ranges = notes_of_ranges(pieces, night, release.key)
     tonight.traces = notes_of_traces(pieces, night, release.key)
-    return night_checks(night, tonight.ranges, tonight.traces)
+    if warning := likely_renamed(tonight.ranges, tonight.traces):
+        release.progress.say(warning)
+    layout = NightLayout(release.key)
+
+    def bundles() -> pa.Table:
+        return pa.concat_tables([read_slice(pieces.read(layout.bundles(i))) for i in range(night.n_ranges)])
+
+    return night_checks(night, tonight.ranges, tonight.traces, bundles)
 
 
 # --- The ledger ------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from microagg_core.errors import InterruptionError, MicroaggError, sanitized
 from microagg_core.storage.urls import shown
 
 if TYPE_CHECKING:
-    from microagg_flows.stages import Release
+    from microagg_flows.release import Release
 
 
 @dataclass

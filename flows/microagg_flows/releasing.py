@@ -12,7 +12,8 @@ from microagg_core.spec.loading import load_spec
 from microagg_flows.clusters import executor_for
 from microagg_flows.outcome import Outcome, telling_if_published
 from microagg_flows.progress import Progress
-from microagg_flows.stages import Release, Stage, StageOutcome, new_release, run_until
+from microagg_flows.release import Release, StageOutcome, new_release
+from microagg_flows.stages import Stage, run_until
 
 
 @dataclass(frozen=True)

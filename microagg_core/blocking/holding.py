@@ -14,14 +14,14 @@ from microagg_core.arrays import Bools, Ints
 
 
 @dataclass(frozen=True)
-class Hold:
+class Holding:
     """For how many arrivals a blocking key waits."""
 
     #: With so many records a key is released by itself.
     until: int
 
 
-def keys_that_go(rows: Ints, waited: Ints, k: int, hold: Hold | None) -> tuple[Bools, Bools]:
+def keys_that_go(rows: Ints, waited: Ints, k: int, hold: Holding | None) -> tuple[Bools, Bools]:
     """Which keys are released by themselves tonight, and which may be merged among themselves; the rest waits.
 
     Args:
@@ -31,7 +31,7 @@ def keys_that_go(rows: Ints, waited: Ints, k: int, hold: Hold | None) -> tuple[B
         hold: None where no key waits: then all may be merged.
 
     >>> rows, waited = np.array([60, 2, 9, 4]), np.array([0, 1, 0, 2])
-    >>> by_itself, merging = keys_that_go(rows, waited, 3, Hold(until=60))
+    >>> by_itself, merging = keys_that_go(rows, waited, 3, Holding(until=60))
     >>> by_itself.tolist(), merging.tolist()
     ([True, False, False, False], [False, True, False, True])
     """

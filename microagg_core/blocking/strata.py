@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Ints, UInt64s
-from microagg_core.blocking.holding import Hold, keys_that_go
+from microagg_core.blocking.holding import Holding, keys_that_go
 from microagg_core.blocking.labels import label_of, parse_label
 from microagg_core.blocking.merging import merge_some
 from microagg_core.errors import DataError, InternalError
@@ -85,7 +85,7 @@ def hash_keys(columns: list[pa.ChunkedArray | pa.Array], pattern: UInt64s, seed:
 
 
 def plan_strata(
-    keys: pa.Table, k: int, undersized: str, released_types: list[pa.DataType], hold: Hold | None = None
+    keys: pa.Table, k: int, undersized: str, released_types: list[pa.DataType], hold: Holding | None = None
 ) -> Strata:
     """Turn counted keys into strata.
 

@@ -121,13 +121,15 @@ def _refinement(document: dict[str, Any]) -> str:
     return f"{words} ({', '.join(facts)})" if facts else words
 
 
-_SPREAD_IN = {"days": " days", "seconds": " s"}
+#: How a unit is written behind a number, where that is not by its name.
+_WRITTEN = {None: "", "the column's": "", "seconds": " s"}
 
 
 def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
     """Per attribute, as text: name, loss, IL1s, mean and deviation of what is released, and the variance kept.
 
-    The deviation is in days for dates, in seconds for timestamps, and else, as the mean, in the column's own unit.
+    The deviation is in the unit of the column's kind: days for dates, seconds for timestamps, and mostly, as the mean,
+    the column's own.
 
     >>> figures = {"unit": "days", "l_sse": 1.5, "il1s": 0.1, "mean": "2000-01-31", "variance": 9.0}
     >>> attribute_rows({"losses": {"attributes": {"born": {**figures, "variance_kept": 98.5}}}})
@@ -140,7 +142,7 @@ def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
             _shown(a.l_sse, " %"),
             _shown(a.il1s),
             _shown(a.mean),
-            _shown(_deviation(a.variance), _SPREAD_IN.get(a.unit or "", "")),
+            _shown(_deviation(a.variance), _WRITTEN.get(a.unit, f" {a.unit}")),
             _shown(a.variance_kept, " %"),
         )
         for name, a in attributes.items()

@@ -86,10 +86,10 @@ def values_of(column: pa.ChunkedArray | pa.Array, key: SeriesKey) -> NDArray[np.
     return (hash_rows([column], len(column), key.seed("value")) >> np.uint64(32)).astype(np.uint32)
 
 
-def numbered(pairs: Pairs) -> tuple[Ints, Pairs]:
+def numbered_pairs(pairs: Pairs) -> tuple[Ints, Pairs]:
     """The number of each pair among the distinct ones, and those, in ascending order.
 
-    >>> numbers, distinct = numbered(np.array([[7, 1], [5, 2], [7, 1]], dtype=np.uint64))
+    >>> numbers, distinct = numbered_pairs(np.array([[7, 1], [5, 2], [7, 1]], dtype=np.uint64))
     >>> numbers.tolist(), distinct.tolist()
     ([1, 0, 1], [[5, 2], [7, 1]])
     """

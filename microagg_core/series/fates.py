@@ -14,7 +14,7 @@ import numpy as np
 from microagg_core.arrays import Bools, Bytes, Ints, ShortInts
 from microagg_core.errors import InternalError
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.series.digests import Pairs, numbered
+from microagg_core.series.digests import Pairs, numbered_pairs
 
 #: In tonight's input, and released.
 CARRIED = 1
@@ -78,7 +78,7 @@ def decide(members: Members, policy: Policy) -> Fates:
     >>> decide(members, Policy("atoms", "trace", "withhold", k=2, nights=None, night=1)).code.tolist()
     [1, 1, 3, 3, 3]
     """
-    atom, distinct = numbered(members.trace)
+    atom, distinct = numbered_pairs(members.trace)
     stay = np.bincount(atom[members.present], minlength=len(distinct))
     left = np.bincount(atom, minlength=len(distinct)) - stay
     code = _codes(members, atom, stay, left, policy)

@@ -23,9 +23,9 @@ def positions_in(wanted: Pairs, among: Pairs) -> Ints:
     starts = np.ones(len(both), dtype=np.bool_)
     starts[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
     first = order[np.maximum.accumulate(np.where(starts, np.arange(len(both)), 0))] if len(both) else order
-    found = np.empty(len(both), dtype=np.int64)
-    found[order] = np.where(first < n, first, -1)
-    return found[n:]
+    position = np.empty(len(both), dtype=np.int64)
+    position[order] = np.where(first < n, first, -1)
+    return position[n:]
 
 
 def pairs_of(table: pa.Table, name: str) -> Pairs:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from microagg_core.arrays import Ints
-from microagg_core.series.digests import Pairs, numbered
+from microagg_core.series.digests import Pairs, numbered_pairs
 from microagg_core.series.traces import ABSENT
 
 #: For each vertex its neighbours, and how many units lie between.
@@ -51,7 +51,7 @@ def _ends(before: Pairs, after: Pairs) -> Ints:
     ends = []
     offset = 1
     for classes in (before, after):
-        numbers, distinct = numbered(classes)
+        numbers, distinct = numbered_pairs(classes)
         ends.append(np.where((classes == ABSENT).all(axis=1), 0, numbers + offset))
         offset += len(distinct)
     return np.column_stack(ends)
@@ -61,7 +61,7 @@ def _bundles(ends: Ints, units: Ints) -> tuple[Ints, Ints]:
     """Edges between the same vertices as one, which has the units of all; loops are left out."""
     edges = np.sort(ends, axis=1)
     apart = edges[:, 0] != edges[:, 1]
-    numbers, distinct = numbered(edges[apart].astype(np.uint64))
+    numbers, distinct = numbered_pairs(edges[apart].astype(np.uint64))
     together = np.bincount(numbers, weights=units[apart], minlength=len(distinct)).astype(np.int64)
     return distinct.astype(np.int64), together
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from microagg_core.arrays import Ints, UInt64s
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.series.digests import Pairs, numbered
+from microagg_core.series.digests import Pairs, numbered_pairs
 
 #: The class of who is not released.
 ABSENT: Pairs = np.zeros((1, 2), dtype=np.uint64)
@@ -62,7 +62,7 @@ def counted(traces: Pairs, weights: Ints | None = None) -> tuple[Pairs, Ints]:
     >>> distinct.tolist(), counts.tolist()
     ([[5, 2], [7, 1]], [1, 2])
     """
-    numbers, distinct = numbered(traces)
+    numbers, distinct = numbered_pairs(traces)
     counts = np.zeros(len(distinct), dtype=np.int64)
     np.add.at(counts, numbers, 1 if weights is None else weights)
     return distinct, counts

@@ -17,7 +17,7 @@ from microagg_core.series.night import GHOSTS_FROM
 from microagg_core.steps.routing import load_planned
 from microagg_core.steps.scattering import gather_slices
 from microagg_core.steps.work import Receipt, Task
-from microagg_core.storage.layout import NightLayout
+from microagg_core.storage.night_layout import NightLayout
 from microagg_core.tables.slices import RECORD, to_bytes, write_slices
 
 

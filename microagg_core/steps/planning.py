@@ -26,7 +26,7 @@ from microagg_core.blocking.cuts import (
     tree_to_plain,
     with_record_numbers,
 )
-from microagg_core.blocking.holding import Hold
+from microagg_core.blocking.holding import Holding
 from microagg_core.blocking.plan import BlockPlan, default_max_records, plan_blocks
 from microagg_core.blocking.strata import Strata, plan_strata
 from microagg_core.errors import DataError
@@ -123,7 +123,7 @@ def make_plan(
     survey: Survey,
     keys: pa.Table,
     passes: Passes,
-    hold: Hold | None = None,
+    hold: Holding | None = None,
 ) -> BlockPlan:
     """The block plan; ``passes`` does the extra passes over the input where blocks have to be cut.
 

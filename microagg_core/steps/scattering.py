@@ -30,7 +30,8 @@ from microagg_core.steps.reading import BatchMarks, PartBatch, input_changed, re
 from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.survey import Fingerprint
 from microagg_core.steps.work import Context, Receipt, Run, Task
-from microagg_core.storage.layout import NightLayout, RunLayout
+from microagg_core.storage.layout import RunLayout
+from microagg_core.storage.night_layout import NightLayout
 from microagg_core.tables.hashing import one_array
 from microagg_core.tables.slices import RECORD, Slice, read_slice, write_slices
 

@@ -36,7 +36,12 @@ _OF_A_NIGHT = re.compile(rf"(?:{GENERATIONS}/(\d{{5,}})\.json|{LEDGER_DATA}/(\d{
 OrderKey = tuple[tuple[tuple[int, int, str], ...], str, int]
 
 
-def _number(number: int) -> str:
+def digits(number: int) -> str:
+    """A number as it stands in names.
+
+    >>> digits(7)
+    '00007'
+    """
     if number < 0:
         raise ValueError("numbers of objects start at 0")
     return f"{number:05d}"
@@ -128,9 +133,7 @@ class ReleaseLayout:
         >>> ReleaseLayout("2026", "r0001").part(3, "ab" * 32, "0123456789ab", "csv")
         '2026/r0001/data/part-00003-abababababababab-0123456789ab.csv'
         """
-        return (
-            f"{self.data()}/part-{_number(number)}-{sha256[:SHA256_DIGITS]}-{_checked(attempt)}.{_checked(extension)}"
-        )
+        return f"{self.data()}/part-{digits(number)}-{sha256[:SHA256_DIGITS]}-{_checked(attempt)}.{_checked(extension)}"
 
     def probe(self, attempt: str) -> str:
         """An object by which an attempt finds out what the store grants."""
@@ -175,7 +178,7 @@ class RunLayout:
 
     def survey(self, part: int, what: str) -> str:
         """Something that was counted in one input part."""
-        return f"{self.folder}/survey/part-{_number(part)}.{_checked(what)}"
+        return f"{self.folder}/survey/part-{digits(part)}.{_checked(what)}"
 
     def salt(self) -> str:
         """The secret under which this run hashes what names a unit."""
@@ -183,7 +186,7 @@ class RunLayout:
 
     def marks(self, part: int) -> str:
         """What each record of an input part is in tonight's release of a series."""
-        return f"{self.folder}/nights/marks-{_number(part)}.arrows"
+        return f"{self.folder}/nights/marks-{digits(part)}.arrows"
 
     def survey_result(self) -> str:
         """The survey of the whole input."""
@@ -195,7 +198,7 @@ class RunLayout:
 
     def released_moments(self, part: int) -> str:
         """Moments of the records of one input part that are released."""
-        return f"{self.folder}/scatter/part-{_number(part)}-moments.json"
+        return f"{self.folder}/scatter/part-{digits(part)}-moments.json"
 
     def measure_scale(self) -> str:
         """Moments of all records that are released, on whose scale losses are measured."""
@@ -203,15 +206,15 @@ class RunLayout:
 
     def loss_statistics(self, partition: int) -> str:
         """Loss statistics of one partition."""
-        return f"{self.folder}/anonymized/partition-{_number(partition)}-losses.json"
+        return f"{self.folder}/anonymized/partition-{digits(partition)}-losses.json"
 
     def block_results(self, partition: int) -> str:
         """Sizes and losses of the blocks of one partition."""
-        return f"{self.folder}/anonymized/partition-{_number(partition)}-blocks.arrows"
+        return f"{self.folder}/anonymized/partition-{digits(partition)}-blocks.arrows"
 
     def input_checks(self, part: int) -> str:
         """What the gate expects of one input part."""
-        return f"{self.folder}/checks/input-{_number(part)}.json"
+        return f"{self.folder}/checks/input-{digits(part)}.json"
 
     def plan(self) -> str:
         """The plan: blocks, cuts, partitions, costs."""
@@ -223,35 +226,35 @@ class RunLayout:
 
     def scatter(self, part: int, number: int) -> str:
         """Rows of an input part, cut by partition; a part larger than memory is written as several objects."""
-        return f"{self.folder}/scatter/part-{_number(part)}-{_number(number)}.slices"
+        return f"{self.folder}/scatter/part-{digits(part)}-{digits(number)}.slices"
 
     def anonymized(self, partition: int) -> str:
         """The rows of one partition, anonymized, cut by file."""
-        return f"{self.folder}/anonymized/partition-{_number(partition)}.slices"
+        return f"{self.folder}/anonymized/partition-{digits(partition)}.slices"
 
     def candidate(self, part: int, extension: str) -> str:
         """A part as it would be published."""
-        return f"{self.folder}/candidate/part-{_number(part)}.{_checked(extension)}"
+        return f"{self.folder}/candidate/part-{digits(part)}.{_checked(extension)}"
 
     def numbers(self, part: int) -> str:
         """The private record numbers of a candidate part, row by row."""
-        return f"{self.folder}/candidate/numbers-{_number(part)}.arrows"
+        return f"{self.folder}/candidate/numbers-{digits(part)}.arrows"
 
     def places(self, part: int) -> str:
         """The same record numbers, cut by the input part from which the gate reads the records again."""
-        return f"{self.folder}/candidate/places-{_number(part)}.slices"
+        return f"{self.folder}/candidate/places-{digits(part)}.slices"
 
     def check_scatter(self, part: int, number: int) -> str:
         """Quasi-identifiers of an input part as the gate read them again, cut by the candidate part they went to."""
-        return f"{self.folder}/checks/input-{_number(part)}-{_number(number)}.slices"
+        return f"{self.folder}/checks/input-{digits(part)}-{digits(number)}.slices"
 
     def checks(self, part: int) -> str:
         """What the gate found in one candidate part."""
-        return f"{self.folder}/checks/part-{_number(part)}.json"
+        return f"{self.folder}/checks/part-{digits(part)}.json"
 
     def receipt(self, step: str, number: int) -> str:
         """The receipt of one task of a step."""
-        return f"{self.receipts(step)}/{_number(number)}.receipt"
+        return f"{self.receipts(step)}/{digits(number)}.receipt"
 
     def receipts(self, step: str) -> str:
         """The folder of a step's receipts."""
@@ -259,113 +262,11 @@ class RunLayout:
 
     def task(self, step: str, number: int) -> str:
         """A task that is written down for somebody who does it later."""
-        return f"{self.tasks(step)}/{_number(number)}.task"
+        return f"{self.tasks(step)}/{digits(number)}.task"
 
     def tasks(self, step: str) -> str:
         """The folder of the tasks of a step that are written down."""
         return f"{self.folder}/tasks/{_checked(step)}"
-
-
-@dataclass(frozen=True)
-class NightLayout:
-    """Names of what a run keeps in its folder of a night of a series; ranges are of units, or of classes.
-
-    >>> NightLayout("3f9a").identified(part=2, number=0)
-    'runs/3f9a/nights/units-00002-00000.slices'
-    """
-
-    key_of_run: str
-
-    def _file(self, name: str) -> str:
-        return f"{RunLayout(self.key_of_run).folder}/nights/{name}"
-
-    def night(self) -> str:
-        """What is settled of the night."""
-        return self._file("night.json")
-
-    def key(self) -> str:
-        """The key of the series, for the workers of this run."""
-        return self._file("key")
-
-    def identified(self, part: int, number: int) -> str:
-        """Digests of an input part's units, cut by range of units."""
-        return self._file(f"units-{_number(part)}-{_number(number)}.slices")
-
-    def known(self, unit_range: int) -> str:
-        """Tonight's units of a range, with their places in the input and in the ledger."""
-        return self._file(f"known-{_number(unit_range)}.arrows")
-
-    def matched(self, unit_range: int) -> str:
-        """Counts of what meeting a range with the ledger came to."""
-        return self._file(f"matched-{_number(unit_range)}.json")
-
-    def marks_told(self, unit_range: int) -> str:
-        """What the records of a range's units are, cut by input part."""
-        return self._file(f"marks-of-range-{_number(unit_range)}.slices")
-
-    def members_told(self, unit_range: int) -> str:
-        """Live units of a range, cut by the range of their class."""
-        return self._file(f"members-of-range-{_number(unit_range)}.slices")
-
-    def members(self, atom_range: int) -> str:
-        """The members of a range of classes, and what becomes of each."""
-        return self._file(f"members-{_number(atom_range)}.arrows")
-
-    def fates_told(self, atom_range: int) -> str:
-        """Who is not simply carried, cut by range of units."""
-        return self._file(f"fates-{_number(atom_range)}.slices")
-
-    def fates(self, atom_range: int) -> str:
-        """Counts of fates, and the nights whose releases are needed."""
-        return self._file(f"fates-{_number(atom_range)}.json")
-
-    def whole(self, atom_range: int) -> str:
-        """The classes of a range of which whole rows of an earlier release are needed."""
-        return self._file(f"whole-{_number(atom_range)}.arrows")
-
-    def all_whole(self) -> str:
-        """Those of all ranges."""
-        return self._file("whole.arrows")
-
-    def recall(self) -> str:
-        """The files of earlier releases that values come from."""
-        return self._file("recall.json")
-
-    def recalled(self, number: int, what: int) -> str:
-        """What one of these files holds, cut by range of classes: its classes, or rows."""
-        return self._file(f"recalled-{_number(number)}-{_number(what)}.slices")
-
-    def survivors(self, part: int, number: int) -> str:
-        """Confidential values of an input part's survivors, cut by range of classes."""
-        return self._file(f"survivors-{_number(part)}-{_number(number)}.slices")
-
-    def carried(self, atom_range: int) -> str:
-        """The released rows of a range of classes."""
-        return self._file(f"carried-{_number(atom_range)}.slices")
-
-    def classes(self, file: int) -> str:
-        """What a candidate file says of its rows, cut by input part; ghosts by range of units."""
-        return self._file(f"classes-{_number(file)}.slices")
-
-    def survivors_read(self, part: int) -> str:
-        """Digests of what the gate read of an input part's survivors."""
-        return self._file(f"survivors-read-{_number(part)}.arrows")
-
-    def joined(self, part: int) -> str:
-        """What the files have of an input part's records, cut by range of units."""
-        return self._file(f"joined-{_number(part)}.slices")
-
-    def traces_told(self, unit_range: int, what: int) -> str:
-        """How many units of a range share each trace, or changed in each class; cut by range of these."""
-        return self._file(f"traces-of-range-{_number(unit_range)}-{_number(what)}.slices")
-
-    def range_notes(self, unit_range: int) -> str:
-        """What is noted of one range of the next ledger."""
-        return self._file(f"range-{_number(unit_range)}.json")
-
-    def trace_notes(self, trace_range: int) -> str:
-        """What is noted of one range of traces."""
-        return self._file(f"traces-{_number(trace_range)}.json")
 
 
 @dataclass(frozen=True)
@@ -421,15 +322,15 @@ class LedgerLayout:
 
     def generation(self) -> str:
         """The document whose existence makes the night a part of the series."""
-        return f"{GENERATIONS}/{_number(self.night)}.json"
+        return f"{GENERATIONS}/{digits(self.night)}.json"
 
     def published(self) -> str:
         """Says that the night's release was there for readers."""
-        return f"{PUBLISHED}/{_number(self.night)}"
+        return f"{PUBLISHED}/{digits(self.night)}"
 
     def range(self, number: int, sha256: str) -> str:
         """The units of one range, as this night left them."""
-        return f"{LEDGER_DATA}/{_number(self.night)}/p{_number(number)}-{sha256[:SHA256_DIGITS]}.arrows"
+        return f"{LEDGER_DATA}/{digits(self.night)}/p{digits(number)}-{sha256[:SHA256_DIGITS]}.arrows"
 
 
 def night_of(name: str) -> int | None:

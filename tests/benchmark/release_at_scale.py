@@ -26,7 +26,8 @@ from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import LocalCluster
 from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
-from microagg_flows.stages import new_release, run_until
+from microagg_flows.release import new_release
+from microagg_flows.stages import run_until
 
 _PART_ROWS = 1_000_000
 

@@ -22,7 +22,8 @@ from microagg_core.spec.loading import load_spec
 from microagg_core.storage.objects import Store
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
-from microagg_flows.stages import new_release, run_until
+from microagg_flows.release import new_release
+from microagg_flows.stages import run_until
 
 _RUN = re.compile(r"^runs/[^/]+/")
 _NUMBER = re.compile(r"\d+")

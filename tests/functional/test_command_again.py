@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pyarrow as pa
 import pytest
 from command_line import NOISE, Ended, Project, after_stage, start_command
 
+from servers.dask_processes import running_cluster
 from servers.s3_server import Place
+from trouble.holding import ANONYMIZE, SCATTER, SURVEY, Held
 
 ROLES = {"identifiers": ["who"], "quasi_identifiers": ["x", "y"], "blocking": ["place"], "confidential": ["code"]}
 
@@ -35,23 +38,19 @@ def people(n: int, seed: int = 0) -> pa.Table:
 # --- interrupted ---------------------------------------------------------------------------------------------
 
 
-def interrupt(project: Project, at: str, number: signal.Signals) -> Ended:
-    """Start the command, and send the signal to its process group, as a terminal does, when a stage begins."""
-    process = start_command("run", "release.yaml", "--direct", cwd=project.folder)
-    assert process.stderr is not None and process.stdout is not None
-    lines = []
+def interrupt(project: Project, at: Held, number: signal.Signals) -> Ended:
+    """Start the command, and send the signal to its process group, as a terminal does, while a worker does a task."""
+    process = start_command("run", "release.yaml", "--direct", cwd=project.folder, env=at.environment)
     try:
-        for line in process.stderr:
-            lines.append(line)
-            if line.startswith(f"{at}: "):
-                os.killpg(process.pid, number)
-                break
+        at.begins()
+        os.killpg(process.pid, number)
         out, err = process.communicate(timeout=120)
     finally:
+        at.let_go()
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    return Ended(process.returncode, out, "".join(lines) + err)
+    return Ended(process.returncode, out, err)
 
 
 LARGE: dict[str, Any] = {"blocks": {"max_records": 12_000}}
@@ -78,30 +77,41 @@ def undisturbed(large: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> li
 @pytest.mark.parametrize(
     ("at", "number", "own_cluster"),
     [
-        ("survey", signal.SIGINT, False),
-        ("scatter", signal.SIGTERM, False),
-        ("anonymize", signal.SIGINT, False),
-        ("anonymize", signal.SIGINT, True),
-        ("anonymize", signal.SIGTERM, True),
+        (SURVEY, signal.SIGINT, False),
+        (SCATTER, signal.SIGTERM, False),
+        (ANONYMIZE, signal.SIGINT, False),
+        (ANONYMIZE, signal.SIGINT, True),
+        (ANONYMIZE, signal.SIGTERM, True),
     ],
 )
 def test_an_interrupted_run_publishes_nothing_and_goes_on_later(
     at: str, number: signal.Signals, own_cluster: bool, project: Project, large: pa.Table, undisturbed: list[str]
 ) -> None:
     project.write(large)
-    cluster = {"local": {"workers": 2, "threads": 1, "memory": "2GiB"}} if own_cluster else project.cluster
-    project.write_spec(ROLES, **LARGE, cluster=cluster)
-    interrupted = interrupt(project, at, number)
+    held = Held(project.folder / "held", at)
+    with ExitStack() as stack:
+        project.cluster = {"local": {"workers": 2, "threads": 1, "memory": "2GiB"}}
+        if not own_cluster:
+            folder = project.folder / "dask"
+            folder.mkdir()
+            project.cluster = {"address": stack.enter_context(running_cluster(folder, held.environment)).address}
+        project.write_spec(ROLES, **LARGE)
+        interrupted = interrupt(project, held, number)
+        assert_interrupted(project, interrupted)
+        again = project.command("run", "release.yaml", "--direct", "--quiet")
+    assert (again.code, again.err) == (0, "")
+    assert project.data_checksums() == undisturbed
+    assert not list((project.work / "runs").glob("*"))
+
+
+def assert_interrupted(project: Project, interrupted: Ended) -> None:
+    """One sentence, no noise, and nothing is out."""
     assert interrupted.code == 130, interrupted.err
     assert interrupted.err.splitlines()[-1].startswith("microagg: interrupted; ")
     for word in NOISE:
         assert word not in interrupted.err
     assert interrupted.out == ""
     project.assert_nothing_published()
-    again = project.command("run", "release.yaml", "--direct", "--quiet")
-    assert (again.code, again.err) == (0, "")
-    assert project.data_checksums() == undisturbed
-    assert not list((project.work / "runs").glob("*"))
 
 
 # --- repeated and replaced -----------------------------------------------------------------------------------

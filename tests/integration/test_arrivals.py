@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from inputs.people import people
-from microagg_core.blocking.holding import Hold
+from microagg_core.blocking.holding import Holding
 from microagg_core.errors import DataError, MicroaggError
 from microagg_core.series.marks import ARRIVAL, CLOSED, CODE, CODE_TYPE, RANGE, RANGE_TYPE, SURVIVOR, WAITED, take_part
 from microagg_core.tables.slices import to_bytes
@@ -98,7 +98,7 @@ def test_blocks_of_arrivals_are_cut_and_counted_without_the_others(
 def test_held_records_are_counted_and_the_gate_knows_them(tmp_path: Path) -> None:
     tables = [people(700), people(400, first=700)]
     marked = night(write_release(tmp_path, tables), drawn_codes(tables, {ARRIVAL: 0.79, WAITED: 0.01, SURVIVOR: 0.2}))
-    marked.hold = Hold(until=60)
+    marked.hold = Holding(until=60)
     run_stages(marked)
     strata, arrivals = marked.planned.plan.strata, marked.planned.survey.arrivals
     assert strata.held_rows > 0 == strata.suppressed_rows

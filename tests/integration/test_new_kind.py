@@ -20,7 +20,7 @@ from microagg_core.kinds.exact import ExactKind
 from microagg_core.kinds.registry import KINDS, kind_of
 from microagg_core.privacy.group_ranges import outside_ranges
 from microagg_core.spec.starter import starter_spec
-from microagg_flows.stages import Release
+from microagg_flows.release import Release
 from releasing.runs import released_table, run_stages, start, write_release
 
 N = 120

@@ -18,7 +18,8 @@ from microagg_core.storage.objects import Store, sha256_hex
 from microagg_flows.executors import InProcess
 from microagg_flows.outcome import telling_if_published
 from microagg_flows.progress import Silence
-from microagg_flows.stages import STAGES, Release, Stage, run_stage, run_until
+from microagg_flows.release import Release
+from microagg_flows.stages import STAGES, Stage, run_stage, run_until
 from releasing.runs import run_stages, start, write_release
 from trouble.meddled import Meddled
 

@@ -17,7 +17,7 @@ from microagg_core.errors import SpecError
 from microagg_core.grouping.bounds import gap_percent
 from microagg_core.metrics.losses import standardize
 from microagg_core.reporting.release_report import release_document, summary_rows
-from microagg_flows.stages import Release
+from microagg_flows.release import Release
 from releasing.runs import data_digests, released_table, run_stages, start, write_release
 
 #: One blocking column without small keys, so that a block is a region; ``number`` finds a record again.

@@ -18,7 +18,8 @@ from microagg_core.spec.release import LocalCluster
 from microagg_core.storage.objects import Store
 from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
-from microagg_flows.stages import new_release, run_until
+from microagg_flows.release import new_release
+from microagg_flows.stages import run_until
 from releasing.runs import NOW, Release, data_digests, run_stages, start, without_attempt, write_release
 from servers.s3_server import Place
 

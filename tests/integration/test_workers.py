@@ -26,7 +26,8 @@ from microagg_core.spec.release import LocalCluster, ReleaseSpec, RunningCluster
 from microagg_flows.clusters import connect
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
-from microagg_flows.stages import new_release, run_until
+from microagg_flows.release import new_release
+from microagg_flows.stages import run_until
 from releasing.runs import NOW, data_digests, run_stages, start, write_release
 from servers.certificates import write_certificates
 from servers.prefect_server import wait_until
@@ -133,13 +134,14 @@ def test_map_keeps_order_and_stops_at_an_error(tmp_path: Path) -> None:
 def started(arguments: list[str], folder: Path, **environment: str) -> subprocess.Popen[bytes]:
     """A process of Dask, in a group of its own."""
     log = (folder / f"{arguments[0]}.log").open("ab")
+    places = [*map(str, Path(__file__).parents[:2]), os.environ.get("PYTHONPATH")]
     return subprocess.Popen(
         [sys.executable, "-m", "dask", *arguments],
         stdout=log,
         stderr=log,
         # Where a command starts is where Python looks first; and what the tests send must be found.
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])), **environment},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places)), **environment},
         start_new_session=True,
     )
 

@@ -20,7 +20,8 @@ from microagg_core.steps.pieces import Piece
 from microagg_core.storage.objects import sha256_hex
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
-from microagg_flows.stages import STAGES, Release, new_release, run_stage
+from microagg_flows.release import Release, new_release
+from microagg_flows.stages import STAGES, run_stage
 
 NOW = datetime.datetime(2026, 11, 18, 3, 0, tzinfo=datetime.UTC)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microagg_core.algorithms import algorithms
-from microagg_core.blocking.holding import Hold
+from microagg_core.blocking.holding import Holding
 from microagg_core.blocking.memory import task_bytes
 from microagg_core.blocking.plan import plan_blocks, plan_from_objects, plan_to_objects
 from microagg_core.blocking.strata import SUPPRESSED, Strata, hash_keys, plan_strata
@@ -43,7 +43,7 @@ def strata_of(strata: Strata, counted: Counted) -> dict[tuple[str, str], int]:
 
 def test_large_keys_go_by_themselves_and_waiting_ones_together() -> None:
     counted = {("n", "a"): (20, 0), ("n", "b"): (2, 1), ("n", "c"): (9, 0), ("n", "d"): (2, 2), ("s", "a"): (1, 0)}
-    strata = plan_strata(keys_table(counted), K, "merge", TEXTS, Hold(until=20))
+    strata = plan_strata(keys_table(counted), K, "merge", TEXTS, Holding(until=20))
     labels = list(zip(*(strata.labels[f"b{j}"].to_pylist() for j in range(2)), strict=True))
     assert labels == [("n", "a"), ("n", "b|d")] and strata.rows.tolist() == [20, 4]
     found = strata_of(strata, counted)
@@ -54,12 +54,12 @@ def test_large_keys_go_by_themselves_and_waiting_ones_together() -> None:
 
 def test_a_key_that_has_waited_goes_if_it_has_k_and_is_held_if_not() -> None:
     counted = {("n", "a"): (5, 1), ("n", "b"): (5, 0), ("s", "a"): (2, 2)}
-    strata = plan_strata(keys_table(counted), K, "suppress", TEXTS, Hold(until=20))
+    strata = plan_strata(keys_table(counted), K, "suppress", TEXTS, Holding(until=20))
     assert (strata.rows.tolist(), strata.held_keys, strata.held_rows) == ([5], 2, 7)
 
 
 def test_no_key_goes_by_itself_with_fewer_than_k() -> None:
-    strata = plan_strata(keys_table({("n", "a"): (2, 0)}), K, "merge", TEXTS, Hold(until=1))
+    strata = plan_strata(keys_table({("n", "a"): (2, 0)}), K, "merge", TEXTS, Holding(until=1))
     assert (len(strata.rows), strata.held_rows) == (0, 2)
 
 
@@ -92,7 +92,7 @@ COUNTED = st.dictionaries(
 def test_who_goes_has_enough_or_has_waited_and_nobody_is_lost(
     counted: Counted, undersized: str, until: int | None
 ) -> None:
-    hold = None if until is None else Hold(until)
+    hold = None if until is None else Holding(until)
     strata = plan_strata(keys_table(counted), K, undersized, TEXTS, hold)
     assert int(strata.rows.sum()) + strata.held_rows == sum(rows for rows, _ in counted.values())
     assert strata.suppressed_rows == 0 and np.all(strata.rows >= K)

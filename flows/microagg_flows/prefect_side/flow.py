@@ -25,8 +25,9 @@ from microagg_core.errors import MicroaggError, sanitized
 from microagg_flows.prefect_side.artifacts import LAST_SECONDS, PrefectProgress, hurry, keep_artifacts
 from microagg_flows.process.interrupts import reclaim
 from microagg_flows.progress import Progress, Silence
+from microagg_flows.release import Release, StageOutcome
 from microagg_flows.releasing import Order, now, run_release
-from microagg_flows.stages import Release, Stage, StageOutcome, run_stage
+from microagg_flows.stages import Stage, run_stage
 
 _RETRY_AFTER_SECONDS: list[float] = [5, 60]
 

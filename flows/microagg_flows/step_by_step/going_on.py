@@ -11,8 +11,9 @@ from microagg_core.spec.loading import load_spec
 from microagg_flows.executors import OnceCompiled
 from microagg_flows.outcome import telling_if_published
 from microagg_flows.progress import Progress
+from microagg_flows.release import Release, new_release
 from microagg_flows.releasing import Order, now
-from microagg_flows.stages import STAGES, Release, new_release, run_until
+from microagg_flows.stages import STAGES, run_until
 from microagg_flows.step_by_step.handing_out import HandingOut, TasksLeftError, withdraw
 from microagg_flows.step_by_step.written_tasks import as_ranges
 
@@ -71,7 +72,7 @@ def _standing(stage: str, release: Release) -> Standing:
 
 
 def _refuse_unknown(stage: str) -> None:
-    names = [known.name for known in STAGES]
+    names = [one.name for one in STAGES]
     if stage in names:
         return
     among = f"name one of the stages: {', '.join(names)}"

@@ -295,11 +295,21 @@ def _night(
         ledger_url=ledger.store.url,
         ledger_options=dict(ledger.store.storage_options),
         state=state,
+        previous=_previous(ledger, state),
         waited=_waited(spec, ledger, state, today),
         n_ranges=n_ranges_for(units, state.n_ranges if state else 1),
         n_atom_ranges=-(-live // per_range) if carries and live else int(carries),
         columns=watched,
     )
+
+
+def _previous(ledger: Ledger, state: Generation | None) -> int:
+    """The last night that published; a night that was taken back did not, and has the one before it taken back too."""
+    if state is None:
+        return -1
+    if state.kind != "void":
+        return state.night
+    return _previous(ledger, ledger.generation(state.night - 2) if state.night > 1 else None)
 
 
 def _waited(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, today: datetime.date) -> int:

@@ -18,7 +18,7 @@ from microagg_core.formats.released.registry import released_format
 from microagg_core.plain import from_json, to_json
 from microagg_core.releases.manifest import PartEntry
 from microagg_core.releases.parts import is_whole
-from microagg_core.series.digests import Pairs, classes_of, numbered, rows_of
+from microagg_core.series.digests import Pairs, classes_of, numbered_pairs, rows_of
 from microagg_core.series.fates import CARRIED, GHOST, VANISHED, WITHHELD, Fates, Members, decide
 from microagg_core.series.joining import as_columns, pairs_of, positions_in
 from microagg_core.series.night import GHOSTS_FROM, Night
@@ -129,7 +129,7 @@ def _is_released(fates: Fates) -> Bools:
 def _needing_rows(members: pa.Table, fates: Fates) -> Pairs:
     """The classes of which single rows of the earlier release are needed."""
     needing = (fates.code == GHOST) | fates.held_back.any(axis=1)
-    return numbered(pairs_of(members, "k")[needing])[1]
+    return numbered_pairs(pairs_of(members, "k")[needing])[1]
 
 
 def _told(task: Task, decided: pa.Table) -> tuple[Piece, list[Slice]]:
@@ -147,19 +147,19 @@ def _told(task: Task, decided: pa.Table) -> tuple[Piece, list[Slice]]:
 
 def recall_part(task: Task) -> Receipt:
     """Read one file of an earlier release: the values of its classes, and whole rows where they are needed."""
-    planned, (night, key) = load_planned(task), load_night(task)
+    plan, (night, key) = load_planned(task), load_night(task)
     layout = layout_of(task)
     part = from_json(Recall, task.pieces.read(layout.recall())).parts[task.number]
-    table = _read_released(planned, part)
-    keys = [c.name for c in (*planned.context.schema.blocking, *planned.context.schema.quasi_identifiers)]
+    table = _read_released(plan, part)
+    keys = [c.name for c in (*plan.context.schema.blocking, *plan.context.schema.quasi_identifiers)]
     classes = classes_of(table, keys, key)
-    numbers, distinct = numbered(classes)
+    numbers, distinct = numbered_pairs(classes)
     first = np.full(len(distinct), len(numbers), dtype=np.int64)
     np.minimum.at(first, numbers, np.arange(len(numbers)))
     of_classes = _with_classes(table.select(keys).take(pa.array(first)), distinct, part.night)
     whole = pairs_of(read_slice(task.pieces.read(layout.all_whole())), "k")
     needed = np.flatnonzero((positions_in(distinct, whole) >= 0)[numbers])
-    confidential = [c.name for c in planned.context.schema.confidential]
+    confidential = [c.name for c in plan.context.schema.confidential]
     rows = table.select(confidential).take(pa.array(needed))
     of_rows = _with_classes(rows, classes[needed], part.night).append_column(
         "row", pa.array(rows_of(rows, confidential, key))
@@ -172,15 +172,15 @@ def recall_part(task: Task) -> Receipt:
     return Receipt(task.step, task.number, table.num_rows, tuple(pieces), tuple(slices))
 
 
-def _read_released(planned: Planned, part: RecalledPart) -> pa.Table:
+def _read_released(plan: Planned, part: RecalledPart) -> pa.Table:
     folder = Store(part.url, dict(part.storage_options), follow_links=True)
     if not is_whole(folder, part.entry.name, part.entry):
         raise StorageError(
             f"{shown(folder.url_of(part.entry.name))} is missing or damaged, and survivors' values come from it; "
             "restore it, or publish that release again"
         )
-    form = released_format(planned.context.spec.output)
-    return form.read_back(folder.read(part.entry.name), planned.context.schema.released_schema)
+    form = released_format(plan.context.spec.output)
+    return form.read_back(folder.read(part.entry.name), plan.context.schema.released_schema)
 
 
 def _with_classes(table: pa.Table, classes: Pairs, night: int) -> pa.Table:
@@ -195,35 +195,35 @@ def _with_classes(table: pa.Table, classes: Pairs, night: int) -> pa.Table:
 
 def carry_range(task: Task) -> Receipt:
     """Make the released rows of one range of atoms."""
-    planned, (night, _) = load_planned(task), load_night(task)
+    plan, (night, _) = load_planned(task), load_night(task)
     layout = layout_of(task)
     members = read_slice(task.pieces.read(layout.members(task.number)))
     codes = np.asarray(members["code"])
     released = members.filter(pa.array(np.isin(codes, (CARRIED, GHOST))))
     if not released.num_rows:
         return Receipt(task.step, task.number, 0, (task.put(layout.carried(task.number), b""),))
-    rows = _released_rows(task, planned, night, released)
-    destination = np.full(rows.num_rows, planned.plan.n_files + task.number, dtype=np.int64)
+    rows = _released_rows(task, plan, night, released)
+    destination = np.full(rows.num_rows, plan.plan.n_files + task.number, dtype=np.int64)
     data, slices = write_slices(rows, destination, task.number)
     return Receipt(task.step, task.number, rows.num_rows, (task.put(layout.carried(task.number), data),), tuple(slices))
 
 
-def _released_rows(task: Task, planned: Planned, night: Night, members: pa.Table) -> pa.Table:
-    schema = planned.context.schema
-    keys = _keys_of(task, planned, members)
-    confidential = _confidential_of(task, planned, night, members)
+def _released_rows(task: Task, plan: Planned, night: Night, members: pa.Table) -> pa.Table:
+    schema = plan.context.schema
+    keys = _keys_of(task, plan, members)
+    confidential = _confidential_of(task, plan, night, members)
     source = dict(zip([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], keys, strict=True))
     source |= dict(zip([c.name for c in schema.confidential], confidential, strict=True))
-    numbers = _numbers_of(planned, members)
+    numbers = _numbers_of(plan, members)
     types = zip(schema.released, schema.released_types, strict=True)
     columns = [pa.array(numbers), *(one_array(source[c.name]).cast(kind) for c, kind in types)]
     return pa.Table.from_arrays(columns, names=[RECORD, *(f"x{j}" for j in range(len(schema.released)))])
 
 
-def _numbers_of(planned: Planned, members: pa.Table) -> Ints:
+def _numbers_of(plan: Planned, members: pa.Table) -> Ints:
     """Record numbers; those of ghosts say where the ledger has them."""
     part, place = np.asarray(members["part"]), np.asarray(members["place"])
-    first = planned.survey.first_records
+    first = plan.survey.first_records
     ghosts = (np.asarray(members["unit_range"]).astype(np.int64) + 1) * GHOSTS_FROM + np.asarray(members["index"])
     is_ghost: Bools = np.asarray(members["code"]) == GHOST
     numbers: Ints = np.where(is_ghost, ghosts, first[np.where(is_ghost, 0, part)] + place)
@@ -235,7 +235,7 @@ def _recalled(task: Task, number: int) -> pa.Table | None:
     return gather_slices(task.run, [one for one in task.also if one.object == number], "recall", layout.recalled)
 
 
-def _keys_of(task: Task, planned: Planned, members: pa.Table) -> list[pa.Array]:
+def _keys_of(task: Task, plan: Planned, members: pa.Table) -> list[pa.Array]:
     """The released values of each member's class, from the release in which it was last."""
     classes = _recalled(task, CLASSES)
     if classes is None:
@@ -243,7 +243,7 @@ def _keys_of(task: Task, planned: Planned, members: pa.Table) -> list[pa.Array]:
     place = positions_in(_dated(members, "k", "last"), _dated(classes, "k", _NIGHT))
     if (place < 0).any():
         raise _lost()
-    n_keys = len(planned.context.schema.blocking) + len(planned.context.schema.quasi_identifiers)
+    n_keys = len(plan.context.schema.blocking) + len(plan.context.schema.quasi_identifiers)
     return [one_array(classes[f"x{j}"]).take(pa.array(place)) for j in range(n_keys)]
 
 
@@ -260,12 +260,12 @@ def _lost() -> StorageError:
     )
 
 
-def _confidential_of(task: Task, planned: Planned, night: Night, members: pa.Table) -> list[pa.Array]:
+def _confidential_of(task: Task, plan: Planned, night: Night, members: pa.Table) -> list[pa.Array]:
     """Tonight's confidential values; those of the last release where they are held back, and of ghosts."""
-    names = [c.name for c in planned.context.schema.confidential]
+    names = [c.name for c in plan.context.schema.confidential]
     tonight = gather_slices(task.run, task.slices, "scatter", layout_of(task).survivors)
     is_ghost: Bools = np.asarray(members["code"]) == GHOST
-    now = _places_of(tonight, _numbers_of(planned, members), is_ghost)
+    now = _places_of(tonight, _numbers_of(plan, members), is_ghost)
     then, earlier = _earlier_rows(task, members, is_ghost, night)
     columns = []
     for j, name in enumerate(names):
@@ -281,11 +281,11 @@ def _places_of(tonight: pa.Table | None, numbers: Ints, is_ghost: Bools) -> Ints
     order = np.argsort(records, kind="stable")
     place = np.searchsorted(records[order], numbers)
     place = np.where(place < len(records), place, 0)
-    found = order[place] if len(records) else np.zeros(len(numbers), dtype=np.int64)
-    missing = ~is_ghost & (records[found] != numbers if len(records) else True)
+    row = order[place] if len(records) else np.zeros(len(numbers), dtype=np.int64)
+    missing = ~is_ghost & (records[row] != numbers if len(records) else True)
     if np.any(missing):
         raise DataError("the input changed while the release was made; run again when nobody writes to the input")
-    return found
+    return row
 
 
 def _earlier_rows(task: Task, members: pa.Table, is_ghost: Bools, night: Night) -> tuple[Ints, pa.Table | None]:
@@ -300,10 +300,10 @@ def _earlier_rows(task: Task, members: pa.Table, is_ghost: Bools, night: Night) 
     if earlier is None:
         raise _lost()
     theirs, first = np.unique(_row_keys(earlier, _NIGHT), axis=0, return_index=True)
-    found = positions_in(_row_keys(members, "last")[needing], theirs)
-    if (found < 0).any():
+    row = positions_in(_row_keys(members, "last")[needing], theirs)
+    if (row < 0).any():
         raise _lost()
-    place[needing] = first[found]
+    place[needing] = first[row]
     return place, earlier
 
 

@@ -15,7 +15,7 @@ from microagg_core.series.digests import SeriesKey, rows_of, values_of
 from microagg_core.series.night import Night
 from microagg_core.steps.pieces import Piece, sealed, unsealed
 from microagg_core.steps.work import Context, Run, Task
-from microagg_core.storage.layout import NightLayout
+from microagg_core.storage.night_layout import NightLayout
 
 
 def save_night(run: Run, night: Night, key: SeriesKey) -> tuple[Piece, ...]:

@@ -67,8 +67,8 @@ class _Tonight:
     def places(self, n_state: int) -> tuple[Bools, Ints]:
         """Of each unit of the ledger, whether it is in the input, and at which row of the table."""
         there, row = np.zeros(n_state, dtype=np.bool_), np.zeros(n_state, dtype=np.int64)
-        known = np.flatnonzero(self.index >= 0)
-        there[self.index[known]], row[self.index[known]] = True, known
+        rows = np.flatnonzero(self.index >= 0)
+        there[self.index[rows]], row[self.index[rows]] = True, rows
         return there, row
 
 
@@ -94,21 +94,21 @@ def match_range(task: Task) -> Receipt:
     codes = _codes(night, state, tonight.index)
     marks, slices = _marks(task, night, state, tonight, codes)
     members, more = _members(task, night, state, tonight)
-    known = tonight.table.select([RECORD, "part", "u0", "u1"]).append_column("index", pa.array(tonight.index))
+    of_units = tonight.table.select([RECORD, "part", "u0", "u1"]).append_column("index", pa.array(tonight.index))
     counts = _counted(state, tonight, codes)
     layout, number = layout_of(task), task.number
-    written = (task.put(layout.known(number), to_bytes(known)), task.put(layout.matched(number), to_json(counts)))
+    written = (task.put(layout.tonight(number), to_bytes(of_units)), task.put(layout.matched(number), to_json(counts)))
     return Receipt(task.step, number, tonight.n, (marks, members, *written), (*slices, *more))
 
 
 def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
     """What each record of the input is."""
     codes = np.full(len(index), ARRIVAL, dtype=np.uint8)
-    known = index >= 0
-    states, since = np.asarray(state["state"])[index[known]], np.asarray(state["since"])[index[known]]
+    listed = index >= 0
+    states, since = np.asarray(state["state"])[index[listed]], np.asarray(state["since"])[index[listed]]
     live = {"independent": ARRIVAL, "disjoint": CLOSED}.get(night.mode, SURVIVOR)
     gone = ARRIVAL if night.mode == "independent" else CLOSED
-    codes[known] = np.select(
+    codes[listed] = np.select(
         [states == State.LIVE, states == State.GONE, states == State.FORGOTTEN, since <= night.waited],
         [live, gone, CLOSED, WAITED],
         ARRIVAL,

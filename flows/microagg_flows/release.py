@@ -1,0 +1,119 @@
+"""A release on its way: what is settled of it, what was made, and how far it is.
+
+The stages, and what a night of a series adds to them, hand it on; whatever a later stage needs after a restart lies
+in the work area.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field
+
+from microagg_core.blocking.holding import Holding
+from microagg_core.formats.inputs.contract import InputListing
+from microagg_core.privacy.check import Check
+from microagg_core.releases.manifest import Manifest
+from microagg_core.releases.publish import Published
+from microagg_core.reporting.plan_report import PlanReport
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.audit import Origin
+from microagg_core.steps.measuring import Measured
+from microagg_core.steps.pieces import Piece
+from microagg_core.steps.publishing import release_id
+from microagg_core.steps.routing import Planned
+from microagg_core.steps.work import Receipt, work_store
+from microagg_core.storage.objects import Store
+from microagg_flows.executors import Executor
+from microagg_flows.run_work import RunWork
+from microagg_flows.tonight import Tonight
+
+
+@dataclass
+class StageOutcome:
+    """How a stage went: what it says, and what it took."""
+
+    name: str
+    says: str
+    seconds: float = 0.0
+    kernel_seconds: float = 0.0
+    peak_bytes: int = 0
+
+
+@dataclass
+class Release(RunWork):
+    """One release on its way; made by :func:`new_release`, handed from stage to stage."""
+
+    spec: ReleaseSpec
+    now: datetime.datetime
+    identity: str
+    replace: bool
+    output: Store
+    outcomes: list[StageOutcome] = field(default_factory=list)
+    plan_report: PlanReport | None = None
+    checks: list[Check] = field(default_factory=list)
+    scattered: list[Receipt] = field(default_factory=list)
+    assembled: list[Receipt] = field(default_factory=list)
+    #: Which arrivals of a night wait for more.
+    hold: Holding | None = None
+    origin: Origin | None = None
+    ignore_published: bool = False
+    #: What the gate's workers saw of the files that may be published.
+    checked: list[Receipt] = field(default_factory=list)
+    #: The manifest, from the moment when the release is there for readers, whatever fails afterwards.
+    committed: Manifest | None = None
+    by_this_run: bool = False
+    #: How publishing ended, once nothing of it is left to do.
+    published: Published | None = None
+    #: For each input part, what its records are, also where all of them take part.
+    all_marks: tuple[Piece, ...] = ()
+    _listed: InputListing | None = None
+    _tonight: Tonight | None = None
+    _planned: Planned | None = None
+    _measured: Measured | None = None
+
+    @property
+    def listed(self) -> InputListing:
+        """The input's parts and columns; there once the survey stage has begun."""
+        if self._listed is None:
+            raise RuntimeError("the survey stage has not run")
+        return self._listed
+
+    @property
+    def tonight(self) -> Tonight:
+        """The night of its series that this release is; there once the survey stage has begun."""
+        if self._tonight is None:
+            raise RuntimeError("the survey stage has not run")
+        return self._tonight
+
+    @tonight.setter
+    def tonight(self, tonight: Tonight) -> None:
+        self._tonight = tonight
+
+    @property
+    def planned(self) -> Planned:
+        """Context, survey and plan; there once the plan stage is done."""
+        if self._planned is None:
+            raise RuntimeError("the plan stage has not run")
+        return self._planned
+
+    @property
+    def measured(self) -> Measured:
+        """Loss and risk; there once the measure stage is done."""
+        if self._measured is None:
+            raise RuntimeError("the measure stage has not run")
+        return self._measured
+
+    def note_commit(self, manifest: Manifest, by_this_run: bool) -> None:
+        """The release is there for readers."""
+        self.committed = manifest
+        self.by_this_run = self.by_this_run or by_this_run
+
+
+def new_release(
+    spec: ReleaseSpec, workers: Executor, identity: str | None, replace_published: bool, now: datetime.datetime
+) -> Release:
+    """A release that has not started."""
+    work = work_store(spec)
+    output = Store(spec.output.url, dict(spec.output.storage_options))
+    identity = release_id(spec, now, identity)
+    return Release(spec, now, identity, replace_published, output, workers=workers, work=work)
