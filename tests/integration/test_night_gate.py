@@ -16,6 +16,7 @@ from microagg_core.errors import GateError, MicroaggError, SpecError, StorageErr
 from microagg_core.series.marks import ARRIVAL, CLOSED, CODE
 from microagg_core.tables.slices import read_slice, to_bytes
 from microagg_flows import stages
+from microagg_flows.release import Release
 from releasing.runs import forge
 from seasons.population import KEYS, TAG, Population
 from seasons.season import Season, Tonight, make_release, series_of
@@ -63,7 +64,7 @@ def broken_run(season: Season, breaking: Breaking, monkeypatch: pytest.MonkeyPat
     return stopped.value
 
 
-def break_rows(season: Season, release: stages.Release, breaking: Breaking) -> None:
+def break_rows(season: Season, release: Release, breaking: Breaking) -> None:
     """Have a function change all rows that would be published, and write them back to their files."""
     names = [pieces[0].name for pieces in release.made["assemble"].values()]
     tables = [pq.read_table(io.BytesIO(release.work.read(name))) for name in names]
@@ -217,7 +218,7 @@ def test_a_lone_change_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert isinstance(stopped, GateError) and "change-k" in stopped.message
 
 
-def _reopen(release: stages.Release) -> None:
+def _reopen(release: Release) -> None:
     """Have everybody who is closed pass for an arrival, from the first stage on."""
     for piece in release.marks:
         marks = read_slice(release.work.read(piece.name))
@@ -239,7 +240,7 @@ def test_who_vanished_is_not_released_again(mode: str, tmp_path: Path, monkeypat
         people.here += people.gone
     genuine = stages.nights.identify
 
-    def identified(release: stages.Release, n_parts: int) -> None:
+    def identified(release: Release, n_parts: int) -> None:
         genuine(release, n_parts)
         forge(release, release.marks[0].name, release.work.read(release.marks[0].name))
         _reopen(release)
@@ -253,7 +254,7 @@ def test_who_vanished_is_not_released_again(mode: str, tmp_path: Path, monkeypat
     assert len(season.outsider.seen) == n_published
 
 
-def _as_forged(release: stages.Release, name: str) -> object:
+def _as_forged(release: Release, name: str) -> object:
     return next(p for made in release.made.values() for pieces in made.values() for p in pieces if p.name == name)
 
 

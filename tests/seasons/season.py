@@ -19,7 +19,8 @@ from microagg_core.series.verifying import verify_ledger
 from microagg_core.spec.loading import load_spec
 from microagg_flows.executors.in_process import InProcess
 from microagg_flows.progress import Silence
-from microagg_flows.stages import STAGES, Release, new_release, run_stage
+from microagg_flows.release import Release, new_release
+from microagg_flows.stages import STAGES, run_stage
 from seasons.deaths import Died, Writes, dying
 from seasons.outsider import Outsider, Promise, Row
 from seasons.population import CONFIDENTIAL, ROLES, UNIT, Population
