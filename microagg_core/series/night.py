@@ -26,6 +26,7 @@ class Night:
 
     Attributes:
         number: 0 for the first release.
+        least_k: the k with which the series began; it may have risen since.
         unit: the columns that name a unit; none where a unit is a row.
         state: the generation that tonight goes on from; None before the first release.
         previous: the night of the release before tonight's; -1 where there is none.
@@ -41,6 +42,7 @@ class Night:
     guarantee: Guarantee
     leavers: Leavers
     k: int
+    least_k: int
     nights: int | None
     unit: tuple[str, ...]
     ledger_url: str

@@ -86,6 +86,7 @@ def begin_night(
         raise GateError(objection)
     key = _key_of(spec, ledger, environ)
     if state is not None:
+        _refuse_stale(ledger, state, output, run)
         _refuse_other_key(state, key, ledger)
         spec = _as_begun(spec, schema_of(spec), state.frozen)
     number = 0 if state is None else state.night + 1
@@ -97,6 +98,19 @@ def _key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str]) -> Se
         return read_key(spec.series, environ)
     # As text, so that a spec may name the file as its key_file later.
     return SeriesKey(local_key(ledger.store).hex().encode())
+
+
+def _refuse_stale(ledger: Ledger, state: Generation, output: Store, run: Run) -> None:
+    """Stop where a night was published that the ledger has forgotten, as where an old copy of it was put back."""
+    latest, head = newest(output), ledger.head()
+    series = read_manifest(output, latest).series if latest is not None else None
+    is_own = head is not None and head.run_key == run.key
+    if series is not None and series.night > state.night + is_own:
+        raise StorageError(
+            f"the ledger in {ledger.store} ends with night {state.night + is_own}, and {shown(output.url)} holds night "
+            f"{series.night} of a series; restore the ledger's newest state, or make it again with microagg series "
+            "rebuild"
+        )
 
 
 def _refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
@@ -298,6 +312,7 @@ def _night(
         guarantee=guarantee,
         leavers=(series.leavers if series else None) or "withhold",
         k=spec.k,
+        least_k=ledger.generation(0).frozen.k if state else spec.k,
         nights=series.nights if series else None,
         unit=() if spec.unit == "row" else tuple(spec.unit),
         ledger_url=ledger.store.url,

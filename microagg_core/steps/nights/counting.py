@@ -28,7 +28,7 @@ class TraceNotes:
     units_below: int
     #: For each watched column, the classes in which some, but fewer than k, units changed.
     lone_changes: tuple[int, ...]
-    #: Pairs of classes, of the last release and tonight's, that fewer than k units have.
+    #: Pairs of classes, of the last release and tonight's, that fewer units have than every night promised.
     thin_bundles: int
     #: Who left, who arrived, and how many of them could be one and the same by their confidential rows.
     left: int
@@ -49,10 +49,13 @@ def count_traces(task: Task) -> Receipt:
     smallest, below = None, 0
     if traces is not None:
         _, n = counted(pairs_of(traces, "t"), np.asarray(traces["n"]))
-        smallest, below = int(n.min()), int(n[n < night.k].sum())
+        _, n_out = counted(pairs_of(traces, "t"), np.asarray(traces["out"]))
+        # Who was released under a smaller k, and is not tonight, shares his trace with as many as he was promised.
+        needed = np.where(n_out > 0, night.k, night.least_k)
+        smallest, below = int(n.min()), int(n[n < needed].sum())
     lone = tuple(_lone(changes, j, night.k) for j in range(len(night.columns)))
     bundled = _added_up(bundles)
-    thin = int(np.sum(np.asarray(bundled["n"]) < night.k))
+    thin = int(np.sum(np.asarray(bundled["n"]) < night.least_k))
     notes = TraceNotes(smallest, below, lone, thin, *_alike(rows))
     pieces = (
         task.put(layout.trace_notes(task.number), to_json(notes)),

@@ -78,19 +78,19 @@ def night_checks(
 def _pairs_check(night: Night, traces: Sequence[TraceNotes], bundles: Callable[[], pa.Table]) -> Check:
     """The second opinion: no sum that this release and the last give together is about fewer than k units.
 
-    Where each pair of classes has k units there is no such sum. Else the cuts of the graph of classes tell, as long as
+    Where each pair of classes has k units, of the k that both promised, there is no such sum. Else the cuts of the graph of classes tell, as long as
     it is small enough to be cut; where it is not, nobody can say, and that is no yes.
     """
-    name, right = "pairs", f"no sum over this release and the last is about fewer than {night.k} units"
+    name, right = "pairs", f"no sum over this release and the last is about fewer than {night.least_k} units"
     if not any(one.thin_bundles for one in traces):
         return Check(name, True, right)
     pairs = bundles()
-    n = np.minimum(np.asarray(pairs["n"]), night.k)
+    n = np.minimum(np.asarray(pairs["n"]), night.least_k)
     if n.sum() > _MOST_CUT:
         return Check(name, False, "too many pairs of classes have fewer than k units for all sums to be looked at")
     before, after = (np.repeat(pairs_of(pairs, end), n, axis=0) for end in "bk")
-    weakest = weakest_cut(before, after, night.k)
-    detail = f"a sum over this release and the last is about {weakest} units, fewer than k={night.k}"
+    weakest = weakest_cut(before, after, night.least_k)
+    detail = f"a sum over this release and the last is about {weakest} units, fewer than k={night.least_k}"
     return Check(name, weakest is None, right if weakest is None else detail)
 
 

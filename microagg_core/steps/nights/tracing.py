@@ -252,9 +252,11 @@ class _Units:
         return false
 
     def traces_told(self) -> pa.Table:
-        """How many of the range's units have each trace, among those that were ever released."""
-        distinct, n = counted(self.next_trace[self.ever_released])
-        return pa.table({**as_columns(distinct, "t"), "n": pa.array(n)})
+        """How many of the range's units have each trace, among those that were ever released; and how many tonight."""
+        traces, out = self.next_trace[self.ever_released], self.is_released[self.ever_released]
+        distinct, n = counted(traces)
+        _, n_out = counted(traces, out.astype(np.int64))
+        return pa.table({**as_columns(distinct, "t"), "n": pa.array(n), "out": pa.array(n_out)})
 
     def changes_told(self) -> pa.Table:
         """How many units of each class that is published again have another value, by column."""
