@@ -166,7 +166,8 @@ def _taken_back(ledger: Ledger, output: Store, head: Generation, run: Run) -> Ge
         parent=ledger.parent_of(night),
         n_ranges=len(ranges),
         ranges=ranges,
-        never=never(night + 1),
+        # Of who waits, as the ranges have it.
+        never=base.never if base else never(night + 1),
         counts=base.counts if base else type(head.counts)(),
         smallest_trace=base.smallest_trace if base else None,
     )
