@@ -201,8 +201,8 @@ def microaggregate(
     elif info.name == "best":
         from microagg_core.algorithms.trying import best
 
-        found = best(X, k, seed=seed)
-        labels, tried = _improved(X, found.labels, k, seed, effort), found.tried
+        choice = best(X, k, seed=seed)
+        labels, tried = _improved(X, choice.labels, k, seed, effort), choice.tried
     else:
         labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
         labels = _improved(X, labels, k, seed, effort)

@@ -7,6 +7,8 @@ means, and none of them comes near to naming a person.
 
 from __future__ import annotations
 
+import os
+import secrets
 from itertools import pairwise
 from pathlib import Path
 
@@ -82,10 +84,10 @@ def make_people(n: int = N_PEOPLE, seed: int = _SEED) -> pa.Table:
 
 
 def write_demo(folder: str | Path, n: int = N_PEOPLE, seed: int = _SEED) -> Path:
-    """Write the people as four Parquet files below ``folder``, with a release spec, and return the spec's path.
+    """Write the people as four Parquet files below ``folder``, with a spec and a key, and return the spec's path.
 
-    Files that are there are replaced, by the same bytes for the same ``n`` and ``seed``. StorageError where
-    the folder cannot be written.
+    Files that are there are replaced, by the same bytes for the same ``n`` and ``seed``; but the key of the series
+    stays, so that releases of other days go on with it. StorageError where the folder cannot be written.
 
     >>> import tempfile
     >>> from microagg_core.spec.loading import load_spec
@@ -102,7 +104,18 @@ def write_demo(folder: str | Path, n: int = N_PEOPLE, seed: int = _SEED) -> Path
             pq.write_table(people.slice(start, end - start), folder / "input" / f"people-{part}.parquet")
         spec = folder / "release.yaml"
         spec.write_text(_SPEC, encoding="utf-8")
+        _draw_key(folder / "series.key")
     return spec
+
+
+def _draw_key(path: Path) -> None:
+    """A key that its owner alone can read, unless there is one."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123 - a descriptor
+        file.write(secrets.token_hex(32) + "\n")
 
 
 def _draw(rng: np.random.Generator, n: int, shares: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -231,7 +244,11 @@ roles:                    # every column has exactly one
     - benefits
     - weekly_hours
 
-unit: row                 # one row is one person
+unit: [person_id]         # who must not be singled out, under the same name every day
+series:                   # run it again tomorrow: whoever was released keeps the values of the first day
+  mode: atoms             # groups stay together for ever, so that no two days tell more than one
+  leavers: ghosts         # who is gone stays as released last, until k can go together
+  key_file: series.key    # private, as work is: what is remembered of people is kept under it
 blocks:
   undersized: merge       # blocking values shared by fewer than k people join a neighbour
 missing: error            # a quasi-identifier without a value stops the run

@@ -30,14 +30,14 @@ def software() -> dict[str, str]:
     return dict(_software())
 
 
-def deviations(found: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
+def deviations(there: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
     """What software differs from other software, in words.
 
     >>> deviations({"numpy": "2.1", "python": "3.11"}, {"numpy": "2.2", "python": "3.11"})
     ['numpy 2.1 instead of 2.2']
     """
     return [
-        f"{name} {found.get(name)} instead of {value}" for name, value in wanted.items() if found.get(name) != value
+        f"{name} {there.get(name)} instead of {value}" for name, value in wanted.items() if there.get(name) != value
     ]
 
 
@@ -52,8 +52,8 @@ def _software() -> tuple[tuple[str, str], ...]:
 def _installed() -> Iterator[Path]:
     """The folders of the packages, found without importing them; the core may be installed alone."""
     for name in PACKAGES:
-        found = find_spec(name)
-        for folder in (found.submodule_search_locations or ()) if found else ():
+        package = find_spec(name)
+        for folder in (package.submodule_search_locations or ()) if package else ():
             yield Path(folder)
 
 

@@ -16,6 +16,7 @@ from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.check import Check
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.publish import read_manifest
+from microagg_core.reporting.night_plan import NightPlan, price_of_haste
 from microagg_core.series.generations import Generation
 from microagg_core.series.ledger import clear_unnamed
 from microagg_core.series.ranges import empty_range
@@ -24,7 +25,13 @@ from microagg_core.steps.checking import CarriedFiles
 from microagg_core.steps.nights.beginning import begin_night, refuse_overlap
 from microagg_core.steps.nights.carrying import Recall, RecalledPart
 from microagg_core.steps.nights.counts import FateCounts, FateNotes, MatchCounts
-from microagg_core.steps.nights.ending import generation_of, night_checks, notes_of_ranges, notes_of_traces
+from microagg_core.steps.nights.ending import (
+    generation_of,
+    likely_renamed,
+    night_checks,
+    notes_of_ranges,
+    notes_of_traces,
+)
 from microagg_core.steps.nights.knowing import save_night
 from microagg_core.steps.nights.matching import MARKS, MEMBERS
 from microagg_core.steps.nights.tracing import RangeNotes
@@ -38,6 +45,9 @@ from microagg_flows.tonight import Tonight
 
 #: What every task of a night knows once there is a plan.
 _PLANNED = ("context", "survey", "plan", "night")
+
+#: Times k: arrivals in a block of which the loss of tonight's is told, where the spec does not say.
+_USUAL_BLOCK = 20
 
 
 def begin(release: Release, schema: FileSchema) -> FileSchema:
@@ -59,7 +69,6 @@ def identify(release: Release, n_parts: int) -> None:
 
     Raises:
         DataError: a unit has more than one record.
-        GateError: units were released before, and the spec names no series.
     """
     tonight = release.tonight
     night = tonight.beginning.night
@@ -73,7 +82,6 @@ def identify(release: Release, n_parts: int) -> None:
     tonight.matched = MatchCounts.total(counts)
     if tonight.matched.repeated:
         raise DataError(repeated_units(release.spec, tuple(night.unit), tonight.matched.repeated))
-    refuse_overlap(tonight.beginning, tonight.matched.released_before, sum(r.rows for r in tonight.match))
     marked = release.do(release.receiving("mark", n_parts, _only(tonight.match, MARKS), ("night",)))
     release.all_marks = tuple(piece for receipt in marked for piece in receipt.pieces)
     release.marks = release.all_marks if night.hides else ()
@@ -82,6 +90,25 @@ def identify(release: Release, n_parts: int) -> None:
     release.hold = None if until is None else Holding(until)
     if night.carries and night.state is not None:
         _decide(release, tonight)
+
+
+def refuse_overlaps(release: Release) -> None:
+    """Stop where units are to be released once more and nothing is known to protect them.
+
+    Raises:
+        GateError: they are, and the spec names no series.
+    """
+    tonight = release.tonight
+    n_units = sum(receipt.rows for receipt in tonight.match)
+    refuse_overlap(tonight.beginning, tonight.matched.released_before, n_units)
+
+
+def fingerprints(release: Release, surveyed: Sequence[str]) -> list[str]:
+    """What tells tonight's rows from others; where the survey sees arrivals alone, the others are known by their files.
+
+    Two nights without an arrival would be the same release otherwise.
+    """
+    return [*surveyed, *(str(file) for file in (release.listed.state if release.marks else ()))]
 
 
 def _decide(release: Release, tonight: Tonight) -> None:
@@ -110,6 +137,28 @@ def _parts_of(release: Release, number: int) -> list[RecalledPart]:
 def _only(receipts: Sequence[Receipt], what: int) -> list[Receipt]:
     """The receipts with the slices of one of their objects."""
     return [replace(r, slices=tuple(one for one in r.slices if one.object == what)) for r in receipts]
+
+
+def plan_of_night(release: Release) -> NightPlan | None:
+    """What the plan says of the series; None where the spec names none."""
+    tonight, series = release.tonight, release.spec.series
+    if series is None or not tonight.has_units:
+        return None
+    night, fates, plan = tonight.beginning.night, tonight.fates, release.planned.plan
+    until = series.until_units(night.k) or _USUAL_BLOCK * night.k
+    return NightPlan(
+        mode=night.mode,
+        night=night.number,
+        arrivals=tonight.matched.arrivals,
+        held=plan.strata.held_rows,
+        survivors=fates.carried,
+        ghosts=fates.ghosts,
+        withheld=fates.withheld,
+        vanished=fates.vanished,
+        held_back=fates.held_back,
+        price=price_of_haste(plan.block_rows, until, len(release.planned.context.kinds)) if night.number else None,
+        until=until,
+    )
 
 
 # --- Survivors -------------------------------------------------------------------------------------------------
@@ -169,7 +218,14 @@ def trace(release: Release) -> list[Check]:
     pieces = release.pieces("trace", "traces")
     tonight.ranges = notes_of_ranges(pieces, night, release.key)
     tonight.traces = notes_of_traces(pieces, night, release.key)
-    return night_checks(night, tonight.ranges, tonight.traces)
+    if warning := likely_renamed(tonight.ranges, tonight.traces):
+        release.progress.say(warning)
+    layout = NightLayout(release.key)
+
+    def bundles() -> pa.Table:
+        return pa.concat_tables([read_slice(pieces.read(layout.bundles(i))) for i in range(night.n_ranges)])
+
+    return night_checks(night, tonight.ranges, tonight.traces, bundles)
 
 
 # --- The ledger ------------------------------------------------------------------------------------------------

@@ -120,8 +120,8 @@ class Lines:
         """What is under way, how far it is, and what it waits for."""
         awaited = f"waiting for {self._awaited}" if self._awaited else ""
         count = f"{self._what}: {self._done} of {self._total}" if self._what else ""
-        known = ", ".join(part for part in (count, awaited) if part)
-        return f"{known}, nothing new for {duration(time.monotonic() - self._since)}" if known else ""
+        state = ", ".join(part for part in (count, awaited) if part)
+        return f"{state}, nothing new for {duration(time.monotonic() - self._since)}" if state else ""
 
 
 class Bar:

@@ -1,6 +1,6 @@
 """A release on its way: what is settled of it, what was made, and how far it is.
 
-The stages and what a night of a series adds to them hand it on; everything that a later stage needs after a restart lies
+The stages, and what a night of a series adds to them, hand it on; whatever a later stage needs after a restart lies
 in the work area.
 """
 

@@ -78,9 +78,10 @@ def survey(release: Release) -> str:
     found, keys = combine_survey(spec, run.layout, release.pieces("survey"), context, n_parts)
     release.known["survey"] = (save_survey(run, found),)
     release.known["keys"] = (run.put(run.layout.survey_keys(), to_bytes(keys), "survey-keys"),)
-    release.origin = origin.of_rows(found.fingerprints)
+    release.origin = origin.of_rows(nights.fingerprints(release, found.fingerprints))
     if _is_published(release, release.replace):
         return _already(release)
+    nights.refuse_overlaps(release)
     arrivals = f", {found.arrivals} of them arrivals" if release.marks else ""
     survivors = f", {said}" if (said := release.tonight.in_words()) else ""
     return f"{found.rows} records in {n_parts} parts{arrivals}{survivors}, {keys.num_rows} blocking keys"
@@ -120,7 +121,7 @@ def plan(release: Release) -> str:
     made = make_plan(spec, context, found, keys, passes, release.hold)
     release.known["plan"] = save_plan(run, made)
     release._planned = Planned.of(context, found, made)
-    release.plan_report = report_plan(release.planned)
+    release.plan_report = dataclasses.replace(report_plan(release.planned), night=nights.plan_of_night(release))
     refuse_unwise(spec, found)
     _refuse_too_little_memory(release)
     return release.plan_report.sentence()

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from microagg_core.releases.manifest import SeriesEntry
 from microagg_core.steps.nights.beginning import Beginning
+from microagg_core.steps.nights.counting import TraceNotes
 from microagg_core.steps.nights.counts import FateCounts, MatchCounts
 from microagg_core.steps.nights.ending import smallest_of
-from microagg_core.steps.nights.tracing import RangeNotes, TraceNotes
+from microagg_core.steps.nights.tracing import RangeNotes
 from microagg_core.steps.work import Receipt
 
 

@@ -116,8 +116,8 @@ def main(parts: list[str]) -> None:
         try:
             solve(part)
         except Exception as error:
-            found = sanitized(error, "compiling the kernels")
-            print(f"{found.kind} {found.message}", flush=True)
+            trouble = sanitized(error, "compiling the kernels")
+            print(f"{trouble.kind} {trouble.message}", flush=True)
             sys.exit(1)
         if not not_kept:
             with suppress(OSError):  # then the part counts as not kept

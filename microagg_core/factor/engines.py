@@ -76,9 +76,9 @@ def _searched(graph: Graph) -> Matching | None:
     events = 4096
     while True:
         matching = new_matching(start, source[order], other[order], weight, events)
-        found = match_all(matching)
-        if found != TOO_MANY_EVENTS:
-            return matching if found == DONE else None
+        ending = match_all(matching)
+        if ending != TOO_MANY_EVENTS:
+            return matching if ending == DONE else None
         events *= 8
 
 

@@ -109,10 +109,9 @@ def minimum_factor(X: Floats, *, engine: str = "auto", neighbours: int = _NEIGHB
     pairs = points.n * (points.n - 1) // 2
     if engine == "networkx" or (engine == "auto" and points.n <= SMALL):
         engine, graph, rounds, looked = "networkx", complete_graph(points), 1, pairs
-        found = ENGINES[engine](graph)
-        if found is None:
+        cover, bound = ENGINES[engine](graph), None
+        if cover is None:
             raise InternalError("a bug: networkx left a record of a complete graph alone; please report it")
-        cover, bound = found, None
     else:
         engine, tree = "blossom", new_pair_tree(points.rows)
         graph, cover, duals, rounds, looked = _solve_and_price(points, tree, neighbours)

@@ -56,7 +56,7 @@ def _grown(member: Bools, x: Floats, seed: int) -> list[tuple[float, Ints]]:
     whole = member.astype(np.int64)
     inside = np.zeros(member.shape[1], bool)
     inside[seed] = True
-    found = []
+    sets = []
     while inside.sum() + 2 <= min(_GROWN, member.shape[1]):
         near = np.flatnonzero(member[member[:, inside].any(axis=1)].any(axis=0) & ~inside)
         if len(near) < 2:
@@ -66,8 +66,8 @@ def _grown(member: Bools, x: Floats, seed: int) -> list[tuple[float, Ints]]:
         gains = x @ (counts // 2)
         best = int(np.argmax(gains))
         inside[[near[i[best]], near[j[best]]]] = True
-        found.append((float(gains[best]) - inside.sum() // 2, np.flatnonzero(inside)))
-    return sorted(found, key=lambda one: -one[0])[:_KEPT]
+        sets.append((float(gains[best]) - inside.sum() // 2, np.flatnonzero(inside)))
+    return sorted(sets, key=lambda one: -one[0])[:_KEPT]
 
 
 def broken_sets(groups: Ints, x: Floats, n: int) -> list[OddSet]:
@@ -79,7 +79,7 @@ def broken_sets(groups: Ints, x: Floats, n: int) -> list[OddSet]:
     _, piece = connected_components(coo_array((np.ones(2 * len(used)), ends), shape=(n, n)), directed=False)
     order = np.argsort(piece[part[:, 0]], kind="stable")
     bounds = np.flatnonzero(np.diff(piece[part[order, 0]])) + 1
-    found: set[OddSet] = set()
+    odd_sets: set[OddSet] = set()
     for rows in np.split(order, bounds) if len(used) else []:
         records = np.unique(part[rows][part[rows] >= 0])
         member = (part[rows][:, :, None] == records).any(axis=1)
@@ -88,5 +88,5 @@ def broken_sets(groups: Ints, x: Floats, n: int) -> list[OddSet]:
         else:
             seeds = range(0, len(records), max(1, len(records) // _SEEDS))
             sets = [one for seed in seeds for one in _grown(member, share[rows], seed)]
-        found |= {tuple(records[members].tolist()) for broken, members in sets if broken > _TOLERANCE}
-    return sorted(found)
+        odd_sets |= {tuple(records[members].tolist()) for broken, members in sets if broken > _TOLERANCE}
+    return sorted(odd_sets)

@@ -145,9 +145,9 @@ def _round(task: RelaxationTask, relaxed: Relaxed, best: _Best, budget: _Budget)
         inside = near.T @ loose.astype(np.float64) == near.sum(axis=0)
         kept = fixed & ~inside
         records = np.flatnonzero(near @ kept.astype(np.float64) == 0)
-        found = _solve_whole(task, relaxed.groups[inside], records, (), budget)
-        if found is not None:
-            best.offer(np.concatenate([relaxed.groups[kept], found]))
+        chosen = _solve_whole(task, relaxed.groups[inside], records, (), budget)
+        if chosen is not None:
+            best.offer(np.concatenate([relaxed.groups[kept], chosen]))
             return
         # Let go of the groups nearby as well: those that share a candidate group with a loose record.
         touched = near @ (near.T @ loose.astype(np.float64)) > 0
@@ -159,9 +159,9 @@ def _branch(task: RelaxationTask, relaxed: Relaxed, best: _Best, bound: int, bud
     n = task.points.n
     more, _, are_all = not_excluded(task, relaxed, relaxed.price, best.cost - bound + int(_TOLERANCE * task.unit))
     groups = distinct(np.concatenate([more if are_all else relaxed.groups, best.groups]), n)
-    found = _solve_whole(task, groups, np.arange(n), relaxed.sets, budget)
-    if found is not None:
-        best.offer(found)
+    chosen = _solve_whole(task, groups, np.arange(n), relaxed.sets, budget)
+    if chosen is not None:
+        best.offer(chosen)
 
 
 def optimal_two(X: Floats, *, seconds: float | None = 60.0) -> Optimum:
@@ -191,8 +191,8 @@ def optimal_two(X: Floats, *, seconds: float | None = 60.0) -> Optimum:
         if best.cost - bound > _CLOSED * best.cost:
             _round(task, relaxed, best, budget)
             _branch(task, relaxed, best, bound, budget)
-    found = labels_from(best.groups, points.n)
-    labels = factor.labels if found is None else found
+    labels_of_best = labels_from(best.groups, points.n)
+    labels = factor.labels if labels_of_best is None else labels_of_best
     return Optimum(
         labels=labels,
         sse=math.ldexp(factor_sse(points.rows, labels), -2 * points.shift),

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from microagg_core.arrays import Floats
 
 #: 10**22 is the largest power of ten that is a float; means have one decimal more than the input.
 _MOST_DECIMALS = 21

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from microagg_core.arrays import Floats, Ints
 from microagg_core.metrics.certificate import Certificate
 from microagg_core.metrics.means import Groups, float_means
 from microagg_core.metrics.moments import moments_of, offsets_from, standardized, steadied
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from microagg_core.arrays import Floats, Ints
 
 #: Values beyond this are made smaller before their differences are taken, which would overflow.
 _LARGE, _SHRINK = 2.0**1021, 0.25

@@ -22,11 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from microagg_core.arrays import Floats
+
 Origin = int | float
 _STEADY_BITS = 24
 
 
-def offsets_from(values: NDArray[Any], origin: Origin) -> NDArray[np.float64]:
+def offsets_from(values: NDArray[Any], origin: Origin) -> Floats:
     """``values - origin`` as floats; exact before rounding for integers: of 64 bits, signed or not, or of any size.
 
     >>> offsets_from(np.array([2**62 + 1, 2**62 + 3]), 2**62 + 2)
@@ -44,9 +46,7 @@ def offsets_from(values: NDArray[Any], origin: Origin) -> NDArray[np.float64]:
     return difference.view(np.int64).astype(np.float64)
 
 
-def standardized(
-    offsets: NDArray[np.float64], means: NDArray[np.float64], deviations: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def standardized(offsets: Floats, means: Floats, deviations: Floats) -> Floats:
     """Each column of offsets at mean 0 and deviation 1; a constant one at 0.
 
     Where values are tied, the last bit decides about groups: nobody may standardize in another way.
@@ -57,7 +57,7 @@ def standardized(
     divisors = np.where(deviations > 0, deviations, np.inf)
     with np.errstate(over="ignore"):
         difference = offsets - means
-        z: NDArray[np.float64] = difference / divisors
+        z: Floats = difference / divisors
     beyond = ~np.isfinite(difference)
     return np.where(beyond, offsets / divisors - means / divisors, z) if beyond.any() else z
 
@@ -175,7 +175,7 @@ def merge_all(parts: Iterable[Moments]) -> Moments:
     return reduce(merge, level, EMPTY)
 
 
-def _scaled(values: NDArray[np.float64], exponent: int) -> NDArray[np.float64]:
+def _scaled(values: Floats, exponent: int) -> Floats:
     """``values * 2**exponent``; a product is as exact as ldexp and many times faster, where the power is a float."""
     if abs(exponent) < 1000:
         return values * math.ldexp(1.0, exponent)

@@ -13,11 +13,9 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-from numpy.typing import NDArray
 
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.plain import PlainFloats
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class PairMoments:
         return correlations
 
 
-def pair_moments(values: Floats, missing: NDArray[np.bool_]) -> PairMoments:
+def pair_moments(values: Floats, missing: Bools) -> PairMoments:
     """The moments of all pairs of columns of (n, p) values, n > 0, of which some are missing."""
     if (missing == missing[0]).all():  # as within any block of a release
         return _complete(values, np.flatnonzero(~missing[0]))
@@ -71,7 +69,7 @@ def pair_moments(values: Floats, missing: NDArray[np.bool_]) -> PairMoments:
     return reduce(add, parts)
 
 
-def _complete(values: Floats, there: NDArray[np.int64]) -> PairMoments:
+def _complete(values: Floats, there: Ints) -> PairMoments:
     """Of records that have the same attributes, those named, and no other."""
     p, pairs = values.shape[1], np.ix_(there, there)
     offsets = values[:, there] - values[0, there]

@@ -12,14 +12,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from microagg_core.arrays import Bools, Floats
 from microagg_core.metrics.figures import CorrelationChange
 from microagg_core.metrics.losses import Losses, percent
 from microagg_core.metrics.pairs import PairMoments, pair_moments
 from microagg_core.plain import PlainFloats
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ def significant(value: float, digits: int = 6) -> float:
     return float(f"{value:.{digits}g}") if math.isfinite(value) else value
 
 
-def loss_statistics(before: Floats, after: Floats, missing: NDArray[np.bool_]) -> LossStatistics:
+def loss_statistics(before: Floats, after: Floats, missing: Bools) -> LossStatistics:
     """The statistics of some records: standardized values before and after, zero where missing.
 
     >>> s = loss_statistics(np.array([[1.0], [-1.0]]), np.zeros((2, 1)), np.zeros((2, 1), dtype=bool))

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from microagg_core.arrays import Ints
 from microagg_core.errors import GateError
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks import CHECKS
-from microagg_core.privacy.checks.contract import InputBatch, Inspection, Ints, N, Promise, ReleasedFile
+from microagg_core.privacy.checks.contract import InputBatch, Inspection, N, Promise, ReleasedFile
 from microagg_core.privacy.group_ranges import input_of
 
 
@@ -35,6 +36,8 @@ class Notes:
     #: How a file's columns differ from the declared ones, in words, and whether it has a record number for each row.
     columns: tuple[str, ...] = ()
     numbered: bool = True
+    #: Whether it is a file of survivors, of which only some checks are asked.
+    is_carried: bool = False
 
     @property
     def readable(self) -> bool:
@@ -64,10 +67,11 @@ def note_carried_file(promise: Promise, table: pa.Table, records: Ints) -> Notes
     """What to note of a file of survivors; what they should be is told by the ledger of their series."""
     columns, numbered = tuple(_wrong_columns(table, promise.schema.released_schema)), len(records) == table.num_rows
     if columns or not numbered:
-        return Notes(table.num_rows, {}, columns, numbered)
+        return Notes(table.num_rows, {}, columns, numbered, is_carried=True)
     file = ReleasedFile(promise, table, records, np.zeros(len(records), dtype=np.int64), None)
     asked = (inspection for inspection in CHECKS if inspection.of_all_files)
-    return Notes(table.num_rows, {inspection.name: to_plain(inspection.of_file(file)) for inspection in asked})
+    notes = {inspection.name: to_plain(inspection.of_file(file)) for inspection in asked}
+    return Notes(table.num_rows, notes, is_carried=True)
 
 
 @dataclass
@@ -89,9 +93,8 @@ class PartNotes:
 
 
 def notes_of(inspection: Inspection[N], side: Sequence[Notes]) -> list[N]:
-    """One check's notes of those files or parts that it was asked of."""
-    noted = (of_one.notes for of_one in side if inspection.name in of_one.notes)
-    return [from_plain(inspection.note, notes[inspection.name]) for notes in noted]
+    """One check's notes of files or parts."""
+    return [from_plain(inspection.note, of_one.notes[inspection.name]) for of_one in side]
 
 
 def make_checks(promise: Promise, files: Sequence[Notes], parts: Sequence[Notes]) -> list[Check]:
@@ -106,7 +109,9 @@ def make_checks(promise: Promise, files: Sequence[Notes], parts: Sequence[Notes]
 
 
 def _made(inspection: Inspection[N], promise: Promise, files: Sequence[Notes], parts: Sequence[Notes]) -> Check:
-    return inspection.check(promise, notes_of(inspection, files), notes_of(inspection, parts))
+    asked = [file for file in files if inspection.of_all_files or not file.is_carried]
+    noted = [part for part in parts if inspection.name in part.notes]
+    return inspection.check(promise, notes_of(inspection, asked), notes_of(inspection, noted))
 
 
 def refuse_failed(checks: Sequence[Check]) -> None:

@@ -13,11 +13,10 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from microagg_core.arrays import Ints, UInt64s
 from microagg_core.spec.columns import FileSchema
 
-Ints = NDArray[np.int64]
 #: What a measure says of a release: a count, or one for each of some columns.
 RiskFigure: TypeAlias = int | dict[str, int]
 #: The figures of all measures, by name.
@@ -29,7 +28,7 @@ class BlockGroups:
     """What measures know of a block: each record's group (0, 1, ...), and hashes of its confidential values."""
 
     labels: Ints
-    confidential: Sequence[NDArray[np.uint64]]
+    confidential: Sequence[UInt64s]
 
     @property
     def sizes(self) -> Ints:

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from microagg_core.arrays import Bools, Floats, UInt64s
+
 SAMPLE_VALUES = 2048
 #: A share of distinct values above this makes a column nearly unique.
 NEARLY_UNIQUE = 0.9
@@ -57,9 +59,7 @@ class Sketch:
         return 1 - (max(within, 0.0) / (n - groups)) / (total / (n - 1)) >= FIXES
 
 
-def sketch_of(
-    hashes: NDArray[np.uint64], valid: NDArray[np.bool_], Z: NDArray[np.float64], missing: NDArray[np.bool_]
-) -> Sketch:
+def sketch_of(hashes: UInt64s, valid: Bools, Z: Floats, missing: Bools) -> Sketch:
     """The sketch of one batch: hashes of the column's values, and the quasi-identifiers beside them."""
     codes, distinct = pd.factorize(hashes[valid])
     complete = len(distinct) <= SAMPLE_VALUES

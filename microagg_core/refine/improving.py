@@ -39,8 +39,8 @@ def refine_near(records: Records, given: Ints, k: int, effort: str, seed: int) -
         return given
     annealing = Annealing(Z, records.near(neighbour_count(len(Z), k)), k, seed)
     sweeps, downhill = EFFORTS[effort]
-    found = annealing.run(cut_large(Z, start, k), sweeps, _HOTTEST, _POWER, downhill)
-    return records.outward(found, k) if sse_of_labels(Z, found) < before else given
+    annealed = annealing.run(cut_large(Z, start, k), sweeps, _HOTTEST, _POWER, downhill)
+    return records.outward(annealed, k) if sse_of_labels(Z, annealed) < before else given
 
 
 def cut_large(X: Floats, labels: Ints, k: int) -> Ints:

@@ -41,9 +41,9 @@ class NeighbourGraph:
 
         tree = cKDTree(distinct)
         wanted = min(count + 1, len(distinct))
-        found = tree.query(distinct, wanted)
-        distance = np.asarray(found[0], dtype=np.float64).reshape(-1, wanted)
-        near = np.asarray(found[1], dtype=np.int64).reshape(-1, wanted)
+        answer = tree.query(distinct, wanted)
+        distance = np.asarray(answer[0], dtype=np.float64).reshape(-1, wanted)
+        near = np.asarray(answer[1], dtype=np.int64).reshape(-1, wanted)
         rank = np.empty(len(distinct), dtype=np.int64)
         rank[tree.indices] = np.arange(len(distinct))
         order = np.argsort(rank[record_class], kind="stable")
@@ -96,6 +96,6 @@ class Records:
 
     def outward(self, labels: Ints, k: int) -> Ints:
         """Labels of places as labels of the input's records, numbered by each group's first record."""
-        found = np.empty_like(labels)
-        found[self.order] = labels
-        return checked_labels(found, (k, None), "refinement")
+        of_records = np.empty_like(labels)
+        of_records[self.order] = labels
+        return checked_labels(of_records, (k, None), "refinement")

@@ -95,10 +95,10 @@ def best_partition(candidates: CandidateGroups, labels: Ints, seconds: float | N
     chosen = _solved([groups[i] for i in kept], cost[kept] / scale, n, left)
     if chosen is None:
         return labels
-    found = np.full(n, -1, dtype=np.int64)
+    cheapest = np.full(n, -1, dtype=np.int64)
     for number, i in enumerate(chosen):
-        found[list(groups[kept[i]])] = number
-    return found if found.min() >= 0 and _cost_of(candidates, found) < upper else labels
+        cheapest[list(groups[kept[i]])] = number
+    return cheapest if cheapest.min() >= 0 and _cost_of(candidates, cheapest) < upper else labels
 
 
 def _cost_of(candidates: CandidateGroups, labels: Ints) -> float:

@@ -82,8 +82,8 @@ def search(
     annealing = Annealing(records.Z, records.near(count), k, seed)
     first = cut_large(records.Z, first, k)
     budget = _budget(annealing, first, steps, seconds, began)
-    found = _runs(annealing, records.Z, first, budget)
-    return records.outward(found, k) if sse_of_labels(records.Z, found) < before else given
+    annealed = _runs(annealing, records.Z, first, budget)
+    return records.outward(annealed, k) if sse_of_labels(records.Z, annealed) < before else given
 
 
 def _budget(annealing: Annealing, first: Ints, steps: int, seconds: float | None, began: float) -> Budget:

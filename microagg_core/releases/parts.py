@@ -50,12 +50,12 @@ def plan_uploads(
 
 def plan_repairs(manifest: Manifest, parts: Sequence[StagedPart]) -> tuple[Upload, ...]:
     """What could be put back of a committed release: each of its parts whose content is among these."""
-    made = {part.sha256: part for part in parts}
+    staged = {part.sha256: part for part in parts}
     layout = manifest.layout
     return tuple(
-        Upload(made[entry.sha256], layout.absolute(entry.name), entry)
+        Upload(staged[entry.sha256], layout.absolute(entry.name), entry)
         for entry in manifest.parts
-        if entry.sha256 in made
+        if entry.sha256 in staged
     )
 
 

@@ -135,14 +135,14 @@ def _check_part(
 def _check_content(
     path: Path, manifest: Manifest, part: PartEntry, findings: _Findings, counter: CombinationCounter | None
 ) -> None:
-    found = [0]
+    rows_read = [0]
     try:
         schema, batches = part_batches(path, manifest)
         declared = [(column.name, column.type) for column in manifest.columns]
         if [(entry.name, str(entry.type)) for entry in schema] != declared:
             findings.columns.append(part.name)
             return
-        counted = _counted(batches, found)
+        counted = _counted(batches, rows_read)
         if counter is not None:
             counter.add_batches(counted)
         else:
@@ -151,14 +151,14 @@ def _check_content(
     except (pa.ArrowException, OSError, ValueError):  # the library's message may quote what it stumbled over
         findings.unreadable.append(part.name)
         return
-    findings.total_rows += found[0]
-    if found[0] != part.rows:
+    findings.total_rows += rows_read[0]
+    if rows_read[0] != part.rows:
         findings.rows.append(part.name)
 
 
-def _counted(batches: Iterator[pa.Table], found: list[int]) -> Iterator[pa.Table]:
+def _counted(batches: Iterator[pa.Table], rows_read: list[int]) -> Iterator[pa.Table]:
     for batch in batches:
-        found[0] += batch.num_rows
+        rows_read[0] += batch.num_rows
         yield batch
 
 

@@ -24,21 +24,21 @@ def check_ending(path: Path) -> None:
         import_module("matplotlib")
 
 
-def plot_losses(found: Comparison, path: Path) -> None:
+def plot_losses(comparison: Comparison, path: Path) -> None:
     """Draw L_SSE against k, one line an algorithm, and write the picture to ``path``."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.add_subplot()
-    names = list(dict.fromkeys(o.algorithm for o in found.outcomes))
+    names = list(dict.fromkeys(o.algorithm for o in comparison.outcomes))
     markers = "os^Dvp*hX<>P"
     for i, name in enumerate(names):
-        mine = sorted((o for o in found.outcomes if o.algorithm == name), key=lambda o: o.k)
+        mine = sorted((o for o in comparison.outcomes if o.algorithm == name), key=lambda o: o.k)
         axes.plot([o.k for o in mine], [o.l_sse for o in mine], marker=markers[i % len(markers)], label=name)
-    axes.set_xticks(found.ks())
+    axes.set_xticks(comparison.ks())
     axes.set_xlabel("k, least records in a group")
     axes.set_ylabel("information loss, L_SSE in percent")
-    axes.set_title(f"{found.records:,} records, {len(found.quasi_identifiers)} quasi-identifiers")
+    axes.set_title(f"{comparison.records:,} records, {len(comparison.quasi_identifiers)} quasi-identifiers")
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     axes.legend()

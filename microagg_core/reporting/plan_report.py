@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from microagg_core.blocking.cuts import count_leaves
+from microagg_core.reporting.night_plan import NightPlan
 from microagg_core.steps.routing import Planned
 
 _LARGEST = 5
@@ -44,6 +45,8 @@ class PlanReport:
     changed: tuple[BlockLine, ...]
     rounding: tuple[str, ...]
     unwise: tuple[str, ...]
+    #: What becomes of units, in a series.
+    night: NightPlan | None = None
 
     def sentence(self) -> str:
         """The plan in one line."""

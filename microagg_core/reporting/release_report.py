@@ -32,6 +32,7 @@ def release_document(published: Published, stages: Sequence[dict[str, Any]]) -> 
         "algorithm": manifest.algorithm.model_dump(),
         "files": len(manifest.parts),
         "bytes": sum(part.bytes for part in manifest.parts),
+        "series": manifest.series.model_dump(mode="json") if manifest.series else None,
         "refine": manifest.refine,
         "reproducible": manifest.reproducible,
         "losses": manifest.losses.model_dump(mode="json"),
@@ -65,6 +66,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
             "records",
             f"{document['records']:,}" + (f" ({document['withheld']:,} withheld)" if document["withheld"] else ""),
         ),
+        *([("series", _series(document["series"]))] if document.get("series") else []),
         ("k", str(document["k"])),
         ("algorithm", algorithm["name"] + (f" ({parameters})" if parameters else "")),
         *([("tried", _choices(losses.tried, losses.chosen or ()))] if losses.tried else []),
@@ -121,13 +123,30 @@ def _refinement(document: dict[str, Any]) -> str:
     return f"{words} ({', '.join(facts)})" if facts else words
 
 
-_SPREAD_IN = {"days": " days", "seconds": " s"}
+def _series(entry: dict[str, Any]) -> str:
+    """A night in words; the first is night 0.
+
+    >>> _series({"mode": "atoms", "guarantee": "trace", "night": 3, "smallest_trace": None})
+    'atoms, night 3 (trace-k)'
+    >>> _series({"mode": "independent", "guarantee": None, "night": 1, "smallest_trace": 1})
+    'independent, night 1 (no promise; smallest trace 1)'
+    """
+    promise = _PROMISES.get(entry["guarantee"], "no promise")
+    smallest = entry["smallest_trace"]
+    shared = "" if smallest is None else f"; smallest trace {smallest:,}"
+    return f"{entry['mode']}, night {entry['night']} ({promise}{shared})"
+
+
+_PROMISES = {"trace": "trace-k", "trace+changes": "trace-k and change-k"}
+#: How a unit is written behind a number, where that is not by its name.
+_WRITTEN = {None: "", "the column's": "", "seconds": " s"}
 
 
 def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
     """Per attribute, as text: name, loss, IL1s, mean and deviation of what is released, and the variance kept.
 
-    The deviation is in days for dates, in seconds for timestamps, and else, as the mean, in the column's own unit.
+    The deviation is in the unit of the column's kind: days for dates, seconds for timestamps, and mostly, as the mean,
+    the column's own.
 
     >>> figures = {"unit": "days", "l_sse": 1.5, "il1s": 0.1, "mean": "2000-01-31", "variance": 9.0}
     >>> attribute_rows({"losses": {"attributes": {"born": {**figures, "variance_kept": 98.5}}}})
@@ -140,7 +159,7 @@ def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
             _shown(a.l_sse, " %"),
             _shown(a.il1s),
             _shown(a.mean),
-            _shown(_deviation(a.variance), _SPREAD_IN.get(a.unit or "", "")),
+            _shown(_deviation(a.variance), _WRITTEN.get(a.unit, f" {a.unit}")),
             _shown(a.variance_kept, " %"),
         )
         for name, a in attributes.items()

@@ -54,6 +54,8 @@ def _bytes(path: str) -> bytes:
             if mode & 0o077:
                 raise SpecError(f"series.key_file: others can read {path}; chmod 600 {path}")
             data = file.read(_MOST_BYTES + 1)
+    except IsADirectoryError:
+        raise SpecError(f"series.key_file: {path} is not a file; name the file that holds the key") from None
     except FileNotFoundError:
         raise SpecError(f"series.key_file: there is no file {path}; write the key of the series into it") from None
     except OSError as error:

@@ -26,8 +26,10 @@ class Night:
 
     Attributes:
         number: 0 for the first release.
+        least_k: the k with which the series began; it may have risen since.
         unit: the columns that name a unit; none where a unit is a row.
         state: the generation that tonight goes on from; None before the first release.
+        previous: the night of the release before tonight's; -1 where there is none.
         waited: arrivals that were first seen in this night or before have waited as long as any has to; -1: none.
         n_ranges: ranges of units in tonight's ledger.
         n_atom_ranges: ranges of classes, by which survivors are carried; 0 where none are.
@@ -40,11 +42,13 @@ class Night:
     guarantee: Guarantee
     leavers: Leavers
     k: int
+    least_k: int
     nights: int | None
     unit: tuple[str, ...]
     ledger_url: str
     ledger_options: dict[str, Any]
     state: Generation | None
+    previous: int
     waited: int
     n_ranges: int
     n_atom_ranges: int

@@ -113,7 +113,7 @@ def verify_ledger(ledger: Ledger) -> list[Check]:
         _told("units", contents.unordered, "sorted, each once, and in its range"),
         _told("states", contents.strange, "each with the nights and the trace that belong to it"),
         _counts_check(head, contents),
-        _traces_check(head, contents),
+        _traces_check(head, contents, min(one.frozen.k for one in generations)),
     ]
 
 
@@ -213,14 +213,17 @@ def _in_words(counts: UnitCounts) -> str:
     return ", ".join(f"{number:,} {name}" for name, number in to_plain(counts).items())
 
 
-def _traces_check(head: Generation, contents: _Contents) -> Check:
-    """Every trace of a live unit belongs to k units, where the series promises that."""
+def _traces_check(head: Generation, contents: _Contents, k: int) -> Check:
+    """Every trace of a live unit belongs to k units, where the series promises that.
+
+    Where k rose, atoms that are too small for the greater one are withheld: they have what was promised first.
+    """
     if contents.unreadable:
         return Check("traces", False, _NOT_COUNTED)
     smallest = contents.traces.smallest()
     if head.smallest_trace is not None and head.smallest_trace != smallest:
         return Check("traces", False, f"the document says {head.smallest_trace}, the ranges say {smallest}")
-    k = 1 if head.frozen.mode == _UNPROTECTED else head.frozen.k
+    k = 1 if head.frozen.mode == _UNPROTECTED else k
     if rare := contents.traces.rarer_than(k):
         return Check("traces", False, f"{rare:,} units have a trace that fewer than k={k} units share")
     return Check("traces", True, f"the smallest is shared by {smallest} units" if smallest else "none yet")

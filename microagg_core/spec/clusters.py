@@ -1,6 +1,7 @@
 """Who may do the work: the kinds of cluster, one model each.
 
-A new kind is a model here, and a module in ``flows/microagg_flows/clusters`` that starts or reaches it.
+A new kind is a model here, named in ``MODELS``, ``Cluster`` and ``AnyCluster``, and a module in
+``flows/microagg_flows/clusters`` that starts or reaches it. Its keys are told from those of the others by its first.
 """
 
 from __future__ import annotations
@@ -115,11 +116,13 @@ def is_loopback(address: str) -> bool:
 
 
 Cluster = NoCluster | LocalCluster | RunningCluster
+#: Every kind by its name, with what a spec says of it.
+MODELS: dict[str, type[Model]] = {"none": NoCluster, "local": LocalCluster, "running": RunningCluster}
 
 
 def _cluster_shape(value: Any) -> Any:
     """``none``, ``local``, ``{local: {...}}``, an address or ``{address: ...}`` as the parts of one of the models."""
-    if value is None or isinstance(value, NoCluster | LocalCluster | RunningCluster):
+    if value is None or isinstance(value, Cluster):
         return value
     if value in ("none", {"none": None}, {"none": {}}):
         return {"none": True}
@@ -135,10 +138,12 @@ def _cluster_shape(value: Any) -> Any:
 
 
 def _cluster_kind(value: Any) -> str:
+    """The name of the model whose first field is there; without any, the parts are those of ``local``."""
     if value is None:
         return "choice"
     keys = value if isinstance(value, dict) else dict(value)
-    return "none" if "none" in keys else "running" if "address" in keys else "local"
+    told = (name for name, model in MODELS.items() if name != "local" and next(iter(model.model_fields)) in keys)
+    return next(told, "local")
 
 
 AnyCluster = Annotated[

@@ -17,7 +17,7 @@ from microagg_core.spec.model import ColumnName, Model, PartError, Problem
 InputFormatName = Literal["parquet", "csv", "arrow"]
 ReleasedFormatName = Literal["parquet", "csv", "arrow"]
 #: The formats that a file's ending tells; a file with any other is taken for Parquet.
-_BY_ENDING: dict[str, InputFormatName] = {
+FORMAT_OF_ENDING: dict[str, InputFormatName] = {
     ".csv": "csv",
     ".tsv": "csv",
     ".txt": "csv",
@@ -57,15 +57,15 @@ class CsvInput(Model):
     @classmethod
     def _known_types(cls, types: dict[str, str]) -> dict[str, str]:
         rule = f"must be one of {', '.join(CSV_TYPES)} or decimal(precision, scale)"
-        found: list[Problem] = []
+        problems: list[Problem] = []
         for column, name in types.items():
             decimal = _DECIMAL.fullmatch(name)
             if decimal and not (1 <= int(decimal[1][:9]) <= 38 and int(decimal[2][:9]) <= int(decimal[1][:9])):
-                found.append(((column,), f"needs a precision of 1 to 38 and a scale up to it (got {name!r})"))
+                problems.append(((column,), f"needs a precision of 1 to 38 and a scale up to it (got {name!r})"))
             elif name not in CSV_TYPES and not decimal:
-                found.append(((column,), f"{rule} (got {name!r})"))
-        if found:
-            raise PartError(found)
+                problems.append(((column,), f"{rule} (got {name!r})"))
+        if problems:
+            raise PartError(problems)
         return types
 
     @field_validator("encoding")

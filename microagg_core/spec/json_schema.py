@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from microagg_core.algorithms import AlgorithmInfo, Parameter, algorithms
-from microagg_core.spec.clusters import ADDRESS_PATTERN
+from microagg_core.spec.clusters import ADDRESS_PATTERN, MODELS
 from microagg_core.spec.release import ReleaseSpec
 
 
@@ -46,8 +46,7 @@ def _cluster() -> dict[str, Any]:
                 "required": ["local"],
                 "additionalProperties": False,
             },
-            local,
-            {"$ref": "#/$defs/RunningCluster"},
+            *({"$ref": f"#/$defs/{model.__name__}"} for name, model in MODELS.items() if name != "none"),
         ]
     }
 

@@ -51,7 +51,7 @@ def load_spec(path_or_url: str) -> ReleaseSpec:
         if not isinstance(checked, ReleaseSpec):
             # What YAML refused was read as nothing: what the spec says of it is no news.
             wrong_lines = {line for line, _ in wrong}
-            wrong += [found for found in checked if found[0] not in wrong_lines]
+            wrong += [one for one in checked if one[0] not in wrong_lines]
     raise SpecError("\n".join(f"{name}:{line}: {reason}" for line, reason in _in_order(wrong)))
 
 
@@ -89,14 +89,14 @@ def check(tree: Place, folder: str) -> ReleaseSpec | list[Found]:
             errors = error.errors(include_url=False, include_input=False)
         if not _take_as_written(raw, tree, errors):
             break
-    found = [line for error in errors for line in in_words(error, tree)]
-    found += _hidden_problems(raw, tree, errors)
-    return _in_order(found)
+    problems = [line for error in errors for line in in_words(error, tree)]
+    problems += _hidden_problems(raw, tree, errors)
+    return _in_order(problems)
 
 
-def _in_order(found: list[Found]) -> list[Found]:
+def _in_order(problems: list[Found]) -> list[Found]:
     """By line, each once, and on one line in the order in which they were found."""
-    return sorted(dict.fromkeys(found), key=lambda line_and_reason: line_and_reason[0])
+    return sorted(dict.fromkeys(problems), key=lambda line_and_reason: line_and_reason[0])
 
 
 def _text(path_or_url: str) -> str:
@@ -182,15 +182,15 @@ def _hidden_problems(raw: dict[str, Any], tree: Place, errors: list[ErrorDetails
     pydantic looks across fields only when every field is right; one error would hide the others until the
     next try.
     """
-    found = [
+    problems = [
         problem(tree, loc, why) for loc, why in ReleaseSpec.cross_check(_right_parts(ReleaseSpec, raw, errors, ()))
     ]
     within_roles = [error for error in errors if error["loc"][:1] == ("roles",)]
     roles = raw.get("roles")
     if isinstance(roles, dict) and within_roles and all(len(error["loc"]) > 1 for error in within_roles):
         parts = _right_parts(Roles, roles, errors, ("roles",))
-        found += [problem(tree, ("roles", *loc), why) for loc, why in Roles.cross_check(parts)]
-    return found
+        problems += [problem(tree, ("roles", *loc), why) for loc, why in Roles.cross_check(parts)]
+    return problems
 
 
 def _right_parts(model: type[Model], raw: dict[str, Any], errors: list[ErrorDetails], at: Loc) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def parse(text: str) -> tuple[Place | None, list[Found]]:
         tree = builder.place(node, node.start_mark.line + 1)
     except _TooMuchError as error:
         return None, [(1, str(error))]
-    return tree, sorted(set(builder.found))
+    return tree, sorted(set(builder.problems))
 
 
 class _TooMuchError(Exception):
@@ -100,7 +100,7 @@ class _Builder:
     """Turns PyYAML's nodes into places, and collects what is wrong with them."""
 
     def __init__(self) -> None:
-        self.found: list[Found] = []
+        self.problems: list[Found] = []
         self._open: set[int] = set()
         self._nodes = 0
 
@@ -133,7 +133,7 @@ class _Builder:
         return self._refused(line, "a tag stands here; a text that starts with ! needs quotes")
 
     def _refused(self, line: int, reason: str) -> Place:
-        self.found.append((line, reason))
+        self.problems.append((line, reason))
         return Place(None, line)
 
     def _scalar(self, node: yaml.ScalarNode, kind: str, line: int) -> Place:
@@ -150,13 +150,13 @@ class _Builder:
         for key, value in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                self.found.append((line, "a key must be text"))
+                self.problems.append((line, "a key must be text"))
             elif key.tag == _TAG + "merge":
                 for name, child in self._merged(value, line, loc):
                     merged.setdefault(name, child)
             elif key.value in own:
                 path, first = dotted((*loc, key.value)), own[key.value].line
-                self.found.append((line, f"{path}: stands here and on line {first}; a key may stand once"))
+                self.problems.append((line, f"{path}: stands here and on line {first}; a key may stand once"))
             else:
                 own[key.value] = self.place(value, line, (*loc, key.value))
         return {**merged, **own}
@@ -166,7 +166,7 @@ class _Builder:
         sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
         for source in sources:
             if not isinstance(source, yaml.MappingNode):
-                self.found.append((line, "<< must name a mapping, or a list of mappings"))
+                self.problems.append((line, "<< must name a mapping, or a list of mappings"))
             else:
                 yield from self.place(source, line, loc).children.items()
 

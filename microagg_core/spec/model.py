@@ -20,9 +20,9 @@ Columns = tuple[ColumnName, ...]
 class PartError(ValueError):
     """Several things that are wrong within one part of a spec, each with the place where it stands."""
 
-    def __init__(self, found: list[Problem]) -> None:
-        super().__init__("; ".join(f"{dotted(loc)}: {why}" if loc else why for loc, why in found))
-        self.found = found
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(f"{dotted(loc)}: {why}" if loc else why for loc, why in problems))
+        self.problems = problems
 
 
 class Model(BaseModel):
@@ -38,6 +38,6 @@ class Model(BaseModel):
 
     @model_validator(mode="after")
     def _cross_checked(self) -> Self:
-        if found := list(self.cross_check(dict(self))):
-            raise PartError(found)
+        if problems := list(self.cross_check(dict(self))):
+            raise PartError(problems)
         return self

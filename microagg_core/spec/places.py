@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from microagg_core.spec.credentials import secrets_in
-from microagg_core.spec.formats import _BY_ENDING, CsvInput, CsvOutput, InputFormatName, ReleasedFormatName
+from microagg_core.spec.formats import FORMAT_OF_ENDING, CsvInput, CsvOutput, InputFormatName, ReleasedFormatName
 from microagg_core.spec.model import Model, Number, PartError
 from microagg_core.storage.urls import holds_credentials
 
@@ -37,8 +37,8 @@ class Location(Model):
     @field_validator("storage_options")
     @classmethod
     def _no_credentials(cls, options: dict[str, Any]) -> dict[str, Any]:
-        if found := list(secrets_in(options)):
-            raise PartError(found)
+        if secrets := list(secrets_in(options)):
+            raise PartError(secrets)
         return options
 
 
@@ -56,7 +56,7 @@ class Input(Location):
         """The format, taken from the file's ending where the spec leaves it to that."""
         if self.format != "auto":
             return self.format
-        return next((name for end, name in _BY_ENDING.items() if self.url.lower().endswith(end)), "parquet")
+        return next((name for end, name in FORMAT_OF_ENDING.items() if self.url.lower().endswith(end)), "parquet")
 
 
 class Output(Location):

@@ -12,13 +12,13 @@ from typing import Any, get_args
 
 from pydantic_core import ErrorDetails
 
-from microagg_core.spec.clusters import ADDRESS_PATTERN
+from microagg_core.spec.clusters import ADDRESS_PATTERN, MODELS
 from microagg_core.spec.credentials import SECRET_REASON, looks_secret
 from microagg_core.spec.field_paths import Loc, dotted
 from microagg_core.spec.marked_yaml import Found, Place
 from microagg_core.spec.model import PartError
 from microagg_core.spec.places import NAME_PATTERN
-from microagg_core.spec.release import LocalCluster, Model, NoCluster, ReleaseSpec, RunningCluster
+from microagg_core.spec.release import LocalCluster, Model, ReleaseSpec
 from microagg_core.storage.urls import holds_credentials
 
 _LONGEST_VALUE = 60
@@ -54,7 +54,7 @@ def in_words(error: ErrorDetails, tree: Place) -> list[Found]:
     """
     cause = error.get("ctx", {}).get("error")
     if isinstance(cause, PartError):
-        return [problem(tree, (*error["loc"], *loc), why) for loc, why in cause.found]
+        return [problem(tree, (*error["loc"], *loc), why) for loc, why in cause.problems]
     if error["type"] == "missing":
         return [_missing(error["loc"], tree)]
     return [problem(tree, error["loc"], _reason(error, tree))]
@@ -133,15 +133,12 @@ def _shown(place: Place) -> str:
     return str(place.text)
 
 
-_CLUSTERS: dict[str, type[Model]] = {"none": NoCluster, "local": LocalCluster, "running": RunningCluster}
-
-
 def _model_at(loc: Loc) -> type[Model]:
     """The model whose field an error speaks of."""
     model: type[Model] = ReleaseSpec
     for before, part in zip((None, *loc), loc, strict=False):
         if before == "cluster":
-            model = _CLUSTERS.get(str(part), LocalCluster)
+            model = MODELS.get(str(part), LocalCluster)
         elif part in model.model_fields:
             model = _inner(model, str(part)) or model
     return model
@@ -162,8 +159,8 @@ def _unknown_key(loc: Loc) -> str:
     if homes := _homes(model).get(key):
         return f"is not a key the spec knows here; it belongs under {_any_of(homes)}"
     keys = list(model.model_fields)
-    if model in _CLUSTERS.values():
-        keys = ["none", "local", *LocalCluster.model_fields, *RunningCluster.model_fields]
+    if model in MODELS.values():
+        keys = ["local", *(name for kind in MODELS.values() for name in kind.model_fields)]
     if near := difflib.get_close_matches(key, keys, 1):
         return f"is not a key the spec knows; did you mean {near[0]}?"
     return f"is not a key the spec knows; here it knows {', '.join(keys)}"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from microagg_core.algorithms import algorithms
 from microagg_core.algorithms.trying import best
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.compiling import ensure_compiled
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.certificate import NOTHING, Certificate
@@ -32,12 +33,9 @@ from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.hashing import hash_rows
 from microagg_core.tables.slices import RECORD, Slice, to_bytes, write_slices
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
-class Made:
+class Proposal:
     """The groups as an algorithm made them, before refinement.
 
     ``tried`` names all that were run where the spec leaves the choice to the block; ``certificate`` is what the
@@ -62,7 +60,7 @@ class BlockOutcome:
     #: Whether refinement made the groups better.
     improved: bool
     #: What made the groups.
-    made: Made
+    proposal: Proposal
 
 
 def run_block(
@@ -70,7 +68,7 @@ def run_block(
     encoding: Encoding,
     scale: Encoding,
     ticks: list[NDArray[Any]],
-    missing: NDArray[np.bool_],
+    missing: Bools,
     block: int,
 ) -> BlockOutcome:
     """Partition one block, refine its groups and average them.
@@ -91,33 +89,33 @@ def run_block(
     info = algorithms()[spec.algorithm.name]
     if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
         labels = np.zeros(len(missing), dtype=np.int64)
-        made = Made(labels, info.name, (), NOTHING if info.certified else None)
-        return BlockOutcome(labels, _released(encoding, ticks, labels), 0.0, 0.0, False, made)
+        proposal = Proposal(labels, info.name, (), NOTHING if info.certified else None)
+        return BlockOutcome(labels, _released(encoding, ticks, labels), 0.0, 0.0, False, proposal)
     there, offsets = ~missing[0], encoding.offsets_of(ticks)
     Z = np.ascontiguousarray(encoding.standardize(offsets, missing)[:, there])
     measured = np.ascontiguousarray(scale.standardize(offsets, missing)[:, there])
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    made = _grouped(spec, Z, measured, seed)
-    labels = made.labels
+    proposal = _grouped(spec, Z, measured, seed)
+    labels = proposal.labels
     released = _released(encoding, ticks, labels)
-    refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, made.certificate)
+    refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, proposal.certificate)
     improved = False
     if refined is not labels:
         again = _released(encoding, ticks, refined)
         improved = _lost(encoding, scale, offsets, again, missing) < _lost(encoding, scale, offsets, released, missing)
         if improved:
             labels, released = refined, again
-    return BlockOutcome(labels, released, time.perf_counter() - start, bound.sse, improved, made)
+    return BlockOutcome(labels, released, time.perf_counter() - start, bound.sse, improved, proposal)
 
 
-def _grouped(spec: ReleaseSpec, Z: Floats, measured: Floats, seed: int) -> Made:
+def _grouped(spec: ReleaseSpec, Z: Floats, measured: Floats, seed: int) -> Proposal:
     """The groups of the spec's algorithm; of "best", those of the one that was."""
     info = algorithms()[spec.algorithm.name]
     if info.name == "best":
-        found = best(Z, spec.k, seed=seed)
-        return Made(found.labels, found.chosen, tuple(sorted({one.algorithm for one in found.tried})), None)
+        choice = best(Z, spec.k, seed=seed)
+        return Proposal(choice.labels, choice.chosen, tuple(sorted({one.algorithm for one in choice.tried})), None)
     labels, certificate = info.run_certified(Z, spec.k, measured=measured, seed=seed, **spec.algorithm.parameters)
-    return Made(labels, info.name, (), certificate)
+    return Proposal(labels, info.name, (), certificate)
 
 
 def _released(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> list[NDArray[Any]]:
@@ -126,9 +124,7 @@ def _released(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> li
     return [kind.representatives(values, groups)[labels] for kind, values in zip(encoding.kinds, ticks, strict=True)]
 
 
-def _lost(
-    encoding: Encoding, scale: Encoding, offsets: Floats, released: list[NDArray[Any]], missing: NDArray[np.bool_]
-) -> float:
+def _lost(encoding: Encoding, scale: Encoding, offsets: Floats, released: list[NDArray[Any]], missing: Bools) -> float:
     """The sum of squared errors of what would be released."""
     after = _released_offsets(encoding, released)
     difference = scale.standardize(offsets, missing) - scale.standardize(after, missing)
@@ -143,7 +139,7 @@ class _Partition:
     records: Ints
     block: Ints
     ticks: list[NDArray[Any]]
-    missing: NDArray[np.bool_]
+    missing: Bools
 
 
 def _gathered(task: Task, planned: Planned) -> _Partition:
@@ -208,7 +204,7 @@ def _measure(
     scale: Encoding,
     ticks: list[NDArray[Any]],
     outcome: BlockOutcome,
-    missing: NDArray[np.bool_],
+    missing: Bools,
 ) -> LossStatistics:
     """Loss figures of what is released, after rounding, on the released records' scale."""
     offsets = encoding.offsets_of(ticks)
@@ -226,7 +222,7 @@ def _block_row(
     number: int, outcome: BlockOutcome, figures: LossStatistics, risk: dict[str, int], stretch: float
 ) -> dict[str, Any]:
     """A line of the audit; ``stretch`` takes the bound to the scale of losses."""
-    certificate = outcome.made.certificate
+    certificate = outcome.proposal.certificate
     return {
         "block": number,
         "records": len(outcome.labels),
@@ -234,8 +230,8 @@ def _block_row(
         "lower_bound": outcome.lower_bound * stretch,
         "improved": outcome.improved,
         **({} if certificate is None else {"weight": certificate.weight, "bound": certificate.bound * stretch}),
-        "algorithm": outcome.made.algorithm,
-        "tried": ",".join(outcome.made.tried),
+        "algorithm": outcome.proposal.algorithm,
+        "tried": ",".join(outcome.proposal.tried),
         **risk,
     }
 

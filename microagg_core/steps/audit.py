@@ -57,15 +57,15 @@ class Origin:
         """What is known to differ, in words."""
         names = sorted(set(self.software) | set(other.software))
         changed = [name for name in names if self.software.get(name) != other.software.get(name)]
-        found = ["other data"] if self.same_data(other) is False else []
-        found += ["another spec"] if self.spec != other.spec else []
-        return found + ([f"other software ({', '.join(changed)})"] if changed else [])
+        others = ["other data"] if self.same_data(other) is False else []
+        others += ["another spec"] if self.spec != other.spec else []
+        return others + ([f"other software ({', '.join(changed)})"] if changed else [])
 
     def agreements(self, other: Origin) -> list[str]:
         """What is known to be the same, in words."""
-        found = ["data"] if self.same_data(other) else []
-        found += ["spec"] if self.spec == other.spec else []
-        return found + (["software"] if self.software == other.software else [])
+        same = ["data"] if self.same_data(other) else []
+        same += ["spec"] if self.spec == other.spec else []
+        return same + (["software"] if self.software == other.software else [])
 
 
 def write_audit(

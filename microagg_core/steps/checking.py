@@ -20,7 +20,7 @@ from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks.contract import InputBatch, Promise
 from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_carried_file, note_file
 from microagg_core.steps.nights.knowing import has_night
-from microagg_core.steps.nights.tracing import save_survivors, tell_classes, tell_survivors
+from microagg_core.steps.nights.telling import save_survivors, tell_classes, tell_survivors
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.reading import records_of_part
 from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch

@@ -14,8 +14,8 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from microagg_core.arrays import UInt64s
 from microagg_core.blocking.memory import RUN_UNITS, TASK_UNITS
 from microagg_core.errors import DataError
 from microagg_core.spec.release import ReleaseSpec
@@ -31,7 +31,7 @@ _ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 _BUCKETS = 256
 _DIGEST_BYTES = 16
 
-Pairs = NDArray[np.uint64]
+Pairs = UInt64s
 
 
 def unit_checks(spec: ReleaseSpec) -> list[tuple[str, ...]]:

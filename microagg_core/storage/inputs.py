@@ -22,9 +22,9 @@ def input_files(url: str, options: dict[str, Any]) -> list[tuple[str, str]]:
         fs, path = file_system_of(url, options)
         # A file may be called data[1].parquet, as browsers do.
         if any(c in path for c in "*?[") and not ("[" in path and fs.isfile(path)):
-            found = fs.glob(path, detail=True)
+            entries = fs.glob(path, detail=True)
             # A listing tells of a link on a disk and not of the file behind it, which is what is read.
-            looked = [fs.info(name) if found[name].get("islink") else found[name] for name in sorted(found)]
+            looked = [fs.info(name) if entries[name].get("islink") else entries[name] for name in sorted(entries)]
             infos = [info for info in looked if info["type"] == "file"]
         else:
             infos = [fs.info(path)]

@@ -150,11 +150,11 @@ class LocalDisk:
 
     def put_checked(self, name: str, chunks: Iterable[bytes], sha256: str, n_bytes: int) -> bool:
         """Write a stream if it has the checksum and length; False, and nothing written, if it has not."""
-        found: list[tuple[str, int]] = []
-        with self._finished(name, lambda file: found.append(_write(file, chunks)), True) as (folder, unfinished, last):
-            if found == [(sha256, n_bytes)]:
+        sums: list[tuple[str, int]] = []
+        with self._finished(name, lambda file: sums.append(_write(file, chunks)), True) as (folder, unfinished, last):
+            if sums == [(sha256, n_bytes)]:
                 os.replace(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
-        return found == [(sha256, n_bytes)]
+        return sums == [(sha256, n_bytes)]
 
     def create(self, name: str, data: bytes) -> bool:
         """Make an object that must not be there yet; it appears whole, and one of many callers gets True."""
@@ -173,10 +173,10 @@ class LocalDisk:
         try:
             with self._place(name) as (folder, last):
                 self._folders.refuse_link(folder, last, name)
-                found = os.stat(last, dir_fd=folder)
+                status = os.stat(last, dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return found.st_size if stat.S_ISREG(found.st_mode) else None
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     def delete(self, name: str) -> None:
         """Remove an object and the folders below the root that it leaves empty."""

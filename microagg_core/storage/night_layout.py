@@ -107,3 +107,7 @@ class NightLayout:
     def trace_notes(self, trace_range: int) -> str:
         """What is noted of one range of traces."""
         return self._file(f"traces-{digits(trace_range)}.json")
+
+    def bundles(self, trace_range: int) -> str:
+        """Pairs of classes of the last release and tonight's, with the number of their units."""
+        return self._file(f"bundles-{digits(trace_range)}.arrows")

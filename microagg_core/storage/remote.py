@@ -60,8 +60,8 @@ def settled(call: Callable[[], T]) -> T:
     """
     if threading.current_thread() is not threading.main_thread():
         return call()
-    found = {number: signal.getsignal(number) for number in _INTERRUPTS}
-    handlers = {number: handler for number, handler in found.items() if callable(handler)}
+    before = {number: signal.getsignal(number) for number in _INTERRUPTS}
+    handlers = {number: handler for number, handler in before.items() if callable(handler)}
     noted: list[tuple[int, FrameType | None]] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -156,8 +156,8 @@ class RemoteStore:
         wanted = [r for r in ranges if r[2] > r[1]]
         paths = [f"{root}/{name}" for name, _, _ in wanted]
         answers = fs.cat_ranges(paths, [r[1] for r in wanted], [r[2] for r in wanted], on_error="raise")
-        found = iter(answers)
-        return [bytes(next(found)) if end > start else b"" for _, start, end in ranges]
+        contents = iter(answers)
+        return [bytes(next(contents)) if end > start else b"" for _, start, end in ranges]
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """The whole object, a few megabytes at a time."""
@@ -247,12 +247,12 @@ class RemoteStore:
         path = f"{root}/{prefix}" if prefix else root
         fs.invalidate_cache(path)
         try:
-            found = fs.find(path, detail=True)
+            entries = fs.find(path, detail=True)
         except FileNotFoundError as error:
             if service_code(error) == "NoSuchBucket":
                 raise
             return {}
-        files = {str(name): info for name, info in found.items() if info["type"] == "file"}
+        files = {str(name): info for name, info in entries.items() if info["type"] == "file"}
         return {name[len(root) + 1 :]: info for name, info in files.items() if name.startswith(f"{path}/")}
 
     def names(self, prefix: str, unfinished: bool = False) -> list[str]:
@@ -272,12 +272,12 @@ class RemoteStore:
         fs, path = self._at(prefix)
         fs.invalidate_cache(path)
         try:
-            found = fs.ls(path, detail=True)
+            entries = fs.ls(path, detail=True)
         except FileNotFoundError as error:
             if service_code(error) == "NoSuchBucket":
                 raise
             return []
-        return [str(i["name"]).rstrip("/").rpartition("/")[2] for i in found if i["type"] == "directory"]
+        return [str(i["name"]).rstrip("/").rpartition("/")[2] for i in entries if i["type"] == "directory"]
 
     def versioned(self, name: str) -> tuple[bytes | None, str]:
         """Content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since.

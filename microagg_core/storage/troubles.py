@@ -134,10 +134,10 @@ def explained(error: Exception, url: str, doing: str) -> MicroaggError | None:
         return SpecError(f"{where}: the file system does not know one of its storage options; correct them")
     local = is_local(url)
     code = service_code(error)
-    found = None if local else _of_the_store(error, code, where)
-    found = found or _of_any(error, where, local)
-    if found is not None:
-        return found
+    trouble = None if local else _of_the_store(error, code, where)
+    trouble = trouble or _of_any(error, where, local)
+    if trouble is not None:
+        return trouble
     if isinstance(error, OSError) or type(error).__module__.split(".")[0] in _LIBRARIES:
         detail = code or errno.errorcode.get(getattr(error, "errno", None) or 0) or type(error).__name__
         return StorageError(f"{where}: the store refused it ({detail}); check the URL and the storage options")

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from microagg_core.arrays import UInt64s
 from microagg_core.kernels.tools.hashing import fold_bytes, fold_words
-
-UInt64s = NDArray[np.uint64]
 
 _SALT = 0xA24BAED4963EE407  # odd, so that multiples tell columns apart
 _VIEW_OF_WIDTH = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from microagg_core.arrays import Ints
 from microagg_core.tables.hashing import is_text_or_bytes, one_array
 
 #: The column of private record numbers.
@@ -43,9 +43,7 @@ class Slice:
     checksum: int
 
 
-def write_slices(
-    table: pa.Table, destination: NDArray[np.int64], maker: int, number: int = 0
-) -> tuple[bytes, list[Slice]]:
+def write_slices(table: pa.Table, destination: Ints, maker: int, number: int = 0) -> tuple[bytes, list[Slice]]:
     """Serialize the rows by destination, keeping their order within each, as object ``number`` of task ``maker``.
 
     >>> data, slices = write_slices(pa.table({"a": [1, 2, 3]}), np.array([7, 2, 7]), maker=0)

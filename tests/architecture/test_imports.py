@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FORBIDDEN = {"dask", "distributed", "prefect", "s3fs"}
 CORE = sorted((ROOT / "microagg_core").rglob("*.py"))
+FLOWS = sorted((ROOT / "flows").rglob("*.py"))
 
 IMPORT_EVERYTHING = """
 import importlib, pkgutil, sys
@@ -24,6 +25,12 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
 WORKER = "import sys, microagg_core.runner; print(*sorted(sys.modules))"
 LIGHT = "import sys, microagg_core.spec.release; print(*sorted({n.partition('.')[0] for n in sys.modules}))"
+
+TARGET = "from microagg_core.kernels.machine_code.target import fingerprint; print(fingerprint())"
+COLLECT_EVERYTHING = """
+import pytest
+assert pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider"]) == 0
+"""
 
 
 def in_a_fresh_process(code: str) -> list[str]:
@@ -64,3 +71,29 @@ def imported(tree: ast.AST) -> set[str]:
 def test_no_import_leads_out_of_the_core(path: Path) -> None:
     names = imported(ast.parse(path.read_text(encoding="utf-8")))
     assert names & (FORBIDDEN | {"microagg_flows", "deploy", "infra", "tests"}) == set()
+
+
+def private_names(tree: ast.AST) -> set[str]:
+    """The names that a file imports from our modules although they are these modules' own."""
+    return {
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("microagg_")
+        for alias in node.names
+        if alias.name.startswith("_")
+    }
+
+
+def test_a_private_name_is_seen() -> None:
+    assert private_names(ast.parse("from microagg_core.api import _a, b")) == {"microagg_core.api._a"}
+
+
+@pytest.mark.parametrize("path", [*CORE, *FLOWS], ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_is_private_to_a_module_stays_there(path: Path) -> None:
+    assert private_names(ast.parse(path.read_text(encoding="utf-8"))) == set()
+
+
+def test_the_tests_leave_kernels_the_processor_that_they_are_compiled_for() -> None:
+    """Every process of a test run imports all modules of tests before it runs a kernel."""
+    *_, collected = in_a_fresh_process(COLLECT_EVERYTHING + TARGET)
+    assert in_a_fresh_process(TARGET) == [collected]

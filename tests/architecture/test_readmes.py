@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from microagg_core.spec.loading import load_spec
+from microagg_flows.command.cli import run
+from microagg_flows.stages import STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 READMES = sorted(
@@ -52,3 +54,11 @@ def test_a_printed_spec_is_a_spec(path: Path, tmp_path: Path) -> None:
 
 def test_the_first_page_stays_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 160
+
+
+def test_the_stages_are_listed_in_their_order() -> None:
+    """In the flows' README, and in what the command says of itself."""
+    stages = [stage.name for stage in STAGES]
+    table = (ROOT / "flows" / "README.md").read_text(encoding="utf-8").partition("| stage |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| (\w+) \|", table, re.MULTILINE) == stages
+    assert run.__doc__ == f"Make a release: {', '.join(stages)}."

@@ -24,6 +24,11 @@ SAME_NAME = {
     "take_group": "the scan and the tree are twins",
 }
 
+#: The module that names types of arrays for all others, and those that still have names of their own.
+ARRAYS = ROOT / "microagg_core" / "arrays.py"
+NAMES_OF_THEIR_OWN = {f"microagg_core/steps/{name}.py" for name in ("planning", "routing", "scattering")}
+ARRAY_TYPE = re.compile(r"^(\w+)(?:: TypeAlias)? = NDArray\[np\.\w+\]$", re.MULTILINE)
+
 
 def names_given(tree: ast.AST) -> Iterator[str]:
     """Every name that a source gives to something: functions, classes, arguments, variables and fields."""
@@ -86,3 +91,8 @@ def test_a_public_name_of_the_core_is_given_once() -> None:
             for name in public_names(path):
                 places[name].append(str(path.relative_to(ROOT)))
     assert {name: where for name, where in places.items() if len(where) > 1 and name not in SAME_NAME} == {}
+
+
+def test_types_of_arrays_are_named_in_one_place() -> None:
+    naming = {str(path.relative_to(ROOT)) for path in CODE if ARRAY_TYPE.search(path.read_text(encoding="utf-8"))}
+    assert naming - NAMES_OF_THEIR_OWN == {str(ARRAYS.relative_to(ROOT))}

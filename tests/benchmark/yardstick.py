@@ -1,12 +1,18 @@
 """A plain brute-force MDAV, against which speeds are given: what a careful programmer would write, and no more.
 
-It shares nothing with the kernels. Records that are grouped leave a dense array; ties and rounding are left to chance.
+It shares nothing with the kernels but the processor that both are compiled for. Records that are grouped leave a dense
+array; ties and rounding are left to chance.
 """
 
 from __future__ import annotations
 
 import numba
 import numpy as np
+
+from microagg_core.kernels.machine_code.target import pin_target
+
+# The first function of a process decides for all: numba would compile it, and then kernels too, for this very machine.
+pin_target()
 
 
 @numba.njit

@@ -26,6 +26,8 @@ NOISE = (
     "Traceback", "distributed.", "tornado", "asyncio", "prefect.", "During handling", "Warning", "resource_tracker",
     "pyarrow", "ArrowInvalid", "Exception", "Task exception", "nanny", "Nanny",
 )  # fmt: skip
+#: For tests that release the same units more than once and are about something else than what that gives away.
+AGAIN = {"series": {"mode": "independent", "acknowledge": "overlapping_releases"}}
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,18 @@ import json
 import os
 import shutil
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from command_line import NOISE, Ended, Project, after_stage, start_command
+from command_line import AGAIN, NOISE, Ended, Project, after_stage, start_command
 
+from servers.dask_processes import running_cluster
 from servers.s3_server import Place
+from trouble.holding import ANONYMIZE, SCATTER, SURVEY, Held
 
 ROLES = {"identifiers": ["who"], "quasi_identifiers": ["x", "y"], "blocking": ["place"], "confidential": ["code"]}
 
@@ -35,23 +38,19 @@ def people(n: int, seed: int = 0) -> pa.Table:
 # --- interrupted ---------------------------------------------------------------------------------------------
 
 
-def interrupt(project: Project, at: str, number: signal.Signals) -> Ended:
-    """Start the command, and send the signal to its process group, as a terminal does, when a stage begins."""
-    process = start_command("run", "release.yaml", "--direct", cwd=project.folder)
-    assert process.stderr is not None and process.stdout is not None
-    lines = []
+def interrupt(project: Project, at: Held, number: signal.Signals) -> Ended:
+    """Start the command, and send the signal to its process group, as a terminal does, while a worker does a task."""
+    process = start_command("run", "release.yaml", "--direct", cwd=project.folder, env=at.environment)
     try:
-        for line in process.stderr:
-            lines.append(line)
-            if line.startswith(f"{at}: "):
-                os.killpg(process.pid, number)
-                break
+        at.begins()
+        os.killpg(process.pid, number)
         out, err = process.communicate(timeout=120)
     finally:
+        at.let_go()
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    return Ended(process.returncode, out, "".join(lines) + err)
+    return Ended(process.returncode, out, err)
 
 
 LARGE: dict[str, Any] = {"blocks": {"max_records": 12_000}}
@@ -78,30 +77,41 @@ def undisturbed(large: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> li
 @pytest.mark.parametrize(
     ("at", "number", "own_cluster"),
     [
-        ("survey", signal.SIGINT, False),
-        ("scatter", signal.SIGTERM, False),
-        ("anonymize", signal.SIGINT, False),
-        ("anonymize", signal.SIGINT, True),
-        ("anonymize", signal.SIGTERM, True),
+        (SURVEY, signal.SIGINT, False),
+        (SCATTER, signal.SIGTERM, False),
+        (ANONYMIZE, signal.SIGINT, False),
+        (ANONYMIZE, signal.SIGINT, True),
+        (ANONYMIZE, signal.SIGTERM, True),
     ],
 )
 def test_an_interrupted_run_publishes_nothing_and_goes_on_later(
     at: str, number: signal.Signals, own_cluster: bool, project: Project, large: pa.Table, undisturbed: list[str]
 ) -> None:
     project.write(large)
-    cluster = {"local": {"workers": 2, "threads": 1, "memory": "2GiB"}} if own_cluster else project.cluster
-    project.write_spec(ROLES, **LARGE, cluster=cluster)
-    interrupted = interrupt(project, at, number)
+    held = Held(project.folder / "held", at)
+    with ExitStack() as stack:
+        project.cluster = {"local": {"workers": 2, "threads": 1, "memory": "2GiB"}}
+        if not own_cluster:
+            folder = project.folder / "dask"
+            folder.mkdir()
+            project.cluster = {"address": stack.enter_context(running_cluster(folder, held.environment)).address}
+        project.write_spec(ROLES, **LARGE)
+        interrupted = interrupt(project, held, number)
+        assert_interrupted(project, interrupted)
+        again = project.command("run", "release.yaml", "--direct", "--quiet")
+    assert (again.code, again.err) == (0, "")
+    assert project.data_checksums() == undisturbed
+    assert not list((project.work / "runs").glob("*"))
+
+
+def assert_interrupted(project: Project, interrupted: Ended) -> None:
+    """One sentence, no noise, and nothing is out."""
     assert interrupted.code == 130, interrupted.err
     assert interrupted.err.splitlines()[-1].startswith("microagg: interrupted; ")
     for word in NOISE:
         assert word not in interrupted.err
     assert interrupted.out == ""
     project.assert_nothing_published()
-    again = project.command("run", "release.yaml", "--direct", "--quiet")
-    assert (again.code, again.err) == (0, "")
-    assert project.data_checksums() == undisturbed
-    assert not list((project.work / "runs").glob("*"))
 
 
 # --- repeated and replaced -----------------------------------------------------------------------------------
@@ -132,13 +142,13 @@ def test_the_same_release_again_is_already_released(project: Project) -> None:
 @pytest.mark.parametrize("change", ["data", "spec"])
 def test_another_release_of_the_same_id_is_refused_without_replace(change: str, project: Project) -> None:
     project.write(people(300))
-    project.write_spec(ROLES)
+    project.write_spec(ROLES, **AGAIN)
     project.release()
     before = snapshot(project.output)
     if change == "data":
         project.write(people(300, seed=1))
     else:
-        project.write_spec(ROLES, k=4)
+        project.write_spec(ROLES, k=4, **AGAIN)
     refused = project.command("run", "release.yaml", "--direct")
     refused.assert_refused(5, "release one is already published", "--replace")
     assert snapshot(project.output) == before
@@ -152,6 +162,25 @@ def test_another_release_of_the_same_id_is_refused_without_replace(change: str, 
     assert project.call("verify", "release").code == 0
     assert project.call("verify", "release/one/r0001").code == 0
     assert project.release("--id", "two")["id"] == "two"
+
+
+@pytest.mark.parametrize("unit", ["row", ["who"]])
+def test_a_second_release_of_the_same_people_is_refused(unit: Any, project: Project) -> None:
+    """As another id or revision, of other data or another spec: in a sentence that says what to write."""
+    project.write(people(300))
+    project.write_spec(ROLES, unit=unit)
+    project.release()
+    before = snapshot(project.output)
+    how_many = "was made before" if unit == "row" else "300 of 300 units were released before"
+    for others, arguments in (({}, ["--id", "two"]), ({"k": 4}, ["--replace"]), ({"k": 4}, ["--id", "two"])):
+        project.write_spec(ROLES, unit=unit, **others)
+        refused = project.call("run", "release.yaml", "--direct", *arguments)
+        refused.assert_refused(4, how_many, "series: {mode: independent, acknowledge: overlapping_releases}")
+    assert snapshot(project.output) == before
+    project.write_spec(ROLES, unit=unit, k=4, **AGAIN)
+    assert project.release("--replace")["revision"] == "r0002"
+    smallest = project.manifest()["series"]["smallest_trace"]
+    assert smallest is None if unit == "row" else smallest >= 1
 
 
 def test_a_release_whose_audit_is_gone_is_recognised_by_its_bytes(project: Project) -> None:

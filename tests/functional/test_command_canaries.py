@@ -170,8 +170,9 @@ LOCAL = {"local": {"workers": 1, "threads": 1, "memory": "2GiB"}}
 
 
 def _succeeds(project: Project) -> None:
+    """With a ledger that knows everybody."""
     project.write(canaries())
-    project.write_spec(ROLES)
+    project.write_spec(ROLES, unit=["who"])
 
 
 def _does_not_convert(project: Project) -> None:
@@ -213,7 +214,7 @@ def test_a_success_through_prefect(through_prefect: dict[str, Any], tmp_path: Pa
     place.search(ended)
     assert files_below(place.prefect), "Prefect's database is somewhere else"
     assert_released_without_identifiers(place.project)
-    assert [path.name for path in place.project.work.iterdir()] == ["audit"]
+    assert {path.name for path in place.project.work.iterdir()} == {"audit", "series"}
     assert not files_below(place.prefect / "storage")
     direct = Project(tmp_path, {"address": dask_cluster.address})
     _succeeds(direct)
@@ -248,8 +249,10 @@ def test_a_success_and_everything_that_is_said_about_it(place: Watched) -> None:
     assert ended.code == 0, ended.err
     place.search(ended)
     assert_released_without_identifiers(project)
-    assert [path.name for path in project.work.iterdir()] == ["audit"]
-    audit = {path.name: json.loads(path.read_text()) for path in files_below(project.work)}
+    assert {path.name for path in project.work.iterdir()} == {"audit", "series"}
+    assert {path.stat().st_mode & 0o777 for path in files_below(project.work)} == {0o600}
+    assert [path.suffix for path in files_below(project.work / "series" / "people" / "data")] == [".arrows"]
+    audit = {path.name: json.loads(path.read_text()) for path in files_below(project.work / "audit")}
     assert set(audit) == {"blocks.json", "checks.json", "digests.json", "plan.json", "risk.json"}
     place.search(project.command("verify", "release", env=place.environment))
     place.search(project.command("init", "people.parquet", "-o", "starter.yaml", env=place.environment))

@@ -14,9 +14,10 @@ from typing import Any
 
 import psutil
 import pytest
-from command_line import COMMAND, NOISE, Ended, Project, after_stage, run_command, start_command
+from command_line import AGAIN, COMMAND, NOISE, Ended, Project, after_stage, run_command, start_command
 
 from microagg_core.errors import StorageError, TransientClusterError
+from trouble.holding import SURVEY, Held
 
 RUN = ("run", "release.yaml", "--direct")
 KEPT = "microagg: interrupted; what is finished is kept, and the same command goes on from there"
@@ -27,6 +28,12 @@ def await_line(process: subprocess.Popen[str], line: str) -> None:
     assert process.stderr is not None
     while (said := process.stderr.readline()) != f"{line}\n":
         assert said or process.poll() is None
+
+
+@pytest.fixture
+def surveying(tmp_path: Path) -> Held:
+    """A worker in the middle of the first stage, until the test lets it go on."""
+    return Held(tmp_path / "surveying", SURVEY)
 
 
 @pytest.fixture
@@ -63,6 +70,8 @@ def test_a_release_needs_nobody_who_reads(companies: Path) -> None:
     """Piped into a reader that goes, with each of the standard streams closed, and with all of them."""
     ended = shell("{microagg} run release.yaml --direct 2>&1 | head -1", companies)
     assert (ended.code, len(ended.out.splitlines())) == (0, 1)
+    with (companies / "release.yaml").open("a") as spec:
+        spec.write(f"\n{json.dumps(AGAIN)[1:-1]}\n")
     for closed in ("2>&- <&-", ">&- 2>&- <&-"):
         again = shell(f"{{microagg}} run release.yaml --direct --id {len(closed)} {closed}", companies)
         assert again.code == 0
@@ -136,11 +145,10 @@ def test_an_impatient_person_gets_one_sentence(module: str, companies: Path, tem
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_pressing_again_while_work_is_put_away_changes_nothing(
-    number: signal.Signals, companies: Path, temporary: Path
+    number: signal.Signals, companies: Path, temporary: Path, surveying: Held
 ) -> None:
-    process = start_command(*RUN, cwd=companies, env={"TMPDIR": str(temporary)})
-    assert process.stderr is not None
-    await_line(process, "survey: 1 tasks")
+    process = start_command(*RUN, cwd=companies, env={"TMPDIR": str(temporary), **surveying.environment})
+    surveying.begins()
     children = psutil.Process(process.pid).children(recursive=True)
     for _ in range(3):
         os.killpg(process.pid, number)
@@ -153,11 +161,12 @@ def test_pressing_again_while_work_is_put_away_changes_nothing(
     assert list(temporary.iterdir()) == []
 
 
-def test_a_terminal_that_is_closed_interrupts(companies: Path, temporary: Path) -> None:
+def test_a_terminal_that_is_closed_interrupts(companies: Path, temporary: Path, surveying: Held) -> None:
     """The first line is read, then terminal and readers are gone."""
-    process = start_command(*RUN, cwd=companies, env={"TMPDIR": str(temporary)})
+    process = start_command(*RUN, cwd=companies, env={"TMPDIR": str(temporary), **surveying.environment})
     assert process.stderr is not None and process.stdout is not None
     await_line(process, "survey: 1 tasks")
+    surveying.begins()
     children = psutil.Process(process.pid).children(recursive=True)
     assert children
     os.killpg(process.pid, signal.SIGHUP)
@@ -168,21 +177,34 @@ def test_a_terminal_that_is_closed_interrupts(companies: Path, temporary: Path) 
     assert list(temporary.iterdir()) == []
 
 
-def test_under_nohup_a_closed_terminal_is_no_matter(companies: Path) -> None:
+def test_under_nohup_a_closed_terminal_is_no_matter(companies: Path, surveying: Held) -> None:
     process = subprocess.Popen(
-        ["nohup", COMMAND, *RUN, "--json"], cwd=companies, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ["nohup", COMMAND, *RUN, "--json"],
+        cwd=companies,
+        env={**os.environ, **surveying.environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    await_line(process, "survey: 1 tasks")
+    surveying.begins()
     process.send_signal(signal.SIGHUP)
+    surveying.let_go()
     ended = leave(process)
     assert ended.code == 0, ended.err
     assert ended.document()["status"] == "released"
 
 
-@pytest.mark.parametrize("command", [("plan", "release.yaml"), ("compare", "companies.csv", "--k", "3")])
-def test_an_interrupted_look_promises_nothing(command: tuple[str, ...], companies: Path) -> None:
-    process = start_command(*command, "-q", cwd=companies)
-    time.sleep(1.0)
+@pytest.mark.parametrize(
+    ("held", "command"),
+    [
+        (SURVEY, ("plan", "release.yaml")),
+        ("microagg_core.comparing.compare.compare", ("compare", "companies.csv", "--k", "3")),
+    ],
+)
+def test_an_interrupted_look_promises_nothing(held: str, command: tuple[str, ...], companies: Path) -> None:
+    looking = Held(companies / "looking", held)
+    process = start_command(*command, "-q", cwd=companies, env=looking.environment)
+    looking.begins()
     process.send_signal(signal.SIGINT)
     ended = leave(process)
     assert (ended.code, ended.err) == (130, "microagg: interrupted; nothing was written\n")
@@ -277,11 +299,12 @@ def test_trouble_before_publishing_is_a_failure(
 # --- what is left behind ---
 
 
-def test_a_killed_run_leaves_nothing_that_the_next_does_not_clear(companies: Path, temporary: Path) -> None:
+def test_a_killed_run_leaves_nothing_that_the_next_does_not_clear(
+    companies: Path, temporary: Path, surveying: Held
+) -> None:
     environment = {"TMPDIR": str(temporary)}
-    process = start_command(*RUN, cwd=companies, env=environment)
-    assert process.stderr is not None
-    await_line(process, "survey: 1 tasks")
+    process = start_command(*RUN, cwd=companies, env={**environment, **surveying.environment})
+    surveying.begins()
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     leave(process)
@@ -293,16 +316,16 @@ def test_a_killed_run_leaves_nothing_that_the_next_does_not_clear(companies: Pat
     assert list(temporary.iterdir()) == []
 
 
-def test_a_folder_that_is_in_use_stays(companies: Path, temporary: Path) -> None:
+def test_a_folder_that_is_in_use_stays(companies: Path, temporary: Path, surveying: Held) -> None:
     environment = {"TMPDIR": str(temporary)}
-    process = start_command(*RUN, cwd=companies, env=environment)
-    assert process.stderr is not None
-    await_line(process, "survey: 1 tasks")
+    process = start_command(*RUN, cwd=companies, env={**environment, **surveying.environment})
+    surveying.begins()
     process.send_signal(signal.SIGSTOP)
     mine = set(temporary.iterdir())
     assert run_command("plan", "release.yaml", "-q", cwd=companies, env=environment).code == 0
     assert set(temporary.iterdir()) == mine
     process.send_signal(signal.SIGCONT)
+    surveying.let_go()
     assert leave(process).code == 0
     assert list(temporary.iterdir()) == []
 

@@ -62,10 +62,15 @@ def printed_commands() -> dict[str, set[str]]:
     return options
 
 
-def test_printed_commands_are_there_with_their_options() -> None:
+@pytest.mark.parametrize(
+    "surroundings",
+    [{}, {"COLUMNS": "30"}, {"GITHUB_ACTIONS": "true", "PY_COLORS": "0", "FORCE_COLOR": "1"}],
+    ids=["usual", "narrow", "coloured"],
+)
+def test_printed_commands_are_there_with_their_options(surroundings: dict[str, str]) -> None:
     commands = printed_commands()
     assert {"run", "plan", "verify", "init", "compare", "warm", "clean"} <= commands.keys()
     for name, options in commands.items():
-        shown = run_command(name, "--help")
+        shown = run_command(name, "--help", env=surroundings)
         assert shown.code == 0, name
         assert {option for option in options if option not in shown.out} == set(), name

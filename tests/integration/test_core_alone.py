@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +64,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def called(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280)
+    """A command that is run in a folder, and finds no package but those that are installed beside it."""
+    elsewhere = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(command, cwd=folder, env=elsewhere, capture_output=True, text=True, timeout=280)
 
 
 def refused(folder: Path, *command: str | Path) -> str:

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from inputs.people import people
 from microagg_core.releases.manifest import Manifest, manifest_schema
-from releasing.runs import run_stages, start, write_release
+from releasing.runs import AGAIN, run_stages, start, write_release, write_series
 
 #: Written by the last version before format 2.
 FIRST_FORMAT = Path(__file__).with_name("manifest_of_format_1.json")
@@ -34,14 +34,25 @@ def released(folder: Path, n: int, **changes: Any) -> dict[str, Any]:
         (200, {"algorithm": "best"}),
         (200, {"k": 2, "algorithm": "two_mu_approx", "output": {"url": "output", "format": "csv"}}),
         (9, {"refine": "off", "acknowledge": {"nearly_unique": ["note", "amount"]}}),
+        (200, {"unit": ["id"], **AGAIN}),
     ],
-    ids=["chosen", "certified", "small"],
+    ids=["chosen", "certified", "small", "independent"],
 )
 def test_a_release_keeps_to_the_schema_and_reads_back_as_it_is(n: int, changes: dict[str, Any], tmp_path: Path) -> None:
     value = released(tmp_path, n, **changes)
     assert [error.message for error in SCHEMA.iter_errors(value)] == []
     data = json.dumps(value).encode()
     assert json.loads(Manifest.from_bytes(data, "here").to_bytes()) == value
+
+
+def test_a_later_night_keeps_to_the_schema_and_does_not_tell_who_is_withheld(tmp_path: Path) -> None:
+    for n in (200, 199):
+        run_stages(start(write_series(tmp_path, [people(200).slice(200 - n)]), identity=f"of-{n}"))
+    first, later = (json.loads((tmp_path / f"output/of-{n}/r0001/manifest.json").read_bytes()) for n in (200, 199))
+    assert [error.message for error in SCHEMA.iter_errors(later)] == []
+    assert (first["suppressed"], later["suppressed"]) == (0, None)
+    assert later["series"] == {"mode": "atoms", "guarantee": "trace", "night": 1, "smallest_trace": None}
+    assert json.loads(Manifest.from_bytes(json.dumps(later).encode(), "here").to_bytes()) == later
 
 
 def test_a_manifest_of_the_first_format_is_read_with_all_it_says() -> None:
@@ -55,7 +66,7 @@ def test_a_manifest_of_the_first_format_is_read_with_all_it_says() -> None:
         and old.losses.attributes["x"].mean == value["losses"]["attributes"]["x"]["mean"]
     )
     assert [check.name for check in old.checks] == [check["name"] for check in value["checks"]]
-    assert json.loads(old.to_bytes()) == value, "nothing is added to it or lost"
+    assert json.loads(old.to_bytes()) == {**value, "series": None}, "nothing is lost, and it was of no series"
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from microagg_core.releases.verify import verify
 from microagg_flows.stages import STAGES
 from releasing.runs import write_release
 from servers.prefect_server import PrefectServer, prefect_server, prefect_worker, process, wait_until
+from trouble.holding import ANONYMIZE, SURVEY, Held
 
 pytestmark = pytest.mark.server
 
@@ -224,10 +225,10 @@ def test_a_server_that_is_not_there_is_named(server: PrefectServer, tmp_path: Pa
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_an_interrupted_command_says_so_everywhere(server: PrefectServer, tmp_path: Path, sent: signal.Signals) -> None:
     """As a terminal sends it: to the command and to everything that it started."""
-    spec = spec_of(tmp_path / "stopped", some_people(20_000))
-    said = tmp_path / "said"
-    with process([COMMAND, "run", str(spec)], server.environment(), said) as started:
-        wait_until(lambda: "survey: " in said.read_text(), "the first stage")
+    spec = spec_of(tmp_path / "stopped", some_people())
+    said, surveying = tmp_path / "said", Held(tmp_path / "surveying", SURVEY)
+    with process([COMMAND, "run", str(spec)], server.environment(**surveying.environment), said) as started:
+        surveying.begins()
         children = psutil.Process(started.pid).children(recursive=True)
         os.killpg(started.pid, sent)
         assert started.wait(60) == 130
@@ -241,27 +242,27 @@ def test_an_interrupted_command_says_so_everywhere(server: PrefectServer, tmp_pa
 
 
 def test_a_stage_is_tried_again_when_its_cluster_has_come_back(server: PrefectServer, tmp_path: Path) -> None:
-    """The scheduler and its worker are killed while the longest stage runs, and others take their place."""
+    """The scheduler and its worker are killed while the worker does a task, and others take their place."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     address = {"address": f"tcp://127.0.0.1:{port}"}
-    spec = spec_of(tmp_path / "moved", some_people(), id="one", cluster=address, refine="thorough")
+    spec = spec_of(tmp_path / "moved", some_people(), id="one", cluster=address)
     dask = [sys.executable, "-m", "dask"]
     schedule = [*dask, "scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard"]
     work = [*dask, "worker", f"tcp://127.0.0.1:{port}", "--no-nanny", "--no-dashboard", "--memory-limit", "1GiB"]
     work += ["--nthreads", "1", "--local-directory", str(tmp_path)]
+    anonymizing = Held(tmp_path / "anonymizing", ANONYMIZE)
     with ExitStack() as stack:
 
-        def start(arguments: list[str], log: str) -> subprocess.Popen[bytes]:
-            return stack.enter_context(process(arguments, server.environment(), tmp_path / log))
+        def start(arguments: list[str], log: str, **others: str) -> subprocess.Popen[bytes]:
+            return stack.enter_context(process(arguments, server.environment(**others), tmp_path / log))
 
-        lost = [start(schedule, "scheduler"), start(work, "worker")]
+        lost = [start(schedule, "scheduler"), start(work, "worker", **anonymizing.environment)]
         wait_until(lambda: "Registered to" in (tmp_path / "worker").read_text(), "the first worker")
         said = tmp_path / "said"
         running = start([COMMAND, "run", str(spec)], "said")
-        wait_until(lambda: "anonymize: " in said.read_text(), "the longest stage's tasks")
-        lost[1].send_signal(signal.SIGSTOP)  # it takes tasks and finishes none
+        anonymizing.begins()
         for gone in lost:
             gone.kill()
             gone.wait()

@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from microagg_core.releases.verify import verify
-from servers.prefect_server import quiet, wait_until
+from servers.prefect_server import quiet
+from trouble.holding import SURVEY, Held
 
 pytestmark = pytest.mark.server
 
@@ -22,17 +23,19 @@ COMMAND = str(Path(sys.executable).with_name("microagg"))
 
 
 class Running:
-    """A command under way, with what it says."""
+    """A command under way, with what it says; its worker is held in the first stage until it is let go."""
 
     def __init__(self, folder: Path, **environment: str) -> None:
+        self.surveying = Held(folder.parent / "surveying", SURVEY)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+        held = self.surveying.environment
         self.temporary = folder.parent / "temporary"
         self.temporary.mkdir()
         self.said: list[str] = []
         self.process = subprocess.Popen(
             [COMMAND, "run", "release.yaml"],
             cwd=folder,
-            env={**kept, **quiet(folder.parent / "prefect"), "TMPDIR": str(self.temporary), **environment},
+            env={**kept, **quiet(folder.parent / "prefect"), "TMPDIR": str(self.temporary), **held, **environment},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -70,7 +73,7 @@ class Running:
 
 def test_no_server_outlives_a_command_that_is_killed(companies: Path) -> None:
     running = Running(companies)
-    wait_until(lambda: running.says("survey: "), "the first stage")
+    running.surveying.begins()
     children = running.children()
     assert running.server() in children
     running.process.kill()
@@ -82,7 +85,7 @@ def test_no_server_outlives_a_command_that_is_killed(companies: Path) -> None:
 @pytest.mark.parametrize(("number", "times"), [(signal.SIGINT, 3), (signal.SIGHUP, 1)])
 def test_an_interruption_ends_server_and_workers(companies: Path, number: signal.Signals, times: int) -> None:
     running = Running(companies)
-    wait_until(lambda: running.says("survey: "), "the first stage")
+    running.surveying.begins()
     children = running.children()
     for _ in range(times):
         os.killpg(running.process.pid, number)
@@ -98,9 +101,10 @@ def test_a_release_is_made_though_the_server_freezes(companies: Path) -> None:
     """The rest is work without Prefect: the release is out, and what is missing is said."""
     patience: dict[str, Any] = {"PREFECT_API_REQUEST_TIMEOUT": "2", "PREFECT_CLIENT_MAX_RETRIES": "1"}
     running = Running(companies, **patience)
-    wait_until(lambda: running.says("survey: "), "the first stage")
+    running.surveying.begins()
     server = running.server()
     server.suspend()
+    running.surveying.let_go()
     assert running.ends(200) == 0, running.said
     assert running.says("Prefect's server does not answer any more: the work goes on without it")
     assert running.said[-1].startswith("microagg: release example is published in ")
@@ -115,6 +119,7 @@ def test_a_damaged_database_is_named(companies: Path) -> None:
     home.mkdir()
     (home / "prefect.db").write_bytes(b"this is no database, and was never one" * 100)
     running = Running(companies)
+    running.surveying.let_go()
     assert running.ends(150) == 6, running.said
     assert "embedded server does not start: its database is damaged" in running.said[-1]
     assert not (companies / "release").exists()

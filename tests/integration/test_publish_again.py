@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from inputs.people import people
-from microagg_core.errors import InterruptionError, StorageError, TransientStorageError
+from microagg_core.errors import GateError, InterruptionError, SpecError, StorageError, TransientStorageError
+from microagg_core.releases.publish import read_manifest
 from microagg_core.releases.verify import verify
 from microagg_core.reporting.release_report import release_document, summary_rows
 from microagg_core.software import software
+from microagg_core.storage.layout import ReleaseLayout
 from microagg_core.storage.objects import Store, sha256_hex
 from microagg_flows.executors import InProcess
 from microagg_flows.outcome import telling_if_published
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release
 from microagg_flows.stages import STAGES, Stage, run_stage, run_until
-from releasing.runs import run_stages, start, write_release
+from releasing.runs import AGAIN, data_digests, run_stages, start, write_release, write_series
 from trouble.meddled import Meddled
 
 OTHER_SOFTWARE = {**software(), "numpy": "1.0.0", "sources": "0123456789abcdef"}
@@ -124,7 +127,9 @@ def test_another_spec_is_named_before_a_row_is_read(released: Path, tmp_path: Pa
     assert workers.asked == []
 
 
-def test_other_software_is_named_with_what_changed(released: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_software_is_named_with_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = write_release(tmp_path, [people(400)], **AGAIN)
+    run_stages(start(released))
     other_software(monkeypatch)
     sentence = r"was made from other software \(numpy, sources\) \(data and spec are the same\); use --replace"
     with pytest.raises(StorageError, match=sentence):
@@ -152,6 +157,121 @@ def test_an_audit_that_does_not_say_leaves_it_to_the_bytes(digests: bytes, relea
     assert again.published is not None and again.published.already and "anonymize" in asked
     assert json.loads(audit.read_bytes())["format_version"] == 2
     assert run_again(released)[1] == ["look"]
+
+
+# --- a second release of the same people -------------------------------------------------------------------------
+
+ADVICE = r"write series: \{mode: atoms\} .* or series: \{mode: independent, acknowledge: overlapping_releases\}"
+UNITS: dict[str, Any] = {"unit": ["id"]}
+
+
+@pytest.mark.parametrize("how", [{"identity": "another"}, {"replace": True}])
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({}, r"release 2026-11-18 of 'test' was made before, and as no stable unit is named \(unit: row\).*"),
+        (UNITS, r"390 of 390 units were released before in the series 'test'.*"),
+    ],
+)
+def test_a_second_release_is_refused(spec: dict[str, Any], sentence: str, how: dict[str, Any], tmp_path: Path) -> None:
+    run_stages(start(write_release(tmp_path, [people(400)], **spec)))
+    before = data_digests(tmp_path / "output")
+    write_release(tmp_path, [people(400).slice(10)], **spec)
+    with pytest.raises(GateError, match=sentence + ADVICE) as refused:
+        run_again(tmp_path / "release.yaml", **how)
+    assert refused.value.exit_code == 4
+    assert data_digests(tmp_path / "output") == before
+    write_release(tmp_path, [people(400).slice(10)], **spec, **AGAIN)
+    again, _ = run_again(tmp_path / "release.yaml", **how)
+    assert again.published is not None and not again.published.already
+    entry = again.published.manifest.series
+    assert entry is not None and (entry.mode, entry.night) == ("independent", 1)
+    assert (entry.smallest_trace is None) == (not spec) and entry.smallest_trace in (None, 1, 2, 3)
+
+
+def test_other_people_are_released_without_a_word(tmp_path: Path) -> None:
+    run_stages(start(write_release(tmp_path, [people(400).slice(0, 200)], **UNITS)))
+    write_release(tmp_path, [people(400).slice(200)], **UNITS)
+    again, _ = run_again(tmp_path / "release.yaml", identity="others")
+    assert again.published is not None and again.published.manifest.series is None
+
+
+@pytest.mark.parametrize(("first", "then"), [("row", ["id"]), (["id"], "row"), (["id"], ["id", "region"])])
+def test_units_under_other_names_are_refused(first: Any, then: Any, tmp_path: Path) -> None:
+    """Nobody can know then whether they are the same people, not even where no name is met again."""
+    run_stages(start(write_release(tmp_path, [people(400)], unit=first)))
+    write_release(tmp_path, [people(400).slice(10)], unit=then)
+    with pytest.raises(GateError, match="nobody can know whether it holds the same people.*" + ADVICE):
+        run_again(tmp_path / "release.yaml", identity="another")
+
+
+@pytest.mark.parametrize("spec", [{}, UNITS])
+@pytest.mark.parametrize("lost", ["audit", "work area"])
+def test_a_release_whose_memory_is_lost(lost: str, spec: dict[str, Any], tmp_path: Path) -> None:
+    """The ledger alone tells the very same run; where it is lost too, nobody knows who is in what is there."""
+    path = write_release(tmp_path, [people(400)], **spec)
+    run_stages(start(path))
+    before = data_digests(tmp_path / "output")
+    shutil.rmtree(tmp_path / "work" / "audit")
+    if lost == "audit":
+        again, asked = run_again(path)
+        assert again.published is not None and again.published.already and "anonymize" in asked
+    else:
+        shutil.rmtree(tmp_path / "work")
+        with pytest.raises(GateError, match="holds releases that the ledger of 'test' knows nothing of.*" + ADVICE):
+            run_again(path)
+        assert not list((tmp_path / "work").glob("series/*/generations/*"))
+        again, _ = run_again(write_release(tmp_path, [people(400)], **spec, **AGAIN))
+        assert again.published is not None and again.published.already, "recognised by its bytes"
+    assert data_digests(tmp_path / "output") == before
+
+
+def test_two_series_in_one_output_are_refused(released: Path, tmp_path: Path) -> None:
+    write_release(tmp_path, [people(400)], name="other")
+    with pytest.raises(GateError, match="holds releases that the ledger of 'other' knows nothing of"):
+        run_again(released, identity="another")
+
+
+@pytest.mark.parametrize("mode", ["atoms", "disjoint"])
+def test_a_first_release_without_a_series_becomes_its_first_night(mode: str, tmp_path: Path) -> None:
+    """Under the key that was drawn for it, which the spec may name later."""
+    run_again(write_release(tmp_path, [people(300)], **UNITS), identity="first")
+    first = read_manifest(Store(str(tmp_path / "output")), ReleaseLayout("first", "r0001"))
+    path = write_release(tmp_path, [people(400)], **UNITS, series={"mode": mode, "key_file": "work/series/test/key"})
+    again, _ = run_again(path, identity="second")
+    assert again.published is not None and again.published.manifest.series is not None
+    assert (first.series, again.published.manifest.series.night) == (None, 1)
+    assert again.published.manifest.rows <= (400 if mode == "atoms" else 100)
+    with pytest.raises(SpecError, match="begun with another key"):
+        run_again(write_series(tmp_path, [people(400)]), identity="third")
+
+
+def test_a_ledger_that_was_put_back_too_old_is_refused(tmp_path: Path) -> None:
+    ledger, copy = tmp_path / "work" / "series" / "test", tmp_path / "copy"
+    path = write_series(tmp_path, [people(400)])
+    for night in range(3):
+        run_again(path, identity=f"night{night}")
+        if night == 1:
+            shutil.copytree(ledger, copy)
+    shutil.rmtree(ledger)
+    copy.rename(ledger)
+    with pytest.raises(GateError, match=r"knows nothing of.* restore the ledger as the last release left it"):
+        run_again(path, identity="night3")
+
+
+def test_a_night_without_arrivals_is_not_taken_for_another(tmp_path: Path) -> None:
+    """What tells two such nights of one id apart is not in what the survey sees."""
+    for gone in (0, 1):
+        run_again(write_series(tmp_path, [people(400).slice(gone)]), identity=f"night{gone}")
+    write_series(tmp_path, [people(400).slice(2)])
+    with pytest.raises(StorageError, match="use --replace"):
+        run_again(tmp_path / "release.yaml", identity="night1")
+    again, _ = run_again(tmp_path / "release.yaml", identity="night1", replace=True)
+    assert again.published is not None and not again.published.already
+    assert again.published.manifest.revision == "r0002"
+    document = release_document(again.published, [])
+    assert document["withheld"] is None, "a number that could tell of single people"
+    assert dict(summary_rows(document))["series"] == "atoms, night 2 (trace-k)"
 
 
 # --- what may be published -------------------------------------------------------------------------------------

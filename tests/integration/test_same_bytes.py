@@ -20,7 +20,7 @@ from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
 from microagg_flows.release import new_release
 from microagg_flows.stages import run_until
-from releasing.runs import NOW, Release, data_digests, run_stages, start, without_attempt, write_release
+from releasing.runs import AGAIN, NOW, Release, data_digests, run_stages, start, without_attempt, write_release
 from servers.s3_server import Place
 
 #: Several strata are cut and several partitions and files made, so that order could matter.
@@ -153,13 +153,13 @@ def test_disk_and_s3_and_one_and_two_workers_give_the_same_bytes(tmp_path: Path,
 
 
 def test_a_published_release_is_recognised_and_another_refused(tmp_path: Path) -> None:
-    path = write_release(tmp_path, tables(), **CHANGES)
+    path = write_release(tmp_path, tables(), **CHANGES, **AGAIN)
     run_stages(start(path))
     before = data_digests(tmp_path / "output")
     again = run_stages(start(path))
     assert again.published is not None and again.published.already
     assert [o.name for o in again.outcomes] == ["survey", "report"]
-    other = write_release(tmp_path, [people(1400)], **CHANGES)
+    other = write_release(tmp_path, [people(1400)], **CHANGES, **AGAIN)
     with pytest.raises(MicroaggError, match="already published") as refused:
         run_stages(start(other))
     assert refused.value.exit_code == 5

@@ -134,13 +134,14 @@ def test_map_keeps_order_and_stops_at_an_error(tmp_path: Path) -> None:
 def started(arguments: list[str], folder: Path, **environment: str) -> subprocess.Popen[bytes]:
     """A process of Dask, in a group of its own."""
     log = (folder / f"{arguments[0]}.log").open("ab")
+    places = [*map(str, Path(__file__).parents[:2]), os.environ.get("PYTHONPATH")]
     return subprocess.Popen(
         [sys.executable, "-m", "dask", *arguments],
         stdout=log,
         stderr=log,
         # Where a command starts is where Python looks first; and what the tests send must be found.
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])), **environment},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places)), **environment},
         start_new_session=True,
     )
 

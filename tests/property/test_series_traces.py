@@ -31,6 +31,7 @@ def class_pairs(classes: list[int]) -> Pairs:
 
 
 @given(st.lists(st.tuples(words, words, words, words), max_size=20))
+@settings(deadline=None)
 def test_traces_equal_their_twin(rows: list[tuple[int, int, int, int]]) -> None:
     traces, classes = pairs_of([row[:2] for row in rows]), pairs_of([row[2:] for row in rows])
     expected = [naive_series.next_trace(row[:2], row[2:]) for row in rows]
@@ -64,6 +65,7 @@ def test_traces_spread_over_all_bits() -> None:
 
 
 @given(few_pairs)
+@settings(deadline=None)
 def test_equal_pairs_have_one_number(rows: list[tuple[int, int]]) -> None:
     numbers, distinct = numbered_pairs(pairs_of(rows))
     assert [tuple(row) for row in distinct.tolist()] == sorted(set(rows))
@@ -71,6 +73,7 @@ def test_equal_pairs_have_one_number(rows: list[tuple[int, int]]) -> None:
 
 
 @given(few_pairs, st.integers(1, 5))
+@settings(deadline=None)
 def test_traces_are_counted(rows: list[tuple[int, int]], weight: int) -> None:
     distinct, counts = counted(pairs_of(rows))
     assert dict(zip(map(tuple, distinct.tolist()), counts.tolist(), strict=True)) == Counter(rows)
@@ -79,6 +82,7 @@ def test_traces_are_counted(rows: list[tuple[int, int]], weight: int) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.text(max_size=8)), max_size=12))
+@settings(deadline=None)
 def test_units_equal_their_twin(rows: list[tuple[int, str]]) -> None:
     columns = [pa.array([row[0] for row in rows], pa.int64()), pa.array([row[1] for row in rows], pa.string())]
     expected = [naive_series.unit_digest(row, KEY.secret) for row in rows]
@@ -149,7 +153,7 @@ def test_the_weakest_cut_is_the_fewest_units_of_any_combination(nights: list[tup
     before, after = [night for night, _ in nights], [night for _, night in nights]
     released = [{unit: klass for unit, klass in enumerate(classes) if klass} for classes in (before, after)]
     sums = [units for night in released for units in naive_series.sums_of(night)]
-    expected = naive_series.smallest_support(sums, len(nights), below=k)
+    expected = naive_series.smallest_support(sums, range(len(nights)), below=k)
     assert weakest_cut(class_pairs(before), class_pairs(after), k) == expected
 
 
@@ -183,15 +187,18 @@ def in_order(values: list[float], k: int) -> list[int]:
 
 @pytest.mark.parametrize("k", [3, 5, 10])
 def test_regrouping_afresh_is_caught(k: int) -> None:
-    """One unit is replaced by another, and all groups are made again: somewhere a single unit is left between two."""
+    """One unit comes and all groups are made again: somewhere it is a single unit that ties two groups together.
+
+    One that leaves on the same night makes a circle of the chain, through absent, and then there are two.
+    """
     values = np.random.default_rng(k).random(2_000).tolist()
-    leaver, arrival = int(np.argmin(values)), 2_000
     before = [*in_order(values, k), 0]
-    stayers = [*values[:leaver], *values[leaver + 1 :], 0.9]
-    after = in_order(stayers, k)
-    after.insert(leaver, 0)
-    assert len(before) == len(after) == arrival + 1
-    assert weakest_cut(class_pairs(before), class_pairs(after), k) == 1
+    with_arrival = in_order([*values, 0.5], k)
+    assert weakest_cut(class_pairs(before), class_pairs(with_arrival), k) == 1
+    leaver = int(np.argmin(values))
+    replaced = in_order([*values[:leaver], *values[leaver + 1 :], 0.9], k)
+    replaced.insert(leaver, 0)
+    assert weakest_cut(class_pairs(before), class_pairs(replaced), k) == 2
     assert weakest_cut(class_pairs(before), class_pairs(before), k) is None
 
 

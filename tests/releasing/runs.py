@@ -25,6 +25,8 @@ from microagg_flows.stages import STAGES, run_stage
 
 NOW = datetime.datetime(2026, 11, 18, 3, 0, tzinfo=datetime.UTC)
 
+#: For tests that release the same units more than once and are about something else than what that gives away.
+AGAIN = {"series": {"mode": "independent", "acknowledge": "overlapping_releases"}}
 
 ROLES = {
     "identifiers": ["id"],
@@ -51,6 +53,14 @@ def write_release(folder: Path, tables: Sequence[pa.Table], **changes: Any) -> P
     path = folder / "release.yaml"
     path.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
     return path
+
+
+def write_series(folder: Path, tables: Sequence[pa.Table], **series: Any) -> Path:
+    """Write the tables and a spec whose releases are nights of one series, with its key."""
+    key = folder / "series.key"
+    key.write_text("the key of a test's series", encoding="utf-8")
+    key.chmod(0o600)
+    return write_release(folder, tables, unit=["id"], series={"mode": "atoms", "key_file": key.name, **series})
 
 
 def start(path: Path, replace: bool = False, identity: str | None = None, now: datetime.datetime = NOW) -> Release:

@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from servers.process import end_with_the_tests
 
@@ -27,15 +28,15 @@ class DaskCluster:
         return {path.name: path.read_text(errors="replace") for path in self.folder.glob("*.log")}
 
 
-def _start(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
+def _start(arguments: list[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     # Everything that Dask has to say is wanted here: a test searches these logs for values of records.
-    env = {**os.environ, "DASK_LOGGING__DISTRIBUTED": "debug", "DASK_DISTRIBUTED__WORKER__DAEMON": "True"}
+    said = {"DASK_LOGGING__DISTRIBUTED": "debug", "DASK_DISTRIBUTED__WORKER__DAEMON": "True"}
     with log.open("wb") as file:
         return subprocess.Popen(
             [sys.executable, "-m", "dask", *arguments],
             stdout=file,
             stderr=subprocess.STDOUT,
-            env=env,
+            env={**os.environ, **said, **environment},
             start_new_session=True,
             preexec_fn=end_with_the_tests,
         )
@@ -53,19 +54,20 @@ def _address(scheduler_file: Path, scheduler: subprocess.Popen[bytes]) -> str:
 
 
 @contextmanager
-def running_cluster(folder: Path) -> Iterator[DaskCluster]:
-    """A scheduler and two workers, while the block lasts."""
+def running_cluster(folder: Path, environment: Mapping[str, str] = MappingProxyType({})) -> Iterator[DaskCluster]:
+    """A scheduler and two workers, while the block lasts; the workers may have an environment of their own."""
     scheduler_file = folder / "scheduler.json"
     scheduler = _start(
         ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(scheduler_file)],
         folder / "scheduler.log",
+        {},
     )
     processes = [scheduler]
     try:
         address = _address(scheduler_file, scheduler)
         for number in range(2):
             options = ["--nthreads", "1", "--memory-limit", "2GiB", "--no-dashboard", "--local-directory", str(folder)]
-            processes.append(_start(["worker", address, *options], folder / f"worker-{number}.log"))
+            processes.append(_start(["worker", address, *options], folder / f"worker-{number}.log", environment))
         yield DaskCluster(address, folder)
     finally:
         for process in reversed(processes):

@@ -18,6 +18,8 @@ from microagg_core.demo import make_people
 #: Every text of the input begins with it, and nothing else that the product touches does.
 CANARY = "canary-"
 N_PARTS = 4
+#: For cases that release the same people in other groups, and are about something else than what that gives away.
+AGAIN = {"series": {"mode": "independent", "acknowledge": "overlapping_releases"}}
 #: A CSV is one part, hence small: it is there for its own way of being read and written.
 CSV_ROWS_MOST = 20_000
 

@@ -1,6 +1,6 @@
-"""Slow, readable twins of a series: fates by the rules, ranks in fractions, cuts by trying all, traces in integers.
+"""The slow, readable twins of a series: fates by the rules, ranks in fractions, cuts by trying all, traces in integers.
 
-A member here is a mapping of what is known of it; a release of a series is a list of sums, each a set of units.
+What a release tells is a list of sums, each a set of columns; a column is a unit, or one value that a unit has had.
 """
 
 from __future__ import annotations
@@ -79,18 +79,28 @@ def row_echelon(rows: Iterable[Sequence[int]]) -> list[list[Fraction]]:
     return basis
 
 
-def smallest_support(sums: Iterable[Collection[int]], n_units: int, below: int) -> int | None:
-    """The fewest units, below a number, that a linear combination of sums over units involves; None for none.
+def smallest_support(sums: Iterable[Collection[int]], unit_of: Sequence[int], below: int) -> int | None:
+    """The fewest units, below a number, that a linear combination of sums involves; None where there is none.
 
-    A combination that involves no unit outside a set is one that the rows lose when only the columns outside are left.
+    ``unit_of`` has the unit of each column. A combination that involves no unit outside a set is one that the rows
+    lose when only the columns of the units outside are left.
     """
-    rows = {frozenset(units) for units in sums}
-    basis = row_echelon([[int(unit in row) for unit in range(n_units)] for row in rows])
+    rows = {frozenset(columns) for columns in sums}
+    basis = row_echelon([[int(column in row) for column in range(len(unit_of))] for row in rows])
     for size in range(1, below):
-        for inside in combinations(range(n_units), size):
-            if rank([[row[unit] for unit in range(n_units) if unit not in inside] for row in basis]) < len(basis):
+        for inside in combinations(sorted(set(unit_of)), size):
+            outside = [column for column, unit in enumerate(unit_of) if unit not in inside]
+            if rank([[row[column] for column in outside] for row in basis]) < len(basis):
                 return size
     return None
+
+
+def solved(sums: Iterable[Collection[int]], n_units: int) -> list[int]:
+    """The units whose own value is a linear combination of the sums."""
+    rows = {frozenset(units) for units in sums}
+    basis = row_echelon([[int(unit in row) for unit in range(n_units)] for row in rows])
+    alone = [[int(unit == other) for other in range(n_units)] for unit in range(n_units)]
+    return [unit for unit in range(n_units) if rank([*basis, alone[unit]]) == len(basis)]
 
 
 def sums_of(classes: Mapping[int, int]) -> list[set[int]]:

@@ -54,7 +54,7 @@ def test_every_algorithm_describes_itself(info: AlgorithmInfo) -> None:
 
 @pytest.mark.parametrize("info", EVERY_ALGORITHM)
 def test_every_algorithm_is_tested(info: AlgorithmInfo) -> None:
-    assert (info.name in TWINS) != (info.name in SEARCHING)
+    assert (info.name in TWINS) != (info.name in SEARCHING), "write its slow readable twin, in tests/twins"
     assert {parameter.name for parameter in info.parameters} <= set(VALUES) & set(EDGES)
 
 

@@ -8,6 +8,8 @@ from typing import get_args
 import pytest
 
 from microagg_core.errors import SpecError
+from microagg_core.spec.clusters import MODELS
+from microagg_core.spec.json_schema import spec_schema
 from microagg_core.spec.release import Cluster, LocalCluster
 from microagg_flows.clusters import KINDS
 
@@ -15,6 +17,17 @@ from microagg_flows.clusters import KINDS
 def test_every_cluster_of_a_spec_has_a_kind_that_connects() -> None:
     assert set(KINDS) == set(get_args(Cluster))
     assert all(callable(kind.load()) for kind in KINDS.values())
+
+
+def test_every_cluster_of_a_spec_is_told_by_its_first_key_and_is_in_the_json_schema() -> None:
+    assert set(MODELS.values()) == set(get_args(Cluster))
+    first = [next(iter(model.model_fields)) for model in MODELS.values()]
+    others = [[*model.model_fields][1:] for model in MODELS.values()]
+    assert len(set(first)) == len(first) and not set(first) & {key for keys in others for key in keys}
+    schema = spec_schema()
+    assert {model.__name__ for model in MODELS.values()} <= set(schema["$defs"])
+    refs = [form["$ref"] for form in schema["properties"]["cluster"]["anyOf"] if "$ref" in form]
+    assert len(refs) == len(MODELS) - 1, "none has no keys"
 
 
 def test_only_kinds_that_use_dask_load_it(monkeypatch: pytest.MonkeyPatch) -> None:

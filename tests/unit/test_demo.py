@@ -114,7 +114,7 @@ def test_the_files_and_their_spec(tmp_path: Path) -> None:
     assert sorted(column.name for column in schema.quasi_identifiers) == sorted(QUASI)
     assert [column.name for column in schema.blocking] == BLOCKING
     assert sorted(column.name for column in schema.confidential) == sorted(CONFIDENTIAL)
-    assert (spec.k, spec.algorithm.name, spec.unit) == (5, "mdav", "row")
+    assert (spec.k, spec.algorithm.name, spec.unit) == (5, "mdav", ("person_id",))
 
 
 def test_written_again_the_bytes_are_the_same(tmp_path: Path) -> None:
@@ -124,7 +124,13 @@ def test_written_again_the_bytes_are_the_same(tmp_path: Path) -> None:
         return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
     first = digests()
-    assert len(first) == 5 and digests() == first
+    assert len(first) == 6 and digests() == first, "the key too is the one that was drawn first"
+
+
+def test_the_key_is_drawn_for_each_folder_and_its_owner_alone_can_read_it(tmp_path: Path) -> None:
+    keys = [(write_demo(tmp_path / name, n=10).parent / "series.key") for name in "ab"]
+    assert len({key.read_text() for key in keys}) == 2
+    assert {key.stat().st_mode & 0o777 for key in keys} == {0o600}
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:

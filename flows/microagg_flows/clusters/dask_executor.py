@@ -96,15 +96,15 @@ class DaskExecutor:
             )
         except (OSError, TimeoutError, asyncio.CancelledError, AttributeError):
             return None
-        found = [WorkerState.of(address, worker) for address, worker in identity["workers"].items()]
-        strangers = [w for w in found if w.address not in self._greeted and (w.running or w.paused)]
+        states = [WorkerState.of(address, worker) for address, worker in identity["workers"].items()]
+        strangers = [w for w in states if w.address not in self._greeted and (w.running or w.paused)]
         # A worker of our own that was started anew is what its predecessor was.
         if strangers and not (self._own and self._greeted):
             self._refuse_small(strangers)
             addresses = [worker.address for worker in strangers]
             self._greeted += greet(self._client, self._spec, addresses, len(self._greeted))
-        self._workers = found
-        return found
+        self._workers = states
+        return states
 
     def _refuse_small(self, workers: list[WorkerState]) -> None:
         """Stop where Dask would pause a worker before it has any rows.

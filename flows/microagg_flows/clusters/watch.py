@@ -112,12 +112,12 @@ class Watch:
 
     def _heard_of(self, workers: list[WorkerState], now: float) -> list[WorkerState]:
         """Workers that said something lately, by this process' clock: clocks of other machines may be wrong."""
-        known = self._heard
+        before = self._heard
         self._heard = {}
-        if workers and not known:
+        if workers and not before:
             self.done()  # the first has come
         for worker in workers:
-            last_seen, when = known.get(worker.address, (worker.last_seen, now))
+            last_seen, when = before.get(worker.address, (worker.last_seen, now))
             self._heard[worker.address] = (worker.last_seen, when if worker.last_seen == last_seen else now)
         return [worker for worker in workers if now - self._heard[worker.address][1] < _SILENT_SECONDS]
 

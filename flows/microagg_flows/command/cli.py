@@ -53,6 +53,14 @@ class _Commands(TyperGroup):
                     raise
                 raise _ended(stopped, str(ctx.invoked_subcommand), outcome) from None
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands, each with all of its first sentence, however narrow the terminal is."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, command.get_short_help_str(limit=1000)) for name, command in commands if command]
+            )
+
 
 def _ended(error: BaseException, command: str, outcome: Outcome) -> MicroaggError:
     """What a command that was stopped by an error or an interruption has to say."""
@@ -67,6 +75,8 @@ app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
+    # Plain: no frame that shortens names on a narrow terminal, no colour where somebody reads a file.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Microaggregation at cluster scale: k-anonymous releases of microdata, planned, checked and published.",
     epilog="Exit codes: 0 done, 1 a bug of ours, 2 usage or spec, 3 data, 4 privacy gate, 5 storage, 6 cluster, "
@@ -74,6 +84,11 @@ app = typer.Typer(
 )
 
 app.add_typer(series, name="series")
+
+IdOption = Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")]
+ReplaceOption = Annotated[
+    bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
+]
 
 #: What an interruption leaves, where that is more than nothing.
 _INTERRUPTED = {
@@ -100,10 +115,8 @@ _QUIET_SETTINGS = {
 def run(
     spec: SpecArgument,
     direct: Annotated[bool, typer.Option("--direct", help="The same stages without Prefect.")] = False,
-    release_id: Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
-    ] = False,
+    release_id: IdOption = None,
+    replace: ReplaceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -139,10 +152,8 @@ def step(
     run: Annotated[
         str | None, typer.Option("--run", help="The run's key, as printed; without --number: go on with no other.")
     ] = None,
-    release_id: Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
-    ] = False,
+    release_id: IdOption = None,
+    replace: ReplaceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -175,10 +186,10 @@ def verify(
 
     options: dict[str, Any] = {"client_kwargs": {"endpoint_url": endpoint}} if endpoint else {}
     with scratch():
-        found = verify_release(release, options)
-    show_verification(found, as_json)
-    if not found.passed:
-        raise typer.Exit(found.exit_code)
+        report = verify_release(release, options)
+    show_verification(report, as_json)
+    if not report.passed:
+        raise typer.Exit(report.exit_code)
 
 
 @app.command()

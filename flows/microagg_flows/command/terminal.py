@@ -54,7 +54,7 @@ def show_plan(report: PlanReport) -> None:
         _pairs(
             [
                 ("records", f"{report.records:,}" + (f" ({report.withheld:,} withheld)" if report.withheld else "")),
-                *([("held for a later night", f"{report.held:,} records")] if report.held else []),
+                *(report.night.rows() if report.night else []),
                 ("blocking keys", f"{report.keys:,} ({report.undersized_keys:,} below k)"),
                 ("blocks", f"{report.blocks:,} ({report.merged_blocks:,} merged, {report.split_blocks:,} from splits)"),
                 ("partitions", f"{report.partitions:,}"),

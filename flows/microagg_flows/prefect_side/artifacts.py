@@ -45,13 +45,13 @@ def _readable(stage: dict[str, Any]) -> dict[str, Any]:
     >>> _readable({"name": "plan", "seconds": 0.12345678, "peak_bytes": 123_456_789})
     {'name': 'plan', 'seconds': 0.12, 'peak MiB': 118}
     """
-    found: dict[str, Any] = {}
+    cells: dict[str, Any] = {}
     for name, value in stage.items():
         if name.endswith("_bytes"):
-            found[f"{name.removesuffix('_bytes')} MiB"] = round(value / 2**20)
+            cells[f"{name.removesuffix('_bytes')} MiB"] = round(value / 2**20)
         else:
-            found[name] = round(value, 1 if value >= 10 else 2) if isinstance(value, float) else value
-    return found
+            cells[name] = round(value, 1 if value >= 10 else 2) if isinstance(value, float) else value
+    return cells
 
 
 class PrefectProgress:

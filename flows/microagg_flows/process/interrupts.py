@@ -144,15 +144,15 @@ def _hooks(interruptions: Interruptions) -> Iterator[None]:
     """Threads and destructors that fail because they were interrupted have nothing to say to the user."""
     unraisable, in_threads = sys.unraisablehook, threading.excepthook
 
-    def of_destructors(found: Any) -> None:
-        if isinstance(found.exc_value, KeyboardInterrupt):
+    def of_destructors(failure: Any) -> None:
+        if isinstance(failure.exc_value, KeyboardInterrupt):
             interruptions.raise_again()
         elif not interruptions.requested:
-            unraisable(found)
+            unraisable(failure)
 
-    def of_threads(found: Any) -> None:
+    def of_threads(failure: Any) -> None:
         if not interruptions.requested:
-            in_threads(found)
+            in_threads(failure)
 
     sys.unraisablehook, threading.excepthook = of_destructors, of_threads
     try:

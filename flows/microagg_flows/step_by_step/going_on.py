@@ -72,7 +72,7 @@ def _standing(stage: str, release: Release) -> Standing:
 
 
 def _refuse_unknown(stage: str) -> None:
-    names = [known.name for known in STAGES]
+    names = [one.name for one in STAGES]
     if stage in names:
         return
     among = f"name one of the stages: {', '.join(names)}"

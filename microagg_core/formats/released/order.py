@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from microagg_core.arrays import Ints
 from microagg_core.kinds.registry import kind_of
 from microagg_core.tables.hashing import hash_rows
 from microagg_core.tables.ordering import ranks
 
 
-def content_order(table: pa.Table, blocking: list[str], quasi_identifiers: list[str]) -> NDArray[np.int64]:
+def content_order(table: pa.Table, blocking: list[str], quasi_identifiers: list[str]) -> Ints:
     """The order of the released rows: by blocking values, then quasi-identifiers, then a hash of the whole row.
 
     Rows that are equal in everything may come in any order: nobody can tell them apart.

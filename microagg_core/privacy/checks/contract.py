@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from microagg_core.arrays import Ints
 from microagg_core.kinds.contract import Kind
 from microagg_core.privacy.check import Check
 from microagg_core.spec.columns import FileSchema
 
-Ints = NDArray[np.int64]
 N = TypeVar("N")
 
 

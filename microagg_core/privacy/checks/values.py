@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from microagg_core.arrays import Ints
 from microagg_core.plain import PlainHashes, PlainInts
 from microagg_core.privacy.check import Check
-from microagg_core.privacy.checks.contract import InputBatch, Inspection, Ints, Promise, ReleasedFile
+from microagg_core.privacy.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
 from microagg_core.tables.hashing import hash_rows
 
 _SEEDS = (11, 13)

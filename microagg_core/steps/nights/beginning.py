@@ -42,6 +42,8 @@ class Beginning:
     night: Night
     key: SeriesKey
     spec: ReleaseSpec
+    #: Why it may not be, unless it proves to be the very release that is there already; empty where it may.
+    objection: str = ""
 
     @property
     def is_later(self) -> bool:
@@ -82,14 +84,17 @@ def begin_night(
     """
     ledger = ledger_of(spec)
     state = _state(ledger, output, run)
-    if not rebuilding:
-        _refuse_unknown(spec, ledger, state, output, run)
+    objection = "" if rebuilding else _objection(spec, ledger, state, output)
+    if objection and spec.series is not None:
+        raise GateError(objection)
     key = key_of(spec, ledger, environ)
     if state is not None:
+        if not rebuilding:
+            _refuse_stale(ledger, state, output, run)
         refuse_other_key(state, key, ledger)
         spec = _as_begun(spec, schema_of(spec), state.frozen)
     number = 0 if state is None else state.night + 1
-    return Beginning(_night(spec, schema_of(spec), ledger, state, number, today), key, spec)
+    return Beginning(_night(spec, schema_of(spec), ledger, state, number, today), key, spec, objection)
 
 
 def key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str] = os.environ) -> SeriesKey:
@@ -103,6 +108,19 @@ def key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str] = os.en
         return read_key(spec.series, environ)
     # As text, so that a spec may name the file as its key_file later.
     return SeriesKey(local_key(ledger.store).hex().encode())
+
+
+def _refuse_stale(ledger: Ledger, state: Generation, output: Store, run: Run) -> None:
+    """Stop where a night was published that the ledger has forgotten, as where an old copy of it was put back."""
+    latest, head = newest(output), ledger.head()
+    series = read_manifest(output, latest).series if latest is not None else None
+    is_own = head is not None and head.run_key == run.key
+    if series is not None and series.night > state.night + is_own:
+        raise StorageError(
+            f"the ledger in {ledger.store} ends with night {state.night + is_own}, and {shown(output.url)} holds night "
+            f"{series.night} of a series; restore the ledger's newest state, or make it again with microagg series "
+            "rebuild"
+        )
 
 
 def refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
@@ -189,47 +207,66 @@ def _taken_back(ledger: Ledger, output: Store, head: Generation, run: Run) -> Ge
 # --- Whether it may be -----------------------------------------------------------------------------------------
 
 
-def _refuse_unknown(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, output: Store, run: Run) -> None:
-    """Stop where an earlier release may hold the same units, and nobody can know."""
+def _objection(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, output: Store) -> str:
+    """What is to be said where an earlier release may hold the same units, and nobody can know."""
     if spec.series is not None and spec.series.acknowledge is not None:
-        return
+        return ""
     latest = newest(output)
-    theirs = latest is not None and _is_others(spec, ledger, state, output, latest, run)
-    if theirs:
-        raise GateError(
+    if latest is not None and _is_others(spec, ledger, output, latest):
+        return (
             f"{shown(output.url)} holds releases that the ledger of {spec.name!r} knows nothing of, and two releases "
             "of the same units together can give their exact values away; publish to an output of this series' own, "
-            f"or {_ADVICE}"
+            f"or {_ADVICE if spec.series is None else 'restore the ledger as the last release left it'}"
         )
-    if state is not None and state.counts.units == 0 and not state.frozen.unit and spec.series is None:
-        raise GateError(
-            f"release {state.release_id} of {spec.name!r} was made before, and as no stable unit is named (unit: row), "
-            "nobody can know whether it holds the same people, whose exact values two releases together can give away; "
-            f"name the columns of the unit under unit, and {_ADVICE}"
+    last = None if state is None or spec.series is not None else _last_release(ledger, state)
+    unit = () if spec.unit == "row" else tuple(spec.unit)
+    if last is not None and (not unit or last.frozen.unit != unit):
+        why = "as no stable unit is named (unit: row)" if not unit else "its units were named by other columns (unit)"
+        return (
+            f"release {last.release_id} of {spec.name!r} was made before, and {why}, so nobody can know whether it "
+            "holds the same people, whose exact values two releases together can give away; "
+            f"name the columns of the unit under unit, the same ones for every release, and {_ADVICE}"
         )
+    return ""
 
 
-def _is_others(
-    spec: ReleaseSpec, ledger: Ledger, state: Generation | None, output: Store, latest: ReleaseLayout, run: Run
-) -> bool:
-    """Whether the output's newest release is none of this series."""
-    manifest = read_manifest(output, latest)
-    if manifest.name != spec.name:
+def _last_release(ledger: Ledger, state: Generation) -> Generation | None:
+    """The newest night that was not taken back; None where there is none."""
+    last: Generation | None = state
+    while last is not None and last.kind == "void":
+        # What a void takes back is the night before it.
+        last = ledger.generation(last.night - 2) if last.night > 1 else None
+    return last
+
+
+def _is_others(spec: ReleaseSpec, ledger: Ledger, output: Store, latest: ReleaseLayout) -> bool:
+    """Whether the output's newest release is none of the ledger's nights, be it that a ledger was put back too old."""
+    if read_manifest(output, latest).name != spec.name:
         return True
-    head = ledger.head()
-    return head is None or (state is None and head.run_key != run.key)
+    night = max(ledger.nights(), default=-1)
+    while night >= 0:
+        generation = ledger.generation(night)
+        if generation.kind != "void" and ReleaseLayout(generation.release_id, generation.revision) == latest:
+            return False
+        # What a void takes back was never there for readers.
+        night -= 2 if generation.kind == "void" else 1
+    return True
 
 
-def refuse_overlap(beginning: Beginning, released_before: int, arrivals: int) -> None:
-    """Stop where units were released before, and the spec says nothing of a series.
+def refuse_overlap(beginning: Beginning, released_before: int, n_units: int) -> None:
+    """Stop where units were released before, or may have been, and the spec says nothing of a series.
+
+    This waits for the survey, which tells whether the very same release is there already: then nothing is released.
 
     Raises:
         GateError: how many they are, and what to write.
     """
+    if beginning.objection:
+        raise GateError(beginning.objection)
     if not released_before or beginning.spec.series is not None:
         return
     raise GateError(
-        f"{released_before} of {arrivals} units were released before in the series {beginning.night.series!r}, and two "
+        f"{released_before} of {n_units} units were released before in the series {beginning.night.series!r}, and two "
         f"releases of the same units in other groups can give their exact values away; {_ADVICE}"
     )
 
@@ -294,7 +331,7 @@ def _night(
     mode = series.mode if series else "independent"
     guarantee = (series.guarantee if series else None) or "trace"
     carries = mode in CARRYING and state is not None
-    units = 0 if spec.unit == "row" else max(count_rows(spec.input), state.counts.units if state else 0)
+    units = _units(spec, state)
     watched = tuple(c.name for c in schema.confidential) if guarantee == "trace+changes" else ()
     live = state.counts.live if state else 0
     per_range = max(1, rows_per_file(schema.released_schema) // _SHARE_OF_FILE)
@@ -305,16 +342,34 @@ def _night(
         guarantee=guarantee,
         leavers=(series.leavers if series else None) or "withhold",
         k=spec.k,
+        least_k=ledger.generation(0).frozen.k if state else spec.k,
         nights=series.nights if series else None,
         unit=() if spec.unit == "row" else tuple(spec.unit),
         ledger_url=ledger.store.url,
         ledger_options=dict(ledger.store.storage_options),
         state=state,
+        previous=_previous(ledger, state),
         waited=_waited(spec, ledger, state, today),
         n_ranges=n_ranges_for(units, state.n_ranges if state else 1),
         n_atom_ranges=-(-live // per_range) if carries and live else int(carries),
         columns=watched,
     )
+
+
+def _units(spec: ReleaseSpec, state: Generation | None) -> int:
+    """About how many units the ledger will have; where many arrive, its ranges are cut smaller a night later."""
+    if spec.unit == "row":
+        return 0
+    return count_rows(spec.input) if state is None else state.counts.units
+
+
+def _previous(ledger: Ledger, state: Generation | None) -> int:
+    """The last night that published; a night that was taken back did not, and has the one before it taken back too."""
+    if state is None:
+        return -1
+    if state.kind != "void":
+        return state.night
+    return _previous(ledger, ledger.generation(state.night - 2) if state.night > 1 else None)
 
 
 def _waited(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, today: datetime.date) -> int:

@@ -222,7 +222,8 @@ def _vanishing(
         is_out: Bools = np.asarray(table["last"]) == night
         if before.frozen.mode != "independent":
             is_out |= np.asarray(table["state"]) == State.LIVE
-        return is_out & (np.asarray(table["last"]) >= 0) & (np.asarray(table["state"]) != State.FORGOTTEN)
+        is_out &= (np.asarray(table["last"]) >= 0) & (np.asarray(table["state"]) != State.FORGOTTEN)
+        return is_out
 
     affected = numbered_pairs(pairs_of(forgotten.filter(pa.array(counts_for(forgotten))), name))[1]
     members = _gathered(ledger, before, lambda table: counts_for(table) & _among(pairs_of(table, name), affected))
@@ -235,11 +236,10 @@ def _codes(members: pa.Table, present: Bools, before: Generation, decoys: bool) 
     if not decoys or before.frozen.mode not in ("atoms", "rotation"):
         return np.full(members.num_rows, VANISHED, dtype=np.uint8)
     policy = Policy("atoms", "trace", "decoys", before.frozen.k, None, before.night + 1)
-    pairs = (pairs_of(members, name) for name in "tku")
     changed = np.zeros((members.num_rows, 0), dtype=np.bool_)
-    dates = (np.asarray(members[name]) for name in ("since", "last"))
-    trace, klass, unit = pairs
-    return decide(Members(trace, klass, unit, present, *dates, changed), policy).code
+    trace, klass, unit = (pairs_of(members, name) for name in "tku")
+    since, last = np.asarray(members["since"]), np.asarray(members["last"])
+    return decide(Members(trace, klass, unit, present, since, last, changed), policy).code
 
 
 def _closed(ledger: Ledger, before: Generation, newest: Generation | None, holding: Sequence[ReleaseCount]) -> Pairs:
@@ -248,7 +248,8 @@ def _closed(ledger: Ledger, before: Generation, newest: Generation | None, holdi
 
     def is_stranded(table: pa.Table) -> Bools:
         stranded: Bools = np.isin(np.asarray(table["last"]), withdrawn)
-        return stranded & (np.asarray(table["state"]) == State.LIVE)
+        stranded &= np.asarray(table["state"]) == State.LIVE
+        return stranded
 
     if before.frozen.mode == "independent":
         return _NO_PAIRS

@@ -1,12 +1,7 @@
-"""The gate of a night: the next state of the ledger, from the files that would be published, and what it says.
-
-Every row of the candidate files tells its class and digests of its values; the input part of its record tells whose it
-is; and the ledger's range of that unit has its trace. It is not asked how groups were made, or what became of atoms.
-"""
+"""The next state of the ledger, range by range, from what the files that would be published say of the units."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,117 +11,23 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints, UInt64s
 from microagg_core.plain import to_json
-from microagg_core.series.digests import Pairs, classes_of, numbered_pairs
+from microagg_core.series.digests import Pairs, numbered_pairs
 from microagg_core.series.fates import VANISHED
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.joining import as_columns, pairs_of, positions_in
-from microagg_core.series.marks import SURVIVOR
-from microagg_core.series.night import GHOSTS_FROM, Night
+from microagg_core.series.night import Night
 from microagg_core.series.ranges import State, counts_of, range_of, range_schema
 from microagg_core.series.traces import ABSENT, counted, never, next_traces
 from microagg_core.steps.nights.counts import GateCounts
-from microagg_core.steps.nights.knowing import confidential_digests, layout_of, load_night
-from microagg_core.steps.nights.matching import read_unit_ranges
-from microagg_core.steps.pieces import Piece
-from microagg_core.steps.reading import BatchMarks, PartBatch
-from microagg_core.steps.routing import Planned, load_planned
+from microagg_core.steps.nights.knowing import layout_of, load_night
+from microagg_core.steps.nights.telling import ROW_BIT
 from microagg_core.steps.scattering import gather_slices
 from microagg_core.steps.work import Receipt, Task
-from microagg_core.tables.slices import RECORD, Slice, read_slice, to_bytes, write_slices
+from microagg_core.tables.slices import RECORD, read_slice, write_slices
 
-#: The objects of a traced range: units of each trace, and changed units of each class.
-TRACES, CHANGES = 0, 1
-#: A value differs from tonight's input: the bit of whole rows, where single columns are not watched.
-_ROW_BIT = np.uint64(1) << np.uint64(63)
-
-
-# --- What a candidate file says of its rows --------------------------------------------------------------------
-
-
-def tell_classes(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[Piece, list[Slice]]:
-    """Class and digests of every row, for the input part of its record; of ghosts, for the range of their unit."""
-    night, key = load_night(task)
-    keys = [c.name for c in (*plan.context.schema.blocking, *plan.context.schema.quasi_identifiers)]
-    rows, values = confidential_digests(plan.context, night, key, table)
-    is_ghost = records >= GHOSTS_FROM
-    number = np.where(is_ghost, records % GHOSTS_FROM, records)
-    columns = {RECORD: pa.array(number), **as_columns(classes_of(table, keys, key), "k"), "row": pa.array(rows)}
-    columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
-    n_parts = len(plan.context.parts)
-    part = plan.survey.parts_of(np.where(is_ghost, 0, records))
-    destination = np.where(is_ghost, n_parts + records // GHOSTS_FROM - 1, part)
-    data, slices = write_slices(pa.table(columns), destination, task.number)
-    return task.put(layout_of(task).classes(task.number), data), slices
-
-
-def tell_survivors(task: Task, plan: Planned, batch: PartBatch, marks: BatchMarks) -> pa.Table:
-    """Digests of what the input has of a batch's survivors."""
-    night, key = load_night(task)
-    mine = np.flatnonzero(marks.codes == SURVIVOR)
-    confidential = [c.name for c in plan.context.schema.confidential]
-    table = batch.whole.select(confidential).take(pa.array(mine))
-    rows, values = confidential_digests(plan.context, night, key, table)
-    columns = {RECORD: pa.array(batch.all_records[mine]), "row": pa.array(rows)}
-    return pa.table({**columns, **{f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}})
-
-
-def save_survivors(task: Task, told: Sequence[pa.Table]) -> Piece:
-    """Write what was told of one part's survivors."""
-    return task.put(layout_of(task).survivors_read(task.number), to_bytes(pa.concat_tables(told).combine_chunks()))
-
-
-# --- Whose rows they are ---------------------------------------------------------------------------------------
-
-
-def join_part(task: Task) -> Receipt:
-    """Tell the ranges of units what the files have of the records of one input part; or pass ghosts on to a range."""
-    plan, (night, _) = load_planned(task), load_night(task)
-    layout, n_parts = layout_of(task), len(plan.context.parts)
-    told = gather_slices(task.run, task.slices, "check-files", lambda number, _: layout.classes(number))
-    if told is None:
-        return Receipt(task.step, task.number, 0, ())
-    if task.number >= n_parts:
-        differs = np.zeros(told.num_rows, dtype=np.uint64)
-        table = _joined(told, differs, part=-1, first=0)
-        destination = np.full(told.num_rows, task.number - n_parts, dtype=np.int64)
-    else:
-        first = plan.survey.first_record(task.number)
-        table = _joined(told, _differences(task, night, told), task.number, first)
-        destination = read_unit_ranges(task, task.number)[np.asarray(told[RECORD]) - first]
-    data, slices = write_slices(table, destination, task.number)
-    return Receipt(task.step, task.number, told.num_rows, (task.put(layout.joined(task.number), data),), tuple(slices))
-
-
-def _joined(told: pa.Table, differs: UInt64s, part: int, first: int) -> pa.Table:
-    place = np.asarray(told[RECORD]) - first
-    table = told.set_column(0, RECORD, pa.array(place))
-    table = table.append_column("part", pa.array(np.full(told.num_rows, part, dtype=np.int32)))
-    return table.append_column("differs", pa.array(differs))
-
-
-def _differences(task: Task, night: Night, told: pa.Table) -> UInt64s:
-    """For survivors' rows, a bit for each watched column whose value is not tonight's input's; or one for the row."""
-    differs = np.zeros(told.num_rows, dtype=np.uint64)
-    name = layout_of(task).survivors_read(task.number)
-    if not any(piece.name == name for piece in task.reads):
-        return differs
-    read = read_slice(task.pieces.read(name))
-    records = np.asarray(read[RECORD])
-    if not len(records):
-        return differs
-    place = np.searchsorted(records, np.asarray(told[RECORD]))
-    place[place == len(records)] = 0
-    mine = np.flatnonzero(records[place] == np.asarray(told[RECORD]))
-    if not night.columns:
-        other = np.asarray(told["row"])[mine] != np.asarray(read["row"])[place[mine]]
-        differs[mine] = np.where(other, _ROW_BIT, np.uint64(0))
-        return differs
-    for j in range(len(night.columns)):
-        other = np.asarray(told[f"d{j}"])[mine] != np.asarray(read[f"d{j}"])[place[mine]]
-        differs[mine] |= other.astype(np.uint64) << np.uint64(j)
-    return differs
-
-
+#: The objects of a traced range, each with the digest by whose ranges it is cut: units of each trace, changed units of
+#: each class, units of each pair of last night's and tonight's classes, and rows of who left and who arrived.
+TRACES, CHANGES, BUNDLES, ROWS = 0, 1, 2, 3
 # --- The next state of the ledger ------------------------------------------------------------------------------
 
 
@@ -137,6 +38,9 @@ class RangeNotes:
     file: RangeFile
     counts: UnitCounts
     wrong: GateCounts
+    #: Units that were released before, and their different confidential rows.
+    released_before: int = 0
+    distinct_rows: int = 0
 
     @classmethod
     def of_nobody(cls, file: RangeFile) -> RangeNotes:
@@ -154,12 +58,17 @@ def trace_range(task: Task) -> Receipt:
     following, wrong = units.following(_vanished(task)), units.wrong()
     file = night.ledger.write_range(night.number, task.number, following)
     pieces, slices = [], []
-    for number, told in ((TRACES, units.traces_told()), (CHANGES, units.changes_told())):
-        pair = "t" if number == TRACES else "k"
-        data, some = write_slices(told, range_of(pairs_of(told, pair)[:, 0], night.n_ranges), task.number, number)
+    for number, told, cut_by in (
+        (TRACES, units.traces_told(), "t0"),
+        (CHANGES, units.changes_told(), "k0"),
+        (BUNDLES, units.bundles_told(), "t0"),
+        (ROWS, units.rows_told(), "row"),
+    ):
+        data, some = write_slices(told, range_of(np.asarray(told[cut_by]), night.n_ranges), task.number, number)
         pieces.append(task.put(layout.traces_told(task.number, number), data))
         slices += some
-    notes = RangeNotes(file, counts_of(following, night.number), wrong)
+    before = int(np.sum(units.state != State.HELD))
+    notes = RangeNotes(file, counts_of(following, night.number), wrong, before, units.distinct_rows())
     pieces.append(task.put(layout.range_notes(task.number), to_json(notes)))
     return Receipt(task.step, task.number, following.num_rows, tuple(pieces), tuple(slices))
 
@@ -331,7 +240,7 @@ class _Units:
         """Released values that are not tonight's, and not those of the last release either."""
         everyone = np.arange(len(self.unit))
         differs = self.released.column("differs", np.uint64, everyone)
-        altered: Bools = differs & _ROW_BIT != 0
+        altered: Bools = differs & ROW_BIT != 0
         for j, values in enumerate(self.values):
             other = self.released.column(f"d{j}", np.uint32, everyone) != values
             altered |= ((differs >> np.uint64(j)) & np.uint64(1) == 1) & other
@@ -344,9 +253,11 @@ class _Units:
         return false
 
     def traces_told(self) -> pa.Table:
-        """How many of the range's units have each trace, among those that were ever released."""
-        distinct, n = counted(self.next_trace[self.ever_released])
-        return pa.table({**as_columns(distinct, "t"), "n": pa.array(n)})
+        """How many of the range's units have each trace, among those that were ever released; and how many tonight."""
+        traces, out = self.next_trace[self.ever_released], self.is_released[self.ever_released]
+        distinct, n = counted(traces)
+        _, n_out = counted(traces, out.astype(np.int64))
+        return pa.table({**as_columns(distinct, "t"), "n": pa.array(n), "out": pa.array(n_out)})
 
     def changes_told(self) -> pa.Table:
         """How many units of each class that is published again have another value, by column."""
@@ -364,41 +275,28 @@ class _Units:
         }
         return pa.table({**as_columns(distinct, "k"), **sums})
 
+    def bundles_told(self) -> pa.Table:
+        """How many units have each pair of classes, of the last release and of tonight's; absence is one."""
+        was = (self.state == State.LIVE) & (self.last == self.night.previous) & (self.night.previous >= 0)
+        # Who is gone was there too, if he was released last night.
+        was |= (self.state == State.GONE) & (self.last == self.night.previous) & (self.night.previous >= 0)
+        before = np.where(was[:, None], self.klass, ABSENT)
+        some = np.flatnonzero(was | self.is_released)
+        # Equal pairs of classes are told by one digest, as equal traces are.
+        numbers, distinct = numbered_pairs(next_traces(before, self.classes)[some])
+        first = np.full(len(distinct), len(some), dtype=np.int64)
+        np.minimum.at(first, numbers, np.arange(len(some)))
+        n = pa.array(np.bincount(numbers, minlength=len(distinct)).astype(np.int64))
+        ends = {**as_columns(before[some][first], "b"), **as_columns(self.classes[some][first], "k")}
+        return pa.table({**as_columns(distinct, "t"), **ends, "n": n})
 
-# --- What it says ----------------------------------------------------------------------------------------------
+    def rows_told(self) -> pa.Table:
+        """The confidential rows of who left, as last released, and of who arrived."""
+        left = np.flatnonzero((self.state == State.LIVE) & ~self.there)
+        arrived = np.flatnonzero(self.is_released & (self.state == State.HELD))
+        rows = np.concatenate([self.row[left], self.released.column("row", np.uint64, arrived)])
+        return pa.table({"row": pa.array(rows), "left": pa.array(np.arange(len(rows)) < len(left))})
 
-
-@dataclass(frozen=True)
-class TraceNotes:
-    """Of one range of traces: the rarest, and how many units have one that fewer than k share; and broken changes."""
-
-    smallest: int | None
-    units_below: int
-    #: For each watched column, the classes in which some, but fewer than k, units changed.
-    lone_changes: tuple[int, ...]
-
-
-def count_traces(task: Task) -> Receipt:
-    """Add up one range of traces, and of classes."""
-    night, _ = load_night(task)
-    layout = layout_of(task)
-
-    def gathered(number: int) -> pa.Table | None:
-        wanted = [one for one in task.slices if one.object == number]
-        return gather_slices(task.run, wanted, "trace", layout.traces_told)
-
-    traces, changes = gathered(TRACES), gathered(CHANGES)
-    smallest, below = None, 0
-    if traces is not None:
-        _, n = counted(pairs_of(traces, "t"), np.asarray(traces["n"]))
-        smallest, below = int(n.min()), int(n[n < night.k].sum())
-    lone = tuple(_lone(changes, j, night.k) for j in range(len(night.columns)))
-    piece = task.put(layout.trace_notes(task.number), to_json(TraceNotes(smallest, below, lone)))
-    return Receipt(task.step, task.number, 0, (piece,))
-
-
-def _lone(changes: pa.Table | None, column: int, k: int) -> int:
-    if changes is None:
-        return 0
-    _, n = counted(pairs_of(changes, "k"), np.asarray(changes[f"n{column}"]))
-    return int(np.sum((n > 0) & (n < k)))
+    def distinct_rows(self) -> int:
+        """How many different confidential rows the range's units have, as far as they were released."""
+        return len(np.unique(self.row[self.state != State.HELD]))

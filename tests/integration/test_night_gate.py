@@ -1,0 +1,431 @@
+"""The gate of a night, with series that were broken for real: files, marks, ledgers and keys."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from microagg_core.errors import GateError, MicroaggError, SpecError, StorageError
+from microagg_core.series.marks import ARRIVAL, CLOSED, CODE
+from microagg_core.tables.slices import read_slice, to_bytes
+from microagg_flows import stages
+from microagg_flows.release import Release
+from releasing.runs import forge
+from seasons.population import KEYS, TAG, Population
+from seasons.season import Season, Tonight, make_release, series_of
+
+Rows = list[dict[str, object]]
+Breaking = Callable[[Season, Rows], None]
+
+
+def begun(folder: Path, mode: str = "atoms-ghosts", changes: bool = False) -> Season:
+    """A series after its first night; then a tenth comes, one person leaves, and one has another score."""
+    season = Season(folder, Population(90, seed=1), series_of(mode, folder, changes), n_parts=1)
+    season.spend(season.prepare())
+    assert season.wrong == []
+    pass_a_night(season)
+    return season
+
+
+def pass_a_night(season: Season) -> None:
+    people = season.people
+    season.day += 1
+    people.here += [people._born() for _ in range(12)]
+    people.gone.append(people.here.pop(0))
+    people.score[people.here[0]] += 1
+
+
+def last_classes(season: Season) -> dict[int, tuple[object, ...]]:
+    """Everybody's class in the newest release."""
+    return dict(season.outsider.seen[-1].classes)
+
+
+def broken_run(season: Season, breaking: Breaking, monkeypatch: pytest.MonkeyPatch, alone: bool) -> MicroaggError:
+    """Run a night whose candidate rows are broken before the gate reads them; how it was stopped.
+
+    ``alone``: nothing but the checks of the series stands in the way.
+    """
+    if alone:
+        monkeypatch.setattr(stages, "run_checks", lambda *_: [])
+    release = make_release(season.prepare())
+    with pytest.raises(MicroaggError) as stopped:
+        for stage in stages.STAGES:
+            stages.run_stage(stage, release)
+            if stage.name == "anonymize":
+                break_rows(season, release, breaking)
+    assert release.published is None and len(list(season.output.glob("*/*/manifest.json"))) == len(season.outsider.seen)
+    return stopped.value
+
+
+def break_rows(season: Season, release: Release, breaking: Breaking) -> None:
+    """Have a function change all rows that would be published, and write them back to their files."""
+    names = [pieces[0].name for pieces in release.made["assemble"].values()]
+    tables = [pq.read_table(io.BytesIO(release.work.read(name))) for name in names]
+    rows: Rows = [{**row, "_file": i} for i, table in enumerate(tables) for row in table.to_pylist()]
+    before = [dict(row) for row in rows]
+    breaking(season, rows)
+    assert rows != before, "nothing was broken"
+    for i, (name, table) in enumerate(zip(names, tables, strict=True)):
+        mine = [{k: v for k, v in row.items() if k != "_file"} for row in rows if row["_file"] == i]
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(mine, schema=table.schema), sink)
+        forge(release, name, sink.getvalue())
+
+
+# --- What the files have -----------------------------------------------------------------------------------------
+
+
+def key_of(row: dict[str, object]) -> tuple[object, ...]:
+    return tuple(row[name] for name in KEYS)
+
+
+def is_survivor(season: Season, row: dict[str, object]) -> bool:
+    return row[TAG] in season.outsider.seen[0].classes
+
+
+def large(season: Season, rows: Rows, survivors: bool, least: int) -> Rows:
+    """The rows of a class with as many units at least, of survivors or of arrivals."""
+    mine = [row for row in rows if is_survivor(season, row) == survivors]
+    counts = Counter(map(key_of, mine))
+    key = next(key for key, n in sorted(counts.items(), key=str) if n >= least)
+    return [row for row in mine if key_of(row) == key]
+
+
+def put_into(row: dict[str, object], other: dict[str, object]) -> None:
+    row.update({name: other[name] for name in KEYS})
+
+
+def unit_moved(season: Season, rows: Rows) -> None:
+    """From an atom that can spare it to another."""
+    mine = large(season, rows, True, 4)
+    other = next(row for row in rows if is_survivor(season, row) and key_of(row) != key_of(mine[0]))
+    put_into(mine[0], other)
+
+
+def arrival_in_an_old_atom(season: Season, rows: Rows) -> None:
+    mine = large(season, rows, False, 4)
+    put_into(mine[0], next(row for row in rows if is_survivor(season, row)))
+
+
+def arrivals_in_an_old_atom(season: Season, rows: Rows) -> None:
+    """As many as have a trace of their own: no trace is rare, but the class is not what it was."""
+    old = next(row for row in rows if is_survivor(season, row))
+    for row in large(season, rows, False, 3):
+        put_into(row, old)
+
+
+def survivor_among_arrivals(season: Season, rows: Rows) -> None:
+    put_into(large(season, rows, True, 4)[0], next(row for row in rows if not is_survivor(season, row)))
+
+
+def atom_split(season: Season, rows: Rows) -> None:
+    """Half of an atom gets values of its own."""
+    mine = large(season, rows, True, 4)
+    for row in mine[: len(mine) // 2]:
+        row["age"] = int(str(row["age"])) + 1
+
+
+def atom_moved_whole(season: Season, rows: Rows) -> None:
+    for row in large(season, rows, True, 3):
+        row["income"] = float(str(row["income"])) + 1.0
+
+
+def last_bit_moved(season: Season, rows: Rows) -> None:
+    import math
+
+    for row in large(season, rows, True, 3):
+        row["income"] = math.nextafter(float(str(row["income"])), math.inf)
+
+
+def values_exchanged_in_a_class(season: Season, rows: Rows) -> None:
+    """The class has the same values as ever, but two of its units have each other's."""
+    mine = large(season, rows, True, 3)
+    one, other = next((a, b) for a in mine for b in mine if a["note"] != b["note"])
+    one["note"], other["note"] = other["note"], one["note"]
+
+
+def values_exchanged_between_classes(season: Season, rows: Rows) -> None:
+    one = next(row for row in rows if is_survivor(season, row))
+    other = next(r for r in rows if is_survivor(season, r) and key_of(r) != key_of(one) and r["note"] != one["note"])
+    one["note"], other["note"] = other["note"], one["note"]
+
+
+def value_altered(season: Season, rows: Rows) -> None:
+    next(row for row in rows if is_survivor(season, row))["note"] = "99"
+
+
+def ghosts(season: Season, rows: Rows) -> Rows:
+    return [row for row in rows if row[TAG] in season.people.gone]
+
+
+def ghost_altered(season: Season, rows: Rows) -> None:
+    ghosts(season, rows)[0]["note"] = "99"
+
+
+def ghost_and_neighbour_exchanged(season: Season, rows: Rows) -> None:
+    ghost = ghosts(season, rows)[0]
+    other = next(r for r in rows if key_of(r) == key_of(ghost) and r["note"] != ghost["note"])
+    ghost["note"], other["note"] = other["note"], ghost["note"]
+
+
+def lone_change_let_through(season: Season, rows: Rows) -> None:
+    """A value that is held back, as it is tonight."""
+    one = season.people.here[0]
+    next(row for row in rows if row[TAG] == one)["score"] = season.people.score[one]
+
+
+BROKEN: dict[str, tuple[Breaking, str]] = {
+    "a unit moved to another atom": (unit_moved, "not in the class in which they were released last"),
+    "an arrival put into an old atom": (arrival_in_an_old_atom, "trace-k"),
+    "a survivor put among arrivals": (survivor_among_arrivals, "not in the class in which they were released last"),
+    "an atom split": (atom_split, "not in the class in which they were released last"),
+    "an atom moved as a whole": (atom_moved_whole, "not in the class in which they were released last"),
+    "an atom moved by the last bit": (last_bit_moved, "not in the class in which they were released last"),
+    "values exchanged within a class": (values_exchanged_in_a_class, "neither tonight's nor those of their last"),
+    "values exchanged between classes": (values_exchanged_between_classes, "neither tonight's nor those of their last"),
+    "a survivor's value altered": (value_altered, "neither tonight's nor those of their last"),
+    "a ghost's value altered": (ghost_altered, "neither tonight's nor those of their last"),
+    "a ghost's value exchanged": (ghost_and_neighbour_exchanged, "neither tonight's nor those of their last"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("changes", [False, True], ids=["trace", "changes"])
+def test_the_gate_of_the_series_stops_alone(
+    name: str, changes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaking, says = BROKEN[name]
+    stopped = broken_run(begun(tmp_path, changes=changes), breaking, monkeypatch, alone=True)
+    assert isinstance(stopped, GateError) and stopped.exit_code == 4
+    assert says in stopped.message
+
+
+@pytest.mark.parametrize("name", ["an arrival put into an old atom", "an atom moved by the last bit"])
+def test_the_whole_gate_stops_it_too(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = broken_run(begun(tmp_path), BROKEN[name][0], monkeypatch, alone=False)
+    assert stopped.exit_code == 4
+
+
+def test_a_lone_change_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = broken_run(begun(tmp_path, changes=True), lone_change_let_through, monkeypatch, alone=True)
+    assert isinstance(stopped, GateError) and "change-k" in stopped.message
+
+
+def _reopen(release: Release) -> None:
+    """Have everybody who is closed pass for an arrival, from the first stage on."""
+    for piece in release.marks:
+        marks = read_slice(release.work.read(piece.name))
+        codes = [ARRIVAL if code == CLOSED else code for code in marks[CODE].to_pylist()]
+        place = marks.column_names.index(CODE)
+        forge(release, piece.name, to_bytes(marks.set_column(place, CODE, pa.array(codes, pa.uint8()))))
+
+
+@pytest.mark.parametrize("mode", ["disjoint", "atoms-decoys"])
+def test_who_vanished_is_not_released_again(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The marks have the closed as arrivals: the gate goes by the ledger."""
+    monkeypatch.setattr(stages, "run_checks", lambda *_: [])
+    season = begun(tmp_path, mode)
+    people = season.people
+    if mode == "atoms-decoys":  # leavers vanish with their decoys, and return
+        people.gone += [people.here.pop(0) for _ in range(20)]
+        season.spend(season.prepare())
+        season.day += 1
+        people.here += people.gone
+    genuine = stages.nights.identify
+
+    def identified(release: Release, n_parts: int) -> None:
+        genuine(release, n_parts)
+        forge(release, release.marks[0].name, release.work.read(release.marks[0].name))
+        _reopen(release)
+        release.marks = tuple(_as_forged(release, piece.name) for piece in release.marks)
+        release.all_marks = release.marks
+
+    monkeypatch.setattr(stages.nights, "identify", identified)
+    n_published = len(season.outsider.seen)
+    with pytest.raises(GateError, match="units are released that never may be again"):
+        season.spend(season.prepare())
+    assert len(season.outsider.seen) == n_published
+
+
+def _as_forged(release: Release, name: str) -> object:
+    return next(p for made in release.made.values() for pieces in made.values() for p in pieces if p.name == name)
+
+
+def test_a_person_under_another_id_is_an_arrival(tmp_path: Path) -> None:
+    """What nobody can see yet: the ledger knows ids alone. Who names units promises that an id stays a person's."""
+    season = begun(tmp_path)
+    one = season.people.here[0]
+    tables = season.people.tables(1)
+    ids = tables[0]["id"].to_pylist()
+    tables[0] = tables[0].set_column(0, "id", pa.array(["another" if i == f"P{one:07d}" else i for i in ids]))
+    season.people.tables = lambda n_parts: tables  # type: ignore[method-assign]
+    season.spend(season.prepare())
+    assert len(season.outsider.seen) == 2
+
+
+# --- What is frozen ----------------------------------------------------------------------------------------------
+
+
+FROZEN: dict[str, tuple[dict[str, object], str]] = {
+    "rounding": ({"rounding": {"income": 1000}}, "rounding of 'income' was"),
+    "missing": ({"missing": "separate"}, "missing was 'error'"),
+    "roles": (
+        {"roles": {"identifiers": ["id"], "blocking": ["region"], "quasi_identifiers": ["age", "income"],
+                   "confidential": ["tag", "note", "score", "town"]}},
+        "the released columns, their types or roles are others",
+    ),
+    "unit": ({"unit": ["id", "region"]}, "unit names other columns"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_what_is_frozen_stays(name: str, tmp_path: Path) -> None:
+    season = begun(tmp_path)
+    season.spec, says = FROZEN[name]
+    with pytest.raises(SpecError, match="was begun otherwise") as stopped:
+        season.spend(season.prepare())
+    assert stopped.value.exit_code == 2 and says in stopped.value.message
+    assert len(season.outsider.seen) == 1
+
+
+def test_k_never_falls(tmp_path: Path) -> None:
+    season = begun(tmp_path)
+    season.k = 2
+    with pytest.raises(SpecError, match="k was 3 and is 2"):
+        season.spend(season.prepare())
+
+
+@pytest.mark.parametrize("mode", ["atoms-withhold", "atoms-ghosts", "atoms-decoys", "disjoint"])
+def test_k_may_rise(mode: str, tmp_path: Path) -> None:
+    """Atoms that are too small for it are never released again; all others go on."""
+    season = begun(tmp_path, mode)
+    season.k = 4
+    season.spend(season.prepare())
+    assert len(season.outsider.seen) == 2 and season.wrong == []
+    assert min(Counter(season.outsider.seen[-1].classes.values()).values()) >= 4
+    season.verify()
+    assert season.wrong == []
+
+
+def test_the_promise_is_frozen(tmp_path: Path) -> None:
+    season = begun(tmp_path)
+    season.series = {**season.series, "guarantee": "trace+changes"}
+    with pytest.raises(SpecError, match="was begun otherwise"):
+        season.spend(season.prepare())
+
+
+# --- The ledger --------------------------------------------------------------------------------------------------
+
+
+def ledger_folder(season: Season) -> Path:
+    return season.folder / "work" / "series" / "people"
+
+
+def three_nights(folder: Path) -> Season:
+    season = begun(folder)
+    season.spend(season.prepare())
+    pass_a_night(season)
+    season.spend(season.prepare())
+    pass_a_night(season)
+    return season
+
+
+def lost_first_generation(season: Season) -> None:
+    sorted((ledger_folder(season) / "generations").glob("*.json"))[0].unlink()
+
+
+def lost_middle_generation(season: Season) -> None:
+    sorted((ledger_folder(season) / "generations").glob("*.json"))[1].unlink()
+
+
+def lost_newest_generation(season: Season) -> None:
+    sorted((ledger_folder(season) / "generations").glob("*.json"))[-1].unlink()
+
+
+def lost_range(season: Season) -> None:
+    for path in (ledger_folder(season) / "data").rglob("*.arrows"):
+        path.unlink()
+
+
+def damaged_range(season: Season) -> None:
+    for path in (ledger_folder(season) / "data").rglob("*.arrows"):
+        path.write_bytes(path.read_bytes()[:-1])
+
+
+def stale(season: Season) -> None:
+    """A copy from before the newest night is put back."""
+    folder = ledger_folder(season)
+    lost_newest_generation(season)
+    newest = sorted(path for path in (folder / "data").iterdir())[-1]
+    shutil.rmtree(newest) if newest.is_dir() else newest.unlink()
+
+
+def lost_ledger(season: Season) -> None:
+    shutil.rmtree(ledger_folder(season))
+
+
+def forked(season: Season) -> None:
+    """The document of the night before the newest one is another's."""
+    path = sorted((ledger_folder(season) / "generations").glob("*.json"))[-2]
+    path.write_bytes(path.read_bytes().replace(b'"k": 3', b'"k": 2'))
+
+
+LEDGERS: list[tuple[Callable[[Season], None], type[MicroaggError], str]] = [
+    (lost_first_generation, StorageError, "is missing"),
+    (lost_middle_generation, StorageError, "is missing"),
+    (lost_newest_generation, StorageError, "ends with night 1"),
+    (stale, StorageError, "ends with night 1"),
+    (lost_range, StorageError, "is missing from the ledger"),
+    (damaged_range, StorageError, "is damaged"),
+    (lost_ledger, GateError, "knows nothing of"),
+    (forked, StorageError, "does not follow"),
+]
+
+
+@pytest.mark.parametrize(("damage", "kind", "says"), LEDGERS, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_damaged_ledger_stops_the_night(
+    damage: Callable[[Season], None], kind: type[MicroaggError], says: str, tmp_path: Path
+) -> None:
+    season = three_nights(tmp_path)
+    damage(season)
+    with pytest.raises(kind, match=says):
+        season.spend(season.prepare())
+    assert len(season.outsider.seen) == 3
+
+
+def test_another_key(tmp_path: Path) -> None:
+    season = begun(tmp_path)
+    (tmp_path / "key").write_text("another secret of these nights")
+    with pytest.raises(SpecError, match="was begun with another key"):
+        season.spend(season.prepare())
+    assert len(season.outsider.seen) == 1
+
+
+def test_a_lost_part_of_an_earlier_release(tmp_path: Path) -> None:
+    season = begun(tmp_path)
+    for path in season.output.rglob("data/*"):
+        path.unlink()
+    with pytest.raises(StorageError, match="survivors' values come from it"):
+        season.spend(season.prepare())
+
+
+def test_a_night_that_was_committed_while_another_ran(tmp_path: Path) -> None:
+    """Of two nights at a time one wins; the other publishes nothing."""
+    season = begun(tmp_path)
+    slow: Tonight = season.prepare()
+    release = make_release(slow)
+    for stage in stages.STAGES[:-2]:
+        stages.run_stage(stage, release)
+    season.day += 1
+    season.spend(season.prepare())
+    with pytest.raises(StorageError, match="another night of the series people was committed meanwhile"):
+        for stage in stages.STAGES[-2:]:
+            stages.run_stage(stage, release)
+    assert len(list(season.output.glob("*/*/manifest.json"))) == 2

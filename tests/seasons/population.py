@@ -1,0 +1,116 @@
+"""People who change from night to night; every one has a confidential number that tells the tests who he is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+#: The confidential column that names a person: released as it is, so that released rows tell whose they are.
+TAG = "tag"
+UNIT = "id"
+KEYS = ("region", "town", "age", "income")
+CONFIDENTIAL = (TAG, "note", "score")
+ROLES = {
+    "identifiers": [UNIT],
+    "blocking": ["region", "town"],
+    "quasi_identifiers": ["age", "income"],
+    "confidential": list(CONFIDENTIAL),
+}
+_REGIONS = np.array(["north", "south", "east"])
+
+
+@dataclass
+class Population:
+    """All who are there, and all who left and may return; numbers are their tags."""
+
+    size: int
+    seed: int = 0
+    region: list[str] = field(default_factory=list)
+    town: list[str] = field(default_factory=list)
+    age: list[int] = field(default_factory=list)
+    income: list[float] = field(default_factory=list)
+    note: list[str] = field(default_factory=list)
+    score: list[int] = field(default_factory=list)
+    here: list[int] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.draw = np.random.default_rng([self.seed, self.size])
+        for _ in range(self.size):
+            self.here.append(self._born())
+
+    def _born(self) -> int:
+        draw = self.draw
+        region = str(draw.choice(_REGIONS, p=[0.6, 0.3, 0.1]))
+        self.region.append(region)
+        self.town.append(f"{region}-{min(int(draw.geometric(0.5)), 6)}")
+        self.age.append(int(draw.integers(18, 100)))
+        self.income.append(float(np.round(draw.gamma(2.0, 9000.0), 2)))
+        self.note.append(f"{draw.integers(0, 12):02d}")
+        self.score.append(int(draw.integers(0, 50)))
+        return len(self.age) - 1
+
+    def pass_a_day(self, churn: float) -> None:
+        """Some leave, some come or return, and some change; about ``churn`` of all do each."""
+        draw, n = self.draw, max(len(self.here), 1)
+        for _ in range(int(draw.poisson(churn * n))):
+            if self.here:
+                self.gone.append(self.here.pop(int(draw.integers(len(self.here)))))
+        for _ in range(int(draw.poisson(churn * n))):
+            if self.gone and draw.random() < 0.3:
+                self.here.append(self.gone.pop(int(draw.integers(len(self.gone)))))
+            else:
+                self.here.append(self._born())
+        self.correct(churn)
+
+    def correct(self, churn: float) -> None:
+        """Some get other values, quasi-identifiers and blocking values among them; nobody comes or leaves."""
+        draw = self.draw
+        for _ in range(int(draw.poisson(2 * churn * len(self.here)))):
+            one = self.here[int(draw.integers(len(self.here)))]
+            what = int(draw.integers(5))
+            if what == 0:
+                self.age[one] = int(draw.integers(18, 100))
+            elif what == 1:
+                self.income[one] = float(np.round(draw.gamma(2.0, 9000.0), 2))
+            elif what == 2:
+                self.town[one] = f"{self.region[one]}-{draw.integers(1, 7)}"
+            elif what == 3:
+                self.note[one] = f"{draw.integers(0, 12):02d}"
+            else:
+                self.score[one] = int(draw.integers(0, 50))
+
+    def change_a_town(self, least: int) -> None:
+        """All of a town get another score at once, so that changes are not always of single people."""
+        if self.here:
+            town = self.town[self.here[int(self.draw.integers(len(self.here)))]]
+            there = [one for one in self.here if self.town[one] == town]
+            for one in there if len(there) >= least else []:
+                self.score[one] += 1
+
+    def tables(self, n_parts: int) -> list[pa.Table]:
+        """Tonight's input, in no order."""
+        order = self.draw.permutation(np.array(self.here, dtype=np.int64))
+        return [self._table(part) for part in np.array_split(order, n_parts)]
+
+    def _table(self, who: np.ndarray) -> pa.Table:
+        def of(values: list, kind: pa.DataType) -> pa.Array:
+            return pa.array([values[one] for one in who], kind)
+
+        columns = {
+            UNIT: pa.array([f"P{one:07d}" for one in who], pa.string()),
+            "region": of(self.region, pa.string()),
+            "town": of(self.town, pa.string()),
+            "age": of(self.age, pa.int64()),
+            "income": of(self.income, pa.float64()),
+            TAG: pa.array(who, pa.int64()),
+            "note": of(self.note, pa.string()),
+            "score": of(self.score, pa.int64()),
+        }
+        return pa.table(columns)
+
+    def truth(self) -> dict[int, tuple[str, ...]]:
+        """Everybody's confidential values tonight, as text."""
+        return {one: (str(one), self.note[one], str(self.score[one])) for one in self.here}
