@@ -57,8 +57,9 @@ def begin(release: Release, schema: FileSchema) -> FileSchema:
     def of_spec(spec: object) -> FileSchema:
         return resolve_schema(spec, listed.schema)  # type: ignore[arg-type]
 
-    today = release.now.date()
-    release.tonight = Tonight(begin_night(release.spec, of_spec, release.output, release.run, today))
+    today, again = release.now.date(), release.rebuilding
+    beginning = begin_night(release.spec, of_spec, release.output, release.run, today, rebuilding=again)
+    release.tonight = Tonight(beginning)
     release.spec = release.tonight.beginning.spec
     return resolve_schema(release.spec, listed.schema)
 

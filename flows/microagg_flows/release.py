@@ -57,6 +57,8 @@ class Release(RunWork):
     hold: Holding | None = None
     origin: Origin | None = None
     ignore_published: bool = False
+    #: The ledger is being made again: the output has releases that it does not know yet.
+    rebuilding: bool = False
     #: What the gate's workers saw of the files that may be published.
     checked: list[Receipt] = field(default_factory=list)
     #: The manifest, from the moment when the release is there for readers, whatever fails afterwards.

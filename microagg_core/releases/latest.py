@@ -10,7 +10,8 @@ agree. It never moves backwards, because
 - where a store cannot replace conditionally, a late writer may put the older release there for a moment, and its
   own second look repairs that; whoever publishes after a crash repairs what the crash left.
 
-The one way back is an operator's: a release whose manifest was taken away is not the latest any more.
+Two ways lead back, both an operator's: a release whose manifest was taken away is not the latest any more, and neither
+is one that was withdrawn.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import time
 from typing import Any
 
 from microagg_core.errors import TransientStorageError
+from microagg_core.releases.withdrawal import is_withdrawn
 from microagg_core.storage.layout import (
     LATEST,
     MANIFEST,
@@ -47,15 +49,25 @@ def committed_revisions_in(store: Store, folder: str) -> list[str]:
     return [name for name in names if store.exists(f"{prefix}{name}/{MANIFEST}")]
 
 
+def readable_revisions_in(store: Store, folder: str) -> list[str]:
+    """Those of them that were not withdrawn, newest first.
+
+    >>> readable_revisions_in(Store("memory://nothing-here"), "2026")
+    []
+    """
+    prefix = f"{folder}/" if folder else ""
+    return [name for name in committed_revisions_in(store, folder) if not is_withdrawn(store, f"{prefix}{name}")]
+
+
 def newest(output: Store) -> ReleaseLayout | None:
-    """The greatest release of the output that is committed, from a fresh listing; None where there is none.
+    """The greatest release of the output that can be read, from a fresh listing; None where there is none.
 
     >>> newest(Store("memory://nothing-here")) is None
     True
     """
     ids = [name for name in output.folders() if is_release_id(name)]
     for release_id in sorted(ids, key=lambda name: release_order(name, ""), reverse=True):
-        revisions = committed_revisions_in(output, release_id)
+        revisions = readable_revisions_in(output, release_id)
         if revisions:
             return ReleaseLayout(release_id, revisions[0])
     return None
@@ -83,6 +95,10 @@ def _key(layout: ReleaseLayout) -> OrderKey:
     return release_order(layout.id, layout.revision)
 
 
+def _is_readable(output: Store, layout: ReleaseLayout) -> bool:
+    return output.exists(layout.manifest()) and not is_withdrawn(output, layout.folder)
+
+
 def update_latest(output: Store) -> ReleaseLayout | None:
     """Make ``latest.json`` name the newest committed release; returns what it names in the end.
 
@@ -98,7 +114,7 @@ def update_latest(output: Store) -> ReleaseLayout | None:
         named, best = parse_latest(data), newest(output)
         if best is None:
             return named
-        if named == best or (named is not None and _key(named) > _key(best) and output.exists(named.manifest())):
+        if named == best or (named is not None and _key(named) > _key(best) and _is_readable(output, named)):
             return named
         entry = {"id": best.id, "revision": best.revision, "manifest": best.manifest()}
         if not output.put_if(LATEST, canonical_json(entry), version):

@@ -40,6 +40,7 @@ from microagg_core.releases.parts import (
     upload_in_turn,
     upload_part,
 )
+from microagg_core.releases.withdrawal import is_withdrawn, read_tombstone
 from microagg_core.storage.layout import ATTEMPT_DIGITS, ReleaseLayout, revision_name, revision_number
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import is_local, shown
@@ -151,7 +152,8 @@ def publish(
     newest = committed[-1][1] if committed else None
     number = (revision_number(newest.revision) or 0) + 1 if newest else 1
     ours = _Attempt.plan(output, facts, ReleaseLayout(facts.id, revision_name(number)), parts, attempt or new_attempt())
-    if newest is not None and same_release(ours.manifest, newest):
+    withdrawn = newest is not None and is_withdrawn(output, newest.layout.folder)
+    if newest is not None and not withdrawn and same_release(ours.manifest, newest):
         before_commit(newest)
         return _found(output, newest, parts, upload_all, on_commit)
     if newest is not None and not replace:
@@ -186,7 +188,7 @@ def _clear(output: Store, release_id: str) -> tuple[str, ...]:
     """Remove what killed, beaten and late attempts left in the folders of committed revisions."""
     try:
         for _, manifest in existing(output, release_id):
-            kept = manifest.part_names() | {manifest.layout.manifest()}
+            kept = manifest.part_names() | {manifest.layout.manifest(), manifest.layout.withdrawn()}
             for name in output.list(manifest.layout.folder, unfinished=True):
                 if name not in kept:
                     output.delete(name)
@@ -207,6 +209,9 @@ def _found(
 def _taken(output: Store, manifest: Manifest, parts: Sequence[StagedPart], upload_all: UploadAll) -> StorageError:
     """Why the id cannot be used; parts of the other release that this run happens to make are put back all the same."""
     layout = manifest.layout
+    if tombstone := read_tombstone(output, layout.folder):
+        words = tombstone.in_words(layout.folder)
+        return StorageError(f"{words}, use --replace to publish a new revision, or choose another id")
     upload_all(output, plan_repairs(manifest, parts))
     damaged = sum(output.size(layout.absolute(part.name)) != part.bytes for part in manifest.parts)
     lost = f", {damaged} of its {len(manifest.parts)} files are missing or cut short, and this run makes others"

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from microagg_core.errors import StorageError
 from microagg_core.formats.released.registry import released_format
-from microagg_core.releases.latest import committed_revisions_in, parse_latest
+from microagg_core.releases.latest import committed_revisions_in, parse_latest, readable_revisions_in
 from microagg_core.releases.manifest import Manifest
+from microagg_core.releases.withdrawal import read_tombstone
 from microagg_core.storage.layout import LATEST, MANIFEST
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import basename, join_url, shown
@@ -24,7 +25,7 @@ def find_release(url: str, storage_options: dict[str, Any] | None = None) -> tup
     taken), or the root of an output (what ``latest.json`` names is taken).
 
     Raises:
-        StorageError: there is no release, or its manifest is damaged.
+        StorageError: there is no release, it was withdrawn, or its manifest is damaged.
 
     >>> find_release("memory://nothing-here")
     Traceback (most recent call last):
@@ -38,6 +39,8 @@ release in it, or of a manifest
     url = url.rstrip("/") if url.strip("/") else url
     place = _folder_of_release(Store(url, options, follow_links=True))
     folder = Store(join_url(url, place), options, follow_links=True)
+    if tombstone := read_tombstone(folder, ""):
+        raise StorageError(tombstone.in_words(shown(folder.url)))
     return folder, Manifest.from_bytes(folder.read(MANIFEST), shown(folder.url_of(MANIFEST)))
 
 
@@ -52,7 +55,8 @@ def _folder_of_release(store: Store) -> str:
                 f"{shown(store.url_of(LATEST))} is damaged; name a release's folder, and publish again to repair it"
             )
         return latest.folder
-    revisions = committed_revisions_in(store, "")
+    # Where all were withdrawn, the newest says so.
+    revisions = readable_revisions_in(store, "") or committed_revisions_in(store, "")
     if not revisions:
         raise StorageError(
             f"{shown(store.url)}: there is no release; give the URL of an output, of a release in it, or of a manifest"

@@ -62,7 +62,10 @@ class Night:
     @property
     def hides(self) -> bool:
         """Whether some records of the input are not grouped tonight."""
-        return self.state is not None and self.mode != "independent"
+        if self.state is None:
+            return False
+        # Who was erased is left out whatever the series promises.
+        return self.mode != "independent" or self.state.counts.forgotten > 0
 
     @property
     def policy(self) -> Policy:

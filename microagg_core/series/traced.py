@@ -37,7 +37,7 @@ class TraceCounter:
     def add(self, table: pa.Table) -> None:
         """Count the units of one more range."""
         state = table["state"].to_numpy()
-        is_released = state != State.HELD
+        is_released = table["last"].to_numpy() >= 0
         t0, t1 = (table[name].to_numpy()[is_released] for name in ("t0", "t1"))
         units = np.ones(len(t0), dtype=np.int64)
         self._ranges.append(_merged(t0, t1, units, state[is_released] == State.LIVE))

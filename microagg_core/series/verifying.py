@@ -168,14 +168,15 @@ class _Contents:
 def _n_strange(table: pa.Table, head: Generation) -> int:
     """How many units say of themselves what cannot be."""
     state, since, last = (table[name].to_numpy() for name in ("state", "since", "last"))
-    is_held = state == State.HELD
+    # Who waits, or was erased while he did.
+    is_waiting = (state == State.HELD) | ((state == State.FORGOTTEN) & (last == -1))
     is_never = (table["t0"].to_numpy() == np.uint64(head.never[0])) & (
         table["t1"].to_numpy() == np.uint64(head.never[1])
     )
     is_right = np.isin(state, list(State)) & (since >= 0) & (since <= head.night)
-    is_right &= np.where(is_held, last == -1, (last >= since) & (last <= head.night))
+    is_right &= np.where(is_waiting, last == -1, (last >= since) & (last <= head.night))
     # Who waits was never released, and who was released once is told apart from that for ever.
-    is_right &= is_held == is_never
+    is_right &= is_waiting == is_never
     return int((~is_right).sum())
 
 

@@ -11,6 +11,7 @@ from microagg_core.plain import from_json, to_plain
 from microagg_core.privacy.check import Check
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.publish import existing
+from microagg_core.releases.withdrawal import read_tombstone
 from microagg_core.software import software
 from microagg_core.steps.measuring import Measured
 from microagg_core.steps.work import Digest
@@ -110,6 +111,11 @@ def find_published(work: Store, output: Store, origin: Origin, identity: str, ma
     if not committed:
         return None
     manifest = committed[-1][1]
+    if tombstone := read_tombstone(output, manifest.layout.folder):
+        if may_replace:
+            return None
+        words = tombstone.in_words(manifest.layout.folder)
+        raise StorageError(f"{words}, use --replace to publish a new revision, or choose another id")
     kept = read_origin(work, manifest)
     if kept is None:
         return None

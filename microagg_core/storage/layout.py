@@ -5,8 +5,9 @@ number. Numbers have five digits so that names sort as numbers do, and a larger 
 
     work area   runs/<key>/  audit/<id>/<revision>/  series/<name>/
     output      <id>/<revision>/data/part-NNNNN-<sha256 prefix>-<attempt>.<extension>
-                <id>/<revision>/manifest.json     latest.json
+                <id>/<revision>/manifest.json     <id>/<revision>/withdrawn.json     latest.json
     ledger      generations/NNNNN.json  data/<night>/pNNNNN-<sha256 prefix>.arrows  key
+                published/NNNNN  damaged/<attempt>/...
 
 An attempt is one publication's try: twelve random digits, so that no two publications ever share an object.
 """
@@ -20,8 +21,10 @@ from microagg_core.errors import SpecError
 
 LATEST = "latest.json"
 MANIFEST = "manifest.json"
+WITHDRAWN = "withdrawn.json"
 RUNS, AUDIT, PROBES, SERIES = "runs", "audit", "probes", "series"
 GENERATIONS, LEDGER_DATA, LEDGER_KEY, PUBLISHED = "generations", "data", "key", "published"
+DAMAGED = "damaged"
 #: How many digits of a part's checksum its name carries.
 SHA256_DIGITS = 16
 #: How many hexadecimal digits name an attempt at publishing.
@@ -31,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _REVISION = re.compile(r"r(\d{4,})")
 _DIGITS = re.compile(r"(\d+)")
-_OF_A_NIGHT = re.compile(rf"(?:{GENERATIONS}/(\d{{5,}})\.json|{LEDGER_DATA}/(\d{{5,}})/[^/]+)")
+_OF_A_NIGHT = re.compile(rf"(?:{GENERATIONS}/(\d{{5,}})\.json|{LEDGER_DATA}/(\d{{5,}})/[^/]+|{PUBLISHED}/(\d{{5,}}))")
 
 OrderKey = tuple[tuple[tuple[int, int, str], ...], str, int]
 
@@ -122,6 +125,10 @@ class ReleaseLayout:
     def manifest(self) -> str:
         """The object whose existence makes the release."""
         return f"{self.folder}/{MANIFEST}"
+
+    def withdrawn(self) -> str:
+        """The tombstone: says that the data of this revision are not there any more."""
+        return f"{self.folder}/{WITHDRAWN}"
 
     def data(self) -> str:
         """The folder of the parts."""
@@ -340,4 +347,4 @@ def night_of(name: str) -> int | None:
     (12, 3, None)
     """
     match = _OF_A_NIGHT.fullmatch(name)
-    return int(match[1] or match[2]) if match else None
+    return int(match[1] or match[2] or match[3]) if match else None

@@ -1,4 +1,4 @@
-"""Nights of a series before the eyes of an outsider who knows the truth; `tests/soak/nights.py` has them by the hundred."""
+"""Nights of a series before the eyes of an outsider who knows the truth; tests/soak/nights.py has hundreds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An outsider who knows the truth: from the published files of all nights alone, what of the promises is broken.
 
-Nothing here is imported from the product. Released rows are read as anybody reads them; whose they are, their tags tell.
+Nothing here is imported from the product. Released rows are read as anybody reads them; their tags tell whose they are.
 """
 
 from __future__ import annotations

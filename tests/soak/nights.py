@@ -79,7 +79,9 @@ class Year:
 
     def __init__(self, case: Case, folder: Path) -> None:
         self.verdict = Verdict(case)
-        self.draw = np.random.default_rng([case.seed, case.k, case.people, SAFE.index(case.mode) if case.mode in SAFE else 9])
+        self.draw = np.random.default_rng(
+            [case.seed, case.k, case.people, SAFE.index(case.mode) if case.mode in SAFE else 9]
+        )
         hold = {"until": "4k", "days": 4} if case.hold else None
         people = Population(case.people, case.seed)
         self.season = Season(folder, people, series_of(case.mode, folder, case.changes, hold), case.k)
@@ -221,7 +223,9 @@ def main(given: list[str] | None = None) -> int:
         verdicts.append(verdict)
         events = ", ".join(f"{n} {event}" for event, n in sorted(verdict.events.items()))
         word = f"WRONG {len(verdict.wrong)}" if verdict.wrong else "right"
-        print(f"{word:<8} {verdict.seconds:7.1f} s  {verdict.case.line()}: {events}; {verdict.solved} solved", flush=True)
+        print(
+            f"{word:<8} {verdict.seconds:7.1f} s  {verdict.case.line()}: {events}; {verdict.solved} solved", flush=True
+        )
         for wrong in verdict.wrong:
             print(f"    WRONG: {wrong}", flush=True)
         if not verdict.wrong:

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from microagg_core.errors import EXIT_DONE, InterruptionError, MicroaggError, StorageError, sanitized
-from microagg_flows.command.arguments import JsonOption, SpecArgument
+from microagg_flows.command.arguments import JsonOption, QuietOption, SpecArgument
 from microagg_flows.command.series import series
 from microagg_flows.outcome import Outcome, observed, telling_if_published
 from microagg_flows.process.interrupts import INTERRUPTED_EARLY, end_now, is_requested, orderly
@@ -85,7 +85,6 @@ app = typer.Typer(
 
 app.add_typer(series, name="series")
 
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 IdOption = Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")]
 ReplaceOption = Annotated[
     bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
@@ -96,6 +95,8 @@ _INTERRUPTED = {
     "run": "interrupted; what is finished is kept, and the same command goes on from there",
     "demo": "interrupted; nothing was released, and the same command starts afresh",
     "step": "interrupted; what is finished is kept, and the same command goes on from there",
+    "forget": "interrupted; with --yes the same command goes on from there",
+    "series": "interrupted; what is finished is kept, and the same command goes on from there",
     "clean": "interrupted; what was removed is gone, and the same command removes the rest",
 }
 _QUIET_SETTINGS = {
@@ -331,6 +332,23 @@ def clean(
 
     removed, kept = clean_work(load_spec(spec), everything)
     typer.echo(f"removed {removed} failed runs, kept {kept} that are not due yet")
+
+
+@app.command()
+def forget(
+    spec: SpecArgument,
+    units: Annotated[str, typer.Option("--units", help="CSV or Parquet file with the columns of the unit.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only tell what it takes.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Erase units from a series: the releases that hold them are withdrawn, the newest is published without them."""
+    from microagg_flows.forgetting import forget as forget_units
+    from microagg_flows.releasing import now
+
+    claim_open_files()
+    with scratch():
+        report = forget_units(spec, units, yes, now())
+    typer.echo(json.dumps(report.document(), indent=1) if as_json else "\n".join(report.sentences()))
 
 
 def _make_and_show(spec: str, direct: bool, release_id: str | None, replace: bool, quiet: bool, as_json: bool) -> None:

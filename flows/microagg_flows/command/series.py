@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
 import typer
 
-from microagg_flows.command.arguments import JsonOption, SpecArgument
+from microagg_core.errors import SpecError
+from microagg_flows.command.arguments import JsonOption, QuietOption, SpecArgument
+from microagg_flows.process.limits import claim_open_files
+from microagg_flows.process.scratch import scratch
 
 series = typer.Typer(
-    no_args_is_help=True, help="The private ledger of a series of releases: its state, and whether it is sound."
+    no_args_is_help=True,
+    help="The private ledger of a series of releases: its state, whether it is sound, and making it again.",
 )
 
 
@@ -52,3 +57,35 @@ def verify(spec: SpecArgument, as_json: JsonOption = False) -> None:
         typer.echo(f"the series {ledger.series} has no night yet in {ledger.store}")
     if code:
         raise typer.Exit(code)
+
+
+@series.command()
+def rebuild(
+    spec: SpecArgument,
+    night: Annotated[
+        list[str] | None,
+        typer.Option("--night", help="ID=INPUT: a release's input where it is not the spec's; may be given again."),
+    ] = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make the ledger again from the releases and their inputs; what is sound stays, the rest is moved aside."""
+    from microagg_core.plain import to_plain
+    from microagg_flows.progress import terminal_progress
+    from microagg_flows.rebuilding import rebuild_ledger
+
+    claim_open_files()
+    with scratch():
+        rebuilt = rebuild_ledger(spec, _inputs(night or []), terminal_progress(quiet))
+    if as_json:
+        typer.echo(json.dumps(to_plain(rebuilt), indent=1))
+    else:
+        moved = f", {rebuilt.moved} objects moved to damaged" if rebuilt.moved else ""
+        typer.echo(f"{rebuilt.kept} nights were sound, {rebuilt.again} were made again{moved}")
+
+
+def _inputs(given: list[str]) -> dict[str, str]:
+    inputs = dict(one.split("=", 1) for one in given if "=" in one)
+    if len(inputs) < len(given):
+        raise SpecError("--night: write ID=INPUT, once for each release")
+    return inputs

@@ -63,6 +63,8 @@ def begin_night(
     run: Run,
     today: datetime.date,
     environ: Mapping[str, str] = os.environ,
+    *,
+    rebuilding: bool = False,
 ) -> Beginning:
     """Settle tonight.
 
@@ -73,6 +75,7 @@ def begin_night(
         run: this run; its key tells a night of its own from another's.
         today: the day that the release is meant for.
         environ: may hold the key.
+        rebuilding: whether the ledger is being made again, from releases that it does not know yet.
 
     Raises:
         SpecError: there is no key, or the series was begun otherwise than the spec has it.
@@ -81,19 +84,26 @@ def begin_night(
     """
     ledger = ledger_of(spec)
     state = _state(ledger, output, run)
-    objection = _objection(spec, ledger, state, output)
+    objection = "" if rebuilding else _objection(spec, ledger, state, output)
     if objection and spec.series is not None:
         raise GateError(objection)
-    key = _key_of(spec, ledger, environ)
+    key = key_of(spec, ledger, environ)
     if state is not None:
-        _refuse_stale(ledger, state, output, run)
-        _refuse_other_key(state, key, ledger)
+        if not rebuilding:
+            _refuse_stale(ledger, state, output, run)
+        refuse_other_key(state, key, ledger)
         spec = _as_begun(spec, schema_of(spec), state.frozen)
     number = 0 if state is None else state.night + 1
     return Beginning(_night(spec, schema_of(spec), ledger, state, number, today), key, spec, objection)
 
 
-def _key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str]) -> SeriesKey:
+def key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str] = os.environ) -> SeriesKey:
+    """The key of a series: the spec's or the environment's, or the one that is kept with the ledger.
+
+    Raises:
+        SpecError: there is none.
+        StorageError: the one with the ledger is damaged or gone.
+    """
     if spec.series is not None and (spec.series.mode != "independent" or spec.series.key_file):
         return read_key(spec.series, environ)
     # As text, so that a spec may name the file as its key_file later.
@@ -113,7 +123,12 @@ def _refuse_stale(ledger: Ledger, state: Generation, output: Store, run: Run) ->
         )
 
 
-def _refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
+def refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
+    """Stop where the ledger was begun with another key.
+
+    Raises:
+        SpecError: it was.
+    """
     if state.key_fingerprint != key.fingerprint:
         raise SpecError(
             f"series: the ledger in {ledger.store} was begun with another key, under which its units are known; give "
@@ -131,9 +146,23 @@ def _state(ledger: Ledger, output: Store, run: Run) -> Generation | None:
         return None
     if head.run_key == run.key:
         return ledger.linked(head.night - 1) if head.night else None
+    refuse_unfinished(ledger, head)
     if head.kind == "night" and not is_published(ledger, output, head):
         return _taken_back(ledger, output, head, run)
     return head
+
+
+def refuse_unfinished(ledger: Ledger, head: Generation) -> None:
+    """Stop where an erasure was begun and is not finished: what it takes back may still be read.
+
+    Raises:
+        StorageError: it is so.
+    """
+    if head.kind == "erasure" and not ledger.is_published(head.night):
+        raise StorageError(
+            f"an erasure of the series {ledger.series} was begun and is not finished; run microagg forget with --yes "
+            "again, which finishes it"
+        )
 
 
 def is_published(ledger: Ledger, output: Store, generation: Generation) -> bool:
@@ -166,7 +195,7 @@ def _taken_back(ledger: Ledger, output: Store, head: Generation, run: Run) -> Ge
         parent=ledger.parent_of(night),
         n_ranges=len(ranges),
         ranges=ranges,
-        # Of who waits, as the ranges have it.
+        # Its units are those of the night before, the waiting ones included.
         never=base.never if base else never(night + 1),
         counts=base.counts if base else type(head.counts)(),
         smallest_trace=base.smallest_trace if base else None,

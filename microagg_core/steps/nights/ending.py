@@ -78,8 +78,8 @@ def night_checks(
 def _pairs_check(night: Night, traces: Sequence[TraceNotes], bundles: Callable[[], pa.Table]) -> Check:
     """The second opinion: no sum that this release and the last give together is about fewer than k units.
 
-    Where each pair of classes has k units, of the k that both promised, there is no such sum. Else the cuts of the graph of classes tell, as long as
-    it is small enough to be cut; where it is not, nobody can say, and that is no yes.
+    Where each pair of classes has k units, of the k that both promised, there is no such sum. Else the cuts of the
+    graph of classes tell, as long as it is small enough to be cut; where it is not, nobody can say, and that is no yes.
     """
     name, right = "pairs", f"no sum over this release and the last is about fewer than {night.least_k} units"
     if not any(one.thin_bundles for one in traces):

@@ -165,7 +165,7 @@ def _counted(state: pa.Table, tonight: _Tonight, codes: Bytes) -> MatchCounts:
         repeated=count_repeated(tonight.units) if tonight.n else 0,
         arrivals=int(np.isin(codes, (ARRIVAL, WAITED)).sum()),
         closed=int((codes == CLOSED).sum()),
-        released_before=int((there & (states != State.HELD)).sum()),
+        released_before=int((there & (np.asarray(state["last"]) >= 0)).sum()),
         leavers=int((~there & (states == State.LIVE)).sum()),
     )
 

@@ -154,7 +154,8 @@ class _Units:
         unreleased = np.array([never(night.number)], dtype=np.uint64)
         states = with_new(np.asarray(state["state"]), State.HELD)
         trace = np.concatenate([pairs_of(state, "t"), np.repeat(unreleased, n_new, axis=0)])
-        trace[states == State.HELD] = unreleased
+        last = with_new(np.asarray(state["last"]), -1)
+        trace[last < 0] = unreleased
         return cls(
             night,
             state.num_rows,
@@ -165,7 +166,7 @@ class _Units:
             np.concatenate([pairs_of(state, "k"), np.zeros((n_new, 2), dtype=np.uint64)]),
             with_new(np.asarray(state["row"]), 0),
             with_new(np.asarray(state["since"]), night.number),
-            with_new(np.asarray(state["last"]), -1),
+            last,
             [with_new(np.asarray(state[f"d{j}"]), 0) for j in range(len(night.columns))],
             released,
         )
@@ -191,7 +192,7 @@ class _Units:
     @property
     def ever_released(self) -> Bools:
         """Who was released in some night, tonight included."""
-        ever: Bools = (self.state != State.HELD) | self.is_released
+        ever: Bools = (self.last >= 0) | self.is_released
         return ever
 
     def following(self, vanished: Ints) -> pa.Table:
@@ -216,7 +217,7 @@ class _Units:
         columns["state"] = state
         for j, values in enumerate(self.values):
             columns[f"d{j}"] = np.where(out, self.released.column(f"d{j}", np.uint32, everyone), values)
-        kept = np.flatnonzero(self.ever_released | self.there)
+        kept = np.flatnonzero(self.ever_released | self.there | (state == State.FORGOTTEN))
         schema = range_schema(len(self.values))
         return pa.table(
             [pa.array(columns[f.name][kept].astype(f.type.to_pandas_dtype())) for f in schema], schema=schema

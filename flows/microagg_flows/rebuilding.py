@@ -1,0 +1,233 @@
+"""The ledger of a series made again: its nights once more, from their inputs, up to the gate; nothing is published.
+
+The same spec, data, key and seed give the same bytes. So where the files that a night makes again are those that it
+published, the state that the gate makes of them is the one that was lost.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from microagg_core.errors import MicroaggError, SpecError, StorageError
+from microagg_core.releases.latest import committed_revisions_in
+from microagg_core.releases.manifest import Manifest
+from microagg_core.releases.publish import read_manifest
+from microagg_core.releases.withdrawal import Tombstone, read_tombstone
+from microagg_core.series.generations import Generation
+from microagg_core.series.ledger import Ledger, ledger_of
+from microagg_core.series.mending import last_sound, move_aside
+from microagg_core.software import software
+from microagg_core.spec.loading import load_spec
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.nights.filling import fill_nights
+from microagg_core.steps.publishing import staged_parts
+from microagg_core.storage.layout import ReleaseLayout, is_release_id
+from microagg_core.storage.objects import Store
+from microagg_core.storage.urls import resolve
+from microagg_flows import nights
+from microagg_flows.clusters import executor_for
+from microagg_flows.executors import Executor
+from microagg_flows.progress import Progress
+from microagg_flows.release import Release, new_release
+from microagg_flows.stages import run_until
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What was done to a ledger.
+
+    Attributes:
+        kept: nights that were sound and stayed.
+        moved: objects that were moved to its folder ``damaged``.
+        again: nights that were made again.
+    """
+
+    kept: int
+    moved: int
+    again: int
+
+
+@dataclass(frozen=True)
+class PublishedNight:
+    """A published release of a series, and the number of its night."""
+
+    night: int
+    manifest: Manifest
+
+    @property
+    def in_words(self) -> str:
+        """What it is called."""
+        return f"night {self.night}, release {self.manifest.id} {self.manifest.revision}"
+
+
+@dataclass
+class _Published:
+    """What an output holds of a series."""
+
+    releases: list[Manifest] = field(default_factory=list)
+    tombstones: dict[str, Tombstone] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, output: Store, name: str) -> _Published:
+        there = cls()
+        for release_id in filter(is_release_id, output.folders()):
+            for revision in committed_revisions_in(output, release_id):
+                layout = ReleaseLayout(release_id, revision)
+                manifest = read_manifest(output, layout)
+                if manifest.name != name:
+                    continue
+                there.releases.append(manifest)
+                if tombstone := read_tombstone(output, layout.folder):
+                    there.tombstones[layout.folder] = tombstone
+        there.releases.sort(key=lambda m: (m.series.night if m.series else 0, m.created, m.layout.folder))
+        return there
+
+    def nights(self, chain: Sequence[Generation]) -> list[PublishedNight]:
+        """The releases that a chain of generations does not know yet, with their nights."""
+        in_chain = {(one.release_id, one.revision) for one in chain if one.kind != "void"}
+        late = [m for m in self.releases if (m.id, m.revision) not in in_chain]
+        return [
+            PublishedNight(m.series.night if m.series else len(chain) + i, m)
+            for i, m in enumerate(late)
+            if m.series is None or m.series.night >= len(chain)
+        ]
+
+    def refuse_erased(self, one: PublishedNight) -> None:
+        """Stop where a night cannot be made again, or is none that a run makes.
+
+        Raises:
+            StorageError: the release was withdrawn, or it is what an erasure left.
+        """
+        folder = one.manifest.layout.folder
+        if folder in self.tombstones:
+            raise StorageError(
+                f"{one.in_words} was withdrawn, as units in it were erased, so the nights up to that cannot be made "
+                "again; restore the ledger from a copy"
+            )
+        if any(tombstone.replaced_by == folder for tombstone in self.tombstones.values()):
+            raise StorageError(
+                f"{one.in_words} was an erasure, and who was erased is known to the lost ledger alone; run microagg "
+                "forget with the same units again, then rebuild the rest"
+            )
+
+    def refuse_erasures_before(self, night: int, first: int) -> None:
+        """Stop where one of these nights was an erasure that published nothing.
+
+        Raises:
+            StorageError: it was.
+        """
+        erased = sorted(t.night for t in self.tombstones.values() if first <= t.night < night)
+        if erased:
+            raise StorageError(
+                f"night {erased[0]} was an erasure, and who was erased is known to the lost ledger alone; run microagg "
+                "forget with the same units again, then rebuild the rest"
+            )
+
+
+def rebuild_ledger(spec_path: str, inputs: Mapping[str, str], progress: Progress) -> Rebuilt:
+    """Make the ledger of a spec's series again, from where it is sound.
+
+    Args:
+        spec_path: path or URL of the release spec.
+        inputs: by a release's id, or ``<id>/<revision>``: its input, where that is not the spec's.
+        progress: where the user looks.
+
+    Raises:
+        SpecError: an input is given for a release that there is none of.
+        StorageError: a night comes out otherwise than it was published, or cannot be made again.
+    """
+    spec, ledger, output = _places(spec_path)
+    published = _Published.of(output, spec.name)
+    _refuse_unknown(inputs, published)
+    sound = last_sound(ledger)
+    n_sound = sound.night + 1 if sound else 0
+    late = published.nights([ledger.generation(night) for night in range(n_sound)])
+    for one in late[:1]:
+        published.refuse_erasures_before(one.night, n_sound)
+        published.refuse_erased(one)
+    moved = move_aside(ledger, n_sound)
+    if moved:
+        progress.say(f"moved {moved} objects of the ledger aside, to damaged")
+    with executor_for(spec, progress) as workers:
+        for one in late:
+            head = ledger.head()
+            published.refuse_erasures_before(one.night, head.night + 1 if head else 0)
+            published.refuse_erased(one)
+            fill_nights(ledger, spec, output, one.manifest, one.night)
+            _replay(spec, one, inputs, workers)
+            progress.say(f"{one.in_words}: made again, and the same")
+    return Rebuilt(n_sound, moved, len(late))
+
+
+def _places(spec_path: str) -> tuple[ReleaseSpec, Ledger, Store]:
+    spec = load_spec(spec_path)
+    return spec, ledger_of(spec), Store(spec.output.url, dict(spec.output.storage_options))
+
+
+def _refuse_unknown(inputs: Mapping[str, str], published: _Published) -> None:
+    names = {name for m in published.releases for name in (m.id, m.layout.folder)}
+    unknown = sorted(set(inputs) - names)
+    if unknown:
+        raise SpecError(f"--night: the output has no release {unknown[0]!r} of this series; name one that it has")
+
+
+def _replay(spec: ReleaseSpec, one: PublishedNight, inputs: Mapping[str, str], workers: Executor) -> None:
+    """Make one night again, compare it, and have the ledger remember it."""
+    manifest = one.manifest
+    url = inputs.get(manifest.layout.folder, inputs.get(manifest.id))
+    release = new_release(_as_then(spec, manifest, url), workers, manifest.id, True, _day_of(spec, manifest))
+    release.ignore_published = release.rebuilding = True
+    try:
+        run_until("validate", release)
+    except MicroaggError as error:
+        raise type(error)(f"{one.in_words}: {error.message}") from None
+    _refuse_other(release, one)
+    nights.commit(release, manifest)
+    nights.settle(release)
+    release.work.delete_all(release.layout.folder)
+
+
+def _as_then(spec: ReleaseSpec, manifest: Manifest, url: str | None) -> ReleaseSpec:
+    """The spec as the manifest has it, with another input."""
+    changes: dict[str, object] = {"k": manifest.k, "seed": manifest.seed}
+    if url is not None:
+        changes["input"] = spec.input.model_copy(update={"url": resolve(url, str(Path.cwd()))})
+    return spec.model_copy(update=changes)
+
+
+def _day_of(spec: ReleaseSpec, manifest: Manifest) -> datetime.datetime:
+    """The moment that the release was meant for: its id where that is a date, else when it was made."""
+    moment = datetime.datetime.fromisoformat(manifest.created)
+    if spec.id == "date":
+        try:
+            return datetime.datetime.combine(datetime.date.fromisoformat(manifest.id), moment.timetz())
+        except ValueError:  # the command gave it another id
+            return moment
+    return moment
+
+
+def _refuse_other(release: Release, one: PublishedNight) -> None:
+    """Stop where the night's files are not those that were published.
+
+    Raises:
+        StorageError: what may be the cause.
+    """
+    again = [part.sha256 for part in staged_parts(release.work, release.checked)]
+    then = [part.sha256 for part in one.manifest.parts]
+    if again == then and release.tonight.beginning.night.number == one.night:
+        return
+    ours, theirs = software(), one.manifest.software
+    others = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+    causes = ["its input is another (name it with --night)", "the spec", "the key of the series"]
+    if not one.manifest.reproducible:
+        causes.insert(0, "it was refined for as long as time allowed, which is never the same twice")
+    if others:
+        causes.insert(0, f"the software is another ({', '.join(others)})")
+    n = sum(sha256 not in then for sha256 in again)
+    raise StorageError(
+        f"{one.in_words} comes out otherwise than it was published ({n} of {len(again)} files differ), so the ledger "
+        f"ends before it; perhaps {', or '.join(causes)}"
+    )

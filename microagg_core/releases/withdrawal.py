@@ -1,0 +1,92 @@
+"""Withdrawal: a published revision whose data are taken back, as somebody in them has to be forgotten.
+
+Its manifest stays, as publishing relies on that; a tombstone beside it tells readers. It is there before the first file
+goes, so whoever finds a file missing finds the reason too, and a withdrawal that was stopped is finished by doing it
+again. What was read before cannot be taken back.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from microagg_core.errors import StorageError
+from microagg_core.plain import from_json, to_plain
+from microagg_core.storage.layout import WITHDRAWN, ReleaseLayout
+from microagg_core.storage.objects import Store, canonical_json
+from microagg_core.storage.urls import shown
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Tombstone:
+    """Why and when a revision was withdrawn, and what stands in its place."""
+
+    reason: Literal["erasure"]
+    #: When, in UTC.
+    withdrawn: str
+    #: The night of the series in which it was.
+    night: int
+    #: The folder of the revision in its place; null where there is none.
+    replaced_by: str | None = None
+    format: Literal[1] = 1
+
+    def in_words(self, layout_folder: str) -> str:
+        """What a reader is told.
+
+        >>> Tombstone("erasure", "2026-11-19T02:00:00Z", 4, "day/r0002").in_words("day/r0001")
+        'day/r0001 was withdrawn on 2026-11-19 (erasure), and its data are gone; read day/r0002 instead'
+        """
+        instead = f"read {self.replaced_by} instead" if self.replaced_by else "read a later release"
+        return (
+            f"{layout_folder} was withdrawn on {self.withdrawn[:10]} ({self.reason}), and its data are gone; {instead}"
+        )
+
+
+def is_withdrawn(output: Store, folder: str) -> bool:
+    """Whether a revision, given by its folder ('' for the root), was withdrawn.
+
+    >>> is_withdrawn(Store("memory://nothing-here"), "2026/r0001")
+    False
+    """
+    return output.exists(_name(folder))
+
+
+def read_tombstone(output: Store, folder: str) -> Tombstone | None:
+    """The tombstone of a revision, given by its folder ('' for the root); None where it was not withdrawn.
+
+    Raises:
+        StorageError: it is damaged.
+    """
+    data = output.read_if_there(_name(folder))
+    if data is None:
+        return None
+    try:
+        return from_json(Tombstone, data)
+    except ValueError:
+        raise StorageError(
+            f"{shown(output.url_of(_name(folder)))} is damaged: the release was withdrawn, and why cannot be read; "
+            "read a later release"
+        ) from None
+
+
+def withdraw(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> int:
+    """Put up the tombstone, then remove all data of a revision; may be repeated.
+
+    Returns:
+        How many files were removed.
+
+    Raises:
+        StorageError: something cannot be written, listed or removed.
+    """
+    # Where another is there, that is what readers were told; it stays.
+    output.create(layout.withdrawn(), canonical_json(to_plain(tombstone)))
+    names = output.list(layout.data(), unfinished=True)
+    for name in names:
+        output.delete(name)
+    return len(names)
+
+
+def _name(folder: str) -> str:
+    return f"{folder}/{WITHDRAWN}" if folder else WITHDRAWN

@@ -1,0 +1,267 @@
+"""Forgetting: which units are to be erased, what vanishes with them, and the ledger as an erasure leaves it.
+
+An erasure is one more night. Where the newest release holds somebody who is forgotten, the night publishes it again
+without these units and without those whose history would be shared by fewer than k; all others are released as they
+were. Nothing is decided by what anybody was called: units are digests here, as everywhere in a ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.arrays import Bools, Bytes
+from microagg_core.series.digests import Pairs, numbered_pairs
+from microagg_core.series.fates import VANISHED, Members, Policy, decide
+from microagg_core.series.generations import Generation, RangeFile, UnitCounts
+from microagg_core.series.joining import as_columns, pairs_of, positions_in
+from microagg_core.series.ledger import Ledger
+from microagg_core.series.ranges import State, counts_of
+from microagg_core.series.traced import TraceCounter
+from microagg_core.series.traces import ABSENT, never, next_traces
+
+_NO_PAIRS: Pairs = np.zeros((0, 2), dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class ReleaseCount:
+    """A release, and how many of the units that are forgotten it may hold."""
+
+    release: Generation
+    units: int
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """What is to become of whom, before anything of it is written.
+
+    Attributes:
+        ledger: of the series.
+        before: the generation that it goes on from.
+        newest: the newest release, by its generation.
+        listed: the units that were asked for.
+        named: how many of them the ledger knows.
+        forgotten: those of them that are not forgotten yet.
+        vanishing: the units that vanish with them from the newest release.
+        closed: of these and of those in no release now, who may never be released again.
+        holding: the releases that may hold somebody who is forgotten, old to new.
+    """
+
+    ledger: Ledger
+    before: Generation
+    newest: Generation | None
+    listed: int
+    named: int
+    forgotten: Pairs
+    vanishing: Pairs
+    closed: Pairs
+    holding: tuple[ReleaseCount, ...]
+
+    @property
+    def night(self) -> int:
+        """The number of the night that the erasure is."""
+        return self.before.night + 1
+
+    @property
+    def republishes(self) -> bool:
+        """Whether the newest release holds somebody who is forgotten, and so is published again."""
+        return self.newest is not None and any(one.release.night == self.newest.night for one in self.holding)
+
+    @property
+    def n_with_them(self) -> int:
+        """How many others vanish from the newest release, or may not return to the next."""
+        return int((positions_in(_joined(self.vanishing, self.closed), self.forgotten) < 0).sum())
+
+    def ranges(self) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """Every range of the ledger as it is, and as the erasure leaves it."""
+        for number in range(self.before.n_ranges):
+            table = self.ledger.read_range(self.before, number, self.before.n_ranges)
+            yield table, self._following(table)
+
+    def _following(self, table: pa.Table) -> pa.Table:
+        unit, state = pairs_of(table, "u"), np.asarray(table["state"]).copy()
+        state[_among(unit, self.closed) & (state == State.LIVE)] = State.GONE
+        state[_among(unit, self.forgotten)] = State.FORGOTTEN
+        last, trace = np.asarray(table["last"]), pairs_of(table, "t")
+        if self.republishes and self.newest is not None:
+            out = (last == self.newest.night) & ~_among(unit, _joined(self.vanishing, self.forgotten))
+            trace = next_traces(trace, np.where(out[:, None], pairs_of(table, "k"), ABSENT))
+            last = np.where(out, self.night, last)
+        trace[last < 0] = np.array(never(self.night + 1), dtype=np.uint64)
+        columns = {"state": pa.array(state), "last": pa.array(last.astype(np.int32)), **as_columns(trace, "t")}
+        return pa.table({name: columns.get(name, table[name]) for name in table.column_names}, schema=table.schema)
+
+    def write(self, date: str, revision: str | None) -> tuple[Generation, TraceCounter]:
+        """Write the units of the night; its document, which is not committed yet, and the traces in it.
+
+        Args:
+            date: the day.
+            revision: the one in which the newest release is published again; None where it is not.
+        """
+        files: list[RangeFile] = []
+        counts, traces = UnitCounts(), TraceCounter()
+        for number, (_, table) in enumerate(self.ranges()):
+            files.append(self.ledger.write_range(self.night, number, table))
+            counts = reduce(add, (counts, counts_of(table, self.night)))
+            traces.add(table)
+        of_release = self.newest or self.before
+        generation = replace(
+            self.before,
+            night=self.night,
+            kind="erasure",
+            release_id=of_release.release_id,
+            revision=revision or of_release.revision,
+            output=of_release.output,
+            manifest_sha256=of_release.manifest_sha256,
+            date=date,
+            run_key="",
+            parent=self.ledger.parent_of(self.night),
+            ranges=tuple(files),
+            never=never(self.night + 1),
+            counts=counts,
+            smallest_trace=traces.smallest(),
+        )
+        return generation, traces
+
+
+def published_nights(ledger: Ledger, last: int) -> list[Generation]:
+    """The generations up to a night that published a release, or published one again; old to new."""
+    nights: list[Generation] = []
+    for night in range(last + 1):
+        generation = ledger.generation(night)
+        names = [(one.release_id, one.revision) for one in nights[-1:]]
+        # An erasure that had nothing to publish has the names of the release before it.
+        is_new = generation.kind == "night" or (generation.release_id, generation.revision) not in names
+        if generation.kind != "void" and ledger.is_published(night) and is_new:
+            nights.append(generation)
+    return nights
+
+
+def decide_erasure(ledger: Ledger, before: Generation, listed: Pairs, decoys: bool) -> Erasure:
+    """What has to vanish so that the listed units can be forgotten.
+
+    Args:
+        ledger: of the series.
+        before: its newest generation.
+        listed: the units.
+        decoys: whether others of an atom may vanish in place of the whole atom.
+    """
+    releases = published_nights(ledger, before.night)
+    newest = releases[-1] if releases else None
+    distinct = numbered_pairs(listed)[1]
+    forgotten = _gathered(ledger, before, lambda table: _among(pairs_of(table, "u"), distinct))
+    named = forgotten.num_rows
+    forgotten = forgotten.filter(pa.array(np.asarray(forgotten["state"]) != State.FORGOTTEN))
+    holding = _holding(forgotten, releases)
+    vanishing = _vanishing(ledger, before, newest, forgotten, decoys)
+    closed = _closed(ledger, before, newest, holding)
+    return Erasure(
+        ledger,
+        before,
+        newest,
+        len(distinct),
+        named,
+        pairs_of(forgotten, "u"),
+        vanishing,
+        _joined(vanishing, closed),
+        holding,
+    )
+
+
+def resumed_erasure(ledger: Ledger, after: Generation) -> Erasure:
+    """An erasure whose generation is committed, from the two states around it."""
+    before = ledger.linked(after.night - 1)
+    releases = published_nights(ledger, before.night)
+    forgotten, vanishing = [], []
+    for number in range(before.n_ranges):
+        table, following = (ledger.read_range(one, number, before.n_ranges) for one in (before, after))
+        state = np.asarray(table["state"])
+        newly = (np.asarray(following["state"]) == State.FORGOTTEN) & (state != State.FORGOTTEN)
+        forgotten.append(table.filter(pa.array(newly)))
+        if releases:
+            was_out = np.asarray(table["last"]) == releases[-1].night
+            out = was_out & (np.asarray(following["last"]) != after.night)
+            vanishing.append(pairs_of(table.filter(pa.array(out)), "u"))
+    units = pa.concat_tables(forgotten)
+    newest, holding = releases[-1] if releases else None, _holding(units, releases)
+    digests = pairs_of(units, "u")
+    erasure = Erasure(ledger, before, newest, len(digests), len(digests), digests, _NO_PAIRS, _NO_PAIRS, holding)
+    return replace(erasure, vanishing=_joined(*vanishing)) if erasure.republishes else erasure
+
+
+def _gathered(ledger: Ledger, generation: Generation, which: object) -> pa.Table:
+    """Some units of all ranges; ``which`` tells them from a range."""
+    tables = []
+    for number in range(generation.n_ranges):
+        table = ledger.read_range(generation, number, generation.n_ranges)
+        tables.append(table.filter(pa.array(which(table))))  # type: ignore[operator]
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def _holding(forgotten: pa.Table, releases: Sequence[Generation]) -> tuple[ReleaseCount, ...]:
+    """The releases between the first and the last that held each unit."""
+    since, last = np.asarray(forgotten["since"]), np.asarray(forgotten["last"])
+    counts = [ReleaseCount(one, int(((since <= one.night) & (one.night <= last)).sum())) for one in releases]
+    return tuple(one for one in counts if one.units)
+
+
+def _vanishing(
+    ledger: Ledger, before: Generation, newest: Generation | None, forgotten: pa.Table, decoys: bool
+) -> Pairs:
+    """Who vanishes with the units, of those in the newest release, and of atoms that are withheld."""
+    night = newest.night if newest is not None else -1
+    # Where nothing is promised for histories, the rows of a release still have to be k to a class.
+    name = "k" if before.frozen.mode == "independent" else "t"
+
+    def counts_for(table: pa.Table) -> Bools:
+        is_out: Bools = np.asarray(table["last"]) == night
+        if before.frozen.mode != "independent":
+            is_out |= np.asarray(table["state"]) == State.LIVE
+        is_out &= (np.asarray(table["last"]) >= 0) & (np.asarray(table["state"]) != State.FORGOTTEN)
+        return is_out
+
+    affected = numbered_pairs(pairs_of(forgotten.filter(pa.array(counts_for(forgotten))), name))[1]
+    members = _gathered(ledger, before, lambda table: counts_for(table) & _among(pairs_of(table, name), affected))
+    present = ~_among(pairs_of(members, "u"), pairs_of(forgotten, "u"))
+    return pairs_of(members.filter(pa.array(_codes(members, present, before, decoys) == VANISHED)), "u")
+
+
+def _codes(members: pa.Table, present: Bools, before: Generation, decoys: bool) -> Bytes:
+    """The fates of atoms of which some are forgotten."""
+    if not decoys or before.frozen.mode not in ("atoms", "rotation"):
+        return np.full(members.num_rows, VANISHED, dtype=np.uint8)
+    policy = Policy("atoms", "trace", "decoys", before.frozen.k, None, before.night + 1)
+    changed = np.zeros((members.num_rows, 0), dtype=np.bool_)
+    trace, klass, unit = (pairs_of(members, name) for name in "tku")
+    since, last = np.asarray(members["since"]), np.asarray(members["last"])
+    return decide(Members(trace, klass, unit, present, since, last, changed), policy).code
+
+
+def _closed(ledger: Ledger, before: Generation, newest: Generation | None, holding: Sequence[ReleaseCount]) -> Pairs:
+    """Units that are withheld, and whose values are in a release that is withdrawn alone: they cannot return."""
+    withdrawn = [one.release.night for one in holding if newest is None or one.release.night != newest.night]
+
+    def is_stranded(table: pa.Table) -> Bools:
+        stranded: Bools = np.isin(np.asarray(table["last"]), withdrawn)
+        stranded &= np.asarray(table["state"]) == State.LIVE
+        return stranded
+
+    if before.frozen.mode == "independent":
+        return _NO_PAIRS
+    return pairs_of(_gathered(ledger, before, is_stranded), "u")
+
+
+def _among(units: Pairs, some: Pairs) -> Bools:
+    """Whether each digest is one of some, none of which repeats."""
+    among: Bools = positions_in(units, some) >= 0
+    return among
+
+
+def _joined(*pairs: Pairs) -> Pairs:
+    """All of them, each once."""
+    return numbered_pairs(np.concatenate([_NO_PAIRS, *pairs]))[1]
