@@ -94,7 +94,8 @@ def large(season: Season, rows: Rows, survivors: bool, least: int) -> Rows:
     """The rows of a class with as many units at least, of survivors or of arrivals."""
     mine = [row for row in rows if is_survivor(season, row) == survivors]
     counts = Counter(map(key_of, mine))
-    key = next(key for key, n in sorted(counts.items(), key=str) if n >= least)
+    key, n = max(sorted(counts.items(), key=str), key=lambda item: item[1])
+    assert n >= least
     return [row for row in mine if key_of(row) == key]
 
 
@@ -110,7 +111,7 @@ def unit_moved(season: Season, rows: Rows) -> None:
 
 
 def arrival_in_an_old_atom(season: Season, rows: Rows) -> None:
-    mine = large(season, rows, False, 4)
+    mine = large(season, rows, False, 3)
     put_into(mine[0], next(row for row in rows if is_survivor(season, row)))
 
 

@@ -28,7 +28,7 @@ from seasons.population import CONFIDENTIAL, ROLES, UNIT, Population
 _FIRST_DAY = datetime.datetime(2026, 1, 1, 3, 0, tzinfo=datetime.UTC)
 _KEY = "the secret of these nights"
 #: A run without a sign of life for so long counts as dead.
-_ALIVE_FOR = "microagg_core.steps.cleaning._ALIVE_FOR"
+ALIVE_FOR = "microagg_core.steps.cleaning._ALIVE_FOR"
 #: What a spec says of each of the safe ways.
 MODES: dict[str, dict[str, Any]] = {
     "atoms-withhold": {"mode": "atoms", "leavers": "withhold"},
@@ -139,7 +139,7 @@ class Season:
         """Run a night; it dies after ``last`` writes where that is given. What it published is looked at anyhow."""
         alive = datetime.timedelta(0) if is_hour_later else datetime.timedelta(hours=1)
         try:
-            with dying(last) as writes, mock.patch(_ALIVE_FOR, alive):
+            with dying(last) as writes, mock.patch(ALIVE_FOR, alive):
                 self.run(make_release(tonight))
             self.n_writes = writes.done
         except Died:
