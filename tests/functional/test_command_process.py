@@ -356,3 +356,19 @@ def test_without_a_loopback_network_the_workers_do_not_start_and_that_is_said_at
         [*apart, COMMAND, "run", "release.yaml", "--direct"], cwd=companies, capture_output=True, text=True, timeout=300
     )
     Ended(done.returncode, done.stdout, done.stderr).assert_refused(6, "or a loopback network; raise its limits")
+
+
+def test_without_shared_memory_that_is_said(companies: Path) -> None:
+    apart = [
+        "unshare",
+        "--mount",
+        "--map-root-user",
+        "sh",
+        "-c",
+        'mount -o remount,ro,bind /dev/shm && exec "$@"',
+        "sh",
+    ]
+    if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True).returncode != 0:
+        pytest.skip("this machine gives nobody disks of his own (unshare --mount)")
+    done = subprocess.run([*apart, COMMAND, *RUN], cwd=companies, capture_output=True, text=True, timeout=300)
+    Ended(done.returncode, done.stdout, done.stderr).assert_refused(6, "/dev/shm cannot be written to; mount it")

@@ -65,8 +65,14 @@ def nightly(server: PrefectServer) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def worker_log(server: PrefectServer, nightly: dict[str, Any]) -> Iterator[Path]:
-    with prefect_worker(server, nightly["work_pool_name"]) as log:
+def surveying(tmp_path_factory: pytest.TempPathFactory) -> Held:
+    """What the worker's first run is in the middle of until it is let go."""
+    return Held(tmp_path_factory.mktemp("held") / "surveying", SURVEY)
+
+
+@pytest.fixture(scope="module")
+def worker_log(server: PrefectServer, nightly: dict[str, Any], surveying: Held) -> Iterator[Path]:
+    with prefect_worker(server, nightly["work_pool_name"], surveying.environment) as log:
         yield log
 
 
@@ -140,13 +146,14 @@ def test_a_deployment_without_a_spec_is_refused(server: PrefectServer, nightly: 
 
 
 def test_a_late_run_is_released_under_its_own_day(
-    server: PrefectServer, nightly: dict[str, Any], worker_log: Path, tmp_path: Path
+    server: PrefectServer, nightly: dict[str, Any], worker_log: Path, surveying: Held, tmp_path: Path
 ) -> None:
     spec = spec_of(tmp_path / "late", some_people())
     night = datetime.datetime.now(datetime.UTC).replace(hour=2, minute=30) - datetime.timedelta(days=3)
     first = trigger(server, nightly, spec, at=night)
-    wait_until(lambda: server.get(f"flow_runs/{first}")["state_type"] == "RUNNING", "the run's start")
+    surveying.begins()
     second = server.ended(trigger(server, nightly, spec, id="second"))
+    surveying.let_go()
     run = server.ended(first)
 
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
@@ -169,8 +176,9 @@ def test_a_late_run_is_released_under_its_own_day(
 
 
 def test_bad_data_fail_once_and_say_why(
-    server: PrefectServer, nightly: dict[str, Any], worker_log: Path, tmp_path: Path
+    server: PrefectServer, nightly: dict[str, Any], worker_log: Path, surveying: Held, tmp_path: Path
 ) -> None:
+    surveying.let_go()
     spec = spec_of(tmp_path / "bad", with_an_infinity(some_people()))
     said_before = len(worker_log.read_bytes())
     run = server.ended(trigger(server, nightly, spec))

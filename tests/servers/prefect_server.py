@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,11 +175,11 @@ def prefect_server(folder: Path) -> Iterator[PrefectServer]:
 
 
 @contextmanager
-def prefect_worker(server: PrefectServer, pool: str) -> Iterator[Path]:
+def prefect_worker(server: PrefectServer, pool: str, environment: Mapping[str, str]) -> Iterator[Path]:
     """A worker of a pool; gives the file that has what it and its runs say."""
     log = server.folder / "worker.log"
     command = [*PREFECT, "worker", "start", "--pool", pool, "--name", "tests"]
-    with process(command, server.environment(PREFECT_WORKER_QUERY_SECONDS="1"), log) as started:
+    with process(command, server.environment(PREFECT_WORKER_QUERY_SECONDS="1", **environment), log) as started:
 
         def is_online() -> bool:
             assert started.poll() is None, log.read_text()

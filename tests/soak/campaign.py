@@ -129,16 +129,15 @@ class Campaign:
         start, verdict = time.monotonic(), draw.verdict()
         folder = self.folder / f"{draw.kind.name}-{draw.seed}"
         shutil.rmtree(folder, ignore_errors=True)
-        with ExitStack() as undo:
-            try:
-                with _limit():
-                    self._carry_out(self._case(draw, folder, undo), verdict)
-            except MissedError as missed:
-                verdict.did.append(str(missed))
-            except TooLongError:
-                verdict.wrongs.append(f"the campaign gave up after {_MOST_SECONDS} s")
-            except Exception:  # a trouble of the campaign's own: the record has it, and the next case is another
-                verdict.wrongs.append(f"the campaign itself failed: {traceback.format_exc(limit=-4)}")
+        try:
+            with ExitStack() as undo, _limit():
+                self._carry_out(self._case(draw, folder, undo), verdict)
+        except MissedError as missed:
+            verdict.did.append(str(missed))
+        except TooLongError:
+            verdict.wrongs.append(f"the campaign gave up after {_MOST_SECONDS} s")
+        except Exception:  # a trouble of the campaign's own: the record has it, and the next case is another
+            verdict.wrongs.append(f"the campaign itself failed: {traceback.format_exc(limit=-4)}")
         if verdict.wrongs:
             verdict.outcome, verdict.folder = WRONG, str(folder)
         else:

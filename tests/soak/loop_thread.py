@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import struct
 import threading
 from collections.abc import Coroutine
 from contextlib import ExitStack
@@ -32,10 +35,8 @@ class LoopThread:
 
 def reset(writer: asyncio.StreamWriter) -> None:
     """Close a connection so that the other side gets a reset, not an end."""
-    import socket
-    import struct
-
     connection = writer.get_extra_info("socket")
-    if connection is not None:
+    # One that the other side has closed meanwhile is reset already.
+    with contextlib.suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import multiprocessing
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -51,6 +52,7 @@ def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
         _try_loopback()
         security = Security.temporary()  # type: ignore[no-untyped-call]
         with sparing_children():
+            _try_shared_memory()
             workers = running.enter_context(
                 LocalCluster(  # type: ignore[no-untyped-call]
                     n_workers=cluster.workers,
@@ -88,3 +90,20 @@ def _try_loopback() -> None:
     """
     with socket.create_server(("127.0.0.1", 0)) as server:
         socket.create_connection(server.getsockname(), timeout=5.0).close()
+
+
+def _try_shared_memory() -> None:
+    """Make a lock between processes, as Dask does for every worker.
+
+    Raises:
+        ClusterError: there is no place for it.
+    """
+    try:
+        multiprocessing.get_context("spawn").Lock()
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.ENOENT, errno.ENOSPC):
+            raise
+        raise ClusterError(
+            "the workers of this machine need shared memory, and /dev/shm cannot be written to; mount it so that it "
+            "can be, or write cluster: none, which needs none"
+        ) from None
