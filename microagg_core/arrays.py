@@ -17,3 +17,5 @@ ShortInts: TypeAlias = NDArray[np.int32]
 UInt64s: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
 Bools: TypeAlias = NDArray[np.bool_]
+#: Digests of 128 bits, one a row: an array of shape (n, 2).
+Pairs: TypeAlias = NDArray[np.uint64]

@@ -11,19 +11,16 @@ import hmac
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Ints, UInt64s
+from microagg_core.arrays import Ints, Pairs, UInt64s
 from microagg_core.errors import DataError
 from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array
 
-#: Digests of 128 bits, one a row: an array of shape (n, 2).
-Pairs: TypeAlias = NDArray[np.uint64]
 _TEXT = pa.large_string()
 
 

@@ -11,10 +11,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from microagg_core.arrays import Bools, Bytes, Ints, ShortInts
+from microagg_core.arrays import Bools, Bytes, Ints, Pairs, ShortInts
 from microagg_core.errors import InternalError
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.series.digests import Pairs, numbered_pairs
+from microagg_core.series.digests import numbered_pairs
 
 #: In tonight's input, and released.
 CARRIED = 1

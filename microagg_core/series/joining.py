@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Ints
-from microagg_core.series.digests import Pairs
+from microagg_core.arrays import Ints, Pairs
 
 
 def positions_in(wanted: Pairs, among: Pairs) -> Ints:

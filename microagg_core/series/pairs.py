@@ -16,8 +16,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from microagg_core.arrays import Ints
-from microagg_core.series.digests import Pairs, numbered_pairs
+from microagg_core.arrays import Ints, Pairs
+from microagg_core.series.digests import numbered_pairs
 from microagg_core.series.traces import ABSENT
 
 #: For each vertex its neighbours, and how many units lie between.

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from microagg_core.arrays import Ints, UInt64s
+from microagg_core.arrays import Ints, Pairs, UInt64s
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.series.digests import Pairs, numbered_pairs
+from microagg_core.series.digests import numbered_pairs
 
 #: The class of who is not released.
 ABSENT: Pairs = np.zeros((1, 2), dtype=np.uint64)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microagg_core.series.digests import Pairs
+from microagg_core.arrays import Pairs
 from microagg_core.series.fates import CARRIED, GHOST, VANISHED, WITHHELD, Fates, Members, Policy, decide
 from microagg_core.series.pairs import weakest_cut
 from microagg_core.series.traces import ABSENT, counted, never, next_traces

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from microagg_core.arrays import Pairs
 from microagg_core.errors import DataError
-from microagg_core.series.digests import Pairs, SeriesKey, classes_of, numbered_pairs, rows_of, units_of, values_of
+from microagg_core.series.digests import SeriesKey, classes_of, numbered_pairs, rows_of, units_of, values_of
 from microagg_core.series.pairs import weakest_cut
 from microagg_core.series.traces import ABSENT, counted, never, next_traces
 from twins import naive_series

@@ -28,7 +28,7 @@ def test_it_is_what_counting_one_by_one_gives(seed: int) -> None:
     counter = TraceCounter()
     for table in tables:
         counter.add(table)
-    rows = [row for table in tables for row in table.to_pylist() if row["state"] != State.HELD]
+    rows = [row for table in tables for row in table.to_pylist() if row["last"] >= 0]
     counts = Counter((row["t0"], row["t1"]) for row in rows)
     live = {(row["t0"], row["t1"]) for row in rows if row["state"] == State.LIVE}
     assert counter.smallest() == min(counts.values())

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Bools, Ints
+from microagg_core.arrays import Bools, Ints, Pairs
 from microagg_core.errors import DataError, InternalError, StorageError
 from microagg_core.formats.released.registry import released_format
 from microagg_core.plain import from_json, to_json
 from microagg_core.releases.manifest import PartEntry
 from microagg_core.releases.parts import is_whole
-from microagg_core.series.digests import Pairs, classes_of, numbered_pairs, rows_of
+from microagg_core.series.digests import classes_of, numbered_pairs, rows_of
 from microagg_core.series.fates import CARRIED, GHOST, VANISHED, WITHHELD, Fates, Members, decide
 from microagg_core.series.joining import as_columns, pairs_of, positions_in
 from microagg_core.series.night import GHOSTS_FROM, Night

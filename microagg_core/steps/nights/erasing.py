@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Bools, UInt64s
+from microagg_core.arrays import Bools, Pairs, UInt64s
 from microagg_core.errors import InternalError, StorageError
 from microagg_core.formats.released.registry import released_format
 from microagg_core.kernels.tools.hashing import mix_words
@@ -29,7 +29,7 @@ from microagg_core.releases.parts import StagedPart, is_whole
 from microagg_core.releases.publish import publish, read_manifest
 from microagg_core.releases.released import part_batches
 from microagg_core.releases.withdrawal import Tombstone, withdraw
-from microagg_core.series.digests import Pairs, SeriesKey, classes_of, rows_of
+from microagg_core.series.digests import SeriesKey, classes_of, rows_of
 from microagg_core.series.generations import Generation
 from microagg_core.series.joining import pairs_of
 from microagg_core.series.ledger import clear_unnamed

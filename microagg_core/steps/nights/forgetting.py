@@ -15,8 +15,8 @@ from operator import add
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Bools, Bytes
-from microagg_core.series.digests import Pairs, numbered_pairs
+from microagg_core.arrays import Bools, Bytes, Pairs
+from microagg_core.series.digests import numbered_pairs
 from microagg_core.series.fates import VANISHED, Members, Policy, decide
 from microagg_core.series.generations import Generation, RangeFile, UnitCounts
 from microagg_core.series.joining import as_columns, pairs_of, positions_in

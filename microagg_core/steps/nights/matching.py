@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, Bytes, Ints
+from microagg_core.arrays import Bools, Bytes, Ints, Pairs
 from microagg_core.formats.reading import read_part
 from microagg_core.plain import to_json
-from microagg_core.series.digests import Pairs, units_of
+from microagg_core.series.digests import units_of
 from microagg_core.series.joining import as_columns, pairs_of, positions_in
 from microagg_core.series.marks import ARRIVAL, CLOSED, CODE, RANGE, SURVIVOR, WAITED
 from microagg_core.series.night import Night

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, Ints, UInt64s
+from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
 from microagg_core.plain import to_json
-from microagg_core.series.digests import Pairs, numbered_pairs
+from microagg_core.series.digests import numbered_pairs
 from microagg_core.series.fates import VANISHED
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.joining import as_columns, pairs_of, positions_in
