@@ -86,7 +86,7 @@ def identify(release: Release, n_parts: int) -> None:
     release.all_marks = tuple(piece for receipt in marked for piece in receipt.pieces)
     release.marks = release.all_marks if night.hides else ()
     series = release.spec.series
-    until = series.until_units(night.k) if series and night.state is not None else None
+    until = series.until_units(night.k) if series and night.is_known_to_readers else None
     release.hold = None if until is None else Holding(until)
     if night.carries and night.state is not None:
         _decide(release, tonight)

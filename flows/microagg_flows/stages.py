@@ -187,6 +187,8 @@ def measure(release: Release) -> str:
     anonymized, checked = release.pieces("anonymize"), release.pieces("check-files")
     release._measured = measure_release(release.planned, release.layout, anonymized, checked)
     figures = release.measured.figures
+    if not release.planned.plan.n_blocks:
+        return "nobody arrived, so nothing was lost"
     if figures.l_sse is None:
         return "losses withheld: the release is small"
     return f"information loss {figures.l_sse} %, of which at most {figures.gap} % could be avoided"

@@ -150,7 +150,7 @@ def publish(
     """
     committed = existing(output, facts.id)
     newest = committed[-1][1] if committed else None
-    number = (revision_number(newest.revision) or 0) + 1 if newest else 1
+    number = _free_number(output, facts.id, (revision_number(newest.revision) or 0) + 1 if newest else 1)
     ours = _Attempt.plan(output, facts, ReleaseLayout(facts.id, revision_name(number)), parts, attempt or new_attempt())
     withdrawn = newest is not None and is_withdrawn(output, newest.layout.folder)
     if newest is not None and not withdrawn and same_release(ours.manifest, newest):
@@ -160,6 +160,10 @@ def publish(
         raise _taken(output, newest, parts, upload_all)
     winner = ours.carry_out(upload_all, before_commit, on_commit)
     if winner == ours.manifest:
+        if is_withdrawn(output, winner.layout.folder):
+            raise StorageError(
+                f"release {winner.id} was taken back while this run stood still, and its data are gone; run again"
+            )
         return finish(output, winner, already=False)
     if same_release(ours.manifest, winner):
         return _found(output, winner, parts, upload_all, on_commit)
@@ -167,6 +171,13 @@ def publish(
         f"another run published revision {winner.revision} of release {winner.id} in {shown(output.url)} meanwhile; "
         "nothing of this run was left there: use --replace to publish it as a new revision, or choose another id"
     )
+
+
+def _free_number(output: Store, release_id: str, number: int) -> int:
+    """The first number from there on of which no revision was taken back."""
+    while is_withdrawn(output, ReleaseLayout(release_id, revision_name(number)).folder):
+        number += 1
+    return number
 
 
 def finish(output: Store, manifest: Manifest, *, already: bool) -> Published:
@@ -256,18 +267,23 @@ class _Attempt:
             # Not granted may mean granted before, with the answer lost: what is there tells.
             winner = self.manifest if granted else read_manifest(self.output, layout)
             if winner == self.manifest:
-                on_commit(winner, True)
+                self._tell(on_commit)
             else:
                 self.remove()
             return winner
         except BaseException as error:
             found = self._give_up(error)
             if found is not None and found == self.manifest:
-                on_commit(found, True)
+                self._tell(on_commit)
             # A winner clears its folder, rivals' uploads included: to fail there means to have lost.
             if found is None or not isinstance(error, StorageError):
                 raise
             return found
+
+    def _tell(self, on_commit: OnCommit) -> None:
+        """Say that the release is there, unless it was taken back while this attempt stood still."""
+        if not is_withdrawn(self.output, self.manifest.layout.folder):
+            on_commit(self.manifest, True)
 
     def remove(self) -> None:
         """Remove what this attempt wrote; only right where its manifest cannot come to be any more."""

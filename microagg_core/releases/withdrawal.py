@@ -1,4 +1,4 @@
-"""Withdrawal: a published revision whose data are taken back, as somebody in them has to be forgotten.
+"""Withdrawal: a revision whose data are taken back, as somebody in them has to be forgotten, or its run died half-way.
 
 Its manifest stays, as publishing relies on that; a tombstone beside it tells readers. It is there before the first file
 goes, so whoever finds a file missing finds the reason too, and a withdrawal that was stopped is finished by doing it
@@ -23,7 +23,7 @@ from microagg_core.storage.urls import shown
 class Tombstone:
     """Why and when a revision was withdrawn, and what stands in its place."""
 
-    reason: Literal["erasure"]
+    reason: Literal["erasure", "never published"]
     #: When, in UTC.
     withdrawn: str
     #: The night of the series in which it was.
@@ -71,6 +71,11 @@ def read_tombstone(output: Store, folder: str) -> Tombstone | None:
         ) from None
 
 
+def put_up(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> None:
+    """Tell readers of a withdrawal. Where another tombstone is there, that is what they were told; it stays."""
+    output.create(layout.withdrawn(), canonical_json(to_plain(tombstone)))
+
+
 def withdraw(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> int:
     """Put up the tombstone, then remove all data of a revision; may be repeated.
 
@@ -80,8 +85,7 @@ def withdraw(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> int:
     Raises:
         StorageError: something cannot be written, listed or removed.
     """
-    # Where another is there, that is what readers were told; it stays.
-    output.create(layout.withdrawn(), canonical_json(to_plain(tombstone)))
+    put_up(output, layout, tombstone)
     names = output.list(layout.data(), unfinished=True)
     for name in names:
         output.delete(name)

@@ -68,6 +68,11 @@ class Night:
         return self.mode != "independent" or self.state.counts.forgotten > 0
 
     @property
+    def is_known_to_readers(self) -> bool:
+        """Whether some night before released anybody; nobody waits before that."""
+        return self.state is not None and self.state.counts.units > self.state.counts.held
+
+    @property
     def policy(self) -> Policy:
         """The rules for survivors and leavers."""
         if self.mode == "disjoint" or self.mode == "independent":

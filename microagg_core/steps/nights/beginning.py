@@ -12,6 +12,7 @@ from microagg_core.errors import GateError, SpecError, StorageError
 from microagg_core.formats.reading import count_rows
 from microagg_core.releases.latest import newest
 from microagg_core.releases.publish import read_manifest
+from microagg_core.releases.withdrawal import Tombstone, put_up, withdraw
 from microagg_core.series.digests import SeriesKey
 from microagg_core.series.generations import Frozen, FrozenColumn, Generation
 from microagg_core.series.keys import read_key
@@ -182,6 +183,19 @@ def _taken_back(ledger: Ledger, output: Store, head: Generation, run: Run) -> Ge
             f"another run of the series {ledger.series} is about to publish release {head.release_id} in "
             f"{shown(output.url)}; run again when it is done, or an hour after it died"
         )
+    layout = ReleaseLayout(head.release_id, head.revision)
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    tombstone = Tombstone("never published", now, head.night)
+    # First of all, so that this run cannot publish any more, should it only have stood still.
+    put_up(output, layout, tombstone)
+    if is_published(ledger, output, head):  # it went on at this very moment
+        return head
+    withdraw(output, layout, tombstone)
+    return _void(ledger, head)
+
+
+def _void(ledger: Ledger, head: Generation) -> Generation:
+    """The generation that goes on from before a night which nobody ever saw."""
     night = head.night + 1
     base = ledger.linked(head.night - 1) if head.night else None
     n_columns = len(head.frozen.columns) if head.frozen.guarantee != "trace" else 0
