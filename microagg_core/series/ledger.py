@@ -193,12 +193,11 @@ class Ledger:
 
 def ledger_of(spec: ReleaseSpec) -> Ledger:
     """The ledger of a spec's series: where the spec says, or else in its work area."""
-    series = getattr(spec, "series", None)
-    url = getattr(series, "ledger", None)
-    if url is None:
+    place = spec.series.ledger if spec.series is not None else None
+    if place is None:
         url, options = join_url(spec.work.url, SERIES, spec.name), spec.work.storage_options
     else:
-        options = series.storage_options if series is not None else {}
+        url, options = place.url, place.storage_options
     return Ledger(Store(url, dict(options), private=True), spec.name)
 
 

@@ -14,7 +14,10 @@ import pytest
 from microagg_core.attack.attacking import attack
 from microagg_core.errors import StorageError
 from microagg_core.spec.loading import load_spec
+from microagg_core.spec.release import LocalCluster
 from microagg_core.storage.objects import Store
+from microagg_flows.clusters import connect
+from microagg_flows.progress import Silence
 from microagg_flows.release import Release
 from microagg_flows.stages import STAGES, run_stage
 from releasing.runs import data_digests
@@ -196,24 +199,19 @@ def test_a_ledger_in_a_bucket(storage_place: Place, tmp_path: Path) -> None:
 @pytest.mark.server
 @pytest.mark.slow(reason="starts Dask's workers")
 def test_workers_give_the_same_bytes(tmp_path: Path) -> None:
-    from microagg_core.spec.release import LocalCluster
-    from microagg_flows.clusters import connect
-    from microagg_flows.progress import Silence
-
-    digests = []
-    with connect(LocalCluster(workers=2, threads=1, memory="2GiB"), Silence()) as workers:  # type: ignore[arg-type]
-
-        def by_workers(release: Release) -> None:
+    def by_workers(release: Release) -> None:
+        with connect(LocalCluster(workers=2, memory="1GiB"), release.spec, Silence()) as workers:
             release.workers = workers
             for stage in STAGES:
                 run_stage(stage, release)
 
-        for name, run in (("here", None), ("there", by_workers)):
-            season = season_of(tmp_path / name, "atoms-ghosts", 80, True, **({"run": run} if run else {}))
-            season.spend(season.prepare())
-            pass_nights(season, 2)
-            is_right(season)
-            digests.append(data_digests(season.output))
+    digests = []
+    for name, run in (("here", None), ("there", by_workers)):
+        season = season_of(tmp_path / name, "atoms-ghosts", 80, True, **({"run": run} if run else {}))
+        season.spend(season.prepare())
+        pass_nights(season, 2)
+        is_right(season)
+        digests.append(data_digests(season.output))
     assert digests[0] == digests[1]
 
 
