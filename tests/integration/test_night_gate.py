@@ -381,8 +381,8 @@ def forked(season: Season) -> None:
 LEDGERS: list[tuple[Callable[[Season], None], type[MicroaggError], str]] = [
     (lost_first_generation, StorageError, "is missing"),
     (lost_middle_generation, StorageError, "is missing"),
-    (lost_newest_generation, StorageError, "ends with night 1"),
-    (stale, StorageError, "ends with night 1"),
+    (lost_newest_generation, GateError, "knows nothing of"),
+    (stale, GateError, "knows nothing of"),
     (lost_range, StorageError, "is missing from the ledger"),
     (damaged_range, StorageError, "is damaged"),
     (lost_ledger, GateError, "knows nothing of"),

@@ -63,14 +63,17 @@ class SmallSeries:
         self.path = write_release(
             self.folder,
             [people(range(6))],
-            name="people",
-            roles=ROLES,
-            unit=["id"],
-            refine="off",
-            cluster="none",
-            blocks={"undersized": "merge"},
-            acknowledge={"nearly_unique": ["tag"]},
-            **{**series, **self.changes},
+            **{
+                "name": "people",
+                "roles": ROLES,
+                "unit": ["id"],
+                "refine": "off",
+                "cluster": "none",
+                "blocks": {"undersized": "merge"},
+                "acknowledge": {"nearly_unique": ["tag"]},
+                **series,
+                **self.changes,
+            },
         )
 
     @property
@@ -124,7 +127,8 @@ class SmallSeries:
             if folder not in self.kept and not self.output.exists(manifest.layout.withdrawn()):
                 names = [manifest.layout.absolute(part.name) for part in manifest.parts]
                 tables = [pq.read_table(pa.BufferReader(self.output.read(name))) for name in names]
-                self.kept[folder] = pa.concat_tables(tables)
+                if tables:  # a night may have nobody to release
+                    self.kept[folder] = pa.concat_tables(tables)
 
     def readable_tags(self) -> set[str]:
         """Who is in some data file of the output, whatever manifest names it."""

@@ -34,6 +34,7 @@ _ADVICE = (
     "write series: {mode: atoms} (or disjoint) under the spec to release them safely, or series: {mode: independent, "
     "acknowledge: overlapping_releases} if it is meant that several releases together may give people away"
 )
+_RESTORE = "restore the ledger as the last release left it, or make it again with microagg series rebuild"
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,6 @@ def begin_night(
         raise GateError(objection)
     key = key_of(spec, ledger, environ)
     if state is not None:
-        if not rebuilding:
-            _refuse_stale(ledger, state, output, run)
         refuse_other_key(state, key, ledger)
         spec = _as_begun(spec, schema_of(spec), state.frozen)
     number = 0 if state is None else state.night + 1
@@ -109,19 +108,6 @@ def key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str] = os.en
         return read_key(spec.series, environ)
     # As text, so that a spec may name the file as its key_file later.
     return SeriesKey(local_key(ledger.store).hex().encode())
-
-
-def _refuse_stale(ledger: Ledger, state: Generation, output: Store, run: Run) -> None:
-    """Stop where a night was published that the ledger has forgotten, as where an old copy of it was put back."""
-    latest, head = newest(output), ledger.head()
-    series = read_manifest(output, latest).series if latest is not None else None
-    is_own = head is not None and head.run_key == run.key
-    if series is not None and series.night > state.night + is_own:
-        raise StorageError(
-            f"the ledger in {ledger.store} ends with night {state.night + is_own}, and {shown(output.url)} holds night "
-            f"{series.night} of a series; restore the ledger's newest state, or make it again with microagg series "
-            "rebuild"
-        )
 
 
 def refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
@@ -230,7 +216,7 @@ def _objection(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, outp
         return (
             f"{shown(output.url)} holds releases that the ledger of {spec.name!r} knows nothing of, and two releases "
             "of the same units together can give their exact values away; publish to an output of this series' own, "
-            f"or {_ADVICE if spec.series is None else 'restore the ledger as the last release left it'}"
+            f"or {_ADVICE if spec.series is None else _RESTORE}"
         )
     last = None if state is None or spec.series is not None else _last_release(ledger, state)
     unit = () if spec.unit == "row" else tuple(spec.unit)
