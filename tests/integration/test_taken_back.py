@@ -1,4 +1,4 @@
-"""A night that was taken back: whoever stood still meanwhile cannot publish it, and its revision is never used again."""
+"""A night that was taken back: who stood still meanwhile cannot publish it, and its revision is never used again."""
 
 from __future__ import annotations
 
