@@ -75,7 +75,7 @@ def check_input(task: Task) -> Receipt:
         routed = route_batch(context, planned.encoding, planned.plan.strata, batch)
         notes.add(_expected(promise, planned, task.number, routed))
         _send(planned, routed, file_of[routed.records - first], scatter)
-        if batch.marks is not None:
+        if batch.marks is not None and has_night(task):
             survivors.append(tell_survivors(task, planned, batch, batch.marks))
     refuse_changed(planned, task.number, fingerprint)
     scatter.flush()

@@ -400,4 +400,5 @@ def test_nothing_is_left_of_failed_runs_once_they_are_cleaned(place: Watched, mo
     kept = project.call("clean", "release.yaml")
     assert "removed 0 failed runs, kept 1" in kept.out
     assert project.call("clean", "release.yaml", "--all").code == 0
-    assert files_below(project.work) == []
+    # The key of a ledger that has no night yet tells nothing.
+    assert [path.name for path in files_below(project.work)] == ["key"]

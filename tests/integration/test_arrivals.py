@@ -14,7 +14,7 @@ import pytest
 from inputs.people import people
 from microagg_core.blocking.holding import Holding
 from microagg_core.errors import DataError, MicroaggError
-from microagg_core.series.marks import ARRIVAL, CLOSED, CODE, CODE_TYPE, RANGE, RANGE_TYPE, SURVIVOR, WAITED, take_part
+from microagg_core.series.marks import ARRIVAL, CLOSED, CODE, CODE_TYPE, RANGE, RANGE_TYPE, WAITED, take_part
 from microagg_core.tables.slices import to_bytes
 from releasing.runs import Release, data_digests, released_table, run_stages, start, write_release
 
@@ -45,7 +45,7 @@ def arrivals_of(tables: list[pa.Table], codes: Codes) -> list[pa.Table]:
     return [table.filter(pa.array(take_part(of_part))) for table, of_part in zip(tables, codes, strict=True)]
 
 
-SOME = {ARRIVAL: 0.5, WAITED: 0.1, SURVIVOR: 0.3, CLOSED: 0.1}
+SOME = {ARRIVAL: 0.5, WAITED: 0.1, CLOSED: 0.4}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_hidden_records_leave_no_trace(tmp_path: Path, changes: dict[str, Any]) 
 
 def test_a_part_of_which_nothing_takes_part(tmp_path: Path) -> None:
     tables = [people(300), people(200, first=300)]
-    codes = [np.full(300, SURVIVOR, dtype=CODE_TYPE), np.full(200, ARRIVAL, dtype=CODE_TYPE)]
+    codes = [np.full(300, CLOSED, dtype=CODE_TYPE), np.full(200, ARRIVAL, dtype=CODE_TYPE)]
     run_stages(night(write_release(tmp_path / "night", tables), codes))
     run_stages(start(write_release(tmp_path / "alone", tables[1:])))
     digests = data_digests(tmp_path / "night" / "output")
@@ -97,7 +97,7 @@ def test_blocks_of_arrivals_are_cut_and_counted_without_the_others(
 
 def test_held_records_are_counted_and_the_gate_knows_them(tmp_path: Path) -> None:
     tables = [people(700), people(400, first=700)]
-    marked = night(write_release(tmp_path, tables), drawn_codes(tables, {ARRIVAL: 0.79, WAITED: 0.01, SURVIVOR: 0.2}))
+    marked = night(write_release(tmp_path, tables), drawn_codes(tables, {ARRIVAL: 0.79, WAITED: 0.01, CLOSED: 0.2}))
     marked.hold = Holding(until=60)
     run_stages(marked)
     strata, arrivals = marked.planned.plan.strata, marked.planned.survey.arrivals
@@ -114,7 +114,7 @@ def test_held_records_are_counted_and_the_gate_knows_them(tmp_path: Path) -> Non
 @pytest.mark.parametrize("arrivals", [0, 2], ids=["no arrival", "too few arrivals"])
 def test_a_night_without_a_block(tmp_path: Path, arrivals: int, undersized: str) -> None:
     tables = [people(40), people(30, first=40)]
-    codes = [np.full(t.num_rows, SURVIVOR, dtype=CODE_TYPE) for t in tables]
+    codes = [np.full(t.num_rows, CLOSED, dtype=CODE_TYPE) for t in tables]
     codes[1][:arrivals] = ARRIVAL
     path = write_release(tmp_path, tables, blocks={"undersized": undersized})
     release = run_stages(night(path, codes), *TO_MEASURE)
@@ -149,7 +149,7 @@ def test_quasi_identifiers_of_every_kind(tmp_path: Path, arrivals: int) -> None:
     notes = {"note": pa.array([i % 7 for i in range(90)]), "town": pa.array([i % 2 == 0 for i in range(90)])}
     tables = [pa.table({**KINDS, **notes})]
     roles = {"quasi_identifiers": list(KINDS), "blocking": ["town"], "confidential": ["note"]}
-    codes = [np.where(np.arange(90) < arrivals, ARRIVAL, SURVIVOR).astype(CODE_TYPE)]
+    codes = [np.where(np.arange(90) < arrivals, ARRIVAL, CLOSED).astype(CODE_TYPE)]
     path = write_release(tmp_path, tables, roles=roles, blocks={"undersized": "suppress"}, missing="separate")
     release = run_stages(night(path, codes), *TO_MEASURE)
     assert all(check.passed for check in release.checks)
