@@ -36,9 +36,10 @@ def refuse_few_addresses() -> None:
     """
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
     if most != resource.RLIM_INFINITY and most < _LEAST_ADDRESSES:
+        least = _LEAST_ADDRESSES // 2**20
         raise ClusterError(
-            f"a process may have {most // 2**20} MiB of addresses here, and at least {_LEAST_ADDRESSES // 2**20} MiB are "
-            "needed, most of them never used; raise the limit (ulimit -v), and limit memory otherwise"
+            f"a process may have {most // 2**20} MiB of addresses here, and at least {least} MiB are needed, most of "
+            "them never used; raise the limit (ulimit -v), and limit memory otherwise"
         )
 
 
