@@ -173,8 +173,6 @@ def test_too_few_addresses_are_refused_at_once(
 ) -> None:
     most = resource.RLIM_INFINITY if mebibytes is None else mebibytes * 2**20
     monkeypatch.setattr(resource, "getrlimit", lambda what: (most, resource.RLIM_INFINITY))
-    refused = (
-        nullcontext() if is_enough else pytest.raises(ClusterError, match=f"may have {mebibytes} MiB of")
-    )
+    refused = nullcontext() if is_enough else pytest.raises(ClusterError, match=f"may have {mebibytes} MiB of")
     with refused:
         refuse_few_addresses()
