@@ -13,6 +13,8 @@ import psutil
 
 #: Every process of a case carries it, whatever forks, spawns and daemons lie between.
 MARK = "MICROAGG_SOAK_CASE"
+#: The module that a command runs as its embedded server.
+PREFECT_SERVER = "microagg_flows.prefect_side.server_process"
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess, FileNotFoundError, ProcessLookupError)
 
 
@@ -50,12 +52,8 @@ def workers(mark: str) -> list[psutil.Process]:
 
 
 def prefect_servers(mark: str) -> list[psutil.Process]:
-    """Prefect's embedded server, its outermost process first."""
-    return [p for p in marked(mark) if _serves_prefect(command_line(p))]
-
-
-def _serves_prefect(words: str) -> bool:
-    return "prefect" in words and ("uvicorn" in words or "prefect_server" in words)
+    """Prefect's embedded server."""
+    return [p for p in marked(mark) if PREFECT_SERVER in command_line(p)]
 
 
 def as_from_a_terminal() -> None:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,10 @@ def test_the_reader_knows_what_nobody_may_release(tmp_path: Path) -> None:
     reader = Reader(Folder(tmp_path), {("0" * 64,)}, every=1)
     reader.look()
     assert "no undisturbed release" in reader.wrongs[0]
+
+
+def test_the_embedded_server_is_known_by_the_name_that_it_has() -> None:
+    assert find_spec(processes.PREFECT_SERVER) is not None
 
 
 def test_processes_are_found_and_ended_by_their_mark_alone() -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import signal
 import stat
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from microagg_core.errors import ClusterError
 from microagg_core.storage.remote import settled
 from microagg_flows import progress
 from microagg_flows.prefect_side.embedded_server import settle_home
 from microagg_flows.process import scratch
+from microagg_flows.process.limits import refuse_few_addresses
 from microagg_flows.process.scratch import scratch as scratch_folder
 from microagg_flows.progress import Lines, awaited, shown
 
@@ -158,3 +162,17 @@ def test_an_impatient_handler_gets_the_second_interrupt_at_once() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert done == ["a part"]
+
+
+# --- limits ---
+
+
+@pytest.mark.parametrize(("mebibytes", "is_enough"), [(1000, False), (3071, False), (3072, True), (None, True)])
+def test_too_few_addresses_are_refused_at_once(
+    mebibytes: int | None, is_enough: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = resource.RLIM_INFINITY if mebibytes is None else mebibytes * 2**20
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (most, resource.RLIM_INFINITY))
+    refused = nullcontext() if is_enough else pytest.raises(ClusterError, match=f"may have {mebibytes} MiB of")
+    with refused:
+        refuse_few_addresses()

@@ -21,7 +21,7 @@ from microagg_flows.command.arguments import JsonOption, QuietOption, SpecArgume
 from microagg_flows.command.series import series
 from microagg_flows.outcome import Outcome, observed, telling_if_published
 from microagg_flows.process.interrupts import INTERRUPTED_EARLY, end_now, is_requested, orderly
-from microagg_flows.process.limits import claim_open_files
+from microagg_flows.process.limits import claim_limits
 from microagg_flows.process.scratch import remove_current, scratch
 from microagg_flows.process.streams import forgiving
 
@@ -131,7 +131,7 @@ def plan(spec: SpecArgument, as_json: JsonOption = False, quiet: QuietOption = F
     from microagg_flows.progress import terminal_progress
     from microagg_flows.releasing import plan_release
 
-    claim_open_files()
+    claim_limits()
     with scratch():
         report, refusal = plan_release(spec, terminal_progress(quiet))
     if as_json:
@@ -165,7 +165,7 @@ def step(
     """
     from microagg_flows.command.stepping import step_release
 
-    claim_open_files()
+    claim_limits()
     with observed() as outcome, scratch():
         line = step_release(name, number, run, spec, release_id, replace, as_json, quiet)
     if line:
@@ -357,7 +357,7 @@ def _make_and_show(spec: str, direct: bool, release_id: str | None, replace: boo
     from microagg_flows.progress import terminal_progress
     from microagg_flows.releasing import Order
 
-    claim_open_files()
+    claim_limits()
     with telling_if_published() as outcome, scratch():
         make_release(Order(spec, release_id, replace), direct, terminal_progress(quiet))
     _written(lambda: show_release(outcome.document(), as_json))
