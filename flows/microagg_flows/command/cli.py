@@ -345,7 +345,7 @@ def forget(
     from microagg_flows.forgetting import forget as forget_units
     from microagg_flows.releasing import now
 
-    claim_open_files()
+    claim_limits()
     with scratch():
         report = forget_units(spec, units, yes, now())
     typer.echo(json.dumps(report.document(), indent=1) if as_json else "\n".join(report.sentences()))
