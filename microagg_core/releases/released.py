@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from microagg_core.errors import StorageError
+from microagg_core.errors import StorageError, TransientStorageError
 from microagg_core.formats.released.registry import released_format
 from microagg_core.releases.latest import committed_revisions_in, parse_latest, readable_revisions_in
 from microagg_core.releases.manifest import Manifest
-from microagg_core.releases.withdrawal import read_tombstone
+from microagg_core.releases.withdrawal import Tombstone, is_withdrawn, read_tombstone
 from microagg_core.storage.layout import LATEST, MANIFEST
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import basename, join_url, shown
@@ -39,9 +39,20 @@ release in it, or of a manifest
     url = url.rstrip("/") if url.strip("/") else url
     place = _folder_of_release(Store(url, options, follow_links=True))
     folder = Store(join_url(url, place), options, follow_links=True)
-    if tombstone := read_tombstone(folder, ""):
+    if tombstone := _tombstone(folder):
         raise StorageError(tombstone.in_words(shown(folder.url)))
     return folder, Manifest.from_bytes(folder.read(MANIFEST), shown(folder.url_of(MANIFEST)))
+
+
+def _tombstone(folder: Store) -> Tombstone | None:
+    """What tells that the release was withdrawn, if anything does."""
+    try:
+        withdrawn = is_withdrawn(folder, "")
+    except TransientStorageError:
+        raise
+    except StorageError:  # a bucket tells nobody who may not list it that something is not there
+        return None
+    return read_tombstone(folder, "") if withdrawn else None
 
 
 def _folder_of_release(store: Store) -> str:
