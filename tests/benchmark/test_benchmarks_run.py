@@ -53,6 +53,12 @@ def test_work_bytes_runs() -> None:
     assert "objects," in objects and "scatter" in seconds
 
 
+def test_night_bytes_runs() -> None:
+    measured = json.loads(output_of("night_bytes.py", "--people", "3000", "--districts", "3", "--churn", "0.01"))
+    assert set(measured["runs"]) == {"without a series", "night 0", "night 1"}
+    assert 30 < measured["bytes_a_unit"] < 80
+
+
 def test_algorithm_speed_runs(tmp_path: Path) -> None:
     output_of("algorithm_speed.py", "--to", str(tmp_path), "--scale", "0.002", "--growth", "mdav_plus")
     found = json.loads((tmp_path / "speed.json").read_text())
