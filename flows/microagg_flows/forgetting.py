@@ -13,9 +13,10 @@ from microagg_core.series.generations import Generation
 from microagg_core.series.ledger import Ledger, ledger_of
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.nights.beginning import is_published, key_of, refuse_other_key
+from microagg_core.steps.nights.beginning import key_of, refuse_other_key
 from microagg_core.steps.nights.erasing import Eraser
 from microagg_core.steps.nights.forgetting import Erasure, decide_erasure, resumed_erasure
+from microagg_core.steps.nights.taking_back import is_published
 from microagg_core.storage.layout import ReleaseLayout
 from microagg_core.storage.objects import Store
 

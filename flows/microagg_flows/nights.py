@@ -256,7 +256,6 @@ def _generation(release: Release, tonight: Tonight, ranges: Sequence[RangeNotes]
         revision=manifest.revision,
         output=release.output,
         checked=release.checked,
-        date=release.now.date().isoformat(),
         run_key=release.key,
     )
 

@@ -6,6 +6,8 @@ died and is started again writes the very same one.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import ConfigDict
@@ -108,7 +110,7 @@ class Generation:
     revision: str
     #: The URL of the output.
     output: str
-    #: A digest of what the release's manifest promises.
+    #: A digest of the release's files.
     manifest_sha256: str
     #: The day of the release (2026-11-18), as the run's identity has it.
     date: str
@@ -156,6 +158,14 @@ class Generation:
         if generation.night != night or any(of is None or of > night for of in nights):
             raise broken(f"{url} is the document of another night")
         return generation
+
+
+def parts_digest(checksums: Iterable[str]) -> str:
+    """A digest of the files of a release, by their checksums in their order."""
+    digest = hashlib.sha256()
+    for checksum in checksums:
+        digest.update(checksum.encode())
+    return digest.hexdigest()
 
 
 def broken(what: str) -> StorageError:

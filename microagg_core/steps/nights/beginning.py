@@ -5,24 +5,22 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from microagg_core.blocking.packing import rows_per_file
 from microagg_core.errors import GateError, SpecError, StorageError
 from microagg_core.formats.reading import count_rows
 from microagg_core.releases.latest import newest
 from microagg_core.releases.publish import read_manifest
-from microagg_core.releases.withdrawal import Tombstone, put_up, withdraw
 from microagg_core.series.digests import SeriesKey
 from microagg_core.series.generations import Frozen, FrozenColumn, Generation
 from microagg_core.series.keys import read_key
 from microagg_core.series.ledger import Ledger, ledger_of, local_key
 from microagg_core.series.night import CARRYING, Night
-from microagg_core.series.ranges import empty_range, n_ranges_for
-from microagg_core.series.traces import never
+from microagg_core.series.ranges import n_ranges_for
 from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.cleaning import is_under_way
+from microagg_core.steps.nights.taking_back import is_published, taken_back
 from microagg_core.steps.work import Run
 from microagg_core.storage.layout import ReleaseLayout
 from microagg_core.storage.objects import Store
@@ -44,6 +42,8 @@ class Beginning:
     night: Night
     key: SeriesKey
     spec: ReleaseSpec
+    #: The day that it is meant for: that of the call that began it.
+    date: str
     #: Why it may not be, unless it proves to be the very release that is there already; empty where it may.
     objection: str = ""
 
@@ -86,6 +86,7 @@ def begin_night(
     """
     ledger = ledger_of(spec)
     state = _state(ledger, output, run)
+    date = _date(ledger, run) or today.isoformat()
     objection = "" if rebuilding else _objection(spec, ledger, state, output)
     if objection and spec.series is not None:
         raise GateError(objection)
@@ -94,7 +95,7 @@ def begin_night(
         refuse_other_key(state, key, ledger)
         spec = _as_begun(spec, schema_of(spec), state.frozen)
     number = 0 if state is None else state.night + 1
-    return Beginning(_night(spec, schema_of(spec), ledger, state, number, today), key, spec, objection)
+    return Beginning(_night(spec, schema_of(spec), ledger, state, number, date), key, spec, date, objection)
 
 
 def key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str] = os.environ) -> SeriesKey:
@@ -135,8 +136,14 @@ def _state(ledger: Ledger, output: Store, run: Run) -> Generation | None:
         return ledger.linked(head.night - 1) if head.night else None
     refuse_unfinished(ledger, head)
     if head.kind == "night" and not is_published(ledger, output, head):
-        return _taken_back(ledger, output, head, run)
+        return taken_back(ledger, output, head, run)
     return head
+
+
+def _date(ledger: Ledger, run: Run) -> str:
+    """The day of this run's night where it committed that before it was stopped, be it another day by now."""
+    head = ledger.head()
+    return head.date if head is not None and head.run_key == run.key else ""
 
 
 def refuse_unfinished(ledger: Ledger, head: Generation) -> None:
@@ -150,58 +157,6 @@ def refuse_unfinished(ledger: Ledger, head: Generation) -> None:
             f"an erasure of the series {ledger.series} was begun and is not finished; run microagg forget with --yes "
             "again, which finishes it"
         )
-
-
-def is_published(ledger: Ledger, output: Store, generation: Generation) -> bool:
-    """Whether the release of a generation was ever there for readers."""
-    if ledger.is_published(generation.night):
-        return True
-    if not output.exists(ReleaseLayout(generation.release_id, generation.revision).manifest()):
-        return False
-    ledger.note_published(generation.night)
-    return True
-
-
-def _taken_back(ledger: Ledger, output: Store, head: Generation, run: Run) -> Generation:
-    """A night that was committed and never published is taken back, once its run cannot go on any more."""
-    if is_under_way(Run(run.work, head.run_key)):
-        raise StorageError(
-            f"another run of the series {ledger.series} is about to publish release {head.release_id} in "
-            f"{shown(output.url)}; run again when it is done, or an hour after it died"
-        )
-    layout = ReleaseLayout(head.release_id, head.revision)
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    tombstone = Tombstone("never published", now, head.night)
-    # First of all, so that this run cannot publish any more, should it only have stood still.
-    put_up(output, layout, tombstone)
-    if is_published(ledger, output, head):  # it went on at this very moment
-        return head
-    withdraw(output, layout, tombstone)
-    return _void(ledger, head)
-
-
-def _void(ledger: Ledger, head: Generation) -> Generation:
-    """The generation that goes on from before a night which nobody ever saw."""
-    night = head.night + 1
-    base = ledger.linked(head.night - 1) if head.night else None
-    n_columns = len(head.frozen.columns) if head.frozen.guarantee != "trace" else 0
-    watched = sum(column.role == "confidential" for column in head.frozen.columns) if n_columns else 0
-    ranges = base.ranges if base else (ledger.write_range(night, 0, empty_range(watched)),)
-    void = replace(
-        head,
-        night=night,
-        kind="void",
-        run_key="",
-        parent=ledger.parent_of(night),
-        n_ranges=len(ranges),
-        ranges=ranges,
-        # Its units are those of the night before, the waiting ones included.
-        never=base.never if base else never(night + 1),
-        counts=base.counts if base else type(head.counts)(),
-        smallest_trace=base.smallest_trace if base else None,
-    )
-    ledger.commit(void)
-    return void
 
 
 # --- Whether it may be -----------------------------------------------------------------------------------------
@@ -325,7 +280,7 @@ def _as_begun(spec: ReleaseSpec, schema: FileSchema, begun: Frozen) -> ReleaseSp
 
 
 def _night(
-    spec: ReleaseSpec, schema: FileSchema, ledger: Ledger, state: Generation | None, number: int, today: datetime.date
+    spec: ReleaseSpec, schema: FileSchema, ledger: Ledger, state: Generation | None, number: int, date: str
 ) -> Night:
     series = spec.series
     mode = series.mode if series else "independent"
@@ -349,7 +304,7 @@ def _night(
         ledger_options=dict(ledger.store.storage_options),
         state=state,
         previous=_previous(ledger, state),
-        waited=_waited(spec, ledger, state, today),
+        waited=_waited(spec, ledger, state, date),
         n_ranges=n_ranges_for(units, state.n_ranges if state else 1),
         n_atom_ranges=-(-live // per_range) if carries and live else int(carries),
         columns=watched,
@@ -372,11 +327,11 @@ def _previous(ledger: Ledger, state: Generation | None) -> int:
     return _previous(ledger, ledger.generation(state.night - 2) if state.night > 1 else None)
 
 
-def _waited(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, today: datetime.date) -> int:
+def _waited(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, date: str) -> int:
     """The last night of which arrivals have waited for as many days as any has to; -1 where there is none."""
     if state is None or spec.series is None or spec.series.hold is None:
         return -1
-    latest = (today - datetime.timedelta(days=spec.series.hold.days)).isoformat()
+    latest = (datetime.date.fromisoformat(date) - datetime.timedelta(days=spec.series.hold.days)).isoformat()
     generation = state
     while generation.date > latest:
         if generation.night == 0:

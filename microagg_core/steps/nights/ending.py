@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
@@ -13,7 +12,7 @@ import pyarrow as pa
 from microagg_core.errors import InternalError
 from microagg_core.plain import from_json
 from microagg_core.privacy.check import Check
-from microagg_core.series.generations import Generation, UnitCounts
+from microagg_core.series.generations import Generation, UnitCounts, parts_digest
 from microagg_core.series.joining import pairs_of
 from microagg_core.series.night import Night
 from microagg_core.series.pairs import weakest_cut
@@ -132,7 +131,6 @@ def generation_of(
     revision: str,
     output: Store,
     checked: Sequence[Receipt],
-    date: str,
     run_key: str,
 ) -> Generation:
     """What the ledger is to remember of tonight: the same for the same run, however often it is started."""
@@ -148,8 +146,8 @@ def generation_of(
         release_id=identity,
         revision=revision,
         output=output.url,
-        manifest_sha256=_digest(checked),
-        date=date,
+        manifest_sha256=parts_digest(part.pieces[0].sha256 for part in checked if part.rows or len(checked) == 1),
+        date=beginning.date,
         run_key=run_key,
         parent=night.ledger.parent_of(night.number),
         key_fingerprint=beginning.key.fingerprint,
@@ -160,12 +158,3 @@ def generation_of(
         counts=reduce(add, (one.counts for one in ranges), UnitCounts()),
         smallest_trace=smallest_of(traces) if night.unit else None,
     )
-
-
-def _digest(checked: Sequence[Receipt]) -> str:
-    """A digest of the files, as the gate read them."""
-    digest = hashlib.sha256()
-    for receipt in checked:
-        if receipt.rows or len(checked) == 1:
-            digest.update(receipt.pieces[0].sha256.encode())
-    return digest.hexdigest()

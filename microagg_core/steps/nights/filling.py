@@ -10,7 +10,8 @@ from microagg_core.series.ledger import Ledger
 from microagg_core.series.ranges import empty_range
 from microagg_core.series.traces import never
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.nights.beginning import is_published, key_of
+from microagg_core.steps.nights.beginning import key_of
+from microagg_core.steps.nights.taking_back import is_published
 from microagg_core.storage.objects import Store
 
 

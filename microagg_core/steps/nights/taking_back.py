@@ -1,0 +1,81 @@
+"""Nights that were committed and never published: nobody saw them, and the series goes on from before them."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+
+from microagg_core.errors import StorageError
+from microagg_core.releases.manifest import Manifest
+from microagg_core.releases.publish import read_manifest
+from microagg_core.releases.withdrawal import Tombstone, put_up, withdraw
+from microagg_core.series.generations import Generation, parts_digest
+from microagg_core.series.ledger import Ledger
+from microagg_core.series.ranges import empty_range
+from microagg_core.series.traces import never
+from microagg_core.steps.cleaning import is_under_way
+from microagg_core.steps.work import Run
+from microagg_core.storage.layout import ReleaseLayout
+from microagg_core.storage.objects import Store
+from microagg_core.storage.urls import shown
+
+
+def is_published(ledger: Ledger, output: Store, generation: Generation) -> bool:
+    """Whether the release of a generation was ever there for readers."""
+    if ledger.is_published(generation.night):
+        return True
+    manifest = _manifest(output, generation)
+    if manifest is None or parts_digest(part.sha256 for part in manifest.parts) != generation.manifest_sha256:
+        return False
+    ledger.note_published(generation.night)
+    return True
+
+
+def _manifest(output: Store, generation: Generation) -> Manifest | None:
+    """The manifest under the name of a generation's release, which may be somebody else's."""
+    layout = ReleaseLayout(generation.release_id, generation.revision)
+    return read_manifest(output, layout) if output.exists(layout.manifest()) else None
+
+
+def taken_back(ledger: Ledger, output: Store, head: Generation, run: Run) -> Generation:
+    """A night that was committed and never published is taken back, once its run cannot go on any more."""
+    if is_under_way(Run(run.work, head.run_key)):
+        raise StorageError(
+            f"another run of the series {ledger.series} is about to publish release {head.release_id} in "
+            f"{shown(output.url)}; run again when it is done, or an hour after it died"
+        )
+    if _manifest(output, head) is not None:  # another release has that name, so this one never can
+        return _void(ledger, head)
+    layout = ReleaseLayout(head.release_id, head.revision)
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    tombstone = Tombstone("never published", now, head.night)
+    # First of all, so that this run cannot publish any more, should it only have stood still.
+    put_up(output, layout, tombstone)
+    if is_published(ledger, output, head):  # it went on at this very moment
+        return head
+    withdraw(output, layout, tombstone)
+    return _void(ledger, head)
+
+
+def _void(ledger: Ledger, head: Generation) -> Generation:
+    """The generation that goes on from before a night which nobody ever saw."""
+    night = head.night + 1
+    base = ledger.linked(head.night - 1) if head.night else None
+    n_columns = len(head.frozen.columns) if head.frozen.guarantee != "trace" else 0
+    watched = sum(column.role == "confidential" for column in head.frozen.columns) if n_columns else 0
+    ranges = base.ranges if base else (ledger.write_range(night, 0, empty_range(watched)),)
+    void = replace(
+        head,
+        night=night,
+        kind="void",
+        run_key="",
+        parent=ledger.parent_of(night),
+        n_ranges=len(ranges),
+        ranges=ranges,
+        # Its units are those of the night before, the waiting ones included.
+        never=base.never if base else never(night + 1),
+        counts=base.counts if base else type(head.counts)(),
+        smallest_trace=base.smallest_trace if base else None,
+    )
+    ledger.commit(void)
+    return void
