@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from inputs.people import people
 from microagg_core.errors import StorageError
 from microagg_core.releases.latest import newest
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.publish import publish
 from microagg_core.releases.withdrawal import Tombstone, withdraw
+from microagg_core.series.ledger import ledger_of
+from microagg_core.spec.loading import load_spec
+from microagg_core.steps.nights.taking_back import is_published
 from microagg_core.storage.layout import ReleaseLayout
 from microagg_core.storage.objects import Store
 from releasing.parts import facts_for, publish_tables, safe_tables, stage_parts
+from releasing.runs import NOW, run_stages, start, write_series
 
 _BACK = Tombstone("never published", "2026-11-19T02:00:00Z", 1)
 
@@ -48,3 +55,48 @@ def test_the_next_release_of_the_id_is_another_revision(output: Store, work: Sto
 def test_a_revision_that_was_only_begun_is_not_used_again(output: Store, work: Store) -> None:
     withdraw(output, ReleaseLayout("2026-11-18", "r0001"), _BACK)
     assert publish_tables(output, work, safe_tables()).manifest.revision == "r0002"
+
+
+def test_a_run_that_goes_on_the_next_day_publishes_the_night_that_it_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_series(tmp_path, [people(60)])
+    create = Store.create
+    with monkeypatch.context() as patch:
+
+        def refused(store: Store, name: str, data: bytes) -> bool:
+            if name.endswith("manifest.json"):
+                raise StorageError("this cannot be written")
+            return create(store, name, data)
+
+        patch.setattr(Store, "create", refused)
+        with pytest.raises(StorageError, match="cannot be written"):
+            run_stages(start(path, identity="one"))
+    ledger = ledger_of(load_spec(str(path)))
+    committed = ledger.head()
+    assert committed is not None and not ledger.is_published(0)
+    release = run_stages(start(path, identity="one", now=NOW + datetime.timedelta(days=1)))
+    assert release.published is not None and not release.published.already
+    assert ledger.head() == committed and ledger.is_published(0)
+
+
+def test_the_release_of_a_rival_is_not_taken_for_the_night_that_lost_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two ledgers, one output: the manifest under the night's name is the other's."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for folder in (ours, theirs):
+        folder.mkdir()
+        (folder / "output").symlink_to(tmp_path / "output")
+    (tmp_path / "output").mkdir()
+    path = write_series(ours, [people(60)])
+    rival = start(write_series(theirs, [people(90)]), identity="one")
+    release = start(path, identity="one")
+    run_stages(release, "survey", "plan", "scatter", "anonymize", "validate", "measure")
+    run_stages(rival)
+    committed = ledger_of(load_spec(str(path)))
+    monkeypatch.setattr("microagg_core.releases.publish.existing", lambda output, identity: [])
+    with pytest.raises(StorageError, match="another run published"):
+        run_stages(release, "publish")
+    head = committed.head()
+    assert head is not None and not is_published(committed, release.output, head)
