@@ -37,7 +37,7 @@ from microagg_core.steps.nights.matching import MARKS, MEMBERS
 from microagg_core.steps.nights.tracing import RangeNotes
 from microagg_core.steps.units import repeated_units
 from microagg_core.steps.work import Receipt, Task
-from microagg_core.storage.layout import ReleaseLayout
+from microagg_core.storage.layout import ReleaseLayout, revision_name, revision_number
 from microagg_core.storage.night_layout import NightLayout
 from microagg_core.tables.slices import read_slice, to_bytes
 from microagg_flows.release import Release
@@ -265,3 +265,15 @@ def settle(release: Release) -> None:
     night = release.tonight.beginning.night
     night.ledger.note_published(night.number)
     clear_unnamed(night.ledger)
+
+
+def warnings_of(release: Release, manifest: Manifest) -> tuple[str, ...]:
+    """What is to be said of a release that took another's place."""
+    number = revision_number(manifest.revision) or 1
+    if number == 1 or not release.by_this_run:
+        return ()
+    before = revision_name(number - 1)
+    return (
+        f"{before} stays readable beside {manifest.revision}, and what was read cannot be unread: both count as nights "
+        "of the series",
+    )

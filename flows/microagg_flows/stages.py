@@ -222,7 +222,8 @@ def publish_release(release: Release) -> str:
         checks=release.checks,
     )
     # Where this stage is tried again, what it finds published may be its own.
-    release.published = dataclasses.replace(published, already=not release.by_this_run)
+    warnings = (*published.warnings, *nights.warnings_of(release, published.manifest))
+    release.published = dataclasses.replace(published, already=not release.by_this_run, warnings=warnings)
     word = "published already" if release.published.already else "published"
     return f"{word} as {published.manifest.layout.folder}"
 

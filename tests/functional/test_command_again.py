@@ -153,7 +153,8 @@ def test_another_release_of_the_same_id_is_refused_without_replace(change: str, 
     refused.assert_refused(5, "release one is already published", "--replace")
     assert snapshot(project.output) == before
     assert project.call("plan", "release.yaml", "--quiet").code == 0
-    assert project.release("--replace")["revision"] == "r0002"
+    replaced = project.release("--replace")
+    assert replaced["revision"] == "r0002" and "r0001 stays readable" in replaced["warnings"][0]
     after = snapshot(project.output)
     assert {name: after[name] for name in before if name != "latest.json"} == {
         name: before[name] for name in before if name != "latest.json"
