@@ -18,5 +18,6 @@ __all__ = [
     "work",
 ]
 
-# A shell has the commands that it runs in the background ignore this signal, which tests send.
+# A shell has the commands that it runs in the background ignore one of these signals, nohup the other; tests send both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -16,7 +16,7 @@ from microagg_core.api import microaggregate, partition
 from microagg_core.comparing.compare import Outcome, compare, read_columns
 from microagg_core.metrics.losses import losses, standardize
 from microagg_core.metrics.statistics import significant
-from releasing.runs import run_stages, start, write_release
+from releasing.runs import AGAIN, run_stages, start, write_release
 
 ALGORITHMS = ["md", "mdav", "mdav_generic", "mdav_plus", "mdav_single", "mdav_star", "mst", "mu_approx", "v_mdav"]
 KS = [3, 5, 10]
@@ -91,6 +91,6 @@ def test_compare_shows_what_a_release_makes(name: str, tmp_path: Path) -> None:
             "blocks": {"max_records": 10_000},
             "roles": {"quasi_identifiers": names, "confidential": ["note"]},
         }
-        path = write_release(tmp_path, parts, **spec)
+        path = write_release(tmp_path, parts, **spec, **AGAIN)
         made = run_stages(start(path, identity=f"{row.algorithm}-{row.k}")).measured.figures
         assert (made.l_sse, made.l_e) == (row.l_sse, row.l_e), row
