@@ -15,10 +15,10 @@ from microagg_core.errors import DataError
 from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.check import Check
 from microagg_core.releases.manifest import Manifest
-from microagg_core.releases.publish import read_manifest
+from microagg_core.releases.publish import existing, read_manifest
 from microagg_core.reporting.night_plan import NightPlan, price_of_haste
-from microagg_core.series.generations import Generation
-from microagg_core.series.ledger import clear_unnamed
+from microagg_core.series.generations import Generation, parts_digest
+from microagg_core.series.ledger import clear_unnamed, ledger_of
 from microagg_core.series.ranges import empty_range
 from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.steps.checking import CarriedFiles
@@ -277,3 +277,22 @@ def warnings_of(release: Release, manifest: Manifest) -> tuple[str, ...]:
         f"{before} stays readable beside {manifest.revision}, and what was read cannot be unread: both count as nights "
         "of the series",
     )
+
+
+def published_before_others(release: Release) -> Manifest | None:
+    """The release that this very run published before later nights, where it was stopped before its audit was there.
+
+    As the newest night it is found, and its audit made, by going through the stages again; behind others it cannot be.
+    """
+    ledger = ledger_of(release.spec)
+    earlier = ledger.nights()[:-1]
+    manifests = dict(existing(release.output, release.identity)) if earlier else {}
+    for night in reversed(earlier if manifests else []):
+        generation = ledger.generation(night)
+        if generation.run_key == release.key and generation.release_id == release.identity:
+            manifest = manifests.get(generation.revision)
+            is_ours = manifest is not None and generation.manifest_sha256 == parts_digest(
+                part.sha256 for part in manifest.parts
+            )
+            return manifest if is_ours else None
+    return None

@@ -91,16 +91,17 @@ def _is_published(release: Release, may_replace: bool) -> bool:
     """Whether this very release is there, whole; then it is finished. A damaged one is made again, and mended so."""
     if release.ignore_published or release.origin is None:
         return False
-    found = find_published(release.work, release.output, release.origin, release.identity, may_replace)
-    if found is None:
+    manifest = find_published(release.work, release.output, release.origin, release.identity, may_replace)
+    manifest = manifest or nights.published_before_others(release)
+    if manifest is None:
         return False
-    folder = Store(release.output.url_of(found.layout.folder), dict(release.output.storage_options))
-    whole = release.workers.map(run_look, [(folder, part) for part in found.parts], "look")
+    folder = Store(release.output.url_of(manifest.layout.folder), dict(release.output.storage_options))
+    whole = release.workers.map(run_look, [(folder, part) for part in manifest.parts], "look")
     if not all(whole):
         release.progress.say(f"{whole.count(False)} of {len(whole)} published files are missing or damaged")
         return False
-    release.note_commit(found, by_this_run=False)
-    release.published = finish(release.output, found, already=not release.by_this_run)
+    release.note_commit(manifest, by_this_run=False)
+    release.published = finish(release.output, manifest, already=not release.by_this_run)
     return True
 
 
