@@ -21,7 +21,7 @@ PARTS: dict[str, Any] = {
     "k": 3,
     "input": {"url": "/data/in.parquet"},
     "output": {"url": "/data/out"},
-    "work": {"url": "/data/work"},
+    "work": {"url": "/data/private"},
     "roles": {"identifiers": ["person"], "quasi_identifiers": ["age", "height"], "blocking": ["region"]},
     "unit": "person",
 }
@@ -115,7 +115,7 @@ def test_how_long_arrivals_wait() -> None:
         ({"mode": "atoms", "hold": {"days": 0}}, {}, "series.hold.days"),
         ({"mode": "atoms"}, {"blocks": {"undersized": "error"}}, "blocks.undersized: must be merge or suppress with m"),
         ({"mode": "atoms", "ledger": {"url": "/data/out/x"}}, {}, "series.ledger.url: lies inside the output"),
-        ({"mode": "atoms", "ledger": "/data/work/../out"}, {}, "series.ledger.url: lies inside the output"),
+        ({"mode": "atoms", "ledger": "/data/private/../out"}, {}, "series.ledger.url: lies inside the output"),
         ({"mode": "atoms", "key_file": "/data/out/key"}, {}, "series.key_file: lies inside the output"),
         ({"mode": "atoms", "key_file": "s3://bucket/key"}, {}, "must be the path of a file on the machine"),
         ({"mode": "atoms", "key_file": "a\nb"}, {}, "must be the path of a file on the machine"),

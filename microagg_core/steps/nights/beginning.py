@@ -52,11 +52,6 @@ class Beginning:
         """Whether another night was before it."""
         return self.night.state is not None
 
-    @property
-    def may_overlap(self) -> bool:
-        """Whether units that were released before may be in other groups tonight."""
-        return self.spec.series is not None
-
 
 def begin_night(
     spec: ReleaseSpec,
