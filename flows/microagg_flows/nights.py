@@ -283,16 +283,18 @@ def published_before_others(release: Release) -> Manifest | None:
     """The release that this very run published before later nights, where it was stopped before its audit was there.
 
     As the newest night it is found, and its audit made, by going through the stages again; behind others it cannot be.
+    Where the id has a newer revision, it was replaced since, and a run that asks for it again makes one more.
     """
     ledger = ledger_of(release.spec)
     earlier = ledger.nights()[:-1]
-    manifests = dict(existing(release.output, release.identity)) if earlier else {}
-    for night in reversed(earlier if manifests else []):
+    committed = existing(release.output, release.identity) if earlier else []
+    if not committed:
+        return None
+    revision, manifest = committed[-1]
+    files = parts_digest(part.sha256 for part in manifest.parts)
+    for night in reversed(earlier):
         generation = ledger.generation(night)
-        if generation.run_key == release.key and generation.release_id == release.identity:
-            manifest = manifests.get(generation.revision)
-            is_ours = manifest is not None and generation.manifest_sha256 == parts_digest(
-                part.sha256 for part in manifest.parts
-            )
+        if (generation.release_id, generation.revision) == (release.identity, revision):
+            is_ours = generation.run_key == release.key and generation.manifest_sha256 == files
             return manifest if is_ours else None
     return None
