@@ -19,22 +19,15 @@ from microagg_core.releases.publish import existing, read_manifest
 from microagg_core.reporting.night_plan import NightPlan, price_of_haste
 from microagg_core.series.generations import Generation, parts_digest
 from microagg_core.series.ledger import clear_unnamed, ledger_of
-from microagg_core.series.ranges import empty_range
 from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.steps.checking import CarriedFiles
 from microagg_core.steps.nights.beginning import begin_night, refuse_overlap
 from microagg_core.steps.nights.carrying import Recall, RecalledPart
 from microagg_core.steps.nights.counts import FateCounts, FateNotes, MatchCounts
-from microagg_core.steps.nights.ending import (
-    generation_of,
-    likely_renamed,
-    night_checks,
-    notes_of_ranges,
-    notes_of_traces,
-)
+from microagg_core.steps.nights.ending import NightNotes, generation_of, likely_renamed, looked_at, night_checks
 from microagg_core.steps.nights.knowing import save_night
-from microagg_core.steps.nights.matching import MARKS, MEMBERS
-from microagg_core.steps.nights.tracing import RangeNotes
+from microagg_core.steps.nights.matching import ABSENT, ALTERED, MARKS
+from microagg_core.steps.nights.telling import ATOMS, ROWS
 from microagg_core.steps.units import repeated_units
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.storage.layout import ReleaseLayout, revision_name, revision_number
@@ -83,12 +76,13 @@ def identify(release: Release, n_parts: int) -> None:
     if tonight.matched.repeated:
         raise DataError(repeated_units(release.spec, tuple(night.unit), tonight.matched.repeated))
     marked = release.do(release.receiving("mark", n_parts, _only(tonight.match, MARKS), ("night",)))
-    release.all_marks = tuple(piece for receipt in marked for piece in receipt.pieces)
-    release.marks = release.all_marks if night.hides else ()
+    if night.hides:
+        release.marks = tuple(receipt.pieces[0] for receipt in marked)
     series = release.spec.series
     until = series.until_units(night.k) if series and night.is_known_to_readers else None
     release.hold = None if until is None else Holding(until)
-    if night.carries and night.state is not None:
+    if night.n_carried:
+        release.atoms_of_parts = tuple(receipt.pieces[1] for receipt in marked)
         _decide(release, tonight)
 
 
@@ -113,8 +107,8 @@ def fingerprints(release: Release, surveyed: Sequence[str]) -> list[str]:
 
 def _decide(release: Release, tonight: Tonight) -> None:
     """What becomes of the atoms."""
-    n = tonight.beginning.night.n_atom_ranges
-    tonight.decided = release.do(release.receiving("fates", n, _only(tonight.match, MEMBERS), ("night",)))
+    n = tonight.beginning.night.n_carried
+    release.do(release.receiving("fates", n, _only(tonight.match, ABSENT, ALTERED), ("night",)))
     layout, pieces = NightLayout(release.key), release.pieces("fates")
     notes = [from_json(FateNotes, pieces.read(layout.fates(i))) for i in range(n)]
     tonight.fates = FateCounts.total([one.counts for one in notes])
@@ -134,9 +128,9 @@ def _parts_of(release: Release, number: int) -> list[RecalledPart]:
     return [RecalledPart(number, folder, dict(output.storage_options), part) for part in manifest.parts]
 
 
-def _only(receipts: Sequence[Receipt], what: int) -> list[Receipt]:
-    """The receipts with the slices of one of their objects."""
-    return [replace(r, slices=tuple(one for one in r.slices if one.object == what)) for r in receipts]
+def _only(receipts: Sequence[Receipt], *objects: int) -> list[Receipt]:
+    """The receipts with the slices of some of their objects."""
+    return [replace(r, slices=tuple(one for one in r.slices if one.object in objects)) for r in receipts]
 
 
 def plan_of_night(release: Release) -> NightPlan | None:
@@ -171,19 +165,25 @@ def split_scattered(release: Release, tasks: Sequence[Task]) -> tuple[list[Task]
 
 
 def carry(release: Release, tasks: Sequence[Task]) -> list[Receipt]:
-    """Make the rows of survivors."""
+    """Make the files of survivors."""
     if not tasks:
         return []
     layout = NightLayout(release.key)
     recall = from_json(Recall, release.run.pieces(release.known["recall"]).read(layout.recall()))
-    n_parts, n = len(recall.parts), len(tasks)
-    recalled = release.do(release.tasks("recall", n_parts, (*_PLANNED, "recall", "whole")))
-    also = release.receiving("carry", n, recalled, ())
-    knowing = [
-        replace(task, also=other.slices, reads=(*task.reads, *release.reads("night")))
-        for task, other in zip(tasks, also, strict=True)
-    ]
+    recalled = release.do(release.tasks("recall", len(recall.parts), (*_PLANNED, "recall", "whole")))
+    tasks = release.also_receiving(tasks, "recall", recalled)
+    tasks = release.also_receiving(tasks, "match", _only(release.tonight.match, ABSENT, ALTERED))
+    knowing = [task.reading(release.reads("night")) for task in tasks]
     return release.do(release.also_reading("fates", knowing))
+
+
+def checking(release: Release, tasks: Sequence[Task], n_files: int) -> list[Task]:
+    """The tasks that check the candidate files: those for survivors' files are told who is absent."""
+    arrivals, carried = list(tasks[:n_files]), list(tasks[n_files:])
+    matched = _only(release.tonight.match, ABSENT)
+    knowing = release.also_receiving([replace(task, number=task.number - n_files) for task in carried], "match", matched)
+    carried = [replace(task, number=task.number + n_files) for task in release.also_reading("carry", knowing)]
+    return release.also_reading("assemble", arrivals) + carried
 
 
 def carried_files(release: Release) -> CarriedFiles | None:
@@ -202,30 +202,46 @@ def trace(release: Release) -> list[Check]:
     tonight = release.tonight
     if not tonight.has_units:
         return []
-    night, n_parts = tonight.beginning.night, len(release.planned.context.parts)
-    joins = release.receiving("join", n_parts + night.n_ranges, release.checked, _PLANNED)
-    joins = [
-        task.reading((release.all_marks[task.number], *release.made["check-input"][task.number]))
-        if task.number < n_parts
-        else task
-        for task in joins
-    ]
-    joined = release.do(joins)
-    traces = release.also_reading("match", release.receiving("trace", night.n_ranges, joined, ("night",)))
-    fates = release.receiving("trace", night.n_ranges, tonight.decided, ())
-    traced = release.do([replace(task, also=other.slices) for task, other in zip(traces, fates, strict=True)])
-    release.do(release.receiving("traces", night.n_ranges, traced, ("night",)))
-    pieces = release.pieces("trace", "traces")
-    tonight.ranges = notes_of_ranges(pieces, night, release.key)
-    tonight.traces = notes_of_traces(pieces, night, release.key)
-    if warning := likely_renamed(tonight.ranges, tonight.traces):
+    night, layout = tonight.beginning.night, NightLayout(release.key)
+    n_files = release.planned.plan.n_files
+    _number_atoms(release, n_files)
+    traced = release.do(release.also_reading("match", _tracing(release)))
+    counts = release.receiving("traces", night.n_atom_ranges, traced, ("night", "numbering"))
+    counts = release.also_receiving(counts, "check-files", _only(release.checked[:n_files], ATOMS))
+    if night.n_carried:
+        files = release.made["check-files"]
+        seen = [[piece for piece in files[n_files + i] if piece.name == layout.seen(n_files + i)] for i in range(len(counts))]
+        counts = [task.reading(tuple(pieces)) for task, pieces in zip(counts, seen, strict=True)]
+    release.do(counts)
+    pieces = release.pieces("trace", "traces", "check-files")
+    notes = tonight.notes = NightNotes.read(pieces, night, release.key, n_files + night.n_carried)
+    if warning := likely_renamed(tonight.matched, notes.atoms):
         release.progress.say(warning)
-    layout = NightLayout(release.key)
 
     def bundles() -> pa.Table:
-        return pa.concat_tables([read_slice(pieces.read(layout.bundles(i))) for i in range(night.n_ranges)])
+        return pa.concat_tables([read_slice(pieces.read(layout.bundles(i))) for i in range(night.n_atom_ranges)])
 
-    return night_checks(night, tonight.ranges, tonight.traces, bundles)
+    return night_checks(night, notes, bundles)
+
+
+def _number_atoms(release: Release, n_files: int) -> None:
+    """Settle from which number the new atoms of each file of arrivals are numbered."""
+    looked = looked_at(release.pieces("check-files"), release.key, n_files)
+    firsts, first = [], release.tonight.beginning.night.next_number
+    for one in looked:
+        firsts.append(first)
+        first += one.numbers
+    name = NightLayout(release.key).numbering()
+    release.known["numbering"] = (release.run.put(name, to_json(firsts), "numbering"),)
+
+
+def _tracing(release: Release) -> list[Task]:
+    """Whose the rows of the candidate files are, and then the tasks that tell what the ledger has to hear of them."""
+    night, n_parts = release.tonight.beginning.night, len(release.planned.context.parts)
+    told = _only(release.checked, ROWS)
+    joins = release.receiving("join", n_parts + night.n_ranges, told, (*_PLANNED, "numbering"))
+    parts = release.also_reading("mark", joins[:n_parts])
+    return release.receiving("trace", night.n_ranges, release.do(parts + joins[n_parts:]), ("night",))
 
 
 # --- The ledger ------------------------------------------------------------------------------------------------
@@ -239,19 +255,15 @@ def commit(release: Release, manifest: Manifest) -> None:
     """
     tonight = release.tonight
     night = tonight.beginning.night
-    ranges = tonight.ranges
-    if not tonight.has_units:
-        nobody = night.ledger.write_range(night.number, 0, empty_range(len(night.columns)))
-        ranges = [RangeNotes.of_nobody(nobody)]
-    night.ledger.commit(_generation(release, tonight, ranges, manifest))
+    notes = tonight.notes if tonight.has_units else NightNotes.of_nobody(night)
+    night.ledger.commit(_generation(release, tonight, notes, manifest))
 
 
-def _generation(release: Release, tonight: Tonight, ranges: Sequence[RangeNotes], manifest: Manifest) -> Generation:
+def _generation(release: Release, tonight: Tonight, notes: NightNotes, manifest: Manifest) -> Generation:
     return generation_of(
         tonight.beginning,
         release.planned,
-        ranges,
-        tonight.traces,
+        notes,
         identity=manifest.id,
         revision=manifest.revision,
         output=release.output,

@@ -18,7 +18,6 @@ from microagg_core.reporting.plan_report import PlanReport
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.audit import Origin
 from microagg_core.steps.measuring import Measured
-from microagg_core.steps.pieces import Piece
 from microagg_core.steps.publishing import release_id
 from microagg_core.steps.routing import Planned
 from microagg_core.steps.work import Receipt, work_store
@@ -66,8 +65,6 @@ class Release(RunWork):
     by_this_run: bool = False
     #: How publishing ended, once nothing of it is left to do.
     published: Published | None = None
-    #: For each input part, what its records are, also where all of them take part.
-    all_marks: tuple[Piece, ...] = ()
     _listed: InputListing | None = None
     _tonight: Tonight | None = None
     _planned: Planned | None = None

@@ -30,6 +30,8 @@ class RunWork:
     made: dict[str, dict[int, tuple[Piece, ...]]] = field(default_factory=dict)
     #: For each input part, what its records are in a series; empty where all records take part.
     marks: tuple[Piece, ...] = ()
+    #: For each input part, the atoms of its survivors; empty where nobody survives.
+    atoms_of_parts: tuple[Piece, ...] = ()
     running: Running = field(default_factory=Running)
     _receipts: dict[str, list[Receipt]] = field(default_factory=dict)
 
@@ -76,6 +78,15 @@ class RunWork:
     def also_reading(self, step: str, tasks: Sequence[Task]) -> list[Task]:
         """Tasks that read, besides, what the task of the same number of an earlier step wrote."""
         return [task.reading(self.made[step][task.number]) for task in tasks]
+
+    def also_receiving(self, tasks: Sequence[Task], step: str, sent: Sequence[Receipt]) -> list[Task]:
+        """Tasks that are sent slices, besides, by tasks of another step, each those for its number."""
+        others = tasks_of_slices(step, sent, len(tasks), self.run, ())
+        return [task.receiving(step, other.slices) for task, other in zip(tasks, others, strict=True)]
+
+    def with_atoms(self, tasks: Sequence[Task]) -> list[Task]:
+        """Tasks, one an input part, that read besides what its records are in a series, and survivors' atoms."""
+        return [task.reading(self.atoms_of_parts[task.number : task.number + 1]) for task in self.marked(tasks)]
 
     def marked(self, tasks: Sequence[Task]) -> list[Task]:
         """Tasks, one an input part, that read besides what its records are in a series."""

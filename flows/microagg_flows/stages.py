@@ -141,7 +141,8 @@ def _refuse_too_little_memory(release: Release) -> None:
 def scatter(release: Release) -> str:
     """Cut every part's rows by partition."""
     planned, n_parts = release.planned, len(release.planned.context.parts)
-    release.scattered = release.do(release.marked(release.tasks("scatter", n_parts, _PLANNED)))
+    knowing = (*_PLANNED, *(("night",) if release.atoms_of_parts else ()))
+    release.scattered = release.do(release.with_atoms(release.tasks("scatter", n_parts, knowing)))
     moments = combine_released_moments(len(planned.context.kinds), release.pieces("scatter"), release.layout, n_parts)
     release.known["scale"] = (save_measure_scale(release.run, moments),)
     return f"{sum(r.rows for r in release.scattered)} records in {planned.plan.n_partitions} partitions"
@@ -153,10 +154,10 @@ def anonymize(release: Release) -> str:
     costs = _partition_costs(release)
     tasks = release.receiving("anonymize", made.n_partitions + n_carried, release.scattered, (*_PLANNED, "scale"))
     grouped, carried = nights.split_scattered(release, tasks)
-    done = release.do(sorted(grouped, key=lambda t: -costs[t.number])) + nights.carry(release, carried)
-    n_files = made.n_files + n_carried
-    release.assembled = release.do(release.receiving("assemble", n_files, done, _PLANNED))
-    return f"{made.n_blocks} blocks anonymized, {n_files} files assembled"
+    done = release.do(sorted(grouped, key=lambda t: -costs[t.number]))
+    nights.carry(release, carried)
+    release.assembled = release.do(release.receiving("assemble", made.n_files, done, _PLANNED))
+    return f"{made.n_blocks} blocks anonymized, {made.n_files + n_carried} files assembled"
 
 
 def _partition_costs(release: Release) -> list[float]:
@@ -170,11 +171,10 @@ def _partition_costs(release: Release) -> list[float]:
 def validate(release: Release) -> str:
     """The gate: re-read what would be published, and the input, and compare."""
     made, n_parts = release.planned.plan, len(release.planned.context.parts)
-    of_arrivals = [receipt for receipt in release.assembled if receipt.number < made.n_files]
     knowing = (*_PLANNED, *(("night",) if release.tonight.has_units else ()))
-    read = release.do(release.marked(release.receiving("check-input", n_parts, of_arrivals, knowing)))
+    read = release.do(release.with_atoms(release.receiving("check-input", n_parts, release.assembled, knowing)))
     tasks = release.receiving("check-files", made.n_files + release.tonight.n_carried_files, read, knowing)
-    release.checked = release.do(release.also_reading("assemble", tasks))
+    release.checked = release.do(nights.checking(release, tasks, made.n_files))
     checked = release.pieces("check-files", "check-input")
     release.checks = run_checks(checked, release.layout, release.planned, nights.carried_files(release))
     refuse_failed(release.checks)

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 
 from microagg_core.releases.manifest import SeriesEntry
 from microagg_core.steps.nights.beginning import Beginning
-from microagg_core.steps.nights.counting import TraceNotes
 from microagg_core.steps.nights.counts import FateCounts, MatchCounts
-from microagg_core.steps.nights.ending import smallest_of
-from microagg_core.steps.nights.tracing import RangeNotes
+from microagg_core.steps.nights.ending import NightNotes, smallest_trace
 from microagg_core.steps.work import Receipt
 
 
@@ -21,16 +19,25 @@ class Tonight:
     matched: MatchCounts = field(default_factory=MatchCounts)
     fates: FateCounts = field(default_factory=FateCounts)
     match: list[Receipt] = field(default_factory=list)
-    decided: list[Receipt] = field(default_factory=list)
     #: The nights whose releases hold the values of survivors.
     nights: tuple[int, ...] = ()
-    ranges: list[RangeNotes] = field(default_factory=list)
-    traces: list[TraceNotes] = field(default_factory=list)
+    _notes: NightNotes | None = None
+
+    @property
+    def notes(self) -> NightNotes:
+        """What the gate's workers noted; there once the validate stage is done, where units are known by their names."""
+        if self._notes is None:
+            raise RuntimeError("the validate stage has not run")
+        return self._notes
+
+    @notes.setter
+    def notes(self, notes: NightNotes) -> None:
+        self._notes = notes
 
     @property
     def n_carried_files(self) -> int:
         """Files of survivors."""
-        return self.beginning.night.n_atom_ranges
+        return self.beginning.night.n_carried
 
     @property
     def has_units(self) -> bool:
@@ -57,6 +64,6 @@ class Tonight:
         night, series = self.beginning.night, self.beginning.spec.series
         if series is None:
             return None
-        smallest = smallest_of(self.traces) if night.mode == "independent" and self.has_units else None
+        smallest = smallest_trace(night, self.notes) if night.mode == "independent" and self.has_units else None
         guarantee = None if night.mode == "independent" else night.guarantee
         return SeriesEntry(mode=night.mode, guarantee=guarantee, night=night.number, smallest_trace=smallest)

@@ -1,33 +1,39 @@
-"""Fates: what becomes tonight of the units that were released before, atom by atom.
+"""Fates: what becomes tonight of the atoms that were released before.
 
-An atom is the units of one trace. It is released whole, is absent whole, or is split into parts of at least k units
-each, of which one at most is ever released again: so every trace keeps its k units.
+An atom is released whole, is absent whole, or is split into parts of at least k units each, of which one at most is
+ever released again: so every trace keeps its k units.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from microagg_core.arrays import Bools, Bytes, Ints, Pairs, ShortInts
+from microagg_core.arrays import Bools, Bytes, Ints, ShortInts, UInt64s
 from microagg_core.errors import InternalError
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.series.digests import numbered_pairs
-
-#: In tonight's input, and released.
-CARRIED = 1
-#: Not in tonight's input, and released as it was last.
-GHOST = 2
-#: Not released tonight; its atom may return whole.
-WITHHELD = 3
-#: Not released, and never again.
-VANISHED = 4
 
 SeriesMode: TypeAlias = Literal["disjoint", "atoms", "rotation", "independent"]
 Guarantee: TypeAlias = Literal["trace", "trace+changes"]
 Leavers: TypeAlias = Literal["withhold", "ghosts", "decoys"]
+
+
+class Fate(IntEnum):
+    """What becomes of an atom."""
+
+    #: All of its units are in tonight's input, and released.
+    CARRIED = 1
+    #: Who is in tonight's input is released, and who left as released last.
+    WITH_GHOSTS = 2
+    #: Nobody is released tonight; it may return whole.
+    WITHHELD = 3
+    #: Who left is never released again, nor are its decoys; the others are.
+    SHEDDING = 4
+    #: Nobody of it is ever released again.
+    CLOSED = 5
 
 
 @dataclass(frozen=True)
@@ -41,95 +47,93 @@ class Policy:
     nights: int | None
     night: int
 
-
-class Members(NamedTuple):
-    """The units that were released before and may be again, with all of every atom; one row a unit.
-
-    ``present`` says who is in tonight's input; ``since`` and ``last`` are the nights of the first and the last
-    release; ``changed`` says of each confidential column whether its value is another than was last released.
-    """
-
-    trace: Pairs
-    klass: Pairs
-    unit: Pairs
-    present: Bools
-    since: ShortInts
-    last: ShortInts
-    changed: Bools
+    def is_due(self, since: ShortInts) -> Bools:
+        """Which atoms have been released for as many nights as any is, by the night of their first release."""
+        if self.mode == "atoms":
+            return np.zeros(len(since), dtype=np.bool_)
+        if self.nights is None:
+            raise InternalError("a bug: a rotation without its number of nights; please report it")
+        return np.asarray(self.night - since >= self.nights)
 
 
 class Fates(NamedTuple):
-    """A code for each member, and which of its columns are released as they were last."""
+    """For each atom its fate, and how many of who stays vanish with who left."""
 
     code: Bytes
-    held_back: Bools
+    decoys: Ints
 
 
-def decide(members: Members, policy: Policy) -> Fates:
-    """What becomes of every member tonight.
+def decide(n: Ints, left: Ints, since: ShortInts, policy: Policy) -> Fates:
+    """What becomes of every atom tonight.
 
-    >>> pairs = lambda *words: np.array([[word, 0] for word in words], dtype=np.uint64)
-    >>> nights = np.zeros(5, dtype=np.int32)
-    >>> present = np.array([True, True, True, True, False])
-    >>> members = Members(pairs(1, 1, 2, 2, 2), pairs(1, 1, 2, 2, 2), pairs(1, 2, 3, 4, 5), present, nights, nights,
-    ...                   np.zeros((5, 0), dtype=np.bool_))
-    >>> decide(members, Policy("atoms", "trace", "ghosts", k=2, nights=None, night=1)).code.tolist()
-    [1, 1, 1, 1, 2]
-    >>> decide(members, Policy("atoms", "trace", "withhold", k=2, nights=None, night=1)).code.tolist()
-    [1, 1, 3, 3, 3]
+    Args:
+        n: how many live units each has.
+        left: how many of these are not in tonight's input.
+        since: the night that first released each.
+        policy: the rules.
+
+    >>> n, left, nights = np.array([2, 3]), np.array([0, 1]), np.zeros(2, dtype=np.int32)
+    >>> decide(n, left, nights, Policy("atoms", "trace", "ghosts", k=2, nights=None, night=1)).code.tolist()
+    [1, 2]
+    >>> decide(n, left, nights, Policy("atoms", "trace", "withhold", k=2, nights=None, night=1)).code.tolist()
+    [1, 3]
     """
-    atom, distinct = numbered_pairs(members.trace)
-    stay = np.bincount(atom[members.present], minlength=len(distinct))
-    left = np.bincount(atom, minlength=len(distinct)) - stay
-    code = _codes(members, atom, stay, left, policy)
-    if policy.mode == "rotation":
-        if policy.nights is None:
-            raise InternalError("a bug: a rotation without its number of nights; please report it")
-        code[policy.night - members.since >= policy.nights] = VANISHED
-    return Fates(code, _held_back(members, atom, code, policy))
-
-
-def _codes(members: Members, atom: Ints, stay: Ints, left: Ints, policy: Policy) -> Bytes:
-    """The fates by the rule for leavers alone."""
-    k, present = policy.k, members.present
-    code = np.where(present, CARRIED, VANISHED).astype(np.uint8)
+    k, stay, decoys = policy.k, n - left, np.zeros(len(n), dtype=np.int64)
+    code = np.full(len(n), Fate.CARRIED, dtype=np.uint8)
     if policy.leavers == "withhold":
-        code[((left > 0) | (stay < k))[atom]] = WITHHELD
-        return code
-    # Where k rose, an atom may have become too small to be released at all.
-    closed = (stay == 0) | (stay + left < k)
-    lacking = (left > 0) & ((left < k) | (stay < k)) & ~closed
-    if policy.leavers == "ghosts":
-        code[lacking[atom] & ~present] = GHOST
+        code[(left > 0) | (stay < k)] = Fate.WITHHELD
     else:
-        closed |= lacking & (stay - np.maximum(k - left, 0) < k)
-        code[_decoys(members, atom, np.where(lacking & ~closed, k - left, 0), policy.night)] = VANISHED
-    code[closed[atom]] = VANISHED
-    return code
+        # Where k rose, an atom may have become too small to be released at all.
+        closed = (stay == 0) | (n < k)
+        lacking = (left > 0) & ((left < k) | (stay < k)) & ~closed
+        code[left > 0] = Fate.SHEDDING
+        if policy.leavers == "ghosts":
+            code[lacking] = Fate.WITH_GHOSTS
+        else:
+            wanted = np.maximum(k - left, 0)
+            closed |= lacking & (stay - wanted < k)
+            decoys = np.where(lacking & ~closed, wanted, 0)
+        code[closed] = Fate.CLOSED
+    due = policy.is_due(since)
+    code[due], decoys = Fate.CLOSED, np.where(due, 0, decoys)
+    return Fates(code, decoys)
 
 
-def _decoys(members: Members, atom: Ints, wanted: Ints, night: int) -> Ints:
-    """The stayers that vanish with the leavers: of each atom as many as are wanted, by lot."""
-    stayers = np.flatnonzero(members.present & (wanted[atom] > 0))
-    unit = members.unit[stayers]
-    lot = mix_words(unit[:, 0] ^ mix_words(unit[:, 1] + np.uint64(night)))
-    order = np.lexsort((unit[:, 1], unit[:, 0], lot, atom[stayers]))
+def drawn_decoys(atom: Ints, wanted: Ints, words: UInt64s, night: int) -> Ints:
+    """The stayers that vanish with the leavers, by lot.
+
+    Args:
+        atom: the place of each stayer's atom.
+        wanted: of each atom, how many vanish.
+        words: what tells the stayers of an atom apart.
+        night: so that the lot falls otherwise every night.
+
+    >>> len(drawn_decoys(np.array([0, 0, 0, 1]), np.array([2, 0]), np.arange(4, dtype=np.uint64), night=1))
+    2
+    """
+    stayers = np.flatnonzero(wanted[atom] > 0)
+    lot = mix_words(words[stayers] ^ mix_words(np.full(len(stayers), night, dtype=np.uint64)))
+    order = np.lexsort((words[stayers], lot, atom[stayers]))
     atoms = atom[stayers][order]
     place = np.arange(len(atoms)) - np.searchsorted(atoms, atoms)
-    return stayers[order[place < wanted[atoms]]]
+    drawn: Ints = stayers[order[place < wanted[atoms]]]
+    return drawn
 
 
-def _held_back(members: Members, atom: Ints, code: Bytes, policy: Policy) -> Bools:
-    """The columns in which some of an atom's released units changed, but fewer than k of them.
+def held_back(atom: Ints, changed: Bools, n_atoms: int, k: int) -> Bools:
+    """For each atom and column whether some of its released units changed, but fewer than k of them.
 
     Counted by atom, which is more than by class: two atoms of one class do not always come and go together.
+
+    Args:
+        atom: the place of the atom of each released unit.
+        changed: of each such unit, the columns whose value is another than was last released.
+        n_atoms: how many atoms there are.
+        k: of the release.
+
+    >>> held_back(np.array([0, 0, 0]), np.array([[True, True], [False, True], [False, True]]), 1, k=3).tolist()
+    [[True, False]]
     """
-    held_back = np.zeros(members.changed.shape, dtype=np.bool_)
-    if policy.guarantee == "trace":
-        return held_back
-    released = (code == CARRIED) | (code == GHOST)
-    for column in range(members.changed.shape[1]):
-        changed = atom[members.changed[:, column] & (code == CARRIED)]
-        count = np.bincount(changed, minlength=int(atom.max(initial=-1)) + 1)
-        held_back[:, column] = ((count > 0) & (count < policy.k))[atom] & released
-    return held_back
+    counts = [np.bincount(atom, changed[:, j], n_atoms) for j in range(changed.shape[1])]
+    some = [(count > 0) & (count < k) for count in counts]
+    return np.column_stack(some) if some else np.zeros((n_atoms, 0), dtype=np.bool_)

@@ -7,7 +7,7 @@ died and is started again writes the very same one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from pydantic import ConfigDict
@@ -19,7 +19,7 @@ from microagg_core.storage.layout import night_of
 from microagg_core.storage.objects import canonical_json
 
 _STRICT = ConfigDict(extra="forbid")
-_FORMAT: Literal[1] = 1
+_FORMAT: Literal[2] = 2
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -50,17 +50,19 @@ class Frozen:
 
 @dataclass(frozen=True, config=_STRICT)
 class RangeFile:
-    """One file of a ledger: the units of one range, sorted."""
+    """One file of a ledger: the units of one range, or some of them, or its atoms, sorted."""
 
     name: str
     bytes: int
     sha256: str
-    units: int
+    rows: int
 
 
 @dataclass(frozen=True, config=_STRICT)
 class UnitCounts:
     """How many units are in which state when the night is over; see :class:`~microagg_core.series.ranges.State`.
+
+    As changes of such counts, too, which may be negative.
 
     >>> UnitCounts(released=5, held=1) + UnitCounts(released=2, vanished=3)
     UnitCounts(released=7, withheld=0, held=1, vanished=3, forgotten=0)
@@ -100,7 +102,7 @@ class Generation:
     """The state of a ledger after one night; its number is the night's.
 
     Raises:
-        ValueError: the ranges are not one for each number below a power of two.
+        ValueError: the files are not those of ranges whose number is a power of two.
     """
 
     night: int
@@ -120,24 +122,34 @@ class Generation:
     #: Tells the key under which units are digested from others, and tells nothing of it.
     key_fingerprint: str
     n_ranges: int
-    #: The range with number i at place i.
-    ranges: tuple[RangeFile, ...]
-    #: The trace of a unit that no night released.
-    never: tuple[int, int]
+    #: The files of the range with number i at place i: all of its units, then what later nights changed.
+    ranges: tuple[tuple[RangeFile, ...], ...]
+    #: The file of each range of atoms.
+    atoms: tuple[RangeFile, ...]
+    #: The number from which the next night's atoms are numbered.
+    next_number: int
     frozen: Frozen
     counts: UnitCounts
     #: How many units share the rarest trace among all units that were ever released; None where that is not known.
     smallest_trace: int | None
-    format: Literal[1] = _FORMAT
+    format: Literal[2] = _FORMAT
 
     def __post_init__(self) -> None:
-        if self.n_ranges < 1 or self.n_ranges & (self.n_ranges - 1) or len(self.ranges) != self.n_ranges:
-            raise ValueError("a generation has one file for each of its ranges, and their number is a power of two")
+        if len(self.ranges) != self.n_ranges or not all(self.ranges) or not self.atoms:
+            raise ValueError("a generation has a file for each of its ranges")
+        if any(n & (n - 1) for n in (self.n_ranges, len(self.atoms))):
+            raise ValueError("the number of ranges is a power of two")
+
+    @property
+    def files(self) -> Iterator[RangeFile]:
+        """All of its files."""
+        yield from (file for files in self.ranges for file in files)
+        yield from self.atoms
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all its ranges."""
-        return sum(file.bytes for file in self.ranges)
+        """Bytes of all its files."""
+        return sum(file.bytes for file in self.files)
 
     def to_bytes(self) -> bytes:
         """The document: the same generation always has the same bytes."""
@@ -154,7 +166,7 @@ class Generation:
             generation = from_json(cls, data)
         except ValueError:
             raise broken(f"{url} is damaged: it is no document of a ledger") from None
-        nights = [night_of(file.name) for file in generation.ranges]
+        nights = [night_of(file.name) for file in generation.files]
         if generation.night != night or any(of is None or of > night for of in nights):
             raise broken(f"{url} is the document of another night")
         return generation

@@ -8,19 +8,23 @@ What can be relied upon, on a disk and in a bucket:
 - a run that dies leaves files that no document names, and started again it makes the same files and document.
 
 Documents stay for ever, as they are small. Of the units the ledger keeps the last two generations: the newest, and the
-one that a newer would go back to if the newest was never published. So its size is bounded.
+one that a newer would go back to if the newest was never published. A generation names files of earlier nights too,
+where its own did not change them; so its size is bounded, and what a night writes grows with what happened in it.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from microagg_core.errors import StorageError
+from microagg_core.series.atoms import atoms_bytes, atoms_from, range_of_atoms, with_atoms
 from microagg_core.series.generations import Generation, RangeFile, broken
-from microagg_core.series.ranges import range_bytes, range_from, range_of
+from microagg_core.series.ranges import latest_of, range_bytes, range_from, range_of
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.storage.layout import GENERATIONS, LEDGER_DATA, LEDGER_KEY, SERIES, LedgerLayout, night_of
 from microagg_core.storage.objects import Store, sha256_hex
@@ -29,6 +33,9 @@ from microagg_core.storage.urls import join_url, shown
 _KEY_BYTES = 32
 #: Of how many generations the units are kept.
 _KEPT = 2
+#: A range is written anew where more than this share of it changed since it was, or in so many nights.
+_MOST_CHANGED = 0.25
+_MOST_LATER = 30
 
 
 @dataclass(frozen=True)
@@ -95,28 +102,86 @@ class Ledger:
         """The units of one range, where there are ``n_ranges`` of them: as many as the generation has, or more.
 
         Raises:
+            StorageError: a file is missing or not what its night wrote.
+        """
+        ratio = _ratio(number, n_ranges, generation.n_ranges)
+        files = generation.ranges[number // ratio]
+        table = latest_of([self._read_file(generation, file, range_from) for file in files])
+        return table if ratio == 1 else table.filter(pa.array(range_of(table["u0"].to_numpy(), n_ranges) == number))
+
+    def read_atoms(self, generation: Generation, number: int, n_ranges: int) -> pa.Table:
+        """The atoms of one range, where there are ``n_ranges`` of them: as many as the generation has, or more.
+
+        Raises:
             StorageError: the file is missing or not what that night wrote.
         """
-        ratio, rest = divmod(n_ranges, generation.n_ranges)
-        if rest or ratio & (ratio - 1) or not 0 <= number < n_ranges:
-            raise ValueError("ranges are only ever halved, and their numbers start at 0")
-        table = self._read_file(generation, generation.ranges[number // ratio])
-        if ratio == 1:
-            return table
-        return table.filter(pa.array(range_of(table["u0"].to_numpy(), n_ranges) == number))
+        ratio = _ratio(number, n_ranges, len(generation.atoms))
+        table = self._read_file(generation, generation.atoms[number // ratio], atoms_from)
+        mine = range_of_atoms(np.asarray(table["atom"]), n_ranges) == number
+        return table if ratio == 1 else table.filter(pa.array(mine))
+
+    def all_atoms(self, generation: Generation) -> pa.Table:
+        """The atoms of all ranges, for who looks at the whole ledger at once."""
+        n = len(generation.atoms)
+        return pa.concat_tables([self.read_atoms(generation, number, n) for number in range(n)]).combine_chunks()
+
+    def told_ranges(self, generation: Generation) -> Iterator[pa.Table]:
+        """All units, range by range, with what their atoms say of them; see :func:`~microagg_core.series.atoms.with_atoms`.
+
+        Raises:
+            StorageError: a file is missing or not what its night wrote.
+        """
+        atoms = self.all_atoms(generation)
+        for number in range(generation.n_ranges):
+            yield with_atoms(self.read_range(generation, number, generation.n_ranges), atoms)
 
     def write_range(self, night: int, number: int, table: pa.Table) -> RangeFile:
-        """Write the units of one range, for good; the same units are always the same file.
+        """Write units of one range, for good; the same units are always the same file.
 
         Raises:
             InternalError: a unit comes twice, or the columns are not those of a range.
             StorageError: it cannot be written.
         """
-        data = range_bytes(table)
-        sha256 = sha256_hex(data)
-        name = LedgerLayout(night).range(number, sha256)
-        self.store.put(name, data, durable=True)
-        return RangeFile(name, len(data), sha256, table.num_rows)
+        return self._write_file(LedgerLayout(night).range, number, range_bytes(table), table.num_rows)
+
+    def write_atoms(self, night: int, number: int, table: pa.Table) -> RangeFile:
+        """Write the atoms of one range, for good; the same atoms are always the same file.
+
+        Raises:
+            InternalError: an atom comes twice, or the columns are not those of atoms.
+            StorageError: it cannot be written.
+        """
+        return self._write_file(LedgerLayout(night).atoms, number, atoms_bytes(table), table.num_rows)
+
+    def write_changes(
+        self, before: Generation | None, night: int, number: int, n_ranges: int, changes: pa.Table
+    ) -> tuple[RangeFile, ...]:
+        """Write what a night changes of one range: after its files, or all of it anew where these became too much.
+
+        Args:
+            before: the generation that the night goes on from.
+            night: which one it is.
+            number: of the range.
+            n_ranges: how many ranges the night has.
+            changes: the units that are new or changed, and those to be removed, as rows of a range.
+
+        Raises:
+            InternalError: a unit comes twice, or the columns are not those of a range.
+            StorageError: something cannot be read or written.
+        """
+        if before is not None and before.n_ranges == n_ranges:
+            first, *later = files = before.ranges[number]
+            if not changes.num_rows:
+                return files
+            if len(later) < _MOST_LATER and changes.num_rows + sum(f.rows for f in later) <= first.rows * _MOST_CHANGED:
+                return (*files, self.write_range(night, number, changes))
+        tables = [self.read_range(before, number, n_ranges)] if before is not None else []
+        return (self.write_range(night, number, latest_of([*tables, changes])),)
+
+    def _write_file(self, name: Callable[[int, str], str], number: int, data: bytes, rows: int) -> RangeFile:
+        file = RangeFile(name(number, sha256 := sha256_hex(data)), len(data), sha256, rows)
+        self.store.put(file.name, data, durable=True)
+        return file
 
     def commit(self, generation: Generation) -> bool:
         """Make a night a part of the series: True if this call did, False where the very same one was there.
@@ -145,7 +210,7 @@ class Ledger:
 
     def _refuse_missing(self, generation: Generation) -> None:
         """Stop where a document would name what is not there: it could never be taken back."""
-        for file in generation.ranges:
+        for file in generation.files:
             if self.store.size(file.name) != file.bytes:
                 url = shown(self.store.url_of(file.name))
                 raise StorageError(f"{url} is missing or cut short, so its night was not committed; run again")
@@ -172,7 +237,9 @@ class Ledger:
             raise broken(f"{self._url(night)} is missing")
         return document
 
-    def _read_file(self, generation: Generation, file: RangeFile) -> pa.Table:
+    def _read_file(
+        self, generation: Generation, file: RangeFile, table_of: Callable[[bytes], pa.Table | None]
+    ) -> pa.Table:
         data = self.store.read_if_there(file.name)
         if data is None and self.store.exists(LedgerLayout(generation.night + _KEPT).generation()):
             raise StorageError(
@@ -182,13 +249,21 @@ class Ledger:
         url = shown(self.store.url_of(file.name))
         if data is None:
             raise broken(f"{url} is missing from the ledger")
-        table = range_from(data) if sha256_hex(data) == file.sha256 else None
-        if table is None or table.num_rows != file.units:
+        table = table_of(data) if sha256_hex(data) == file.sha256 else None
+        if table is None or table.num_rows != file.rows:
             raise broken(f"{url} is damaged: it is not what the ledger says it holds")
         return table
 
     def _url(self, night: int) -> str:
         return shown(self.store.url_of(LedgerLayout(night).generation()))
+
+
+def _ratio(number: int, n_ranges: int, there: int) -> int:
+    """How many of the asked-for ranges one that is there has."""
+    ratio, rest = divmod(n_ranges, there)
+    if rest or ratio & (ratio - 1) or not 0 <= number < n_ranges:
+        raise ValueError("ranges are only ever halved, and their numbers start at 0")
+    return ratio
 
 
 def ledger_of(spec: ReleaseSpec) -> Ledger:
@@ -250,7 +325,7 @@ def clear_unnamed(ledger: Ledger) -> int:
     if head is None:
         return 0
     kept = [head, *(ledger.generation(night) for night in range(max(head.night - _KEPT + 1, 0), head.night))]
-    named = {file.name for generation in kept for file in generation.ranges}
+    named = {file.name for generation in kept for file in generation.files}
     removed = 0
     for name in ledger.store.list(LEDGER_DATA, unfinished=True):
         night = night_of(name)

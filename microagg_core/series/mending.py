@@ -39,8 +39,8 @@ def _sound_chain(ledger: Ledger) -> list[Generation]:
 
 def _is_whole(ledger: Ledger, generation: Generation) -> bool:
     try:
-        for number in range(generation.n_ranges):
-            ledger.read_range(generation, number, generation.n_ranges)
+        for _ in ledger.told_ranges(generation):
+            pass
     except TransientStorageError:
         raise
     except StorageError:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from microagg_core.errors import InternalError
+from microagg_core.series.atoms import FIRST_NUMBER, no_atoms
 from microagg_core.series.fates import Guarantee, Leavers, Policy, SeriesMode
 from microagg_core.series.generations import Generation
 from microagg_core.series.ledger import Ledger
@@ -32,7 +33,7 @@ class Night:
         previous: the night of the release before tonight's; -1 where there is none.
         waited: arrivals that were first seen in this night or before have waited as long as any has to; -1: none.
         n_ranges: ranges of units in tonight's ledger.
-        n_atom_ranges: ranges of classes, by which survivors are carried; 0 where none are.
+        n_atom_ranges: ranges of atoms in tonight's ledger, by which survivors are carried.
         columns: the confidential columns whose changes are looked at.
     """
 
@@ -60,6 +61,23 @@ class Night:
         return self.mode in CARRYING
 
     @property
+    def n_carried(self) -> int:
+        """How many ranges of atoms are carried: all, or none."""
+        return self.n_atom_ranges if self.carries and self.state is not None else 0
+
+    @property
+    def stayers_may_vanish(self) -> bool:
+        """Whether units that are in tonight's input may be closed tonight."""
+        if not self.n_carried:
+            return False
+        return self.leavers == "decoys" or self.mode == "rotation" or self.k > self.least_k
+
+    @property
+    def next_number(self) -> int:
+        """The number from which tonight's new atoms are numbered."""
+        return FIRST_NUMBER if self.state is None else self.state.next_number
+
+    @property
     def hides(self) -> bool:
         """Whether some records of the input are not grouped tonight."""
         if self.state is None:
@@ -84,8 +102,14 @@ class Night:
         """The ledger, wherever this runs."""
         return Ledger(Store(self.ledger_url, self.ledger_options, private=True), self.series)
 
-    def read_state(self, number: int) -> pa.Table:
-        """What the nights before have left of a range of units."""
+    def read_units(self, number: int) -> pa.Table:
+        """The units of a range as the nights before have left them."""
         if self.state is None:
             return empty_range(len(self.columns))
         return self.ledger.read_range(self.state, number, self.n_ranges)
+
+    def read_atoms(self, number: int) -> pa.Table:
+        """The atoms of a range as the nights before have left them."""
+        if self.state is None:
+            return no_atoms()
+        return self.ledger.read_atoms(self.state, number, self.n_atom_ranges)

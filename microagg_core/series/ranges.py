@@ -1,32 +1,44 @@
-"""The files of a ledger: one row a unit, cut into ranges of units, so that no task has to hold them all.
+"""The files of a ledger that hold units, cut into ranges of units, so that no task has to hold them all.
 
-Columns: ``u0 u1`` the unit, ``t0 t1`` its trace, ``k0 k1`` its class of the last night that released it, ``row`` a
-digest of what was released of it then, ``since`` the night that first released it (or first saw it, while it waits),
-``last`` the night that last released it (-1 for none), ``state``; and ``d0``, ``d1``, ... a digest for each column
-whose changes are looked at. Nothing of it names a unit to anybody who lacks the key.
+Columns: ``u0 u1`` the unit, ``atom`` the atom to which it belongs or belonged, ``row`` a digest of what was released of
+it last, ``since`` the night that first released it (or first saw it, while it waits), ``last`` the night that last
+released it, ``state``; and ``d0``, ``d1``, ... a digest for each column whose changes are looked at. Nothing of it names
+a unit to anybody who lacks the key.
+
+A range is one file with all of its units and, after it, files with those that later nights changed: the last word on a
+unit counts. So what a night writes grows with what happened in it, not with the series. A survivor is no change: the
+last night of a live unit is that of its atom.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from microagg_core.arrays import Ints, UInt64s
 from microagg_core.errors import InternalError
-from microagg_core.series.generations import UnitCounts
 from microagg_core.tables.slices import to_bytes
 
 #: Ranges are cut in two when they would hold more units than this on average.
 MOST_UNITS = 500_000
-_PAIRS = ("u0", "u1", "t0", "t1", "k0", "k1")
+#: The last night of a live unit that comes and goes with its atom: the atom's.
+WITH_ATOM = -2
+#: The atom of who was never released; no atom has that number.
+NO_ATOM = 0
 _FIXED = (
-    *((name, pa.uint64()) for name in (*_PAIRS, "row")),
+    ("u0", pa.uint64()),
+    ("u1", pa.uint64()),
+    ("atom", pa.uint64()),
+    ("row", pa.uint64()),
     ("since", pa.int32()),
     ("last", pa.int32()),
     ("state", pa.uint8()),
 )
+_HALF, _ATOM = 1, 2
 
 
 class State(IntEnum):
@@ -40,6 +52,8 @@ class State(IntEnum):
     FORGOTTEN = 2
     #: Never released: an arrival that waits.
     HELD = 3
+    #: Among changes alone: a unit that the ledger need not know any more, as it left before it was ever released.
+    REMOVED = 4
 
 
 def range_schema(n_columns: int) -> pa.Schema:
@@ -62,13 +76,13 @@ def n_columns_of(schema: pa.Schema) -> int | None:
     return n_columns if n_columns >= 0 and schema.equals(range_schema(n_columns)) else None
 
 
-def n_ranges_for(units: int, current: int = 1) -> int:
+def n_ranges_for(units: int, current: int = 1, most: int = MOST_UNITS) -> int:
     """How many ranges are needed for so many units: a power of two, which never falls.
 
     >>> n_ranges_for(0), n_ranges_for(500_000), n_ranges_for(500_001), n_ranges_for(10, current=4)
     (1, 1, 2, 4)
     """
-    while units > current * MOST_UNITS:
+    while units > current * most:
         current *= 2
     return current
 
@@ -97,38 +111,60 @@ def range_bytes(table: pa.Table) -> bytes:
     if not is_increasing(columns[0][order], columns[1][order]):
         raise InternalError("a bug: a unit came to a range of a ledger twice; please report it")
     # New arrays: neither chunks nor what was cut away leave a mark in the bytes.
-    return to_bytes(pa.table([column[order] for column in columns], schema=range_schema(n_columns)))
+    arrays = [pa.array(column[order], kind.type) for column, kind in zip(columns, range_schema(n_columns), strict=True)]
+    for place in (_HALF, _ATOM):
+        arrays[place] = narrowed(columns[place][order])
+    return to_bytes(pa.Table.from_arrays(arrays, names=table.column_names))
+
+
+def narrowed(numbers: UInt64s) -> pa.Array:
+    """Numbers as narrow as they can be; wide ones compress to more than that.
+
+    >>> narrowed(np.array([70_000], dtype=np.uint64)).type
+    DataType(uint32)
+    """
+    return pa.array(numbers.astype(np.min_scalar_type(int(numbers.max(initial=0)))))
 
 
 def range_from(data: bytes) -> pa.Table | None:
     """Inverse of :func:`range_bytes`; None for the bytes of anything else."""
+    table = table_from(data)
+    if table is None or len(table.schema) < len(_FIXED):
+        return None
+    schema = range_schema(len(table.schema) - len(_FIXED))
+    whole = (table.schema.types[place] for place in (_HALF, _ATOM))
+    is_range = table.column_names == schema.names and all(map(pa.types.is_unsigned_integer, whole))
+    return table.cast(schema) if is_range else None
+
+
+def table_from(data: bytes) -> pa.Table | None:
+    """The table of an Arrow stream; None for the bytes of anything else."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-            table = reader.read_all()
+            return reader.read_all()
     except (pa.ArrowInvalid, OSError):
         return None
-    return None if n_columns_of(table.schema) is None else table
+
+
+def latest_of(tables: Sequence[pa.Table]) -> pa.Table:
+    """The units of a range from its files, old to new: of each unit the last that is said of it.
+
+    >>> old = pa.table({"u0": [1, 2], "u1": [0, 0], "state": [0, 3]})
+    >>> latest_of([old, pa.table({"u0": [2, 3], "u1": [0, 0], "state": [4, 0]})]).to_pydict()
+    {'u0': [1, 3], 'u1': [0, 0], 'state': [0, 0]}
+    """
+    if len(tables) == 1:
+        return tables[0]
+    table = pa.concat_tables(tables).combine_chunks()
+    u0, u1 = (np.asarray(table[name]) for name in ("u0", "u1"))
+    order = np.lexsort((np.arange(table.num_rows), u1, u0))
+    is_last = np.ones(table.num_rows, dtype=np.bool_)
+    is_last[:-1] = (u0[order][1:] != u0[order][:-1]) | (u1[order][1:] != u1[order][:-1])
+    table = table.take(pa.array(order[is_last]))
+    return table.filter(pc.not_equal(table["state"], int(State.REMOVED))).combine_chunks()
 
 
 def is_increasing(high: UInt64s, low: UInt64s) -> bool:
     """Whether pairs are sorted and none comes twice."""
     greater = (high[1:] > high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] > low[:-1]))
     return bool(greater.all())
-
-
-def counts_of(table: pa.Table, night: int) -> UnitCounts:
-    """How many units of a range are in which state after a night.
-
-    >>> counts_of(empty_range(0), 3).units
-    0
-    """
-    state = table["state"].to_numpy()
-    live = state == State.LIVE
-    released = int((live & (table["last"].to_numpy() == night)).sum())
-    return UnitCounts(
-        released=released,
-        withheld=int(live.sum()) - released,
-        held=int((state == State.HELD).sum()),
-        vanished=int((state == State.GONE).sum()),
-        forgotten=int((state == State.FORGOTTEN).sum()),
-    )

@@ -9,12 +9,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from microagg_core.arrays import Ints
 from microagg_core.errors import EXIT_DONE, GateError, StorageError, TransientStorageError
 from microagg_core.plain import to_plain
 from microagg_core.privacy.check import Check
+from microagg_core.series.atoms import (
+    counts_of,
+    no_atoms,
+    places_of_atoms,
+    range_of_atoms,
+    range_of_classes,
+    with_atoms,
+)
 from microagg_core.series.generations import Generation, UnitCounts
+from microagg_core.series.joining import pairs_of
 from microagg_core.series.ledger import Ledger
-from microagg_core.series.ranges import State, counts_of, is_increasing, n_columns_of, range_of
+from microagg_core.series.ranges import NO_ATOM, State, empty_range, is_increasing, range_of
 from microagg_core.series.traced import TraceCounter
 from microagg_core.storage.urls import shown
 
@@ -105,13 +115,15 @@ def verify_ledger(ledger: Ledger) -> list[Check]:
     if not generations:
         return []
     head, contents = generations[-1], _Contents()
+    contents.read_atoms(ledger, head)
     for number in range(head.n_ranges):
         contents.read(ledger, head, number)
     return [
         _chain_check(generations),
-        _told("ranges", contents.unreadable, f"{head.n_ranges} files as they were written"),
+        _told("ranges", contents.unreadable, f"{sum(1 for _ in head.files)} files as they were written"),
         _told("units", contents.unordered, "sorted, each once, and in its range"),
-        _told("states", contents.strange, "each with the nights and the trace that belong to it"),
+        _told("states", contents.strange, "each with the nights and the atom that belong to it"),
+        _told("atoms", contents.wrong_atoms(head), "each with as many units as it says"),
         _counts_check(head, contents),
         _traces_check(head, contents, min(one.frozen.k for one in generations)),
     ]
@@ -138,6 +150,32 @@ class _Contents:
     unordered: list[str] = field(default_factory=list)
     strange: list[str] = field(default_factory=list)
     n_columns: int | None = None
+    #: All atoms, and how many units the ranges have of each; None: they cannot be read.
+    atoms: pa.Table | None = None
+    n_units: Ints | None = None
+
+    def read_atoms(self, ledger: Ledger, head: Generation) -> None:
+        """Read the atoms, which the units refer to."""
+        try:
+            self.atoms = ledger.all_atoms(head)
+        except TransientStorageError:
+            raise
+        except StorageError as error:
+            self.unreadable.append(error.message)
+            return
+        self.n_units = np.zeros(self.atoms.num_rows, dtype=np.int64)
+
+    def wrong_atoms(self, head: Generation) -> list[str]:
+        """What is wrong with the atoms."""
+        if self.atoms is None or self.n_units is None or self.unreadable:
+            return [_NOT_COUNTED]
+        atom, last = np.asarray(self.atoms["atom"]), np.asarray(self.atoms["last"])
+        since = np.asarray(self.atoms["since"])
+        wrong = int((self.n_units != np.asarray(self.atoms["n"])).sum())
+        told = [f"{wrong:,} atoms have not as many units as they say"] if wrong else []
+        unlike = (since > last) | (last > head.night) | (since < 0)
+        unlike |= range_of_atoms(atom, len(head.atoms)) != range_of_classes(pairs_of(self.atoms, "k"), len(head.atoms))
+        return told + ([f"{int(unlike.sum()):,} atoms have no right nights or range"] if unlike.any() else [])
 
     def read(self, ledger: Ledger, head: Generation, number: int) -> None:
         """Look at one range."""
@@ -148,6 +186,10 @@ class _Contents:
         except StorageError as error:
             self.unreadable.append(error.message)
             return
+        if self.atoms is None or self.n_units is None:
+            return
+        self._count_units(table, head)
+        table = with_atoms(table, self.atoms)
         self.counts += counts_of(table, head.night)
         self.traces.add(table)
         u0, u1 = (table[name].to_numpy() for name in ("u0", "u1"))
@@ -158,8 +200,20 @@ class _Contents:
         if wrong := _n_strange(table, head):
             self.strange.append(f"{wrong:,} units of range {number} have no right state, nights or trace")
 
+    def _count_units(self, table: pa.Table, head: Generation) -> None:
+        """Count the live units of each atom; where units are released once, all that it has."""
+        counted = State.GONE if head.frozen.mode == "disjoint" else State.LIVE
+        state = np.asarray(table["state"])
+        mine = (state == counted) | ((head.frozen.mode == "disjoint") & (state == State.FORGOTTEN))
+        mine &= np.asarray(table["atom"]) != NO_ATOM
+        place = places_of_atoms(np.asarray(table["atom"])[mine], self.atoms)
+        if self.n_units is not None:
+            np.add.at(self.n_units, place[place >= 0], 1)
+        if (place < 0).any():
+            self.strange.append(f"{int((place < 0).sum()):,} units are of atoms that are not there")
+
     def _has_same_columns(self, table: pa.Table) -> bool:
-        n_columns = n_columns_of(table.schema)
+        n_columns = len(table.schema) - len(with_atoms(empty_range(0), no_atoms()).schema)
         if self.n_columns is None:
             self.n_columns = n_columns
         return n_columns == self.n_columns
@@ -170,9 +224,7 @@ def _n_strange(table: pa.Table, head: Generation) -> int:
     state, since, last = (table[name].to_numpy() for name in ("state", "since", "last"))
     # Who waits, or was erased while he did.
     is_waiting = (state == State.HELD) | ((state == State.FORGOTTEN) & (last == -1))
-    is_never = (table["t0"].to_numpy() == np.uint64(head.never[0])) & (
-        table["t1"].to_numpy() == np.uint64(head.never[1])
-    )
+    is_never = np.asarray(table["atom"]) == NO_ATOM
     is_right = np.isin(state, list(State)) & (since >= 0) & (since <= head.night)
     is_right &= np.where(is_waiting, last == -1, (last >= since) & (last <= head.night))
     # Who waits was never released, and who was released once is told apart from that for ever.

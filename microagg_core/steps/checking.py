@@ -19,8 +19,8 @@ from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks.contract import InputBatch, Promise
 from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_carried_file, note_file
-from microagg_core.steps.nights.knowing import has_night
-from microagg_core.steps.nights.telling import save_survivors, tell_classes, tell_survivors
+from microagg_core.steps.nights.knowing import has_night, layout_of
+from microagg_core.steps.nights.telling import look_at_survivors, tell_arrivals, tell_survivors
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.reading import records_of_part
 from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
@@ -60,8 +60,9 @@ def check_file(task: Task) -> Receipt:
     pieces = (candidate, task.put(layout.checks(number), to_json(notes)))
     if not (has_night(task) and notes.readable):
         return Receipt(task.step, number, notes.rows, pieces)
-    told, slices = tell_classes(task, planned, table, records)
-    return Receipt(task.step, number, notes.rows, (*pieces, told), tuple(slices))
+    tell = tell_arrivals if number < planned.plan.n_files else look_at_survivors
+    told, slices = tell(task, planned, table, records)
+    return Receipt(task.step, number, notes.rows, (*pieces, *told), tuple(slices))
 
 
 def check_input(task: Task) -> Receipt:
@@ -69,20 +70,20 @@ def check_input(task: Task) -> Receipt:
     planned = load_planned(task)
     context, promise, notes = planned.context, promise_of(planned), PartNotes()
     scatter, file_of, fingerprint = Scatter(task, task.layout.check_scatter), _files_of(task, planned), Fingerprint()
-    first, survivors = planned.survey.first_record(task.number), []
+    first, survivors = planned.survey.first_record(task.number), Scatter(task, layout_of(task).survivors_read)
     for batch in records_of_part(task, context, task.number, first, context.schema.travelling):
         fingerprint.add(batch.whole, context.schema.travelling)
         routed = route_batch(context, planned.encoding, planned.plan.strata, batch)
         notes.add(_expected(promise, planned, task.number, routed))
         _send(planned, routed, file_of[routed.records - first], scatter)
-        if batch.marks is not None and has_night(task):
-            survivors.append(tell_survivors(task, planned, batch, batch.marks))
+        if batch.marks is not None and batch.marks.atoms is not None:
+            tell_survivors(task, planned, batch, batch.marks.codes, batch.marks.atoms, survivors)
     refuse_changed(planned, task.number, fingerprint)
     scatter.flush()
-    pieces = [*scatter.pieces, task.put(task.layout.input_checks(task.number), to_json(notes.finished()))]
-    if survivors:
-        pieces.append(save_survivors(task, survivors))
-    return Receipt(task.step, task.number, notes.rows, tuple(pieces), tuple(scatter.slices))
+    survivors.flush()
+    noted = task.put(task.layout.input_checks(task.number), to_json(notes.finished()))
+    slices = (*scatter.slices, *survivors.slices)
+    return Receipt(task.step, task.number, notes.rows, (*scatter.pieces, *survivors.pieces, noted), slices)
 
 
 def _files_of(task: Task, planned: Planned) -> NDArray[Any]:

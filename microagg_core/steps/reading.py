@@ -20,18 +20,19 @@ from microagg_core.arrays import Bools, Ints
 from microagg_core.errors import DataError
 from microagg_core.formats.inputs.contract import InputPart
 from microagg_core.formats.reading import read_part
-from microagg_core.series.marks import CODE, RANGE, WAITED, take_part
+from microagg_core.series.marks import CODE, WAITED, take_part
 from microagg_core.steps.work import Context, Task
+from microagg_core.storage.night_layout import NightLayout
 from microagg_core.storage.urls import shown
 from microagg_core.tables.slices import read_slice
 
 
 @dataclass(frozen=True)
 class BatchMarks:
-    """What the marks say of each record of a batch: its code, and the range of atoms of a survivor."""
+    """What is known of each record of a batch: its code, and, for who is told that, the atom of a survivor."""
 
     codes: NDArray[Any]
-    ranges: NDArray[Any]
+    atoms: NDArray[Any] | None
 
     @cached_property
     def taking_part(self) -> Bools:
@@ -106,8 +107,10 @@ def _marks_of(task: Task, number: int) -> BatchMarks | None:
     pieces, name = task.pieces, task.layout.marks(number)
     if not pieces.has(name):
         return None
-    table = read_slice(pieces.read(name))
-    return BatchMarks(np.asarray(table[CODE]), np.asarray(table[RANGE]))
+    codes, atoms = read_slice(pieces.read(name))[CODE], NightLayout(task.run.key).atoms_of_part(number)
+    return BatchMarks(
+        np.asarray(codes), np.asarray(read_slice(pieces.read(atoms)).column(0)) if pieces.has(atoms) else None
+    )
 
 
 def _marked(part: InputPart, marks: BatchMarks | None, end: int, rows: int) -> BatchMarks | None:
@@ -116,7 +119,8 @@ def _marked(part: InputPart, marks: BatchMarks | None, end: int, rows: int) -> B
         return None
     if end > len(marks.codes):
         raise input_changed(part)
-    return BatchMarks(marks.codes[end - rows : end], marks.ranges[end - rows : end])
+    mine = slice(end - rows, end)
+    return BatchMarks(marks.codes[mine], None if marks.atoms is None else marks.atoms[mine])
 
 
 def _no_rows(context: Context, columns: tuple[str, ...]) -> pa.Table:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +25,11 @@ from microagg_core.errors import DataError
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all
 from microagg_core.plain import from_json, to_json
-from microagg_core.series.marks import SURVIVOR
+from microagg_core.series.atoms import range_of_atoms
+from microagg_core.series.marks import ATOM, survive
+from microagg_core.steps.nights.knowing import load_night
 from microagg_core.steps.pieces import Piece, Pieces, Range, read_ranges
-from microagg_core.steps.reading import BatchMarks, PartBatch, input_changed, records_of_part
+from microagg_core.steps.reading import PartBatch, input_changed, records_of_part
 from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
 from microagg_core.steps.survey import Fingerprint
 from microagg_core.steps.work import Context, Receipt, Run, Task
@@ -88,8 +91,10 @@ def scatter_part(task: Task) -> Receipt:
         moments = _released_moments(planned, routed, moments)
         rows, partition = _scattered_rows(planned, routed)
         scatter.add(rows, partition)
-        if batch.marks is not None:
-            rows, atom_range = survivors_of(context, batch, batch.marks)
+        if batch.marks is not None and batch.marks.atoms is not None:
+            night, _ = load_night(task)
+            rows = survivors_of(context, batch, batch.marks.codes, batch.marks.atoms)
+            atom_range = range_of_atoms(np.asarray(rows[ATOM]), night.n_atom_ranges)
             survivors.add(rows, planned.plan.n_partitions + atom_range)
     refuse_changed(planned, number, fingerprint)
     scatter.flush()
@@ -100,13 +105,13 @@ def scatter_part(task: Task) -> Receipt:
     return Receipt(task.step, number, rows_of_both, pieces, (*scatter.slices, *survivors.slices))
 
 
-def survivors_of(context: Context, batch: PartBatch, marks: BatchMarks) -> tuple[pa.Table, Ints]:
-    """The confidential values of a batch's survivors, and the range of atoms that each goes to."""
-    mine = np.flatnonzero(marks.codes == SURVIVOR)
-    columns = {RECORD: pa.array(batch.all_records[mine])}
+def survivors_of(context: Context, batch: PartBatch, codes: NDArray[Any], atoms: NDArray[Any]) -> pa.Table:
+    """The confidential values of a batch's survivors, and their atoms."""
+    mine = np.flatnonzero(survive(codes))
+    columns = {RECORD: pa.array(batch.all_records[mine]), ATOM: pa.array(atoms[mine].astype(np.uint64))}
     for j, column in enumerate(context.schema.confidential):
         columns[f"c{j}"] = one_array(batch.whole[column.name]).take(pa.array(mine))
-    return pa.table(columns), marks.ranges[mine].astype(np.int64)
+    return pa.table(columns)
 
 
 def refuse_changed(planned: Planned, part: int, fingerprint: Fingerprint) -> None:

@@ -35,10 +35,8 @@ Pairs = UInt64s
 
 
 def unit_checks(spec: ReleaseSpec) -> list[tuple[str, ...]]:
-    """The column sets whose values may not repeat: each identifier, or the columns that name a unit."""
-    if spec.unit == "row":
-        return [(name,) for name in spec.roles.identifiers]
-    return [tuple(spec.unit)]
+    """The column sets whose values may not repeat: each identifier. Units that are named are met with the ledger."""
+    return [(name,) for name in spec.roles.identifiers] if spec.unit == "row" else []
 
 
 def draw_salt(run: Run) -> Piece:

@@ -70,8 +70,8 @@ class Task:
     run: Run
     slices: tuple[Slice, ...] = ()
     reads: tuple[Piece, ...] = ()
-    #: Slices of another step's tasks, for a task that needs rows from two.
-    also: tuple[Slice, ...] = ()
+    #: Slices of other steps' tasks, by step, for a task that needs rows from several.
+    also: tuple[tuple[str, tuple[Slice, ...]], ...] = ()
     format_version: int = FORMAT_VERSION
 
     @property
@@ -92,10 +92,19 @@ class Task:
         """The task that reads these besides."""
         return replace(self, reads=(*self.reads, *pieces))
 
+    def receiving(self, step: str, slices: tuple[Slice, ...]) -> Task:
+        """The task that is sent these besides, by tasks of that step."""
+        return replace(self, also=(*self.also, (step, slices)))
+
+    def sent_by(self, step: str) -> tuple[Slice, ...]:
+        """What it is sent besides by tasks of that step."""
+        return tuple(one for maker, slices in self.also if maker == step for one in slices)
+
     def digest(self) -> str:
         """What tells this task from all others, those of the same name included that read other content."""
         reads = [(piece.name, piece.sha256) for piece in self.reads]
-        slices, also = ([astuple(one) for one in some] for some in (self.slices, self.also))
+        slices = [astuple(one) for one in self.slices]
+        also = [(step, [astuple(one) for one in some]) for step, some in self.also]
         return Digest().add(self.step, self.number, slices, reads, also, self.format_version).hex()
 
 

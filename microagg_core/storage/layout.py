@@ -336,8 +336,12 @@ class LedgerLayout:
         return f"{PUBLISHED}/{digits(self.night)}"
 
     def range(self, number: int, sha256: str) -> str:
-        """The units of one range, as this night left them."""
+        """The units of one range, as this night left them; or those that it changed."""
         return f"{LEDGER_DATA}/{digits(self.night)}/p{digits(number)}-{sha256[:SHA256_DIGITS]}.arrows"
+
+    def atoms(self, number: int, sha256: str) -> str:
+        """The atoms of one range."""
+        return f"{LEDGER_DATA}/{digits(self.night)}/a{digits(number)}-{sha256[:SHA256_DIGITS]}.arrows"
 
 
 def night_of(name: str) -> int | None:

@@ -3,8 +3,8 @@
 A task that sends rows to many others writes one object with the slices in order of their destination, and returns
 where each begins and ends; a receiving task reads its ranges. So a shuffle of p by q needs p objects, not p times q.
 
-Slices are written narrow: texts that repeat as a dictionary, record numbers as differences, which compress to a
-fraction of themselves. A reader gets the columns as they were.
+Slices are written narrow: texts that repeat as a dictionary, record numbers as differences, small numbers in few bytes,
+which compress to a fraction of themselves. A reader gets the columns as they were.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ RECORD = "record"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 #: A text column becomes a dictionary where values come this often on average.
 _LEAST_REPEATS = 4
-#: What a narrow column's field says: whether it is a dictionary, or the number that differences start from.
-_DICTIONARY, _FIRST = b"dictionary", b"first"
+#: What a narrow column's field says: whether it is a dictionary, the number that differences start from, or that its
+#: whole numbers were of 64 bits.
+_DICTIONARY, _FIRST, _WIDE = b"dictionary", b"first", b"wide"
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,11 @@ def _narrow_column(name: str, array: pa.Array) -> tuple[pa.Array, dict[bytes, by
         values = array.dictionary_encode()
         if len(values.dictionary) * _LEAST_REPEATS <= len(array):
             return values, {_DICTIONARY: b"yes"}
+    if array.type in (pa.int64(), pa.uint64()) and len(array) and not array.null_count:
+        numbers = np.asarray(array)
+        narrow = np.promote_types(np.min_scalar_type(numbers.min()), np.min_scalar_type(numbers.max()))
+        if narrow.kind in "iu" and narrow.itemsize < numbers.itemsize:
+            return pa.array(numbers.astype(narrow)), {_WIDE: str(array.type).encode()}
     return array, {}
 
 
@@ -109,4 +115,6 @@ def _restored(table: pa.Table) -> pa.Table:
         elif _FIRST in how:
             numbers = np.cumsum(np.asarray(table[j]), dtype=np.int64) + int(how[_FIRST])
             table = table.set_column(j, field.name, pa.array(numbers))
+        elif _WIDE in how:
+            table = table.set_column(j, field.name, table[j].cast(how[_WIDE].decode()))
     return table

@@ -12,11 +12,12 @@ from microagg_core.errors import GateError, SpecError, StorageError
 from microagg_core.formats.reading import count_rows
 from microagg_core.releases.latest import newest
 from microagg_core.releases.publish import read_manifest
+from microagg_core.series.atoms import most_ranges
 from microagg_core.series.digests import SeriesKey
 from microagg_core.series.generations import Frozen, FrozenColumn, Generation
 from microagg_core.series.keys import read_key
 from microagg_core.series.ledger import Ledger, ledger_of, local_key
-from microagg_core.series.night import CARRYING, Night
+from microagg_core.series.night import Night
 from microagg_core.series.ranges import n_ranges_for
 from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.release import ReleaseSpec
@@ -280,11 +281,9 @@ def _night(
     series = spec.series
     mode = series.mode if series else "independent"
     guarantee = (series.guarantee if series else None) or "trace"
-    carries = mode in CARRYING and state is not None
     units = _units(spec, state)
+    n_atom_ranges = n_ranges_for(units, len(state.atoms) if state else 1, most=_carried_together(schema))
     watched = tuple(c.name for c in schema.confidential) if guarantee == "trace+changes" else ()
-    live = state.counts.live if state else 0
-    per_range = max(1, rows_per_file(schema.released_schema) // _SHARE_OF_FILE)
     return Night(
         series=spec.name,
         number=number,
@@ -301,9 +300,14 @@ def _night(
         previous=_previous(ledger, state),
         waited=_waited(spec, ledger, state, date),
         n_ranges=n_ranges_for(units, state.n_ranges if state else 1),
-        n_atom_ranges=-(-live // per_range) if carries and live else int(carries),
+        n_atom_ranges=min(n_atom_ranges, most_ranges()),
         columns=watched,
     )
+
+
+def _carried_together(schema: FileSchema) -> int:
+    """How many survivors are carried by one task, and released in one file."""
+    return max(1, rows_per_file(schema.released_schema) // _SHARE_OF_FILE)
 
 
 def _units(spec: ReleaseSpec, state: Generation | None) -> int:

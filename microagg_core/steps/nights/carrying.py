@@ -1,35 +1,37 @@
 """Survivors: released again with their atoms, as these were released before.
 
-What becomes of the atoms is decided range by range, of classes. Their quasi-identifiers come from the files of earlier
-releases, where they are for everybody to read; confidential values come from tonight's input, but for ghosts, and for
-columns that are held back, whose values come from the earlier release as well.
+What becomes of the atoms is decided range by range. Their quasi-identifiers come from the files of earlier releases,
+where they are for everybody to read; confidential values come from tonight's input, but for ghosts, and for columns that
+are held back, whose values come from the earlier release as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Bools, Ints, Pairs
+from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
 from microagg_core.errors import DataError, InternalError, StorageError
 from microagg_core.formats.released.registry import released_format
 from microagg_core.plain import from_json, to_json
 from microagg_core.releases.manifest import PartEntry
-from microagg_core.releases.parts import is_whole
+from microagg_core.series.atoms import places_of_atoms, range_of_classes
 from microagg_core.series.digests import classes_of, numbered_pairs, rows_of
-from microagg_core.series.fates import CARRIED, GHOST, VANISHED, WITHHELD, Fates, Members, decide
+from microagg_core.series.fates import Fate, Fates, decide, drawn_decoys, held_back
 from microagg_core.series.joining import as_columns, pairs_of, positions_in
+from microagg_core.series.marks import ATOM
 from microagg_core.series.night import GHOSTS_FROM, Night
+from microagg_core.steps.assembling import write_candidate
 from microagg_core.steps.nights.counts import FateCounts, FateNotes
 from microagg_core.steps.nights.knowing import layout_of, load_night
-from microagg_core.steps.nights.matching import MEMBERS, atom_range
-from microagg_core.steps.pieces import Piece
+from microagg_core.steps.nights.matching import ABSENT, ALTERED
 from microagg_core.steps.routing import Planned, load_planned
 from microagg_core.steps.scattering import gather_slices
 from microagg_core.steps.work import Receipt, Task
-from microagg_core.storage.objects import Store
+from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.storage.urls import shown
 from microagg_core.tables.hashing import one_array
 from microagg_core.tables.slices import RECORD, Slice, read_slice, to_bytes, write_slices
@@ -60,86 +62,98 @@ class Recall:
 
 
 def decide_range(task: Task) -> Receipt:
-    """Decide what becomes of one range's atoms; tells the ranges of units who vanishes, and who comes as a ghost."""
+    """Decide what becomes of one range's atoms."""
     night, _ = load_night(task)
-    members = _gathered_members(task, night)
-    fates = decide(_as_members(members, night), night.policy)
-    decided = members.append_column("code", pa.array(fates.code))
-    for j in range(len(night.columns)):
-        decided = decided.append_column(f"held{j}", pa.array(np.ascontiguousarray(fates.held_back[:, j])))
-    counts = _counts_of(fates)
+    atoms = night.read_atoms(task.number)
+    left, altered = absent_units(task, task.slices), _altered_units(task, task.slices)
+    n, since = np.asarray(atoms["n"]), np.asarray(atoms["since"])
+    n_left = np.bincount(_places(left, atoms), minlength=len(n))
+    fates = decide(n, n_left, since, night.policy)
+    uncommon = np.flatnonzero(fates.code != Fate.CARRIED)
+    table = pa.table(
+        {
+            ATOM: atoms[ATOM].take(pa.array(uncommon)),
+            "fate": pa.array(fates.code[uncommon]),
+            "left": pa.array(n_left[uncommon]),
+            "decoys": pa.array(fates.decoys[uncommon]),
+        }
+    )
+    needing = fates.code == Fate.WITH_GHOSTS
+    needing[_places(altered, atoms)] = True
+    whole = numbered_pairs(pairs_of(atoms, "k")[needing])[1]
+    is_out = np.isin(fates.code, (Fate.CARRIED, Fate.WITH_GHOSTS, Fate.SHEDDING))
+    nights = sorted({int(last) for last in np.asarray(atoms["last"])[is_out]})
+    notes = FateNotes(_counts_of(fates, n, n_left, _n_held_back(night, fates, atoms, altered)), tuple(nights))
     layout = layout_of(task)
-    told, slices = _told(task, decided)
-    whole = _needing_rows(members, fates)
-    nights = sorted({int(n) for n in np.asarray(members["last"])[_is_released(fates)]})
     pieces = (
-        told,
-        task.put(layout.members(task.number), to_bytes(decided)),
+        task.put(layout.uncommon(task.number), to_bytes(table)),
         task.put(layout.whole(task.number), to_bytes(pa.table(as_columns(whole, "k")))),
-        task.put(layout.fates(task.number), to_json(FateNotes(counts, tuple(nights)))),
+        task.put(layout.fates(task.number), to_json(notes)),
     )
-    return Receipt(task.step, task.number, members.num_rows, pieces, tuple(slices))
+    return Receipt(task.step, task.number, int(n.sum()), pieces)
 
 
-def _gathered_members(task: Task, night: Night) -> pa.Table:
-    layout = layout_of(task)
-    wanted = [one for one in task.slices if one.object == MEMBERS]
-    table = gather_slices(task.run, wanted, "match", lambda number, _: layout.members_told(number))
-    if table is None:
-        return members_schema(len(night.columns)).empty_table()
-    # By unit, so that nothing depends on the order in which ranges were met.
-    order = np.lexsort((np.asarray(table["u1"]), np.asarray(table["u0"])))
-    return table.take(pa.array(order)).combine_chunks()
+def absent_units(task: Task, matched: Sequence[Slice]) -> pa.Table | None:
+    """The live units of a range's atoms that are not in tonight's input, with their places in the ledger."""
+    tables = []
+    for one in (one for one in matched if one.object == ABSENT):
+        table = gather_slices(task.run, [one], "match", lambda number, _: layout_of(task).absent(number))
+        if table is not None:
+            ranges = pa.array(np.full(table.num_rows, one.maker, dtype=np.int64))
+            tables.append(table.append_column("unit_range", ranges))
+    return pa.concat_tables(tables).combine_chunks() if tables else None
 
 
-def members_schema(n_columns: int) -> pa.Schema:
-    """The columns of members, as matching tells them."""
-    fields = [(f"{name}{half}", pa.uint64()) for name in "utk" for half in range(2)]
-    fields += [("row", pa.uint64()), ("since", pa.int32()), ("last", pa.int32())]
-    fields += [(f"d{j}", pa.uint32()) for j in range(n_columns)]
-    fields += [("present", pa.bool_()), ("unit_range", pa.uint16()), ("index", pa.int64())]
-    fields += [("place", pa.int64()), ("part", pa.int64())]
-    return pa.schema([*fields, *((f"changed{j}", pa.bool_()) for j in range(n_columns))])
+def _altered_units(task: Task, matched: Sequence[Slice]) -> pa.Table | None:
+    """Survivors of a range's atoms that have other values than in their last release."""
+    wanted = [one for one in matched if one.object == ALTERED]
+    return gather_slices(task.run, wanted, "match", lambda number, _: layout_of(task).altered(number))
 
 
-def _as_members(table: pa.Table, night: Night) -> Members:
-    changed = [np.asarray(table[f"changed{j}"]) for j in range(len(night.columns))]
-    return Members(
-        pairs_of(table, "t"),
-        pairs_of(table, "k"),
-        pairs_of(table, "u"),
-        np.asarray(table["present"]),
-        np.asarray(table["since"]),
-        np.asarray(table["last"]),
-        np.column_stack(changed) if changed else np.zeros((table.num_rows, 0), dtype=np.bool_),
+def _places(units: pa.Table | None, atoms: pa.Table) -> Ints:
+    """Where each unit's atom stands among the atoms of the range."""
+    if units is None:
+        return np.zeros(0, dtype=np.int64)
+    place = places_of_atoms(np.asarray(units[ATOM]), atoms)
+    if (place < 0).any():
+        raise broken_ledger()
+    return place
+
+
+def broken_ledger() -> StorageError:
+    """What stops a night whose ledger does not hold together."""
+    return StorageError(
+        "the ledger has units of atoms that it does not know; restore it, or make the ledger again with "
+        "microagg series rebuild"
     )
 
 
-def _counts_of(fates: Fates) -> FateCounts:
-    n_of = np.bincount(fates.code, minlength=5)
-    held_back = int(fates.held_back.sum())
-    return FateCounts(int(n_of[CARRIED]), int(n_of[GHOST]), int(n_of[WITHHELD]), int(n_of[VANISHED]), held_back)
+def _counts_of(fates: Fates, n: Ints, left: Ints, n_held_back: int) -> FateCounts:
+    code, decoys = fates
+    ghosts, shedding, closed = (code == fate for fate in (Fate.WITH_GHOSTS, Fate.SHEDDING, Fate.CLOSED))
+    out = (code == Fate.CARRIED) | ghosts | shedding
+    return FateCounts(
+        carried=int((n - left - decoys)[out].sum()),
+        ghosts=int(left[ghosts].sum()),
+        withheld=int(n[code == Fate.WITHHELD].sum()),
+        vanished=int((left + decoys)[shedding].sum() + n[closed].sum()),
+        held_back=n_held_back,
+    )
 
 
-def _is_released(fates: Fates) -> Bools:
-    released: Bools = np.isin(fates.code, (CARRIED, GHOST))
-    return released
+def _n_held_back(night: Night, fates: Fates, atoms: pa.Table, altered: pa.Table | None) -> int:
+    """How many values would be released as they were last; whom the lot makes a decoy is not known yet."""
+    if altered is None or not night.columns:
+        return 0
+    n = np.asarray(atoms["n"])
+    place = _places(altered, atoms)
+    out = np.isin(fates.code[place], (Fate.CARRIED, Fate.WITH_GHOSTS, Fate.SHEDDING))
+    held = held_back(place[out], _changes(altered, night)[out], len(n), night.k)
+    return int((held * n[:, None]).sum())
 
 
-def _needing_rows(members: pa.Table, fates: Fates) -> Pairs:
-    """The classes of which single rows of the earlier release are needed."""
-    needing = (fates.code == GHOST) | fates.held_back.any(axis=1)
-    return numbered_pairs(pairs_of(members, "k")[needing])[1]
-
-
-def _told(task: Task, decided: pa.Table) -> tuple[Piece, list[Slice]]:
-    """For the ranges of units: whose fate is not simply to be carried."""
-    codes = np.asarray(decided["code"])
-    uncommon = np.flatnonzero(codes != CARRIED)
-    table = decided.select(["index", "code"]).take(pa.array(uncommon))
-    destination = np.asarray(decided["unit_range"]).astype(np.int64)[uncommon]
-    data, slices = write_slices(table, destination, task.number)
-    return task.put(layout_of(task).fates_told(task.number), data), slices
+def _changes(altered: pa.Table, night: Night) -> Bools:
+    return np.column_stack([np.asarray(altered[f"changed{j}"]) for j in range(len(night.columns))])
 
 
 # --- What earlier releases say of them -------------------------------------------------------------------------
@@ -166,7 +180,7 @@ def recall_part(task: Task) -> Receipt:
     )
     pieces, slices = [], []
     for number, told in ((CLASSES, of_classes), (ROWS, of_rows)):
-        data, some = write_slices(told, atom_range(pairs_of(told, "k"), night), task.number, number)
+        data, some = write_slices(told, range_of_classes(pairs_of(told, "k"), night.n_atom_ranges), task.number, number)
         pieces.append(task.put(layout.recalled(task.number, number), data))
         slices += some
     return Receipt(task.step, task.number, table.num_rows, tuple(pieces), tuple(slices))
@@ -174,13 +188,13 @@ def recall_part(task: Task) -> Receipt:
 
 def _read_released(plan: Planned, part: RecalledPart) -> pa.Table:
     folder = Store(part.url, dict(part.storage_options), follow_links=True)
-    if not is_whole(folder, part.entry.name, part.entry):
+    data = folder.read_if_there(part.entry.name)
+    if data is None or sha256_hex(data) != part.entry.sha256:
         raise StorageError(
             f"{shown(folder.url_of(part.entry.name))} is missing or damaged, and survivors' values come from it; "
             "restore it, or publish that release again"
         )
-    form = released_format(plan.context.spec.output)
-    return form.read_back(folder.read(part.entry.name), plan.context.schema.released_schema)
+    return released_format(plan.context.spec.output).read_back(data, plan.context.schema.released_schema)
 
 
 def _with_classes(table: pa.Table, classes: Pairs, night: int) -> pa.Table:
@@ -194,63 +208,191 @@ def _with_classes(table: pa.Table, classes: Pairs, night: int) -> pa.Table:
 
 
 def carry_range(task: Task) -> Receipt:
-    """Make the released rows of one range of atoms."""
-    plan, (night, _) = load_planned(task), load_night(task)
-    layout = layout_of(task)
-    members = read_slice(task.pieces.read(layout.members(task.number)))
-    codes = np.asarray(members["code"])
-    released = members.filter(pa.array(np.isin(codes, (CARRIED, GHOST))))
-    if not released.num_rows:
-        return Receipt(task.step, task.number, 0, (task.put(layout.carried(task.number), b""),))
-    rows = _released_rows(task, plan, night, released)
-    destination = np.full(rows.num_rows, plan.plan.n_files + task.number, dtype=np.int64)
-    data, slices = write_slices(rows, destination, task.number)
-    return Receipt(task.step, task.number, rows.num_rows, (task.put(layout.carried(task.number), data),), tuple(slices))
+    """Make the file of one range of atoms."""
+    planned, (night, _) = load_planned(task), load_night(task)
+    carried = _Carried.of(task, planned, night)
+    number = planned.plan.n_files + task.number
+    pieces, numbers = write_candidate(task, planned, number, carried.rows() if carried.n else None)
+    return Receipt(task.step, task.number, len(numbers), pieces)
 
 
-def _released_rows(task: Task, plan: Planned, night: Night, members: pa.Table) -> pa.Table:
-    schema = plan.context.schema
-    keys = _keys_of(task, plan, members)
-    confidential = _confidential_of(task, plan, night, members)
-    source = dict(zip([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], keys, strict=True))
-    source |= dict(zip([c.name for c in schema.confidential], confidential, strict=True))
-    numbers = _numbers_of(plan, members)
-    types = zip(schema.released, schema.released_types, strict=True)
-    columns = [pa.array(numbers), *(one_array(source[c.name]).cast(kind) for c, kind in types)]
-    return pa.Table.from_arrays(columns, names=[RECORD, *(f"x{j}" for j in range(len(schema.released)))])
+@dataclass(frozen=True)
+class _Carried:
+    """Who of a range is released tonight: survivors, then ghosts.
+
+    Attributes:
+        atom: the place of each one's atom among the atoms.
+        tonight: the survivors as the input has them, and which of these rows are released.
+        ghosts: the ghosts as the ledger has them.
+    """
+
+    task: Task
+    planned: Planned
+    night: Night
+    atoms: pa.Table
+    atom: Ints
+    tonight: pa.Table | None
+    out: Ints
+    ghosts: pa.Table | None
+
+    @classmethod
+    def of(cls, task: Task, planned: Planned, night: Night) -> _Carried:
+        """Put together what the input and the ledger say, as the fates have it."""
+        atoms, uncommon = night.read_atoms(task.number), read_slice(task.pieces.read(layout_of(task).uncommon(task.number)))
+        code = np.full(atoms.num_rows, Fate.CARRIED, dtype=np.uint8)
+        left, decoys = (np.zeros(atoms.num_rows, dtype=np.int64) for _ in range(2))
+        place = places_of_atoms(np.asarray(uncommon[ATOM]), atoms)
+        code[place], left[place], decoys[place] = (np.asarray(uncommon[name]) for name in ("fate", "left", "decoys"))
+        tonight = gather_slices(task.run, task.slices, "scatter", layout_of(task).survivors)
+        mine = _places(tonight, atoms)
+        if (np.bincount(mine, minlength=atoms.num_rows) != np.asarray(atoms["n"]) - left).any():
+            raise DataError("the input changed while the release was made; run again when nobody writes to the input")
+        is_out = np.isin(code, (Fate.CARRIED, Fate.WITH_GHOSTS, Fate.SHEDDING))[mine]
+        if tonight is not None:
+            words = np.asarray(tonight[RECORD]).astype(np.uint64)
+            is_out[drawn_decoys(mine, decoys, words, night.number)] = False
+        out = np.flatnonzero(is_out)
+        ghosts = absent_units(task, task.sent_by("match"))
+        of_ghosts = _places(ghosts, atoms)
+        if ghosts is not None:
+            is_ghost = code[of_ghosts] == Fate.WITH_GHOSTS
+            ghosts, of_ghosts = ghosts.filter(pa.array(is_ghost)), of_ghosts[is_ghost]
+        return cls(task, planned, night, atoms, np.concatenate([mine[out], of_ghosts]), tonight, out, ghosts)
+
+    @property
+    def n(self) -> int:
+        """How many rows there are."""
+        return len(self.atom)
+
+    def rows(self) -> pa.Table:
+        """The released rows, with record numbers; those of ghosts say where the ledger has them."""
+        schema = self.planned.context.schema
+        keys, confidential = self._keys(), self._confidential()
+        source = dict(zip([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], keys, strict=True))
+        source |= dict(zip([c.name for c in schema.confidential], confidential, strict=True))
+        types = zip(schema.released, schema.released_types, strict=True)
+        columns = [pa.array(self._numbers()), *(one_array(source[c.name]).cast(kind) for c, kind in types)]
+        return pa.Table.from_arrays(columns, names=[RECORD, *(f"x{j}" for j in range(len(schema.released)))])
+
+    def _records(self) -> Ints:
+        return np.asarray(self.tonight[RECORD])[self.out] if self.tonight is not None else np.zeros(0, dtype=np.int64)
+
+    def _numbers(self) -> Ints:
+        of_ghosts = np.zeros(0, dtype=np.int64)
+        if self.ghosts is not None:
+            of_ghosts = number_of_ghosts(np.asarray(self.ghosts["unit_range"]), np.asarray(self.ghosts["index"]))
+        return np.concatenate([self._records(), of_ghosts])
+
+    def _dated(self, places: Ints) -> Pairs:
+        """The classes of atoms, each in the night of its last release."""
+        return _dated(pairs_of(self.atoms, "k")[places], np.asarray(self.atoms["last"])[places])
+
+    def _keys(self) -> list[pa.Array]:
+        """The released values of each one's class, from the release in which it was last."""
+        classes = self._recalled(CLASSES)
+        if classes is None:
+            raise _lost()
+        needed = np.unique(self.atom)
+        place = positions_in(self._dated(needed), _dated(pairs_of(classes, "k"), np.asarray(classes[_NIGHT])))
+        if (place < 0).any():
+            raise _lost()
+        of_each = pa.array(place[np.searchsorted(needed, self.atom)])
+        schema = self.planned.context.schema
+        n_keys = len(schema.blocking) + len(schema.quasi_identifiers)
+        return [one_array(classes[f"x{j}"]).take(of_each) for j in range(n_keys)]
+
+    def _recalled(self, number: int) -> pa.Table | None:
+        wanted = [one for one in self.task.sent_by("recall") if one.object == number]
+        return gather_slices(self.task.run, wanted, "recall", layout_of(self.task).recalled)
+
+    def _confidential(self) -> list[pa.Array]:
+        """Tonight's confidential values; those of the last release of ghosts, and where they are held back."""
+        old, row = self._held_back()
+        old[len(self.out) :] = True
+        if self.ghosts is not None:
+            row[len(self.out) :] = np.asarray(self.ghosts["row"])
+        needing = old.any(axis=1) if old.shape[1] else np.arange(self.n) >= len(self.out)
+        earlier, then = self._earlier(row, needing)
+        columns = []
+        for j in range(len(self.planned.context.schema.confidential)):
+            is_old = old[:, j] if old.shape[1] else needing
+            columns.append(self._chosen(j, earlier, then, is_old))
+        return columns
+
+    def _held_back(self) -> tuple[Bools, UInt64s]:
+        """Whose values are not tonight's, column by column, and the digests of these units' last rows.
+
+        Who did not change has tonight the value of his last release.
+        """
+        night, n = self.night, self.n
+        row = np.zeros(n, dtype=np.uint64)
+        altered = _altered_units(self.task, self.task.sent_by("match"))
+        if altered is None or not night.columns:
+            return np.zeros((n, len(night.columns)), dtype=np.bool_), row
+        first = self.planned.survey.first_records
+        records = first[np.asarray(altered["part"]).astype(np.int64)] + np.asarray(altered["place"])
+        at = positions_in(_as_pairs(records), _as_pairs(self._records()))
+        is_out = at >= 0
+        place, changes = at[is_out], _changes(altered, night)[is_out]
+        held = held_back(self.atom[place], changes, self.atoms.num_rows, night.k)
+        old = np.zeros((n, len(night.columns)), dtype=np.bool_)
+        old[place] = changes & held[self.atom[place]]
+        row[place] = np.asarray(altered["row"])[is_out]
+        return old, row
+
+    def _earlier(self, row: UInt64s, needing: Bools) -> tuple[pa.Table | None, Ints]:
+        """Rows of earlier releases, and which of them each one needs; any of those that are equal."""
+        then = np.zeros(self.n, dtype=np.int64)
+        if not needing.any():
+            return None, then
+        earlier = self._recalled(ROWS)
+        if earlier is None:
+            raise _lost()
+        dated = _dated(pairs_of(earlier, "k"), np.asarray(earlier[_NIGHT]))
+        theirs, first = np.unique(_with_row(dated, np.asarray(earlier["row"])), axis=0, return_index=True)
+        place = positions_in(_with_row(self._dated(self.atom[needing]), row[needing]), theirs)
+        if (place < 0).any():
+            raise _lost()
+        then[needing] = first[place]
+        return earlier, then
+
+    def _chosen(self, j: int, earlier: pa.Table | None, then: Ints, is_old: Bools) -> pa.Array:
+        """One confidential column, from tonight's rows or the earlier ones."""
+        now = np.concatenate([self.out, np.zeros(self.n - len(self.out), dtype=np.int64)])
+        if not is_old.any():
+            if self.tonight is None:
+                raise InternalError("a bug: survivors without rows; please report it")
+            return one_array(self.tonight[f"c{j}"]).take(pa.array(now))
+        if earlier is None:
+            raise _lost()
+        before = one_array(earlier[f"x{j}"])
+        if self.tonight is None:
+            return before.take(pa.array(then))
+        both = pa.concat_arrays([one_array(self.tonight[f"c{j}"]).cast(before.type), before])
+        return both.take(pa.array(np.where(is_old, then + self.tonight.num_rows, now)))
 
 
-def _numbers_of(plan: Planned, members: pa.Table) -> Ints:
-    """Record numbers; those of ghosts say where the ledger has them."""
-    part, place = np.asarray(members["part"]), np.asarray(members["place"])
-    first = plan.survey.first_records
-    ghosts = (np.asarray(members["unit_range"]).astype(np.int64) + 1) * GHOSTS_FROM + np.asarray(members["index"])
-    is_ghost: Bools = np.asarray(members["code"]) == GHOST
-    numbers: Ints = np.where(is_ghost, ghosts, first[np.where(is_ghost, 0, part)] + place)
-    return numbers
+def number_of_ghosts(unit_range: Ints, index: Ints) -> Ints:
+    """The record numbers under which ghosts travel: where the ledger has them.
+
+    >>> number_of_ghosts(np.array([1]), np.array([5])).tolist() == [2 * GHOSTS_FROM + 5]
+    True
+    """
+    return np.asarray((unit_range + 1) * GHOSTS_FROM + index)
 
 
-def _recalled(task: Task, number: int) -> pa.Table | None:
-    layout = layout_of(task)
-    return gather_slices(task.run, [one for one in task.also if one.object == number], "recall", layout.recalled)
+def _as_pairs(numbers: Ints) -> Pairs:
+    return np.column_stack([numbers, np.zeros(len(numbers), dtype=np.int64)]).astype(np.uint64)
 
 
-def _keys_of(task: Task, plan: Planned, members: pa.Table) -> list[pa.Array]:
-    """The released values of each member's class, from the release in which it was last."""
-    classes = _recalled(task, CLASSES)
-    if classes is None:
-        raise _lost()
-    place = positions_in(_dated(members, "k", "last"), _dated(classes, "k", _NIGHT))
-    if (place < 0).any():
-        raise _lost()
-    n_keys = len(plan.context.schema.blocking) + len(plan.context.schema.quasi_identifiers)
-    return [one_array(classes[f"x{j}"]).take(pa.array(place)) for j in range(n_keys)]
-
-
-def _dated(table: pa.Table, pair: str, night: str) -> Pairs:
+def _dated(classes: Pairs, nights: Ints) -> Pairs:
     """Digests of class and night together: a class of one night is found in that night's release only."""
-    pairs = pairs_of(table, pair)
-    return np.column_stack([pairs[:, 0], pairs[:, 1] ^ np.asarray(table[night]).astype(np.uint64)])
+    return np.column_stack([classes[:, 0], classes[:, 1] ^ nights.astype(np.uint64)])
+
+
+def _with_row(dated: Pairs, row: UInt64s) -> Pairs:
+    """A row of a class of a night, by digests."""
+    return np.column_stack([dated[:, 0], dated[:, 1] ^ row])
 
 
 def _lost() -> StorageError:
@@ -258,73 +400,3 @@ def _lost() -> StorageError:
         "an earlier release does not hold what the ledger says of it; restore its files, or make the ledger again with "
         "microagg series rebuild"
     )
-
-
-def _confidential_of(task: Task, plan: Planned, night: Night, members: pa.Table) -> list[pa.Array]:
-    """Tonight's confidential values; those of the last release where they are held back, and of ghosts."""
-    names = [c.name for c in plan.context.schema.confidential]
-    tonight = gather_slices(task.run, task.slices, "scatter", layout_of(task).survivors)
-    is_ghost: Bools = np.asarray(members["code"]) == GHOST
-    now = _places_of(tonight, _numbers_of(plan, members), is_ghost)
-    then, earlier = _earlier_rows(task, members, is_ghost, night)
-    columns = []
-    for j, name in enumerate(names):
-        held = np.asarray(members[f"held{night.columns.index(name)}"]) if name in night.columns else False
-        old: Bools = is_ghost | held
-        columns.append(_chosen(tonight, f"c{j}", now, earlier, f"x{j}", then, old))
-    return columns
-
-
-def _places_of(tonight: pa.Table | None, numbers: Ints, is_ghost: Bools) -> Ints:
-    """Where each survivor's row of tonight's input is."""
-    records = np.asarray(tonight[RECORD]) if tonight is not None else np.zeros(0, dtype=np.int64)
-    order = np.argsort(records, kind="stable")
-    place = np.searchsorted(records[order], numbers)
-    place = np.where(place < len(records), place, 0)
-    row = order[place] if len(records) else np.zeros(len(numbers), dtype=np.int64)
-    missing = ~is_ghost & (records[row] != numbers if len(records) else True)
-    if np.any(missing):
-        raise DataError("the input changed while the release was made; run again when nobody writes to the input")
-    return row
-
-
-def _earlier_rows(task: Task, members: pa.Table, is_ghost: Bools, night: Night) -> tuple[Ints, pa.Table | None]:
-    """Where each ghost's, and each held-back member's, row of an earlier release is; any of those that are equal."""
-    needing = is_ghost.copy()
-    for j in range(len(night.columns)):
-        needing |= np.asarray(members[f"held{j}"])
-    place = np.zeros(members.num_rows, dtype=np.int64)
-    if not needing.any():
-        return place, None
-    earlier = _recalled(task, ROWS)
-    if earlier is None:
-        raise _lost()
-    theirs, first = np.unique(_row_keys(earlier, _NIGHT), axis=0, return_index=True)
-    row = positions_in(_row_keys(members, "last")[needing], theirs)
-    if (row < 0).any():
-        raise _lost()
-    place[needing] = first[row]
-    return place, earlier
-
-
-def _row_keys(table: pa.Table, night: str) -> Pairs:
-    """A row of a class of a night, by digests."""
-    dated = _dated(table, "k", night)
-    return np.column_stack([dated[:, 0], dated[:, 1] ^ np.asarray(table["row"])])
-
-
-def _chosen(
-    tonight: pa.Table | None, name: str, now: Ints, earlier: pa.Table | None, old_name: str, then: Ints, old: Bools
-) -> pa.Array:
-    """One column, from tonight's rows or the earlier ones."""
-    if not old.any():
-        if tonight is None:
-            raise InternalError("a bug: survivors without rows; please report it")
-        return one_array(tonight[name]).take(pa.array(now))
-    if earlier is None:
-        raise _lost()
-    before = one_array(earlier[old_name])
-    if tonight is None:
-        return before.take(pa.array(then))
-    both = pa.concat_arrays([one_array(tonight[name]).cast(before.type), before])
-    return both.take(pa.array(np.where(old, then + tonight.num_rows, now)))

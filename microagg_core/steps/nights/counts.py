@@ -33,6 +33,9 @@ class MatchCounts(_Added):
     #: Units of the input that some night released.
     released_before: int = 0
     leavers: int = 0
+    #: Units that the ledger knows and that do not wait, and their different confidential rows.
+    known: int = 0
+    distinct_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class FateNotes:
 
 @dataclass(frozen=True)
 class GateCounts(_Added):
-    """What a range of the next ledger has that it should not have."""
+    """What a candidate file, or a range of the next ledger, has that it should not have."""
 
     #: Units that are released although they never may be again.
     again: int = 0
@@ -67,3 +70,5 @@ class GateCounts(_Added):
     altered: int = 0
     #: Released records whose unit is not known.
     unknown: int = 0
+    #: Atoms of which some are released, and others may be later.
+    split: int = 0

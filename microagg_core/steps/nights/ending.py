@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
@@ -12,14 +13,16 @@ import pyarrow as pa
 from microagg_core.errors import InternalError
 from microagg_core.plain import from_json
 from microagg_core.privacy.check import Check
+from microagg_core.series.atoms import no_atoms
 from microagg_core.series.generations import Generation, UnitCounts, parts_digest
 from microagg_core.series.joining import pairs_of
 from microagg_core.series.night import Night
 from microagg_core.series.pairs import weakest_cut
-from microagg_core.series.traces import never
+from microagg_core.series.ranges import empty_range
 from microagg_core.steps.nights.beginning import Beginning, frozen_facts
 from microagg_core.steps.nights.counting import TraceNotes
-from microagg_core.steps.nights.counts import GateCounts
+from microagg_core.steps.nights.counts import GateCounts, MatchCounts
+from microagg_core.steps.nights.telling import Looked
 from microagg_core.steps.nights.tracing import RangeNotes
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.routing import Planned
@@ -33,32 +36,74 @@ _MOST_CUT = 20_000
 _TELLING = 0.9
 
 
-def notes_of_ranges(pieces: Pieces, night: Night, run_key: str) -> list[RangeNotes]:
-    """What was noted of all ranges of the next ledger."""
+@dataclass(frozen=True)
+class NightNotes:
+    """What the gate's workers noted of a night: of ranges of units, of ranges of atoms, and of candidate files."""
+
+    ranges: tuple[RangeNotes, ...]
+    atoms: tuple[TraceNotes, ...]
+    looked: tuple[Looked, ...]
+
+    @classmethod
+    def read(cls, pieces: Pieces, night: Night, run_key: str, n_files: int) -> NightNotes:
+        """All that was noted."""
+        layout = NightLayout(run_key)
+        return cls(
+            tuple(from_json(RangeNotes, pieces.read(layout.range_notes(i))) for i in range(night.n_ranges)),
+            tuple(from_json(TraceNotes, pieces.read(layout.trace_notes(i))) for i in range(night.n_atom_ranges)),
+            looked_at(pieces, run_key, n_files),
+        )
+
+    @classmethod
+    def of_nobody(cls, night: Night) -> NightNotes:
+        """Of a release whose units nobody knows; the ledger gets empty files."""
+        ledger, number = night.ledger, night.number
+        units = ledger.write_range(number, 0, empty_range(len(night.columns)))
+        file = ledger.write_atoms(number, 0, no_atoms())
+        nothing = TraceNotes(file, UnitCounts(), None, 0, 0, (), 0, 0, 0, 0)
+        return cls((RangeNotes((units,), UnitCounts(), GateCounts()),), (nothing,), ())
+
+    @property
+    def wrong(self) -> GateCounts:
+        """All that should not be, counted."""
+        return GateCounts.total(
+            [
+                *(one.wrong for one in self.ranges),
+                *(one.wrong for one in self.looked),
+                GateCounts(split=sum(one.split for one in self.atoms)),
+            ]
+        )
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers tonight's new atoms need."""
+        return sum(one.numbers for one in self.looked)
+
+    @property
+    def smallest(self) -> int | None:
+        """How many units share the rarest trace of those that are new tonight; None where there are none."""
+        return min((one.smallest for one in self.atoms if one.smallest is not None), default=None)
+
+
+def looked_at(pieces: Pieces, run_key: str, n_files: int) -> tuple[Looked, ...]:
+    """What was noted of the candidate files."""
     layout = NightLayout(run_key)
-    return [from_json(RangeNotes, pieces.read(layout.range_notes(i))) for i in range(night.n_ranges)]
+    return tuple(from_json(Looked, pieces.read(layout.looked(i))) for i in range(n_files))
 
 
-def notes_of_traces(pieces: Pieces, night: Night, run_key: str) -> list[TraceNotes]:
-    """What was noted of all ranges of traces."""
-    layout = NightLayout(run_key)
-    return [from_json(TraceNotes, pieces.read(layout.trace_notes(i))) for i in range(night.n_ranges)]
+def smallest_trace(night: Night, notes: NightNotes) -> int | None:
+    """How many units share the rarest trace after tonight; None where no unit was ever released."""
+    before = night.state.smallest_trace if night.state is not None else None
+    return min((n for n in (before, notes.smallest) if n is not None), default=None)
 
 
-def smallest_of(traces: Sequence[TraceNotes]) -> int | None:
-    """How many units share the rarest trace; None where no unit was ever released."""
-    return min((one.smallest for one in traces if one.smallest is not None), default=None)
-
-
-def night_checks(
-    night: Night, ranges: Sequence[RangeNotes], traces: Sequence[TraceNotes], bundles: Callable[[], pa.Table]
-) -> list[Check]:
+def night_checks(night: Night, notes: NightNotes, bundles: Callable[[], pa.Table]) -> list[Check]:
     """What the gate says of a night, besides what it says of every release.
 
-    ``bundles`` gives all pairs of classes, where there are thin ones.
+    ``bundles`` gives the pairs of classes that matter, where there are thin ones.
     """
-    wrong = GateCounts.total([one.wrong for one in ranges])
-    checks = [_ledger_check(night, wrong)]
+    traces = notes.atoms
+    checks = [_ledger_check(notes.wrong)]
     if night.mode != "independent":
         below = sum(one.units_below for one in traces)
         right = f"every history of releases is shared by at least {night.k} units"
@@ -93,14 +138,13 @@ def _pairs_check(night: Night, traces: Sequence[TraceNotes], bundles: Callable[[
     return Check(name, weakest is None, right if weakest is None else detail)
 
 
-def likely_renamed(ranges: Sequence[RangeNotes], traces: Sequence[TraceNotes]) -> str:
+def likely_renamed(matched: MatchCounts, traces: Sequence[TraceNotes]) -> str:
     """A warning where arrivals look like leavers under other ids; nothing where they do not.
 
     Equal confidential rows say little where many have the same: then only most of the leavers coming back at once tell.
     """
     left, arrived, alike = (sum(getattr(one, name) for one in traces) for name in ("left", "arrived", "alike"))
-    before, distinct = sum(one.released_before for one in ranges), sum(one.distinct_rows for one in ranges)
-    is_telling = distinct > _TELLING * before or 2 * alike > min(left, arrived)
+    is_telling = matched.distinct_rows > _TELLING * matched.known or 2 * alike > min(left, arrived)
     if not alike or not is_telling:
         return ""
     return (
@@ -109,13 +153,14 @@ def likely_renamed(ranges: Sequence[RangeNotes], traces: Sequence[TraceNotes]) -
     )
 
 
-def _ledger_check(night: Night, wrong: GateCounts) -> Check:
+def _ledger_check(wrong: GateCounts) -> Check:
     """Whether everybody is where the ledger has them."""
     problems = [
         (wrong.unknown, "released records are none of the input's units"),
         (wrong.again, "units are released that never may be again"),
         (wrong.moved, "units are not in the class in which they were released last"),
         (wrong.altered, "units have values that are neither tonight's nor those of their last release"),
+        (wrong.split, "groups of earlier releases are released in part, or hold more units than they had"),
     ]
     said = "; ".join(f"{n} {what}" for n, what in problems if n)
     return Check("ledger", not said, said or "every unit is released as its earlier releases allow")
@@ -124,8 +169,7 @@ def _ledger_check(night: Night, wrong: GateCounts) -> Check:
 def generation_of(
     beginning: Beginning,
     plan: Planned,
-    ranges: Sequence[RangeNotes],
-    traces: Sequence[TraceNotes],
+    notes: NightNotes,
     *,
     identity: str,
     revision: str,
@@ -152,9 +196,16 @@ def generation_of(
         parent=night.ledger.parent_of(night.number),
         key_fingerprint=beginning.key.fingerprint,
         n_ranges=night.n_ranges,
-        ranges=tuple(one.file for one in ranges),
-        never=never(night.number + 1),
+        ranges=tuple(one.files for one in notes.ranges),
+        atoms=tuple(one.file for one in notes.atoms),
+        next_number=night.next_number + notes.n_numbers,
         frozen=frozen,
-        counts=reduce(add, (one.counts for one in ranges), UnitCounts()),
-        smallest_trace=smallest_of(traces) if night.unit else None,
+        counts=_counts(night, notes),
+        smallest_trace=smallest_trace(night, notes) if night.unit else None,
     )
+
+
+def _counts(night: Night, notes: NightNotes) -> UnitCounts:
+    """How many units are in which state: who is live is counted with the atoms, of others what changed is told."""
+    before = replace(night.state.counts, released=0, withheld=0) if night.state is not None else UnitCounts()
+    return reduce(add, (one.counts for one in (*notes.ranges, *notes.atoms)), before)

@@ -72,8 +72,8 @@ class Eraser:
         layout = ReleaseLayout(after.release_id, after.revision)
         if erasure.republishes and not self.output.exists(layout.manifest()):
             traces = TraceCounter()
-            for number in range(after.n_ranges):
-                traces.add(erasure.ledger.read_range(after, number, after.n_ranges))
+            for table in erasure.ledger.told_ranges(after):
+                traces.add(table)
             self._publish(erasure, after, traces, now)
         return self.finish(erasure, after, now)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from microagg_core.releases.manifest import Manifest
+from microagg_core.series.atoms import FIRST_NUMBER, no_atoms
 from microagg_core.series.generations import Frozen, FrozenColumn, Generation, UnitCounts
 from microagg_core.series.ledger import Ledger
 from microagg_core.series.ranges import empty_range
-from microagg_core.series.traces import never
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.nights.beginning import key_of
 from microagg_core.steps.nights.taking_back import is_published
@@ -61,8 +61,9 @@ def _nobodys(ledger: Ledger, spec: ReleaseSpec, output: Store, manifest: Manifes
         parent=ledger.parent_of(number),
         key_fingerprint=key_of(spec, ledger).fingerprint,
         n_ranges=1,
-        ranges=(ledger.write_range(number, 0, empty_range(len(watched))),),
-        never=never(number + 1),
+        ranges=((ledger.write_range(number, 0, empty_range(len(watched))),),),
+        atoms=(ledger.write_atoms(number, 0, no_atoms()),),
+        next_number=FIRST_NUMBER,
         frozen=frozen,
         counts=UnitCounts(),
         smallest_trace=None,

@@ -7,23 +7,21 @@ were. Nothing is decided by what anybody was called: units are digests here, as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Bools, Bytes, Pairs
+from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
+from microagg_core.series.atoms import atoms_table, counts_of, places_of_atoms, range_of_atoms, traces_of
 from microagg_core.series.digests import numbered_pairs
-from microagg_core.series.fates import VANISHED, Members, Policy, decide
+from microagg_core.series.fates import Fate, Policy, decide, drawn_decoys
 from microagg_core.series.generations import Generation, RangeFile, UnitCounts
 from microagg_core.series.joining import as_columns, pairs_of, positions_in
 from microagg_core.series.ledger import Ledger
-from microagg_core.series.ranges import State, counts_of
+from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State
 from microagg_core.series.traced import TraceCounter
-from microagg_core.series.traces import ABSENT, never, next_traces
 
 _NO_PAIRS: Pairs = np.zeros((0, 2), dtype=np.uint64)
 
@@ -78,22 +76,20 @@ class Erasure:
         return int((positions_in(_joined(self.vanishing, self.closed), self.forgotten) < 0).sum())
 
     def ranges(self) -> Iterator[tuple[pa.Table, pa.Table]]:
-        """Every range of the ledger as it is, and as the erasure leaves it."""
-        for number in range(self.before.n_ranges):
-            table = self.ledger.read_range(self.before, number, self.before.n_ranges)
+        """Every range of the ledger as it is, and as the erasure leaves it, with what atoms say."""
+        for table in self.ledger.told_ranges(self.before):
             yield table, self._following(table)
 
     def _following(self, table: pa.Table) -> pa.Table:
         unit, state = pairs_of(table, "u"), np.asarray(table["state"]).copy()
         state[_among(unit, self.closed) & (state == State.LIVE)] = State.GONE
         state[_among(unit, self.forgotten)] = State.FORGOTTEN
-        last, trace = np.asarray(table["last"]), pairs_of(table, "t")
+        last = np.asarray(table["last"]).copy()
         if self.republishes and self.newest is not None:
             out = (last == self.newest.night) & ~_among(unit, _joined(self.vanishing, self.forgotten))
-            trace = next_traces(trace, np.where(out[:, None], pairs_of(table, "k"), ABSENT))
-            last = np.where(out, self.night, last)
-        trace[last < 0] = np.array(never(self.night + 1), dtype=np.uint64)
-        columns = {"state": pa.array(state), "last": pa.array(last.astype(np.int32)), **as_columns(trace, "t")}
+            last[out] = self.night
+        trace = traces_of(np.asarray(table["atom"]), state.astype(np.int64), last)
+        columns = {"state": pa.array(state), "last": pa.array(last), **as_columns(trace, "t")}
         return pa.table({name: columns.get(name, table[name]) for name in table.column_names}, schema=table.schema)
 
     def write(self, date: str, revision: str | None) -> tuple[Generation, TraceCounter]:
@@ -103,12 +99,16 @@ class Erasure:
             date: the day.
             revision: the one in which the newest release is published again; None where it is not.
         """
-        files: list[RangeFile] = []
+        files: list[tuple[RangeFile, ...]] = []
         counts, traces = UnitCounts(), TraceCounter()
-        for number, (_, table) in enumerate(self.ranges()):
-            files.append(self.ledger.write_range(self.night, number, table))
-            counts = reduce(add, (counts, counts_of(table, self.night)))
-            traces.add(table)
+        live: list[tuple[UInt64s, Ints]] = []
+        for number, (table, following) in enumerate(self.ranges()):
+            units = self.ledger.read_range(self.before, number, self.before.n_ranges)
+            changes = self._changes(units, table, following)
+            files.append(self.ledger.write_changes(self.before, self.night, number, self.before.n_ranges, changes))
+            counts += counts_of(following, self.night)
+            traces.add(following)
+            live.append(self._counted(following))
         of_release = self.newest or self.before
         generation = replace(
             self.before,
@@ -122,11 +122,44 @@ class Erasure:
             run_key="",
             parent=self.ledger.parent_of(self.night),
             ranges=tuple(files),
-            never=never(self.night + 1),
+            atoms=self._write_atoms(live),
             counts=counts,
             smallest_trace=traces.smallest(),
         )
         return generation, traces
+
+
+    def _changes(self, units: pa.Table, table: pa.Table, following: pa.Table) -> pa.Table:
+        """The units that are not as they were, as rows of a range."""
+        state, last = np.asarray(following["state"]), np.asarray(following["last"])
+        goes_with = (np.asarray(units["last"]) == WITH_ATOM) & (state == State.LIVE)
+        last = np.where(goes_with, WITH_ATOM, last).astype(np.int32)
+        differs = (state != np.asarray(units["state"])) | (last != np.asarray(units["last"]))
+        columns = {"state": pa.array(state), "last": pa.array(last)}
+        changed = pa.table({name: columns.get(name, units[name]) for name in units.column_names}, schema=units.schema)
+        return changed.filter(pa.array(differs))
+
+    def _counted(self, following: pa.Table) -> tuple[UInt64s, Ints]:
+        """The atoms of a range's units that count for their atoms, and how many units of each are released again."""
+        state, atom = np.asarray(following["state"]), np.asarray(following["atom"])
+        stays = (state == State.LIVE) | ((self.before.frozen.mode == "disjoint") & (atom != NO_ATOM))
+        return atom[stays], (np.asarray(following["last"])[stays] == self.night).astype(np.int64)
+
+    def _write_atoms(self, live: Sequence[tuple[UInt64s, Ints]]) -> tuple[RangeFile, ...]:
+        """The atoms as the erasure leaves them."""
+        atom, out = (np.concatenate(column) for column in zip(*live, strict=True))
+        files, n_ranges = [], len(self.before.atoms)
+        for number in range(n_ranges):
+            before = self.ledger.read_atoms(self.before, number, n_ranges)
+            mine = range_of_atoms(atom, n_ranges) == number
+            place = places_of_atoms(atom[mine], before)
+            n = np.bincount(place, minlength=before.num_rows).astype(np.int64)
+            is_out = np.bincount(place, out[mine], before.num_rows) > 0
+            last = np.where(is_out, self.night, np.asarray(before["last"])).astype(np.int32)
+            since = np.asarray(before["since"])
+            table = atoms_table(np.asarray(before["atom"]), pairs_of(before, "k"), n, since, last)
+            files.append(self.ledger.write_atoms(self.night, number, table.filter(pa.array(n > 0))))
+        return tuple(files)
 
 
 def published_nights(ledger: Ledger, last: int) -> list[Generation]:
@@ -178,8 +211,7 @@ def resumed_erasure(ledger: Ledger, after: Generation) -> Erasure:
     before = ledger.linked(after.night - 1)
     releases = published_nights(ledger, before.night)
     forgotten, vanishing = [], []
-    for number in range(before.n_ranges):
-        table, following = (ledger.read_range(one, number, before.n_ranges) for one in (before, after))
+    for table, following in zip(ledger.told_ranges(before), ledger.told_ranges(after), strict=True):
         state = np.asarray(table["state"])
         newly = (np.asarray(following["state"]) == State.FORGOTTEN) & (state != State.FORGOTTEN)
         forgotten.append(table.filter(pa.array(newly)))
@@ -194,12 +226,9 @@ def resumed_erasure(ledger: Ledger, after: Generation) -> Erasure:
     return replace(erasure, vanishing=_joined(*vanishing)) if erasure.republishes else erasure
 
 
-def _gathered(ledger: Ledger, generation: Generation, which: object) -> pa.Table:
+def _gathered(ledger: Ledger, generation: Generation, which: Callable[[pa.Table], Bools]) -> pa.Table:
     """Some units of all ranges; ``which`` tells them from a range."""
-    tables = []
-    for number in range(generation.n_ranges):
-        table = ledger.read_range(generation, number, generation.n_ranges)
-        tables.append(table.filter(pa.array(which(table))))  # type: ignore[operator]
+    tables = [table.filter(pa.array(which(table))) for table in ledger.told_ranges(generation)]
     return pa.concat_tables(tables).combine_chunks()
 
 
@@ -228,18 +257,23 @@ def _vanishing(
     affected = numbered_pairs(pairs_of(forgotten.filter(pa.array(counts_for(forgotten))), name))[1]
     members = _gathered(ledger, before, lambda table: counts_for(table) & _among(pairs_of(table, name), affected))
     present = ~_among(pairs_of(members, "u"), pairs_of(forgotten, "u"))
-    return pairs_of(members.filter(pa.array(_codes(members, present, before, decoys) == VANISHED)), "u")
+    return pairs_of(members.filter(pa.array(_vanishes(members, present, before, decoys))), "u")
 
 
-def _codes(members: pa.Table, present: Bools, before: Generation, decoys: bool) -> Bytes:
-    """The fates of atoms of which some are forgotten."""
+def _vanishes(members: pa.Table, present: Bools, before: Generation, decoys: bool) -> Bools:
+    """Who vanishes of atoms of which some are forgotten."""
+    vanishes = np.ones(members.num_rows, dtype=np.bool_)
     if not decoys or before.frozen.mode not in ("atoms", "rotation"):
-        return np.full(members.num_rows, VANISHED, dtype=np.uint8)
+        return vanishes
     policy = Policy("atoms", "trace", "decoys", before.frozen.k, None, before.night + 1)
-    changed = np.zeros((members.num_rows, 0), dtype=np.bool_)
-    trace, klass, unit = (pairs_of(members, name) for name in "tku")
-    since, last = np.asarray(members["since"]), np.asarray(members["last"])
-    return decide(Members(trace, klass, unit, present, since, last, changed), policy).code
+    atom, distinct = numbered_pairs(pairs_of(members, "t"))
+    n = np.bincount(atom, minlength=len(distinct))
+    left = n - np.bincount(atom[present], minlength=len(distinct))
+    fates = decide(n, left, np.zeros(len(n), dtype=np.int32), policy)
+    vanishes = (fates.code[atom] == Fate.CLOSED) | ~present
+    stayers, unit = np.flatnonzero(present), pairs_of(members, "u")[present]
+    vanishes[stayers[drawn_decoys(atom[stayers], fates.decoys, unit[:, 0] ^ unit[:, 1], policy.night)]] = True
+    return vanishes
 
 
 def _closed(ledger: Ledger, before: Generation, newest: Generation | None, holding: Sequence[ReleaseCount]) -> Pairs:

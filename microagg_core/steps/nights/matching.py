@@ -1,7 +1,8 @@
 """Who is who tonight: the units of the input met with those of the ledger.
 
 Each input part tells the digests of its units, cut by range of units; a range is met with the ledger's; and each part
-learns what its records are: arrivals, survivors, or units that are never released again.
+learns what its records are: arrivals, survivors with their atoms, or units that are never released again. Who simply
+survives is not heard of again here: only units of which something may have to be said in the ledger are kept.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, Bytes, Ints, Pairs
+from microagg_core.arrays import Bools, Bytes, Ints, UInt64s
 from microagg_core.formats.reading import read_part
 from microagg_core.plain import to_json
+from microagg_core.series.atoms import range_of_atoms
 from microagg_core.series.digests import units_of
 from microagg_core.series.joining import as_columns, pairs_of, positions_in
-from microagg_core.series.marks import ARRIVAL, CLOSED, CODE, RANGE, SURVIVOR, WAITED
+from microagg_core.series.marks import ARRIVAL, ATOM, CHANGED, CLOSED, CODE, SURVIVOR, WAITED, survive
 from microagg_core.series.night import Night
-from microagg_core.series.ranges import State, range_of
+from microagg_core.series.ranges import NO_ATOM, State, range_of, range_schema
 from microagg_core.steps.nights.counts import MatchCounts
 from microagg_core.steps.nights.knowing import confidential_digests, layout_of, load_night
 from microagg_core.steps.pieces import Piece
@@ -28,51 +30,90 @@ from microagg_core.steps.units import count_repeated
 from microagg_core.steps.work import Receipt, Task, load_context
 from microagg_core.tables.slices import RECORD, Slice, read_slice, to_bytes, write_slices
 
-#: The objects of a matched range: what the records are, for the parts; and the members of atoms, for their ranges.
-MARKS, MEMBERS = 0, 1
-#: The range of units of each record, beside its mark.
+#: The objects of a matched range: what the records are, for the parts; and for the ranges of atoms, the live units that
+#: are not in tonight's input, and those that are and have other values than in their last release.
+MARKS, ABSENT, ALTERED = 0, 1, 2
 UNIT_RANGE = "unit_range"
+#: The half of a row's digest that is compared with tonight's.
+_HALF = np.uint64(2**32 - 1)
+
+
+# --- Who is there ----------------------------------------------------------------------------------------------
 
 
 def identify_part(task: Task) -> Receipt:
-    """Tell the digests of one input part's units, and of their confidential values where changes are looked at."""
+    """Tell the digests of one input part's units, and of their values where what changed is to be found."""
     context, (night, key) = load_context(task.run, task.reads), load_night(task)
-    confidential = [c.name for c in context.schema.confidential] if night.columns else []
+    confidential = [c.name for c in context.schema.confidential] if night.n_carried else []
     names = tuple(dict.fromkeys((*night.unit, *confidential)))
     scatter, rows = Scatter(task, layout_of(task).identified), 0
     for table in read_part(context.parts[task.number], context.spec.input, names):
         units = units_of([table[name] for name in night.unit], key)
         columns = {RECORD: pa.array(np.arange(rows, rows + table.num_rows)), **as_columns(units, "u")}
-        if night.columns:
-            _, values = confidential_digests(context, night, key, table)
+        if night.n_carried:
+            row, values = confidential_digests(context, night, key, table)
             columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
+            if not values:
+                columns["half"] = pa.array(half_of(row))
         scatter.add(pa.table(columns), range_of(units[:, 0], night.n_ranges))
         rows += table.num_rows
     scatter.flush()
     return Receipt(task.step, task.number, rows, tuple(scatter.pieces), tuple(scatter.slices))
 
 
+def half_of(row: UInt64s) -> NDArray[np.uint32]:
+    """Half of a row's digest: enough to tell whether it is another than it was."""
+    return (row & _HALF).astype(np.uint32)
+
+
 class _Tonight:
     """The units of one range that are in tonight's input: part and place in it, and where the ledger has them."""
 
     def __init__(self, task: Task, night: Night, state: pa.Table) -> None:
-        self.table = _gathered(task, len(night.columns))
+        self.table = _gathered(task, night)
+        self.state = state
         self.units = pairs_of(self.table, "u")
         self.index = positions_in(self.units, pairs_of(state, "u"))
+        self.listed = self.index >= 0
+        self.codes = _codes(night, state, self.index)
+        self.codes[self._is_changed(night)] = CHANGED
 
     @property
-    def n(self) -> int:
-        return len(self.index)
+    def there(self) -> Bools:
+        """Of each unit of the ledger, whether it is in the input."""
+        there = np.zeros(self.state.num_rows, dtype=np.bool_)
+        there[self.index[self.listed]] = True
+        return there
 
-    def places(self, n_state: int) -> tuple[Bools, Ints]:
-        """Of each unit of the ledger, whether it is in the input, and at which row of the table."""
-        there, row = np.zeros(n_state, dtype=np.bool_), np.zeros(n_state, dtype=np.int64)
-        rows = np.flatnonzero(self.index >= 0)
-        there[self.index[rows]], row[self.index[rows]] = True, rows
-        return there, row
+    @property
+    def atoms(self) -> UInt64s:
+        """The atom of every survivor."""
+        atoms = np.full(len(self.index), NO_ATOM, dtype=np.uint64)
+        survivors = survive(self.codes)
+        atoms[survivors] = np.asarray(self.state["atom"])[self.index[survivors]]
+        return atoms
+
+    def differing(self, name: str, then: NDArray[Any]) -> Bools:
+        """Which survivors have another digest tonight than then."""
+        differs = np.zeros(len(self.index), dtype=np.bool_)
+        mine = np.flatnonzero(survive(self.codes))
+        differs[mine] = np.asarray(self.table[name])[mine] != then[self.index[mine]]
+        return differs
+
+    def _is_changed(self, night: Night) -> Bools:
+        if not night.n_carried:
+            return np.zeros(len(self.index), dtype=np.bool_)
+        if not night.columns:
+            return self.differing("half", half_of(np.asarray(self.state["row"])))
+        return np.any(self.changes(night), axis=1)
+
+    def changes(self, night: Night) -> Bools:
+        """For each unit and watched column, whether a survivor's value is another than was last released."""
+        names = [f"d{j}" for j in range(len(night.columns))]
+        return np.column_stack([self.differing(name, np.asarray(self.state[name])) for name in names])
 
 
-def _gathered(task: Task, n_columns: int) -> pa.Table:
+def _gathered(task: Task, night: Night) -> pa.Table:
     """All digests that were told for the range, with the number of the part they come from."""
     tables = []
     for one in task.slices:
@@ -82,27 +123,29 @@ def _gathered(task: Task, n_columns: int) -> pa.Table:
     if tables:
         return pa.concat_tables(tables).combine_chunks()
     fields = [(RECORD, pa.int64()), ("u0", pa.uint64()), ("u1", pa.uint64())]
-    fields += [(f"d{j}", pa.uint32()) for j in range(n_columns)]
-    return pa.schema([*fields, ("part", pa.int32())]).empty_table()
+    fields += [(f"d{j}", pa.uint32()) for j in range(len(night.columns))]
+    return pa.schema([*fields, ("half", pa.uint32()), ("part", pa.int32())]).empty_table()
+
+
+# --- Met with the ledger ---------------------------------------------------------------------------------------
 
 
 def match_range(task: Task) -> Receipt:
     """Meet one range of tonight's units with the ledger's."""
     night, _ = load_night(task)
-    state = night.read_state(task.number)
-    tonight = _Tonight(task, night, state)
-    codes = _codes(night, state, tonight.index)
-    marks, slices = _marks(task, night, state, tonight, codes)
-    members, more = _members(task, night, state, tonight)
-    of_units = tonight.table.select([RECORD, "part", "u0", "u1"]).append_column("index", pa.array(tonight.index))
-    counts = _counted(state, tonight, codes)
+    tonight = _Tonight(task, night, night.read_units(task.number))
+    marks, slices = _marks(task, tonight)
+    absent, of_absent = _absent(task, night, tonight)
+    altered, of_altered = _altered(task, night, tonight)
+    met, counts = to_bytes(_met(night, tonight)), to_json(_counted(tonight))
     layout, number = layout_of(task), task.number
-    written = (task.put(layout.tonight(number), to_bytes(of_units)), task.put(layout.matched(number), to_json(counts)))
-    return Receipt(task.step, number, tonight.n, (marks, members, *written), (*slices, *more))
+    written = (task.put(layout.met(number), met), task.put(layout.matched(number), counts))
+    pieces, more = (marks, absent, altered, *written), (*slices, *of_absent, *of_altered)
+    return Receipt(task.step, number, len(tonight.index), pieces, more)
 
 
 def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
-    """What each record of the input is."""
+    """What each record of the input is, whatever its values."""
     codes = np.full(len(index), ARRIVAL, dtype=np.uint8)
     listed = index >= 0
     states, since = np.asarray(state["state"])[index[listed]], np.asarray(state["since"])[index[listed]]
@@ -116,58 +159,85 @@ def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
     return codes
 
 
-def _marks(task: Task, night: Night, state: pa.Table, tonight: _Tonight, codes: Bytes) -> tuple[Piece, list[Slice]]:
-    ranges = np.zeros(tonight.n, dtype=np.uint16)
-    survivors = codes == SURVIVOR
-    if survivors.any():
-        ranges[survivors] = atom_range(pairs_of(state, "k"), night)[tonight.index[survivors]]
-    table = pa.table({RECORD: tonight.table[RECORD], CODE: pa.array(codes), RANGE: pa.array(ranges)})
-    data, slices = write_slices(table, np.asarray(tonight.table["part"]).astype(np.int64), task.number, MARKS)
+def _marks(task: Task, tonight: _Tonight) -> tuple[Piece, list[Slice]]:
+    columns = {RECORD: tonight.table[RECORD], CODE: pa.array(tonight.codes), ATOM: pa.array(tonight.atoms)}
+    parts = np.asarray(tonight.table["part"]).astype(np.int64)
+    data, slices = write_slices(pa.table(columns), parts, task.number, MARKS)
     return task.put(layout_of(task).marks_told(task.number), data), slices
 
 
-def atom_range(classes: Pairs, night: Night) -> Ints:
-    """The range in which the atoms of each class are carried."""
-    return (((classes[:, 0] >> np.uint64(32)) * np.uint64(max(night.n_atom_ranges, 1))) >> np.uint64(32)).astype(
-        np.int64
-    )
+def _absent(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, list[Slice]]:
+    """The live units that are not in tonight's input, for the ranges of their atoms."""
+    is_absent = ~tonight.there & (np.asarray(tonight.state["state"]) == State.LIVE) & bool(night.n_carried)
+    index = np.flatnonzero(is_absent)
+    table = tonight.state.select([ATOM, "row"]).take(pa.array(index)).append_column("index", pa.array(index))
+    return _to_atoms(task, night, table, layout_of(task).absent(task.number), ABSENT)
 
 
-def _members(task: Task, night: Night, state: pa.Table, tonight: _Tonight) -> tuple[Piece, list[Slice]]:
-    """All live units of the ledger, present or not, for the ranges of their classes."""
-    live = np.flatnonzero(np.asarray(state["state"]) == State.LIVE) if night.carries else np.zeros(0, dtype=np.int64)
-    there, row = tonight.places(state.num_rows)
-    present, row = there[live], row[live]
-    kept = state.take(pa.array(live))
-    columns = {name: kept[name] for name in kept.column_names if name != "state"}
-    columns["present"] = pa.array(present)
-    columns["unit_range"] = pa.array(np.full(len(live), task.number, dtype=np.uint16))
-    columns["index"] = pa.array(live)
-    for name in (RECORD, "part"):
-        values = np.asarray(tonight.table[name]).astype(np.int64)
-        columns["place" if name == RECORD else name] = pa.array(np.where(present, _taken(values, row), -1))
-    for j in range(len(night.columns)):
-        now = _taken(np.asarray(tonight.table[f"d{j}"]), row)
-        columns[f"changed{j}"] = pa.array(present & (now != np.asarray(kept[f"d{j}"])))
-    table = pa.table(columns)
-    data, slices = write_slices(table, atom_range(pairs_of(kept, "k"), night), task.number, MEMBERS)
-    return task.put(layout_of(task).members_told(task.number), data), slices
+def _altered(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, list[Slice]]:
+    """Survivors with other values than in their last release, column by column, where that is to be looked at."""
+    watched = len(night.columns) if night.n_carried else 0
+    rows = np.flatnonzero(tonight.codes == CHANGED) if watched else np.zeros(0, dtype=np.int64)
+    index = tonight.index[rows]
+    columns = {name: tonight.state[name].take(pa.array(index)) for name in (ATOM, "row")}
+    columns |= {"place": tonight.table[RECORD].take(pa.array(rows)), "part": tonight.table["part"].take(pa.array(rows))}
+    if watched:
+        changes = tonight.changes(night)[rows]
+        columns |= {f"changed{j}": pa.array(changes[:, j].copy()) for j in range(watched)}
+    return _to_atoms(task, night, pa.table(columns), layout_of(task).altered(task.number), ALTERED)
 
 
-def _taken(values: NDArray[Any], row: Ints) -> NDArray[Any]:
-    return values[row] if len(values) else np.zeros(len(row), dtype=values.dtype)
+def _to_atoms(task: Task, night: Night, table: pa.Table, name: str, number: int) -> tuple[Piece, list[Slice]]:
+    destination = range_of_atoms(np.asarray(table[ATOM]), night.n_atom_ranges)
+    data, slices = write_slices(table, destination, task.number, number)
+    return task.put(name, data), slices
 
 
-def _counted(state: pa.Table, tonight: _Tonight, codes: Bytes) -> MatchCounts:
-    states = np.asarray(state["state"])
-    there, _ = tonight.places(state.num_rows)
+def _met(night: Night, tonight: _Tonight) -> pa.Table:
+    """The units of which the ledger may have something new to say, as it has them, and where they are in the input.
+
+    Everybody but those who simply survive; and these too on nights on which some of them may vanish.
+    """
+    state, there = tonight.state, tonight.there
+    wanted = (np.asarray(state["state"]) == State.LIVE) & ~there if night.n_carried else np.zeros(len(there), np.bool_)
+    wanted |= (np.asarray(state["state"]) == State.HELD) & ~there
+    absent = np.flatnonzero(wanted)
+    present = np.flatnonzero((tonight.codes != SURVIVOR) | night.stayers_may_vanish)
+    listed = tonight.listed[present]
+    of_ledger = np.concatenate([absent, tonight.index[present[listed]]])
+    new = present[~listed]
+    nowhere = np.full(len(absent), -1, dtype=np.int64)
+    order = np.concatenate([present[listed], new])
+    columns: dict[str, pa.Array] = {}
+    for name, kind in zip(range_schema(len(night.columns)).names, range_schema(len(night.columns)).types, strict=True):
+        known = np.asarray(state[name])[of_ledger]
+        fresh = np.asarray(tonight.table[name])[new] if name in ("u0", "u1") else np.full(len(new), _NEW.get(name, 0))
+        columns[name] = pa.array(np.concatenate([known, fresh.astype(known.dtype)]), kind)
+    columns["index"] = pa.array(np.concatenate([of_ledger, np.full(len(new), -1, dtype=np.int64)]))
+    for name, values in (("part", tonight.table["part"]), ("place", tonight.table[RECORD])):
+        columns[name] = pa.array(np.concatenate([nowhere, np.asarray(values).astype(np.int64)[order]]))
+    return pa.table(columns)
+
+
+#: What a ledger has of a unit that it does not have yet; the night in which it was first seen is set when it is told.
+_NEW = {"atom": NO_ATOM, "last": -1, "since": -1, "state": State.HELD}
+
+
+def _counted(tonight: _Tonight) -> MatchCounts:
+    states, there = np.asarray(tonight.state["state"]), tonight.there
+    before = states != State.HELD
     return MatchCounts(
-        repeated=count_repeated(tonight.units) if tonight.n else 0,
-        arrivals=int(np.isin(codes, (ARRIVAL, WAITED)).sum()),
-        closed=int((codes == CLOSED).sum()),
-        released_before=int((there & (np.asarray(state["last"]) >= 0)).sum()),
+        repeated=count_repeated(tonight.units) if len(tonight.units) else 0,
+        arrivals=int(np.isin(tonight.codes, (ARRIVAL, WAITED)).sum()),
+        closed=int((tonight.codes == CLOSED).sum()),
+        released_before=int((there & (np.asarray(tonight.state["last"]) != -1)).sum()),
         leavers=int((~there & (states == State.LIVE)).sum()),
+        known=int(before.sum()),
+        distinct_rows=len(np.unique(np.asarray(tonight.state["row"])[before])),
     )
+
+
+# --- What the records are --------------------------------------------------------------------------------------
 
 
 def mark_part(task: Task) -> Receipt:
@@ -176,18 +246,25 @@ def mark_part(task: Task) -> Receipt:
     for one in task.slices:
         table = gather_slices(task.run, [one], "match", lambda number, _: layout_of(task).marks_told(number))
         if table is not None:
-            tables.append(
-                table.append_column(UNIT_RANGE, pa.array(np.full(table.num_rows, one.maker, dtype=np.uint16)))
-            )
-    columns = {CODE: pa.uint8(), RANGE: pa.uint16(), UNIT_RANGE: pa.uint16()}
-    marks = pa.schema(list(columns.items())).empty_table()
-    if tables:
-        told = pa.concat_tables(tables).combine_chunks()
-        order = np.argsort(np.asarray(told[RECORD]), kind="stable")
-        marks = told.take(pa.array(order)).select(list(columns))
-    return Receipt(task.step, task.number, marks.num_rows, (task.put(task.layout.marks(task.number), to_bytes(marks)),))
+            ranges = np.full(table.num_rows, one.maker, dtype=np.uint16)
+            tables.append(table.append_column(UNIT_RANGE, pa.array(ranges)))
+    fields = [(RECORD, pa.int64()), (CODE, pa.uint8()), (ATOM, pa.uint64()), (UNIT_RANGE, pa.uint16())]
+    told = pa.concat_tables(tables).combine_chunks() if tables else pa.schema(fields).empty_table()
+    told = told.take(pa.array(np.argsort(np.asarray(told[RECORD]), kind="stable")))
+    layout, number = layout_of(task), task.number
+    pieces = (
+        task.put(task.layout.marks(number), to_bytes(told.select([CODE]))),
+        task.put(layout.atoms_of_part(number), to_bytes(_narrow(told, ATOM))),
+        task.put(layout.unit_ranges(number), to_bytes(told.select([UNIT_RANGE]))),
+    )
+    return Receipt(task.step, number, told.num_rows, pieces)
+
+
+def _narrow(table: pa.Table, name: str) -> pa.Table:
+    values = np.asarray(table[name])
+    return pa.table({name: values.astype(np.min_scalar_type(int(values.max(initial=0))))})
 
 
 def read_unit_ranges(task: Task, part: int) -> Ints:
     """The range of units of every record of a part."""
-    return np.asarray(read_slice(task.pieces.read(task.layout.marks(part)))[UNIT_RANGE]).astype(np.int64)
+    return np.asarray(read_slice(task.pieces.read(layout_of(task).unit_ranges(part)))[UNIT_RANGE]).astype(np.int64)

@@ -9,10 +9,10 @@ from microagg_core.errors import StorageError
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.publish import read_manifest
 from microagg_core.releases.withdrawal import Tombstone, put_up, withdraw
+from microagg_core.series.atoms import FIRST_NUMBER, no_atoms
 from microagg_core.series.generations import Generation, parts_digest
 from microagg_core.series.ledger import Ledger
 from microagg_core.series.ranges import empty_range
-from microagg_core.series.traces import never
 from microagg_core.steps.cleaning import is_under_way
 from microagg_core.steps.work import Run
 from microagg_core.storage.layout import ReleaseLayout
@@ -61,9 +61,9 @@ def _void(ledger: Ledger, head: Generation) -> Generation:
     """The generation that goes on from before a night which nobody ever saw."""
     night = head.night + 1
     base = ledger.linked(head.night - 1) if head.night else None
-    n_columns = len(head.frozen.columns) if head.frozen.guarantee != "trace" else 0
-    watched = sum(column.role == "confidential" for column in head.frozen.columns) if n_columns else 0
-    ranges = base.ranges if base else (ledger.write_range(night, 0, empty_range(watched)),)
+    watched = sum(column.role == "confidential" for column in head.frozen.columns)
+    n_columns = watched if head.frozen.guarantee != "trace" else 0
+    ranges = base.ranges if base else ((ledger.write_range(night, 0, empty_range(n_columns)),),)
     void = replace(
         head,
         night=night,
@@ -72,8 +72,8 @@ def _void(ledger: Ledger, head: Generation) -> Generation:
         parent=ledger.parent_of(night),
         n_ranges=len(ranges),
         ranges=ranges,
-        # Its units are those of the night before, the waiting ones included.
-        never=base.never if base else never(night + 1),
+        atoms=base.atoms if base else (ledger.write_atoms(night, 0, no_atoms()),),
+        next_number=base.next_number if base else FIRST_NUMBER,
         counts=base.counts if base else type(head.counts)(),
         smallest_trace=base.smallest_trace if base else None,
     )

@@ -1,0 +1,194 @@
+"""Atoms in the ledger: the classes of the units that were released together, one row an atom.
+
+All units of an atom have the same history, so that is kept once: ``atom`` its number, ``k0 k1`` its class of the last
+night that released it, ``n`` how many of its units are live (where units are released once: how many it has),
+``since`` and ``last`` the nights that first and last released it. A live unit's trace is its atom; that of a unit which
+left its atom is the atom and the last night of the two.
+
+An atom's number ends in a few bits of its class, by which atoms are cut into ranges: so whoever has the class of a row,
+or the atom of a unit, knows the range of the other too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.arrays import Bools, Ints, Pairs, ShortInts, UInt64s
+from microagg_core.errors import InternalError
+from microagg_core.kernels.tools.hashing import mix_words
+from microagg_core.series.generations import UnitCounts
+from microagg_core.series.joining import as_columns, pairs_of, positions_in
+from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, narrowed, table_from
+from microagg_core.tables.slices import to_bytes
+
+#: The bits of an atom's number that its class decides; there are no more ranges of atoms than these can tell apart.
+_BITS = 12
+#: The first number, before these bits, that an atom can have; none has 0.
+FIRST_NUMBER = 1
+_SCHEMA = pa.schema(
+    [
+        ("atom", pa.uint64()),
+        ("k0", pa.uint64()),
+        ("k1", pa.uint64()),
+        ("n", pa.int64()),
+        ("since", pa.int32()),
+        ("last", pa.int32()),
+    ]
+)
+
+
+def atoms_table(atom: UInt64s, klass: Pairs, n: Ints, since: ShortInts, last: ShortInts) -> pa.Table:
+    """Atoms with these facts."""
+    arrays = [atom, klass[:, 0], klass[:, 1], n, since, last]
+    return pa.table([pa.array(np.ascontiguousarray(a), f.type) for a, f in zip(arrays, _SCHEMA, strict=True)], _SCHEMA)
+
+
+def no_atoms() -> pa.Table:
+    """A range without atoms."""
+    return _SCHEMA.empty_table()
+
+
+def atoms_bytes(table: pa.Table) -> bytes:
+    """The file of a range of atoms: sorted by number, and the same bytes for the same atoms.
+
+    Raises:
+        InternalError: these are not the columns, or an atom comes twice.
+    """
+    if not table.schema.equals(_SCHEMA):
+        raise InternalError("a bug: what is to be atoms of a ledger lacks columns; please report it")
+    order = np.argsort(np.asarray(table["atom"]), kind="stable")
+    columns = [np.asarray(column)[order] for column in table.columns]
+    if (columns[0][1:] == columns[0][:-1]).any():
+        raise InternalError("a bug: an atom came to a ledger twice; please report it")
+    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _SCHEMA, strict=True)]
+    return to_bytes(pa.Table.from_arrays([narrowed(columns[0]), *arrays[1:]], names=_SCHEMA.names))
+
+
+def atoms_from(data: bytes) -> pa.Table | None:
+    """Inverse of :func:`atoms_bytes`; None for the bytes of anything else."""
+    table = table_from(data)
+    if table is None or table.column_names != _SCHEMA.names or not pa.types.is_unsigned_integer(table.schema.types[0]):
+        return None
+    return table.cast(_SCHEMA)
+
+
+# --- Numbers and ranges ----------------------------------------------------------------------------------------
+
+
+def range_of_atoms(atom: UInt64s, n_ranges: int) -> Ints:
+    """The range of each atom.
+
+    >>> range_of_atoms(np.array([0x1000, 0x1FFF, 0x2800], dtype=np.uint64), 2).tolist()
+    [0, 1, 1]
+    """
+    return _range_of_bits(atom & np.uint64(2**_BITS - 1), n_ranges)
+
+
+def range_of_classes(classes: Pairs, n_ranges: int) -> Ints:
+    """The range of the atoms of each class."""
+    return _range_of_bits(_bits_of(classes), n_ranges)
+
+
+def _bits_of(classes: Pairs) -> UInt64s:
+    return classes[:, 0] >> np.uint64(64 - _BITS)
+
+
+def _range_of_bits(bits: UInt64s, n_ranges: int) -> Ints:
+    return (bits >> np.uint64(_BITS + 1 - n_ranges.bit_length())).astype(np.int64)
+
+
+def most_ranges() -> int:
+    """More ranges of atoms than this cannot be told apart."""
+    return 2**_BITS
+
+
+def numbered_atoms(classes: Pairs) -> tuple[UInt64s, int]:
+    """New atoms for distinct classes, as if theirs were the first of all; and how many numbers they need.
+
+    >>> atoms, n = numbered_atoms(np.array([[0, 1], [2**63, 1], [5, 5]], dtype=np.uint64))
+    >>> atoms.tolist(), n
+    ([0, 2048, 4096], 2)
+    """
+    bits = _bits_of(classes)
+    order = np.argsort(bits, kind="stable")
+    place = np.empty(len(bits), dtype=np.uint64)
+    place[order] = (np.arange(len(bits)) - np.searchsorted(bits[order], bits[order])).astype(np.uint64)
+    return (place << np.uint64(_BITS)) | bits, int(place.max(initial=0)) + 1 if len(bits) else 0
+
+
+def from_number(atom: UInt64s, first: int) -> UInt64s:
+    """The same atoms, numbered from there on."""
+    return atom + np.uint64(first << _BITS)
+
+
+def regrouped(before: UInt64s, atom: UInt64s, night: int) -> UInt64s:
+    """The atoms of units that were grouped afresh: units are in one if they were before, and are tonight.
+
+    With as good as no chance that two are confused; used where nothing is promised of several releases.
+    """
+    mixed = mix_words(before ^ mix_words(atom ^ mix_words(np.full(len(atom), night + 1, dtype=np.uint64))))
+    bits = np.uint64(2**_BITS - 1)
+    return (mixed | np.uint64(2**_BITS)) & ~bits | atom & bits
+
+
+# --- What units have of their atoms ----------------------------------------------------------------------------
+
+
+def places_of_atoms(wanted: UInt64s, atoms: pa.Table) -> Ints:
+    """Where each wanted atom stands in a table of atoms; -1 where it does not."""
+    among = np.asarray(atoms["atom"])
+    return positions_in(_as_pairs(wanted), _as_pairs(among))
+
+
+def _as_pairs(numbers: UInt64s) -> Pairs:
+    return np.column_stack([numbers, np.zeros(len(numbers), dtype=np.uint64)])
+
+
+def traces_of(atom: UInt64s, state: Ints, last: ShortInts) -> Pairs:
+    """The trace of every unit: equal ones have the same history; zeros for who was never released.
+
+    Args:
+        atom: of each unit.
+        state: of each.
+        last: the night that last released it.
+    """
+    has_left = (state != State.LIVE) & (atom != NO_ATOM)
+    return np.column_stack([atom, np.where(has_left, last.astype(np.int64) + 1, 0).astype(np.uint64)])
+
+
+def with_atoms(units: pa.Table, atoms: pa.Table) -> pa.Table:
+    """A range's units with what their atoms say: columns ``t0 t1`` trace, ``k0 k1`` class, and the true ``last``.
+
+    The class is zeros where the ledger does not keep it any more: of who left an atom that is gone as a whole.
+    """
+    atom, state = np.asarray(units["atom"]), np.asarray(units["state"]).astype(np.int64)
+    place = places_of_atoms(atom, atoms)
+    is_known: Bools = place >= 0
+    last = np.asarray(units["last"]).copy()
+    goes_with = last == WITH_ATOM
+    # A live unit whose atom is not there is a ledger that does not hold together; it shows in no right night.
+    last[goes_with & is_known] = np.asarray(atoms["last"])[place[goes_with & is_known]]
+    klass = np.zeros((units.num_rows, 2), dtype=np.uint64)
+    klass[is_known] = pairs_of(atoms, "k")[place[is_known]]
+    told = {**as_columns(traces_of(atom, state, last), "t"), **as_columns(klass, "k"), "last": pa.array(last)}
+    others = {name: units[name] for name in units.column_names if name != "last"}
+    return pa.table({**others, **told})
+
+
+def counts_of(told: pa.Table, night: int) -> UnitCounts:
+    """How many units of a range are in which state after a night, as :func:`with_atoms` tells them.
+
+    >>> counts_of(with_atoms(empty_range(0), no_atoms()), 3).units
+    0
+    """
+    state = np.asarray(told["state"])
+    live = state == State.LIVE
+    released = int((live & (np.asarray(told["last"]) == night)).sum())
+    return UnitCounts(
+        released=released,
+        withheld=int(live.sum()) - released,
+        held=int((state == State.HELD).sum()),
+        vanished=int((state == State.GONE).sum()),
+        forgotten=int((state == State.FORGOTTEN).sum()),
+    )
