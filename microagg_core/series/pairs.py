@@ -18,8 +18,9 @@ import numpy as np
 
 from microagg_core.arrays import Ints, Pairs
 from microagg_core.series.digests import numbered_pairs
-from microagg_core.series.traces import ABSENT
 
+#: The class of who is not released.
+ABSENT: Pairs = np.zeros((1, 2), dtype=np.uint64)
 #: For each vertex its neighbours, and how many units lie between.
 Graph: TypeAlias = dict[int, dict[int, int]]
 

@@ -21,15 +21,13 @@ from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.joining import as_columns, pairs_of
 from microagg_core.series.marks import ATOM
 from microagg_core.series.night import Night
+from microagg_core.series.pairs import ABSENT
 from microagg_core.steps.nights.knowing import layout_of, load_night
 from microagg_core.steps.nights.telling import ATOMS
 from microagg_core.steps.nights.tracing import CHANGES, COUNTS, ROWS
 from microagg_core.steps.scattering import gather_slices
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.slices import read_slice, to_bytes
-
-#: The class of who is not released.
-ABSENT: Pairs = np.zeros((1, 2), dtype=np.uint64)
 
 
 @dataclass(frozen=True)
