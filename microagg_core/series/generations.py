@@ -135,7 +135,7 @@ class Generation:
     format: Literal[2] = _FORMAT
 
     def __post_init__(self) -> None:
-        if len(self.ranges) != self.n_ranges or not all(self.ranges) or not self.atoms:
+        if not self.ranges or len(self.ranges) != self.n_ranges or not all(self.ranges) or not self.atoms:
             raise ValueError("a generation has a file for each of its ranges")
         if any(n & (n - 1) for n in (self.n_ranges, len(self.atoms))):
             raise ValueError("the number of ranges is a power of two")
