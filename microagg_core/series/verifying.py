@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Ints
+from microagg_core.arrays import Ints, ShortInts
 from microagg_core.errors import EXIT_DONE, GateError, StorageError, TransientStorageError
 from microagg_core.plain import to_plain
 from microagg_core.privacy.check import Check
@@ -24,7 +25,7 @@ from microagg_core.series.atoms import (
 from microagg_core.series.generations import Generation, UnitCounts
 from microagg_core.series.joining import pairs_of
 from microagg_core.series.ledger import Ledger
-from microagg_core.series.ranges import NO_ATOM, State, empty_range, is_increasing, range_of
+from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, empty_range, is_increasing, range_of
 from microagg_core.series.traced import TraceCounter
 from microagg_core.storage.urls import shown
 
@@ -156,14 +157,30 @@ class _Contents:
 
     def read_atoms(self, ledger: Ledger, head: Generation) -> None:
         """Read the atoms, which the units refer to."""
+        tables, n_ranges = [], len(head.atoms)
+        for number in range(n_ranges):
+            table = self._readable(ledger.read_atoms, head, number, n_ranges)
+            if table is None:
+                continue
+            atom = np.asarray(table["atom"])
+            if (atom[1:] <= atom[:-1]).any() or (range_of_atoms(atom, n_ranges) != number).any():
+                self.unordered.append(f"atoms {number} are not sorted, or one is there twice or of another range")
+            tables.append(table)
+        if len(tables) == n_ranges:
+            self.atoms = pa.concat_tables(tables).combine_chunks()
+            self.n_units = np.zeros(self.atoms.num_rows, dtype=np.int64)
+
+    def _readable(
+        self, read: Callable[[Generation, int, int], pa.Table], head: Generation, number: int, n_ranges: int
+    ) -> pa.Table | None:
+        """What a range holds; None where it cannot be read, which is noted."""
         try:
-            self.atoms = ledger.all_atoms(head)
+            return read(head, number, n_ranges)
         except TransientStorageError:
             raise
         except StorageError as error:
             self.unreadable.append(error.message)
-            return
-        self.n_units = np.zeros(self.atoms.num_rows, dtype=np.int64)
+            return None
 
     def wrong_atoms(self, head: Generation) -> list[str]:
         """What is wrong with the atoms."""
@@ -179,17 +196,11 @@ class _Contents:
 
     def read(self, ledger: Ledger, head: Generation, number: int) -> None:
         """Look at one range."""
-        try:
-            table = ledger.read_range(head, number, head.n_ranges)
-        except TransientStorageError:
-            raise
-        except StorageError as error:
-            self.unreadable.append(error.message)
+        units = self._readable(ledger.read_range, head, number, head.n_ranges)
+        if units is None or self.atoms is None:
             return
-        if self.atoms is None or self.n_units is None:
-            return
-        self._count_units(table, head)
-        table = with_atoms(table, self.atoms)
+        self._count_units(units, head)
+        table = with_atoms(units, self.atoms)
         self.counts += counts_of(table, head.night)
         self.traces.add(table)
         u0, u1 = (table[name].to_numpy() for name in ("u0", "u1"))
@@ -197,7 +208,7 @@ class _Contents:
             self.unordered.append(f"range {number} is not sorted, has a unit twice, or one of another range")
         if not self._has_same_columns(table):
             self.strange.append(f"range {number} has digests of other columns than the ranges before it")
-        if wrong := _n_strange(table, head):
+        if wrong := _n_strange(table, np.asarray(units["last"]), head):
             self.strange.append(f"{wrong:,} units of range {number} have no right state, nights or trace")
 
     def _count_units(self, table: pa.Table, head: Generation) -> None:
@@ -219,13 +230,15 @@ class _Contents:
         return n_columns == self.n_columns
 
 
-def _n_strange(table: pa.Table, head: Generation) -> int:
-    """How many units say of themselves what cannot be."""
+def _n_strange(table: pa.Table, kept: ShortInts, head: Generation) -> int:
+    """How many units say of themselves what cannot be; ``kept`` is their last night as the ledger keeps it."""
     state, since, last = (table[name].to_numpy() for name in ("state", "since", "last"))
     # Who waits, or was erased while he did.
     is_waiting = (state == State.HELD) | ((state == State.FORGOTTEN) & (last == -1))
     is_never = np.asarray(table["atom"]) == NO_ATOM
-    is_right = np.isin(state, list(State)) & (since >= 0) & (since <= head.night)
+    # Who is removed is among changes alone, and who is not live any more goes nowhere with an atom.
+    is_right = (state < State.REMOVED) & ((state == State.LIVE) | (kept != WITH_ATOM))
+    is_right &= (since >= 0) & (since <= head.night)
     is_right &= np.where(is_waiting, last == -1, (last >= since) & (last <= head.night))
     # Who waits was never released, and who was released once is told apart from that for ever.
     is_right &= is_waiting == is_never
