@@ -19,7 +19,7 @@ from microagg_core.errors import InternalError
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.series.generations import UnitCounts
 from microagg_core.series.joining import as_columns, pairs_of, positions_in
-from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, narrowed, table_from
+from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, narrowed, table_from, widened
 from microagg_core.tables.slices import to_bytes
 
 #: The bits of an atom's number that its class decides; there are no more ranges of atoms than these can tell apart.
@@ -53,10 +53,10 @@ def atoms_bytes(table: pa.Table) -> bytes:
     """The file of a range of atoms: sorted by number, and the same bytes for the same atoms.
 
     Raises:
-        InternalError: these are not the columns, or an atom comes twice.
+        InternalError: these are not the columns, a value is missing, or an atom comes twice.
     """
-    if not table.schema.equals(_SCHEMA):
-        raise InternalError("a bug: what is to be atoms of a ledger lacks columns; please report it")
+    if not table.schema.equals(_SCHEMA) or any(column.null_count for column in table.columns):
+        raise InternalError("a bug: what is to be atoms of a ledger lacks columns or values; please report it")
     order = np.argsort(np.asarray(table["atom"]), kind="stable")
     columns = [np.asarray(column)[order] for column in table.columns]
     if (columns[0][1:] == columns[0][:-1]).any():
@@ -68,9 +68,7 @@ def atoms_bytes(table: pa.Table) -> bytes:
 def atoms_from(data: bytes) -> pa.Table | None:
     """Inverse of :func:`atoms_bytes`; None for the bytes of anything else."""
     table = table_from(data)
-    if table is None or table.column_names != _SCHEMA.names or not pa.types.is_unsigned_integer(table.schema.types[0]):
-        return None
-    return table.cast(_SCHEMA)
+    return None if table is None else widened(table, _SCHEMA, (0,))
 
 
 # --- Numbers and ranges ----------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """The files of a ledger that hold units, cut into ranges of units, so that no task has to hold them all.
 
-Columns: ``u0 u1`` the unit, ``atom`` the atom to which it belongs or belonged, ``row`` a digest of what was released of
-it last, ``since`` the night that first released it (or first saw it, while it waits), ``last`` the night that last
-released it, ``state``; and ``d0``, ``d1``, ... a digest for each column whose changes are looked at. Nothing of it names
-a unit to anybody who lacks the key.
+Columns: ``u0 u1`` the unit, ``atom`` the atom to which it belongs or belonged, ``row`` a digest of what was released
+of it last, ``since`` the night that first released it (or first saw it, while it waits), ``last`` the night that last
+released it, ``state``; and ``d0``, ``d1``, ... a digest for each column whose changes are looked at. Nothing of it
+names a unit to anybody who lacks the key.
 
 A range is one file with all of its units and, after it, files with those that later nights changed: the last word on a
 unit counts. So what a night writes grows with what happened in it, not with the series. A survivor is no change: the
@@ -12,7 +12,7 @@ last night of a live unit is that of its atom.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import IntEnum
 
 import numpy as np
@@ -131,10 +131,7 @@ def range_from(data: bytes) -> pa.Table | None:
     table = table_from(data)
     if table is None or len(table.schema) < len(_FIXED):
         return None
-    schema = range_schema(len(table.schema) - len(_FIXED))
-    whole = (table.schema.types[place] for place in (_HALF, _ATOM))
-    is_range = table.column_names == schema.names and all(map(pa.types.is_unsigned_integer, whole))
-    return table.cast(schema) if is_range else None
+    return widened(table, range_schema(len(table.schema) - len(_FIXED)), (_HALF, _ATOM))
 
 
 def table_from(data: bytes) -> pa.Table | None:
@@ -144,6 +141,15 @@ def table_from(data: bytes) -> pa.Table | None:
             return reader.read_all()
     except (pa.ArrowInvalid, OSError):
         return None
+
+
+def widened(table: pa.Table, schema: pa.Schema, narrow: Collection[int]) -> pa.Table | None:
+    """A table with this schema, of one whose columns at some places are :func:`narrowed`; None for any other table."""
+    if table.column_names != schema.names:
+        return None
+    may_differ = (i in narrow and pa.types.is_unsigned_integer(kind) for i, kind in enumerate(table.schema.types))
+    pairs = zip(may_differ, table.schema.types, schema.types, strict=True)
+    return table.cast(schema) if all(may or kind == whole for may, kind, whole in pairs) else None
 
 
 def latest_of(tables: Sequence[pa.Table]) -> pa.Table:
