@@ -8,12 +8,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from microagg_core.arrays import Pairs, UInt64s
+from microagg_core.kernels.tools.hashing import mix_words
+from microagg_core.series.atoms import (
+    FIRST_NUMBER,
+    atoms_table,
+    counts_of,
+    from_number,
+    most_ranges,
+    range_of_atoms,
+    with_atoms,
+)
 from microagg_core.series.generations import Frozen, FrozenColumn, Generation, RangeFile, UnitCounts
 from microagg_core.series.ledger import Ledger
-from microagg_core.series.ranges import State, counts_of, n_ranges_for, range_of, range_schema
+from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, n_ranges_for, range_of, range_schema
+from microagg_core.series.verifying import verify_ledger
 
-#: The trace of who was never released, in these tests.
-NEVER = (7, 2**64 - 7)
+#: The files of each range of units, as a document names them.
+Files = tuple[tuple[RangeFile, ...], ...]
+
 FROZEN = Frozen(
     k=3,
     unit=("person",),
@@ -29,22 +42,16 @@ FROZEN = Frozen(
 def units(n: int, n_columns: int = 0, night: int = 0, seed: int = 0, k: int = 3, n_held: int = 0) -> pa.Table:
     """Units of atoms of k or more, the last ``n_held`` of them waiting, in no order."""
     draw = np.random.default_rng(seed)
-
-    def digests() -> Any:
-        return draw.integers(0, 2**64, n, dtype=np.uint64)
-
-    atom = np.minimum(np.arange(n) // k, max((n - n_held) // k - 1, 0))
+    atom = np.minimum(np.arange(n) // k, max((n - n_held) // k - 1, 0)).astype(np.uint64)
+    number = atom * np.uint64(most_ranges()) | draw.integers(0, most_ranges(), n, dtype=np.uint64)[atom]
     is_held = np.arange(n) >= n - n_held
-    columns = {
-        "u0": digests(),
-        "u1": digests(),
-        "t0": np.where(is_held, np.uint64(NEVER[0]), digests()[atom]),
-        "t1": np.where(is_held, np.uint64(NEVER[1]), digests()[atom]),
-        "k0": digests()[atom],
-        "k1": digests()[atom],
-        "row": digests(),
+    columns: dict[str, Any] = {
+        "u0": draw.integers(0, 2**64, n, dtype=np.uint64),
+        "u1": draw.integers(0, 2**32, n, dtype=np.uint64),
+        "atom": np.where(is_held, np.uint64(NO_ATOM), from_number(number, FIRST_NUMBER)),
+        "row": draw.integers(0, 2**64, n, dtype=np.uint64),
         "since": np.full(n, night, dtype=np.int32),
-        "last": np.where(is_held, -1, night).astype(np.int32),
+        "last": np.where(is_held, -1, WITH_ATOM).astype(np.int32),
         "state": np.where(is_held, State.HELD, State.LIVE).astype(np.uint8),
         **{f"d{i}": draw.integers(0, 2**32, n, dtype=np.uint32) for i in range(n_columns)},
     }
@@ -57,13 +64,64 @@ def with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
     return table.set_column(position, name, pa.array(values, table.schema.field(name).type))
 
 
-def write_ranges(ledger: Ledger, night: int, table: pa.Table, n_ranges: int) -> tuple[RangeFile, ...]:
-    """Write the units of a night, range by range."""
+def with_value(table: pa.Table, place: int, **values: int) -> pa.Table:
+    """The same units, of which one has other values."""
+    for name, value in values.items():
+        column = table[name].to_numpy().copy()
+        column[place] = value
+        table = with_column(table, name, column)
+    return table
+
+
+def refused(ledger: Ledger) -> list[str]:
+    """The checks that a ledger does not pass."""
+    return [check.name for check in verify_ledger(ledger) if not check.passed]
+
+
+def sorted_units(table: pa.Table) -> pa.Table:
+    """The same units as a ledger has them."""
+    return table.sort_by([("u0", "ascending"), ("u1", "ascending")]).combine_chunks()
+
+
+def classes_of_atoms(atom: UInt64s) -> Pairs:
+    """A class for each atom, which is of its range."""
+    bits = atom % np.uint64(most_ranges())
+    k0 = bits * np.uint64(2**64 // most_ranges()) + mix_words(atom) // np.uint64(most_ranges())
+    return np.column_stack([k0, mix_words(atom + np.uint64(1))])
+
+
+def atoms_of(table: pa.Table, night: int) -> pa.Table:
+    """The atoms that units have, as if tonight released them all."""
+    is_live = np.asarray(table["state"]) == State.LIVE
+    atom, place, n = np.unique(np.asarray(table["atom"])[is_live], return_index=True, return_counts=True)
+    since = np.asarray(table["since"])[is_live][place]
+    return atoms_table(atom, classes_of_atoms(atom), n, since, np.full(len(atom), night, dtype=np.int32))
+
+
+def write_ranges(ledger: Ledger, night: int, table: pa.Table, n_ranges: int) -> Files:
+    """Write the units of a night, range by range, all anew."""
     number = range_of(table["u0"].to_numpy(), n_ranges)
-    return tuple(ledger.write_range(night, i, table.filter(pa.array(number == i))) for i in range(n_ranges))
+    return tuple((ledger.write_range(night, i, table.filter(pa.array(number == i))),) for i in range(n_ranges))
 
 
-def generation_of(night: int, files: Sequence[RangeFile], parent: str, **others: Any) -> Generation:
+def write_changes(ledger: Ledger, changes: pa.Table, n_ranges: int) -> Files:
+    """Write what changes after the newest night, range by range."""
+    head = ledger.head()
+    assert head is not None
+    number = range_of(changes["u0"].to_numpy(), n_ranges)
+    return tuple(
+        ledger.write_changes(head, head.night + 1, i, n_ranges, changes.filter(pa.array(number == i)))
+        for i in range(n_ranges)
+    )
+
+
+def write_atoms(ledger: Ledger, night: int, atoms: pa.Table, n_ranges: int = 1) -> tuple[RangeFile, ...]:
+    """Write the atoms of a night, range by range."""
+    number = range_of_atoms(np.asarray(atoms["atom"]), n_ranges)
+    return tuple(ledger.write_atoms(night, i, atoms.filter(pa.array(number == i))) for i in range(n_ranges))
+
+
+def generation_of(night: int, files: Files, atoms: Sequence[RangeFile], parent: str, **others: Any) -> Generation:
     """What a night's document says; ``others`` are fields of it."""
     fields = {
         "night": night,
@@ -77,21 +135,48 @@ def generation_of(night: int, files: Sequence[RangeFile], parent: str, **others:
         "parent": parent,
         "key_fingerprint": "0123456789abcdef",
         "n_ranges": len(files),
-        "ranges": tuple(files),
-        "never": NEVER,
+        "ranges": files,
+        "atoms": tuple(atoms),
+        "next_number": 10_000,
         "frozen": FROZEN,
-        "counts": UnitCounts(released=sum(file.units for file in files)),
+        "counts": UnitCounts(),
         "smallest_trace": 3,
     }
     return Generation(**{**fields, **others})
 
 
-def make_night(ledger: Ledger, table: pa.Table, n_ranges: int = 0, **others: Any) -> Generation:
-    """Write a night after the newest one and commit it."""
+def written(ledger: Ledger, night: int, table: pa.Table, n_ranges: int = 1, **others: Any) -> Generation:
+    """What the document of a night would say, whose units and atoms are written."""
+    files, atoms = write_ranges(ledger, night, table, n_ranges), atoms_of(table, night)
+    counts = counts_of(with_atoms(table, atoms), night)
+    of_atoms = write_atoms(ledger, night, atoms)
+    return generation_of(night, files, of_atoms, ledger.parent_of(night), **{"counts": counts, **others})
+
+
+def make_night(
+    ledger: Ledger, table: pa.Table, n_ranges: int = 0, atoms: pa.Table | None = None, **others: Any
+) -> Generation:
+    """Write a night after the newest one, all anew, and commit it."""
+    head = ledger.head()
+    n_ranges = n_ranges or n_ranges_for(table.num_rows, head.n_ranges if head else 1)
+    night = head.night + 1 if head else 0
+    return _committed(ledger, write_ranges(ledger, night, table, n_ranges), table, atoms, **others)
+
+
+def change_night(ledger: Ledger, changes: pa.Table, after: pa.Table, n_ranges: int = 0, **others: Any) -> Generation:
+    """Write a night that changes some units of the newest one, and commit it; ``after`` are all units after it."""
+    head = ledger.head()
+    assert head is not None
+    files = write_changes(ledger, changes, n_ranges or head.n_ranges)
+    return _committed(ledger, files, after, None, **others)
+
+
+def _committed(ledger: Ledger, files: Files, table: pa.Table, atoms: pa.Table | None, **others: Any) -> Generation:
     head = ledger.head()
     night = head.night + 1 if head else 0
-    files = write_ranges(ledger, night, table, n_ranges or n_ranges_for(table.num_rows, head.n_ranges if head else 1))
-    fields = {"counts": counts_of(table, night), **others}
-    generation = generation_of(night, files, ledger.parent_of(night), **fields)
+    atoms = atoms_of(table, night) if atoms is None else atoms
+    fields = {"counts": counts_of(with_atoms(table, atoms), night), **others}
+    of_atoms = write_atoms(ledger, night, atoms, len(head.atoms) if head else 2)
+    generation = generation_of(night, files, of_atoms, ledger.parent_of(night), **fields)
     assert ledger.commit(generation)
     return generation
