@@ -2,6 +2,51 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from microagg_core.errors import StorageError
+from microagg_core.series.atoms import FIRST_NUMBER, from_number
+from microagg_core.series.generations import Generation, UnitCounts
+from microagg_core.series.ledger import Ledger, clear_unnamed, local_key
+from microagg_core.series.mending import last_sound
+from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, empty_range
+from microagg_core.series.verifying import exit_code_of, status_of, verify_ledger
+from microagg_core.storage.layout import LedgerLayout
+from microagg_core.storage.objects import Store
+from releasing.nights import (
+    FROZEN,
+    atoms_of,
+    change_night,
+    generation_of,
+    make_night,
+    refused,
+    units,
+    with_column,
+    with_value,
+    write_atoms,
+    write_ranges,
+)
+from servers.s3_server import Place
+
+
+@pytest.fixture
+def ledger(storage_place: Place) -> Ledger:
+    return Ledger(Store(storage_place.url + "/ledger", storage_place.storage_options, private=True), "people")
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> Ledger:
+    return Ledger(Store(str(tmp_path / "ledger"), private=True), "people")
+
+
 # Damage.
 
 
@@ -36,10 +81,13 @@ def test_a_document_of_another_night_is_refused(on_disk: Ledger) -> None:
 def test_a_document_leads_nowhere_else(on_disk: Ledger) -> None:
     made = three_nights(on_disk)[2]
     for name in ("../secrets", "key", "/etc/passwd", LedgerLayout(3).range(0, "ab" * 32)):
-        ranges_ = (replace(made.ranges[0], name=name), made.ranges[1])
-        on_disk.store.put(LedgerLayout(2).generation(), replace(made, ranges=ranges_).to_bytes())
-        with pytest.raises(StorageError, match="is the document of another night"):
-            on_disk.head()
+        units_of_it = ((replace(made.ranges[0][0], name=name),), made.ranges[1])
+        later = (made.ranges[0], (*made.ranges[1], replace(made.ranges[1][0], name=name)))
+        atoms = (replace(made.atoms[0], name=name), made.atoms[1])
+        for elsewhere in (replace(made, ranges=units_of_it), replace(made, ranges=later), replace(made, atoms=atoms)):
+            on_disk.store.put(LedgerLayout(2).generation(), elsewhere.to_bytes())
+            with pytest.raises(StorageError, match="is the document of another night"):
+                on_disk.head()
 
 
 def test_a_forked_chain_is_seen(ledger: Ledger) -> None:
@@ -53,45 +101,86 @@ def test_a_forked_chain_is_seen(ledger: Ledger) -> None:
         ledger.head()
 
 
+def damage_of(ledger: Ledger, name: str, damage: str, other: str) -> None:
+    data = ledger.store.read(name)
+    bad = {
+        "cut short": data[:-8],
+        "changed": data[:200] + b"x" + data[201:],
+        "another night's": ledger.store.read(other),
+    }
+    ledger.store.delete(name)
+    if damage in bad:
+        ledger.store.put(name, bad[damage])
+
+
 @pytest.mark.parametrize("damage", ["missing", "cut short", "changed", "another night's"])
 def test_a_damaged_range_is_never_read(damage: str, ledger: Ledger) -> None:
     made = three_nights(ledger)
-    name = made[2].ranges[1].name
-    data = ledger.store.read(name)
-    ledger.store.delete(name)
-    other = ledger.store.read(made[1].ranges[1].name)
-    bad = {"cut short": data[:-8], "changed": data[:200] + b"x" + data[201:], "another night's": other}
-    if damage in bad:
-        ledger.store.put(name, bad[damage])
+    damage_of(ledger, made[2].ranges[1][0].name, damage, made[1].ranges[1][0].name)
     with pytest.raises(StorageError, match=r"p00001-\w+.arrows is (missing|damaged).*microagg series rebuild"):
         ledger.read_range(made[2], 1, 2)
-    assert ledger.read_range(made[2], 0, 2).num_rows == made[2].ranges[0].units
-    assert refused(ledger) == ["ranges", "counts", "traces"] and exit_code_of(verify_ledger(ledger)) == 5
+    assert ledger.read_range(made[2], 0, 2).num_rows == made[2].ranges[0][0].rows
+    assert refused(ledger) == ["ranges", "atoms", "counts", "traces"] and exit_code_of(verify_ledger(ledger)) == 5
+    assert last_sound(ledger) == made[1]
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut short", "changed", "another night's"])
+def test_damaged_atoms_are_never_read(damage: str, ledger: Ledger) -> None:
+    made = three_nights(ledger)
+    damage_of(ledger, made[2].atoms[1].name, damage, made[1].atoms[1].name)
+    for read in (lambda: ledger.read_atoms(made[2], 3, 4), lambda: list(ledger.told_ranges(made[2]))):
+        with pytest.raises(StorageError, match=r"a00001-\w+.arrows is (missing|damaged).*microagg series rebuild"):
+            read()
+    assert ledger.read_atoms(made[2], 0, 2).num_rows == made[2].atoms[0].rows
+    assert ledger.read_range(made[2], 1, 2).num_rows == made[2].ranges[1][0].rows
+    assert refused(ledger) == ["ranges", "atoms", "counts", "traces"] and exit_code_of(verify_ledger(ledger)) == 5
+    assert last_sound(ledger) == made[1]
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["old", "new"])
+def test_of_a_range_in_many_files_none_may_be_damaged(which: int, ledger: Ledger) -> None:
+    table = units(30)
+    make_night(ledger, table)
+    changed = with_value(table, 3, row=5)
+    second = change_night(ledger, changed.slice(3, 1), changed)
+    assert len(second.ranges[0]) == 2 and refused(ledger) == []
+    damage_of(ledger, second.ranges[0][which].name, "cut short", second.ranges[0][which].name)
+    with pytest.raises(StorageError, match=rf"data/0000{which}/p00000-\w+.arrows is damaged"):
+        ledger.read_range(second, 0, 1)
+    assert refused(ledger) == ["ranges", "atoms", "counts", "traces"]
+    assert (last_sound(ledger) is None) == (which == 0)
+
+
+def test_all_that_cannot_be_read_is_told(on_disk: Ledger) -> None:
+    made = three_nights(on_disk)[2]
+    for file in (made.ranges[0][0], *made.atoms):
+        on_disk.store.delete(file.name)
+    told = next(check.detail for check in verify_ledger(on_disk) if check.name == "ranges")
+    assert told.count("is missing from the ledger") == 3
 
 
 # What a document says of its units.
 
 
-def states(table: pa.Table, *changes: tuple[int, int]) -> pa.Table:
-    values = table["state"].to_numpy().copy()
+def states(table: pa.Table, *changes: tuple[int, int], last: int = 0) -> pa.Table:
+    """The units in other states; who is not live any more does not go with an atom."""
     for place, state in changes:
-        values[place] = state
-    return with_column(table, "state", values)
+        table = with_value(table, place, state=state, last=last)
+    return table
 
 
-def traced(table: pa.Table, place: int, trace: int) -> pa.Table:
-    values = table["t1"].to_numpy().copy()
-    values[place] = trace
-    return with_column(table, "t1", values)
+def apart(table: pa.Table, place: int) -> pa.Table:
+    """The units, of which one is in an atom of its own."""
+    return with_value(table, place, atom=int(from_number(np.array([77], dtype=np.uint64), FIRST_NUMBER + 999)[0]))
 
 
 def test_a_ledger_of_all_states_is_sound(ledger: Ledger) -> None:
-    table = states(units(30, n_held=4), (0, State.GONE), (1, State.FORGOTTEN), (5, State.GONE))
+    table = states(units(36, k=6, n_held=4), (0, State.GONE), (1, State.FORGOTTEN), (5, State.GONE))
     make_night(ledger, table, n_ranges=2)
     assert refused(ledger) == []
     found = status_of(ledger)
     assert found is not None
-    assert (found.live, found.gone, found.held, found.forgotten) == (23, 2, 4, 1) and found.smallest_trace == 3
+    assert (found.live, found.gone, found.held, found.forgotten) == (29, 2, 4, 1) and found.smallest_trace == 3
     assert found.nights == 1 and found.release_id == "day-0" and found.k == 3 and found.url.endswith("/ledger")
     assert found.document()["bytes"] == sum(ledger.store.size(name) or 0 for name in ledger.store.list("data"))
 
@@ -102,15 +191,21 @@ def test_a_ledger_of_all_states_is_sound(ledger: Ledger) -> None:
         (lambda t: t, {"smallest_trace": 4}, {"traces"}),
         (lambda t: t, {"smallest_trace": None, "frozen": replace(FROZEN, k=4)}, {"traces"}),
         (lambda t: t, {"counts": UnitCounts(released=29, held=1)}, {"counts"}),
-        (lambda t: traced(t, 0, 99), {"smallest_trace": 1}, {"traces"}),
-        (lambda t: states(t, (0, 9)), {}, {"states"}),
-        (lambda t: states(t, (0, State.HELD)), {"smallest_trace": 2}, {"states", "traces"}),
-        (lambda t: with_column(t, "since", [1] * 30), {}, {"states"}),
+        (lambda t: apart(t, 0), {"smallest_trace": 1}, {"traces"}),
+        (lambda t: states(t, (0, 9)), {"smallest_trace": 1}, {"states", "traces"}),
+        (lambda t: states(t, (0, State.REMOVED)), {"smallest_trace": 1}, {"states", "traces"}),
+        (lambda t: states(t, (0, State.HELD), last=-1), {"smallest_trace": 2}, {"states", "traces"}),
+        (lambda t: states(t, *((i, State.GONE) for i in range(3)), last=WITH_ATOM), {}, {"states"}),
+        (lambda t: with_column(t, "since", [1] * 30), {"frozen": replace(FROZEN, mode="independent")},
+         {"states", "atoms"}),
         (lambda t: with_column(t, "last", [7] * 30), {"counts": UnitCounts(withheld=30)}, {"states"}),
-        (lambda t: with_column(t, "t0", [NEVER[0]] * 30).set_column(3, "t1", pa.array([NEVER[1]] * 30, pa.uint64())),
-         {"smallest_trace": 30}, {"states"}),
+        (lambda t: with_value(t, 0, atom=NO_ATOM), {"smallest_trace": 1},
+         {"states", "atoms", "traces"}),
+        (lambda t: with_value(t, 0, state=State.GONE, last=0, atom=NO_ATOM), {"smallest_trace": 1},
+         {"states", "traces"}),
     ],
-    ids=["trace said", "k", "counts", "rare trace", "state", "held", "since", "last", "never released"],
+    ids=["trace said", "k", "counts", "rare trace", "state", "removed", "held", "gone with its atom", "since", "last",
+         "live and never released", "gone and never released"],
 )  # fmt: skip
 def test_what_is_not_so_is_found(
     wrong: Callable[[pa.Table], pa.Table], changes: dict[str, object], failed: set[str], on_disk: Ledger
@@ -120,19 +215,72 @@ def test_what_is_not_so_is_found(
     assert exit_code_of(verify_ledger(on_disk)) == 4
 
 
-def test_rare_traces_of_who_is_gone_are_history_and_without_a_promise_none_matters(on_disk: Ledger) -> None:
-    make_night(on_disk, states(traced(units(31), 30, 99), (30, State.GONE)), smallest_trace=1)
-    assert refused(on_disk) == []
-    rare = traced(units(30, night=1), 0, 99)
-    make_night(on_disk, rare, smallest_trace=1, frozen=replace(FROZEN, mode="independent"))
-    assert refused(on_disk) == []
+def without_one(atoms: pa.Table) -> pa.Table:
+    return atoms.slice(1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "changes", "failed"),
+    [
+        (lambda a: with_value(a, 4, n=2), {}, {"atoms"}),
+        (lambda a: with_value(a, 4, n=4), {}, {"atoms"}),
+        (lambda a: with_value(a, 4, last=1), {"counts": UnitCounts(released=27, withheld=3)}, {"states", "atoms"}),
+        (lambda a: with_value(a, 4, since=1), {}, {"atoms"}),
+        (lambda a: with_value(a, 4, since=-1), {}, {"atoms"}),
+        (lambda a: with_value(a, 4, k0=int(a["k0"][4].as_py()) ^ 2**63), {}, {"atoms"}),
+        (without_one, {"counts": UnitCounts(released=27, withheld=3)}, {"states"}),
+        (lambda a: pa.concat_tables([a, with_value(a.slice(0, 1), 0, atom=int(a["atom"][0].as_py()) + 2**40)]), {},
+         {"atoms"}),
+    ],
+    ids=["too few", "too many", "a later night", "since after last", "since before all", "a class of another range",
+         "an atom that is not there", "an atom of nobody"],
+)  # fmt: skip
+def test_atoms_that_are_not_so_are_found(
+    wrong: Callable[[pa.Table], pa.Table], changes: dict[str, object], failed: set[str], on_disk: Ledger
+) -> None:
+    table = units(30)
+    make_night(on_disk, table, atoms=wrong(atoms_of(table, 0)), **changes)
+    assert set(refused(on_disk)) == failed
+    assert exit_code_of(verify_ledger(on_disk)) == 4
+
+
+def test_of_a_unit_whose_atom_is_not_there_it_is_told(on_disk: Ledger) -> None:
+    table = units(30)
+    make_night(on_disk, table, atoms=without_one(atoms_of(table, 0)))
+    told = next(check.detail for check in verify_ledger(on_disk) if check.name == "states")
+    assert "3 units are of atoms that are not there" in told
+
+
+@pytest.mark.parametrize("mode", ["atoms", "disjoint"])
+def test_where_units_are_released_once_atoms_count_who_is_gone(mode: str, on_disk: Ledger) -> None:
+    table = units(30)
+    gone = states(table, *((i, State.GONE) for i in range(30)))
+    make_night(on_disk, gone, atoms=atoms_of(table, 0), frozen=replace(FROZEN, mode=mode))
+    assert refused(on_disk) == ([] if mode == "disjoint" else ["atoms"])
 
 
 def test_units_in_the_wrong_range_are_found(on_disk: Ledger) -> None:
     table = units(30)
-    files = (on_disk.write_range(0, 0, table), on_disk.write_range(0, 1, empty_range(0)))
-    on_disk.commit(generation_of(0, files, ""))
+    files = ((on_disk.write_range(0, 0, table),), (on_disk.write_range(0, 1, empty_range(0)),))
+    atoms = write_atoms(on_disk, 0, atoms_of(table, 0))
+    on_disk.commit(generation_of(0, files, atoms, "", counts=UnitCounts(released=30)))
     assert refused(on_disk) == ["units"]
+
+
+def test_atoms_in_the_wrong_range_are_found(on_disk: Ledger) -> None:
+    table = units(30)
+    atoms = atoms_of(table, 0)
+    of_atoms = [on_disk.write_atoms(0, 0, atoms), on_disk.write_atoms(0, 1, atoms.slice(0, 0))]
+    on_disk.commit(generation_of(0, write_ranges(on_disk, 0, table, 1), of_atoms, "", counts=UnitCounts(released=30)))
+    assert refused(on_disk) == ["units"]
+
+
+def test_rare_traces_of_who_is_gone_are_history_and_without_a_promise_none_matters(on_disk: Ledger) -> None:
+    make_night(on_disk, states(apart(units(31), 30), (30, State.GONE)), smallest_trace=1)
+    assert refused(on_disk) == []
+    rare = apart(units(30, night=1), 0)
+    make_night(on_disk, rare, smallest_trace=1, frozen=replace(FROZEN, mode="independent"))
+    assert refused(on_disk) == []
 
 
 def test_a_smaller_k_and_another_key_are_found(on_disk: Ledger) -> None:
@@ -169,15 +317,19 @@ def test_no_name_and_no_document_holds_a_unit(ledger: Ledger) -> None:
     make_night(ledger, table, n_ranges=4)
     names = ledger.store.list()
     text = "\n".join([*names, *(ledger.store.read(name).decode() for name in names if name.endswith(".json"))])
-    for column in ("u0", "u1", "row"):
-        for value in table[column].to_pylist():
+    atoms = atoms_of(table, 0)
+    for column in (*(table[name] for name in ("u0", "u1", "row")), atoms["k0"], atoms["k1"]):
+        for value in column.to_pylist():
             assert str(value) not in text and f"{value:x}" not in text
 
 
-def test_a_unit_takes_at_most_80_bytes(on_disk: Ledger) -> None:
-    head = make_night(on_disk, units(200_000, n_columns=3, k=5), smallest_trace=5)
-    assert head.n_ranges == 1 and head.n_bytes / 200_000 <= 80
+def test_a_unit_takes_at_most_45_bytes_and_one_that_survives_none(on_disk: Ledger) -> None:
+    table = units(200_000, n_columns=3, k=5)
+    head = make_night(on_disk, table, smallest_trace=5)
+    assert head.n_ranges == 1 and head.n_bytes / 200_000 <= 45
     found = status_of(on_disk)
-    assert found is not None and 60 < found.bytes_per_unit <= 80
-
-
+    assert found is not None and 30 < found.bytes_per_unit <= 45
+    changed = with_value(table, 0, row=1)
+    after = change_night(on_disk, changed.slice(0, 1), changed)
+    new = sum(file.bytes for file in after.files if file.name.startswith("data/00001/p"))
+    assert 0 < new < 3_000 and after.n_bytes - head.n_bytes < 3_000
