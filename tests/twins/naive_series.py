@@ -1,4 +1,4 @@
-"""The slow, readable twins of a series: fates by the rules, ranks in fractions, cuts by trying all, traces in integers.
+"""The slow, readable twins of a series: fates by the rules, ranks in fractions, cuts by trying all.
 
 What a release tells is a list of sums, each a set of columns; a column is a unit, or one value that a unit has had.
 """
@@ -114,20 +114,10 @@ def mix(x: int) -> int:
     return x ^ (x >> 31)
 
 
-def next_trace(trace: tuple[int, int], klass: tuple[int, int]) -> tuple[int, int]:
-    """One night's step of one trace."""
-    left = trace[0] ^ mix((klass[0] + 0x9E3779B97F4A7C15) & MASK)
-    right = trace[1] ^ mix((klass[1] + 0xC2B2AE3D27D4EB4F) & MASK)
-    right = (right + mix((left + 0x165667B19E3779F9) & MASK)) & MASK
-    left ^= mix((right + 0xD6E8FEB86659FD93) & MASK)
-    right ^= mix((left + 0xFF51AFD7ED558CCD) & MASK)
-    return left, right
-
-
 def unit_digest(values: Iterable[object], secret: bytes) -> tuple[int, int]:
-    """A unit's digest by the standard library's own HMAC."""
+    """A unit's digest, of 96 bits, by the standard library's own HMAC."""
     key = hmac.new(secret, b"microagg series: unit", hashlib.sha256).digest()
     texts = [str(value).encode() for value in values]
     message = b"".join(str(len(text)).encode() + b":" + text for text in texts)
     digest = hmac.new(key, message, hashlib.sha256).digest()
-    return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:16], "big")
+    return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:12], "big")

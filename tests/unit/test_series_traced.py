@@ -8,17 +8,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from microagg_core.series.atoms import no_atoms, with_atoms
 from microagg_core.series.ranges import State
 from microagg_core.series.traced import TraceCounter
-from releasing.nights import units, with_column
+from releasing.nights import atoms_of, units, with_column
 
 
 def drawn(draw: np.random.Generator, n: int) -> pa.Table:
-    """Units with few traces, of which many differ in one half only, and any state."""
-    table = units(n)
+    """Units with few traces, of which many differ in one half only, and any state but that of who is removed."""
+    table = units(n, n_held=n // 4)
+    told = with_atoms(table, atoms_of(table, 0))
     for name in ("t0", "t1"):
-        table = with_column(table, name, draw.integers(0, 6, n).astype(np.uint64) * np.uint64(2**61))
-    return with_column(table, "state", draw.integers(0, 4, n).astype(np.uint8))
+        told = with_column(told, name, draw.integers(0, 6, n).astype(np.uint64) * np.uint64(2**61))
+    return with_column(told, "state", draw.integers(0, 4, n).astype(np.uint8))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -38,6 +40,16 @@ def test_it_is_what_counting_one_by_one_gives(seed: int) -> None:
 
 def test_nobody_has_no_trace() -> None:
     counter = TraceCounter()
-    counter.add(units(0))
-    counter.add(units(5, n_held=5))
+    for table in (units(0), units(5, n_held=5)):
+        counter.add(with_atoms(table, no_atoms()))
     assert counter.smallest() is None and counter.rarer_than(9) == 0
+
+
+def test_who_left_an_atom_shares_a_trace_with_who_left_it_after_the_same_release() -> None:
+    table = units(12, k=12)
+    for name, values in (("state", [0] * 4 + [1] * 6 + [2] * 2), ("last", [-2] * 4 + [3] * 3 + [5] * 5)):
+        table = with_column(table, name, values)
+    counter = TraceCounter()
+    counter.add(with_atoms(table.slice(0, 6), atoms_of(table, 6)))
+    counter.add(with_atoms(table.slice(6), atoms_of(table, 6)))
+    assert counter.smallest() == 3 and counter.rarer_than(4) == 0 and counter.rarer_than(5) == 4

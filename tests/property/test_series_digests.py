@@ -1,8 +1,6 @@
-"""Digests, traces and the pairwise test equal their slow twins, and are blind to what must not matter."""
+"""Digests and the pairwise test equal their slow twins, and are blind to what must not matter."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +11,10 @@ from hypothesis import strategies as st
 from microagg_core.arrays import Pairs
 from microagg_core.errors import DataError
 from microagg_core.series.digests import SeriesKey, classes_of, numbered_pairs, rows_of, units_of, values_of
-from microagg_core.series.pairs import weakest_cut
-from microagg_core.series.traces import ABSENT, counted, never, next_traces
+from microagg_core.series.pairs import ABSENT, weakest_cut
 from twins import naive_series
 
 KEY, OTHER_KEY = SeriesKey(b"sixteen bytes or more"), SeriesKey(b"sixteen bytes or less")
-words = st.integers(0, 2**64 - 1)
 few_pairs = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=30)
 
 
@@ -31,40 +27,6 @@ def class_pairs(classes: list[int]) -> Pairs:
     return np.column_stack([np.array(classes, dtype=np.uint64), np.array(classes, dtype=np.uint64) * np.uint64(7)])
 
 
-@given(st.lists(st.tuples(words, words, words, words), max_size=20))
-@settings(deadline=None)
-def test_traces_equal_their_twin(rows: list[tuple[int, int, int, int]]) -> None:
-    traces, classes = pairs_of([row[:2] for row in rows]), pairs_of([row[2:] for row in rows])
-    expected = [naive_series.next_trace(row[:2], row[2:]) for row in rows]
-    assert [tuple(row) for row in next_traces(traces, classes).tolist()] == expected
-
-
-def test_never_is_the_trace_of_who_is_always_absent() -> None:
-    trace = np.array([never(0)], dtype=np.uint64)
-    for night in range(6):
-        assert tuple(trace[0].tolist()) == never(night)
-        trace = next_traces(trace, ABSENT)
-    assert len({never(night) for night in range(200)}) == 200
-
-
-def test_the_order_of_classes_matters() -> None:
-    start, one, two = (np.array([pair], dtype=np.uint64) for pair in (never(0), (1, 0), (0, 1)))
-    ways = [(one, two), (two, one), (one, one), (two, two), (one, ABSENT), (ABSENT, one)]
-    ends = {tuple(next_traces(next_traces(start, a), b)[0].tolist()) for a, b in ways}
-    assert len(ends) == len(ways)
-
-
-def test_traces_spread_over_all_bits() -> None:
-    n = 20_000
-    traces = np.repeat(np.array([never(3)], dtype=np.uint64), n, axis=0)
-    classes = np.column_stack([np.arange(n, dtype=np.uint64), np.zeros(n, dtype=np.uint64)])
-    ends = next_traces(traces, classes)
-    for half in range(2):
-        bits = np.unpackbits(np.ascontiguousarray(ends[:, half]).view(np.uint8)).reshape(n, 64).mean(axis=0)
-        assert np.abs(bits - 0.5).max() < 0.03
-        assert len(np.unique(ends[:, half])) == n
-
-
 @given(few_pairs)
 @settings(deadline=None)
 def test_equal_pairs_have_one_number(rows: list[tuple[int, int]]) -> None:
@@ -73,21 +35,13 @@ def test_equal_pairs_have_one_number(rows: list[tuple[int, int]]) -> None:
     assert [tuple(row) for row in distinct[numbers].tolist()] == rows
 
 
-@given(few_pairs, st.integers(1, 5))
-@settings(deadline=None)
-def test_traces_are_counted(rows: list[tuple[int, int]], weight: int) -> None:
-    distinct, counts = counted(pairs_of(rows))
-    assert dict(zip(map(tuple, distinct.tolist()), counts.tolist(), strict=True)) == Counter(rows)
-    weighted = counted(distinct, counts * weight)
-    assert weighted[0].tolist() == distinct.tolist() and weighted[1].tolist() == (counts * weight).tolist()
-
-
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.text(max_size=8)), max_size=12))
 @settings(deadline=None)
 def test_units_equal_their_twin(rows: list[tuple[int, str]]) -> None:
     columns = [pa.array([row[0] for row in rows], pa.int64()), pa.array([row[1] for row in rows], pa.string())]
     expected = [naive_series.unit_digest(row, KEY.secret) for row in rows]
-    assert [tuple(row) for row in units_of(columns, KEY).tolist()] == expected
+    units = units_of(columns, KEY)
+    assert [tuple(row) for row in units.tolist()] == expected and (units[:, 1] < 2**32).all()
 
 
 TWELVES = [
@@ -125,6 +79,15 @@ def test_a_record_without_its_unit_is_counted_and_not_shown() -> None:
     assert "canary" not in str(caught.value)
 
 
+def test_units_spread_over_all_96_bits() -> None:
+    n = 20_000
+    units = units_of([pa.array(range(n))], KEY)
+    for half, n_bits in ((0, 64), (1, 32)):
+        bits = np.unpackbits(np.ascontiguousarray(units[:, half]).astype(">u8").view(np.uint8)).reshape(n, 64)
+        assert np.abs(bits[:, 64 - n_bits :].mean(axis=0) - 0.5).max() < 0.03 and not bits[:, : 64 - n_bits].any()
+    assert len(numbered_pairs(units)[1]) == n
+
+
 def test_classes_rows_and_values_are_keyed_and_see_every_column() -> None:
     table = pa.table({"a": [1.5, 1.5, 2.5], "b": ["x", "y", "x"], "c": [7, 7, None]})
     classes = classes_of(table, ["a", "b"], KEY)
@@ -139,8 +102,15 @@ def test_classes_rows_and_values_are_keyed_and_see_every_column() -> None:
 
 def test_nothing_of_no_rows() -> None:
     assert units_of([pa.array([], pa.string())], KEY).shape == (0, 2)
-    assert counted(pairs_of([]))[1].tolist() == [] and next_traces(pairs_of([]), pairs_of([])).shape == (0, 2)
+    numbers, distinct = numbered_pairs(pairs_of([]))
+    assert numbers.tolist() == [] and distinct.shape == (0, 2)
     assert weakest_cut(pairs_of([]), pairs_of([]), 3) is None
+
+
+def test_absent_is_the_class_of_nobody() -> None:
+    table = pa.table({"a": [None, 0.0, 1.0], "b": [None, "", "x"]})
+    assert ABSENT.tolist() == [[0, 0]] and not (classes_of(table, ["a", "b"], KEY) == ABSENT).all(axis=1).any()
+    assert (class_pairs([0, 1]) == ABSENT).all(axis=1).tolist() == [True, False]
 
 
 two_nights = st.integers(1, 4).flatmap(
