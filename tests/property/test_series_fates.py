@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microagg_core.arrays import Pairs
-from microagg_core.series.fates import CARRIED, GHOST, VANISHED, WITHHELD, Fates, Members, Policy, decide
-from microagg_core.series.pairs import weakest_cut
-from microagg_core.series.traces import ABSENT, counted, never, next_traces
+from microagg_core.arrays import Ints, Pairs, UInt64s
+from microagg_core.errors import InternalError
+from microagg_core.series.atoms import regrouped, traces_of
+from microagg_core.series.fates import Fate, Fates, Policy, decide, drawn_decoys, held_back
+from microagg_core.series.pairs import ABSENT, weakest_cut
+from microagg_core.series.ranges import NO_ATOM, State
 from twins import naive_series
 from twins.naive_series import NaiveMember
-
-WORDS = {CARRIED: "carried", GHOST: "ghost", WITHHELD: "withheld", VANISHED: "vanished"}
 
 
 @st.composite
@@ -43,9 +43,31 @@ def pairs_of(numbers: list[int]) -> Pairs:
     return np.array([pair(number) for number in numbers], dtype=np.uint64).reshape(-1, 2)
 
 
+def words_of(units: list[int]) -> UInt64s:
+    """What tells units apart when lots are drawn."""
+    return np.array([7 * unit + 3 for unit in units], dtype=np.uint64)
+
+
 def lot_of(unit: int, night: int) -> int:
-    one, two = pair(unit)
-    return naive_series.mix(one ^ naive_series.mix(two + night))
+    return naive_series.mix((7 * unit + 3) ^ naive_series.mix(night))
+
+
+def fates_of_units(fates: Fates, atom: Ints, present: list[bool], units: list[int], night: int) -> list[str]:
+    """What becomes of each unit, of what becomes of its atom; ``atom`` has the place of each one's."""
+    stayers = np.flatnonzero(present)
+    drawn = drawn_decoys(atom[stayers], fates.decoys, words_of([units[i] for i in stayers]), night)
+    decoys = set(stayers[drawn].tolist())
+    words = []
+    for i, (code, stays) in enumerate(zip(fates.code[atom].tolist(), present, strict=True)):
+        assert stays or code != Fate.CARRIED, "an atom is carried although somebody left it"
+        assert i not in decoys or code == Fate.SHEDDING
+        if code == Fate.WITHHELD:
+            words.append("withheld")
+        elif code == Fate.CLOSED or i in decoys or (code == Fate.SHEDDING and not stays):
+            words.append("vanished")
+        else:
+            words.append("carried" if stays else "ghost")
+    return words
 
 
 @given(
@@ -57,29 +79,66 @@ def lot_of(unit: int, night: int) -> int:
 def test_fates_equal_the_rules(policy: Policy, night: int, rows: list[tuple[int, int, bool, bool]]) -> None:
     """Sizes of atoms are any here, below k as well, as where k rose."""
     policy = replace(policy, night=night)
-    since = [atom - 1 for atom, *_ in rows]
-    members = Members(
-        trace=pairs_of([atom for atom, *_ in rows]),
-        klass=pairs_of([1] * len(rows)),
-        unit=pairs_of(list(range(1, len(rows) + 1))),
-        present=np.array([chance > 0 for _, chance, _, _ in rows], dtype=np.bool_),
-        since=np.array(since, dtype=np.int32),
-        last=np.array(since, dtype=np.int32),
-        changed=np.array([row[2:] for row in rows], dtype=np.bool_).reshape(-1, 2),
-    )
-    fates = decide(members, policy)
-    for atom in {row[0] for row in rows}:
-        units = [unit for unit, row in enumerate(rows) if row[0] == atom]
+    atoms, atom = np.unique(np.array([row[0] for row in rows], dtype=np.int64), return_inverse=True)
+    present = [chance > 0 for _, chance, _, _ in rows]
+    n = np.bincount(atom, minlength=len(atoms))
+    left = n - np.bincount(atom[np.flatnonzero(present)], minlength=len(atoms))
+    since = (atoms - 1).astype(np.int32)
+    fates = decide(n, left, since, policy)
+    told = fates_of_units(fates, atom, present, list(range(len(rows))), night)
+    carried = np.flatnonzero([fate == "carried" for fate in told])
+    changed = np.array([row[2:] for row in rows], dtype=np.bool_).reshape(-1, 2)
+    held = held_back(atom[carried], changed[carried], len(atoms), policy.k)
+    for place in range(len(atoms)):
+        units = np.flatnonzero(atom == place).tolist()
         naive = [
-            NaiveMember(str(atom), rows[unit][1] > 0, since[unit], lot_of(unit + 1, night), rows[unit][2:])
+            NaiveMember(str(place), present[unit], int(since[place]), lot_of(unit, night), rows[unit][2:])
             for unit in units
         ]
         expected = naive_series.fates_of_atom(naive, policy.mode, policy.leavers, policy.k, policy.nights or 0, night)
-        assert [WORDS[code] for code in fates.code[units].tolist()] == expected
-        columns = naive_series.columns_held_back(naive, expected, policy.k)
-        for unit, fate in zip(units, expected, strict=True):
-            held = columns if policy.guarantee == "trace+changes" and fate in ("carried", "ghost") else [False, False]
-            assert fates.held_back[unit].tolist() == (held or [False, False])
+        assert [told[unit] for unit in units] == expected
+        assert held[place].tolist() == (naive_series.columns_held_back(naive, expected, policy.k) or [False, False])
+
+
+@given(
+    st.lists(st.integers(0, 12), min_size=1, max_size=6),
+    st.lists(st.integers(0, 8), min_size=6, max_size=6),
+    st.integers(0, 9),
+    st.randoms(use_true_random=False),
+)
+@settings(deadline=None)
+def test_as_many_decoys_as_are_wanted_in_whatever_order_the_stayers_come(
+    sizes: list[int], wanted: list[int], night: int, order: Any
+) -> None:
+    atom = np.repeat(np.arange(len(sizes)), sizes)
+    words = words_of(list(range(len(atom))))
+    drawn = drawn_decoys(atom, np.array(wanted), words, night)
+    assert len(set(drawn.tolist())) == len(drawn)
+    expected = [min(some, size) for some, size in zip(wanted, sizes, strict=False)]
+    assert np.bincount(atom[drawn], minlength=len(sizes)).tolist() == expected
+    shuffled = list(range(len(atom)))
+    order.shuffle(shuffled)
+    again = drawn_decoys(atom[shuffled], np.array(wanted), words[shuffled], night)
+    assert sorted(np.array(shuffled, dtype=np.int64)[again].tolist()) == sorted(drawn.tolist())
+
+
+def test_the_lot_falls_otherwise_every_night_and_on_everybody() -> None:
+    atom, words = np.zeros(10, dtype=np.int64), words_of(list(range(10)))
+    drawn = [tuple(sorted(drawn_decoys(atom, np.array([3]), words, night).tolist())) for night in range(300)]
+    assert len(set(drawn)) > 90
+    often = Counter(unit for lot in drawn for unit in lot)
+    assert len(often) == 10 and min(often.values()) > 50 and max(often.values()) < 140
+
+
+def test_a_rotation_has_a_number_of_nights() -> None:
+    one, since = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int32)
+    with pytest.raises(InternalError, match="a bug"):
+        decide(one, one, since, Policy("rotation", "trace", "ghosts", 2, None, 3))
+    codes = [
+        int(decide(one * 2, one * 0, since, Policy("rotation", "trace", "ghosts", 2, 3, night)).code[0])
+        for night in range(1, 5)
+    ]
+    assert codes == [Fate.CARRIED, Fate.CARRIED, Fate.CLOSED, Fate.CLOSED]
 
 
 @dataclass
@@ -95,15 +154,16 @@ class Story:
     version: Counter[int] = field(default_factory=Counter)
     shown: dict[int, int] = field(default_factory=dict)
     klass: dict[int, int] = field(default_factory=dict)
+    #: The atom of every unit that was ever released, and the night that first released each atom.
+    atom: dict[int, int] = field(default_factory=dict)
     since: dict[int, int] = field(default_factory=dict)
-    gone: set[int] = field(default_factory=set)
-    traces: Pairs = field(default_factory=lambda: pairs_of([]))
+    #: Who is never released again, and the night that last released each.
+    gone: dict[int, int] = field(default_factory=dict)
     #: For each night the class of every released unit, and the version of its value that was released.
     nights: list[dict[int, int]] = field(default_factory=list)
     versions: list[dict[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.traces = np.repeat(np.array([never(0)], dtype=np.uint64), self.n_units, axis=0)
         self.there = set(range(self.n_units * 2 // 3))
 
     def chance(self, probability: float) -> bool:
@@ -117,56 +177,72 @@ class Story:
             if self.chance(self.churn * 2):
                 self.version[unit] += 1
 
-    def release(self) -> Fates:
+    def release(self) -> Counter[str]:
+        """One night; tells what became of how many."""
         night = len(self.nights)
-        released, fates = self.carried(night)
+        released, told = self.carried(night)
         released |= self.grouped_arrivals(night)
         shown = {unit: self.shown.get(unit, self.version[unit]) for unit in released}
         self.shown |= shown
         self.nights.append(released)
         self.versions.append(shown)
-        self.traces = next_traces(self.traces, self.classes(night))
-        return fates
+        return told
 
-    def carried(self, night: int) -> tuple[dict[int, int], Fates]:
+    def carried(self, night: int) -> tuple[dict[int, int], Counter[str]]:
         """What is released again, with the versions that may be shown."""
-        units = sorted(set(self.since) - self.gone)
-        members = Members(
-            trace=self.traces[units],
-            klass=pairs_of([self.klass[unit] for unit in units]),
-            unit=pairs_of([unit + 1 for unit in units]),
-            present=np.array([unit in self.there for unit in units], dtype=np.bool_),
-            since=np.array([self.since[unit] for unit in units], dtype=np.int32),
-            last=np.array([night - 1 for _ in units], dtype=np.int32),
-            changed=np.array([[self.version[u] != self.shown[u]] for u in units], dtype=np.bool_).reshape(-1, 1),
-        )
-        fates = decide(members, replace(self.policy, night=night))
-        released = {}
-        for unit, code, held_back in zip(units, fates.code.tolist(), fates.held_back[:, 0].tolist(), strict=True):
-            assert code != CARRIED or unit in self.there
-            assert code != GHOST or unit not in self.there
-            if code in (CARRIED, GHOST):
-                released[unit] = self.klass[unit]
-            if code == CARRIED and not held_back:
+        units = sorted(set(self.atom) - set(self.gone))
+        atoms, atom = np.unique(np.array([self.atom[unit] for unit in units], dtype=np.int64), return_inverse=True)
+        present = [unit in self.there for unit in units]
+        n = np.bincount(atom, minlength=len(atoms))
+        left = n - np.bincount(atom[np.flatnonzero(present)], minlength=len(atoms))
+        since = np.array([self.since[number] for number in atoms.tolist()], dtype=np.int32)
+        policy = replace(self.policy, night=night)
+        fates = fates_of_units(decide(n, left, since, policy), atom, present, units, night)
+        out = np.flatnonzero([fate == "carried" for fate in fates])
+        changed = np.array([[self.version[units[i]] != self.shown[units[i]]] for i in out], dtype=np.bool_)
+        held = held_back(atom[out], changed.reshape(-1, 1), len(atoms), policy.k)[:, 0]
+        held &= policy.guarantee == "trace+changes"
+        told = Counter(fates)
+        for unit, fate, place in zip(units, fates, atom.tolist(), strict=True):
+            if fate == "carried" and not held[place]:
                 self.shown[unit] = self.version[unit]
-            if code == VANISHED:
-                self.gone.add(unit)
-        return released, fates
+            if fate == "vanished":
+                self.gone[unit] = max(night for night, released in enumerate(self.nights) if unit in released)
+        told["held back"] = int(held[atom].sum())
+        released = {u: self.klass[u] for u, fate in zip(units, fates, strict=True) if fate in ("carried", "ghost")}
+        return released, told
 
     def grouped_arrivals(self, night: int) -> dict[int, int]:
         """Some of those who were never released, in groups of k and more; a class may be one that others have."""
         k = self.policy.k
-        waiting = self.draws.permutation(sorted(self.there - set(self.since))).tolist()
+        waiting = self.draws.permutation(sorted(self.there - set(self.atom))).tolist()
         waiting = waiting[: int(self.draws.integers(0, len(waiting) + 1)) if night else len(waiting)]
         released: dict[int, int] = {}
+        of_class: dict[int, int] = {}
         while len(waiting) >= k:
             size = int(self.draws.integers(k, 2 * k)) if len(waiting) >= 3 * k else len(waiting)
-            klass = int(self.draws.integers(1, 4)) if self.chance(0.3) else 10 + len(self.since)
+            klass = int(self.draws.integers(1, 4)) if self.chance(0.3) else 10 + len(self.atom)
+            # Who comes to one class on one night is of one atom, or of two; who comes on another is never of these.
+            atom = 1 + len(self.since) if self.chance(0.5) else of_class.setdefault(klass, 1 + len(self.since))
+            self.since[atom] = night
             for unit in waiting[:size]:
                 released[unit] = self.klass[unit] = klass
-                self.since[unit] = night
+                self.atom[unit] = atom
             waiting = waiting[size:]
         return released
+
+    def traces(self) -> dict[int, tuple[int, int]]:
+        """What the ledger has as the trace of each unit."""
+        units = range(self.n_units)
+        atom = np.array([self.atom.get(unit, NO_ATOM) for unit in units], dtype=np.uint64)
+        live = [State.LIVE if unit in self.atom else State.HELD for unit in units]
+        state = np.array([State.GONE if unit in self.gone else live[unit] for unit in units], dtype=np.int64)
+        last = np.array([self.gone.get(unit, -2 if unit in self.atom else -1) for unit in units], dtype=np.int32)
+        return dict(enumerate(map(tuple, traces_of(atom, state, last).tolist())))
+
+    def history(self, unit: int) -> tuple[int, ...]:
+        """A unit's class in every night, 0 where it was absent."""
+        return tuple(night.get(unit, 0) for night in self.nights)
 
     def classes(self, night: int) -> Pairs:
         return pairs_of([self.nights[night].get(unit, 0) for unit in range(self.n_units)])
@@ -185,12 +261,15 @@ class Story:
 
 
 def assert_traces_have_k(story: Story) -> None:
-    released = sorted(story.since)
-    assert counted(story.traces[released])[1].min(initial=story.policy.k) >= story.policy.k
-    unreleased = [unit for unit in range(story.n_units) if unit not in story.since]
-    assert {tuple(row) for row in story.traces[unreleased].tolist()} <= {never(len(story.nights))}
-    histories = Counter(tuple(night.get(unit, 0) for night in story.nights) for unit in released)
-    assert sorted(histories.values()) == sorted(counted(story.traces[released])[1].tolist())
+    """Of each trace there are k units, and an atom with the night in which one left it is all of a history."""
+    traces = story.traces()
+    assert min(Counter(traces[unit] for unit in story.atom).values(), default=story.policy.k) >= story.policy.k
+    assert {traces[unit] for unit in range(story.n_units) if unit not in story.atom} <= {(0, 0)}
+    histories, of_trace = defaultdict(set), defaultdict(set)
+    for unit, atom in story.atom.items():
+        of_trace[traces[unit]].add(story.history(unit))
+        histories[atom, story.history(unit)].add(traces[unit])
+    assert all(len(some) == 1 for some in (*histories.values(), *of_trace.values()))
 
 
 def assert_changes_have_k(story: Story) -> None:
@@ -255,15 +334,16 @@ def test_stories_have_all_that_can_happen_in_them() -> None:
         policy = Policy("atoms", "trace+changes", leavers, 2 + seed % 2, None, 0)
         story = Story(policy, np.random.default_rng(seed), 40, 0.05)
         for _ in range(12):
-            fates = story.release()
-            seen.update(WORDS[code] for code in fates.code.tolist())
-            seen["held back"] += int(fates.held_back.sum())
+            seen.update(story.release())
             story.pass_a_day()
         decoys = [unit for unit in story.gone if unit in story.there]
         seen["decoys"] += len(decoys) if leavers == "decoys" else 0
+        atoms_of_gone = {story.atom[unit] for unit in story.gone}
+        seen["split"] += sum(story.atom[unit] in atoms_of_gone for unit in story.atom if unit not in story.gone)
         last, nights = story.nights[-1], story.nights
         seen["returned"] += sum(u in last and any(u in n for n in nights[:-2]) and u not in nights[-2] for u in last)
-    assert min(seen[what] for what in (*WORDS.values(), "held back", "decoys", "returned")) > 0
+    wanted = ("carried", "ghost", "withheld", "vanished", "held back", "decoys", "split", "returned")
+    assert min(seen[what] for what in wanted) > 0
 
 
 def test_without_change_k_one_change_is_told_by_two_sums() -> None:
@@ -282,10 +362,8 @@ def test_without_change_k_one_change_is_told_by_two_sums() -> None:
 def test_a_unit_that_moves_between_atoms_is_seen(k: int) -> None:
     before = [1] * k + [2] * k
     after = [2, *before[1:]]
-    traces = np.repeat(np.array([never(0)], dtype=np.uint64), 2 * k, axis=0)
-    for classes in (before, after):
-        traces = next_traces(traces, pairs_of(classes))
-    assert counted(traces)[1].min() == 1
+    atoms = regrouped(np.array(before, dtype=np.uint64), np.array(after, dtype=np.uint64), 1)
+    assert np.unique(atoms, return_counts=True)[1].min() == 1
     assert weakest_cut(pairs_of(before), pairs_of(after), k) == 1
 
 
@@ -295,8 +373,16 @@ def test_absent_is_no_class_of_a_small_number() -> None:
 
 def test_two_atoms_of_one_class_are_counted_one_by_one() -> None:
     """Should one of them vanish later, what is left of the class is one change of the other."""
-    same, zeros = pairs_of([9] * 4), np.zeros(4, dtype=np.int32)
-    changed = np.array([[True], [False], [True], [False]])
-    members = Members(pairs_of([1, 1, 2, 2]), same, pairs_of([1, 2, 3, 4]), np.ones(4, np.bool_), zeros, zeros, changed)
-    fates = decide(members, Policy("atoms", "trace+changes", "ghosts", 2, None, 3))
-    assert fates.held_back.all() and fates.code.tolist() == [CARRIED] * 4
+    n, changed = np.array([2, 2]), np.array([[True], [False], [True], [False]])
+    fates = decide(n, n * 0, np.zeros(2, dtype=np.int32), Policy("atoms", "trace+changes", "ghosts", 2, None, 3))
+    assert fates.code.tolist() == [Fate.CARRIED] * 2
+    assert held_back(np.array([0, 0, 1, 1]), changed, 2, k=2).all()
+    assert not held_back(np.array([0, 0, 0, 0]), changed, 2, k=2).any()
+
+
+def test_nothing_of_nobody() -> None:
+    none = np.zeros(0, dtype=np.int64)
+    fates = decide(none, none, none.astype(np.int32), Policy("atoms", "trace", "decoys", 2, None, 1))
+    assert len(fates.code) == len(fates.decoys) == len(drawn_decoys(none, none, none.astype(np.uint64), 1)) == 0
+    assert held_back(none, np.zeros((0, 2), dtype=np.bool_), 3, 2).shape == (3, 2)
+    assert held_back(none, np.zeros((0, 0), dtype=np.bool_), 3, 2).shape == (3, 0)
