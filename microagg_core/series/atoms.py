@@ -98,7 +98,7 @@ def _range_of_bits(bits: UInt64s, n_ranges: int) -> Ints:
 
 def most_ranges() -> int:
     """More ranges of atoms than this cannot be told apart."""
-    return 2**_BITS
+    return 1 << _BITS
 
 
 def numbered_atoms(classes: Pairs) -> tuple[UInt64s, int]:
@@ -177,6 +177,7 @@ def with_atoms(units: pa.Table, atoms: pa.Table) -> pa.Table:
 def counts_of(told: pa.Table, night: int) -> UnitCounts:
     """How many units of a range are in which state after a night, as :func:`with_atoms` tells them.
 
+    >>> from microagg_core.series.ranges import empty_range
     >>> counts_of(with_atoms(empty_range(0), no_atoms()), 3).units
     0
     """
