@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from microagg_core.errors import InternalError
 from microagg_core.series.generations import RangeFile
 from microagg_core.series.ledger import Ledger, clear_unnamed
 from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, empty_range, latest_of, range_of
-from microagg_core.storage.layout import night_of
+from microagg_core.storage.layout import LedgerLayout, night_of
 from microagg_core.storage.objects import Store
 from releasing.nights import (
     Files,
@@ -235,6 +236,26 @@ def test_the_last_word_on_a_unit_counts() -> None:
 
 
 # What is cleared.
+
+
+def test_only_the_last_two_nights_keep_their_units(ledger: Ledger) -> None:
+    made = [make_night(ledger, units(30, night=night, seed=night), n_ranges=2) for night in range(4)]
+    ledger.store.put(LedgerLayout(1).range(0, "ef" * 32), b"of a run that lost")
+    assert clear_unnamed(ledger) == 9 and clear_unnamed(ledger) == 0
+    kept = sorted(file.name for generation in made[2:] for file in generation.files)
+    assert ledger.store.list("data") == kept and ledger.nights() == [0, 1, 2, 3]
+    assert refused(ledger) == []
+
+
+def test_a_night_that_is_taken_back_leaves_the_units_of_the_one_before(ledger: Ledger) -> None:
+    published = make_night(ledger, units(30))
+    make_night(ledger, units(30, night=1, seed=1))
+    clear_unnamed(ledger)
+    void = replace(published, night=2, kind="void", parent=ledger.parent_of(2))
+    assert ledger.commit(void) and clear_unnamed(ledger) == 0
+    assert refused(ledger) == [] and ledger.read_range(void, 0, 1).equals(ledger.read_range(published, 0, 1))
+    make_night(ledger, units(30, night=3, seed=3))
+    assert clear_unnamed(ledger) == 3 and ledger.read_range(void, 0, 1).num_rows == 30
 
 
 def test_files_of_earlier_nights_stay_while_the_last_two_nights_name_them(ledger: Ledger) -> None:

@@ -21,7 +21,6 @@ from microagg_core.series.ledger import Ledger, clear_unnamed, ledger_of, local_
 from microagg_core.series.ranges import empty_range, n_ranges_for, range_of, range_schema
 from microagg_core.series.verifying import status_of, verify_ledger
 from microagg_core.spec.loading import load_spec
-from microagg_core.storage.layout import LedgerLayout
 from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.storage.urls import is_local
 from releasing.nights import (
@@ -366,26 +365,6 @@ def test_a_document_that_names_what_is_not_there_is_not_written(which: int, dama
     with pytest.raises(StorageError, match="was not committed; run again"):
         ledger.commit(generation)
     assert ledger.head() is None
-
-
-def test_only_the_last_two_nights_keep_their_units(ledger: Ledger) -> None:
-    made = [make_night(ledger, units(30, night=night, seed=night), n_ranges=2) for night in range(4)]
-    ledger.store.put(LedgerLayout(1).range(0, "ef" * 32), b"of a run that lost")
-    assert clear_unnamed(ledger) == 9 and clear_unnamed(ledger) == 0
-    kept = sorted(file.name for generation in made[2:] for file in generation.files)
-    assert ledger.store.list("data") == kept and ledger.nights() == [0, 1, 2, 3]
-    assert refused(ledger) == []
-
-
-def test_a_night_that_is_taken_back_leaves_the_units_of_the_one_before(ledger: Ledger) -> None:
-    published = make_night(ledger, units(30))
-    make_night(ledger, units(30, night=1, seed=1))
-    clear_unnamed(ledger)
-    void = replace(published, night=2, kind="void", parent=ledger.parent_of(2))
-    assert ledger.commit(void) and clear_unnamed(ledger) == 0
-    assert refused(ledger) == [] and ledger.read_range(void, 0, 1).equals(ledger.read_range(published, 0, 1))
-    make_night(ledger, units(30, night=3, seed=3))
-    assert clear_unnamed(ledger) == 3 and ledger.read_range(void, 0, 1).num_rows == 30
 
 
 # The key of a ledger that is given none.
