@@ -181,7 +181,9 @@ def checking(release: Release, tasks: Sequence[Task], n_files: int) -> list[Task
     """The tasks that check the candidate files: those for survivors' files are told who is absent."""
     arrivals, carried = list(tasks[:n_files]), list(tasks[n_files:])
     matched = _only(release.tonight.match, ABSENT)
-    knowing = release.also_receiving([replace(task, number=task.number - n_files) for task in carried], "match", matched)
+    knowing = release.also_receiving(
+        [replace(task, number=task.number - n_files) for task in carried], "match", matched
+    )
     carried = [replace(task, number=task.number + n_files) for task in release.also_reading("carry", knowing)]
     return release.also_reading("assemble", arrivals) + carried
 
@@ -210,7 +212,10 @@ def trace(release: Release) -> list[Check]:
     counts = release.also_receiving(counts, "check-files", _only(release.checked[:n_files], ATOMS))
     if night.n_carried:
         files = release.made["check-files"]
-        seen = [[piece for piece in files[n_files + i] if piece.name == layout.seen(n_files + i)] for i in range(len(counts))]
+        seen = [
+            [piece for piece in files[n_files + i] if piece.name == layout.seen(n_files + i)]
+            for i in range(len(counts))
+        ]
         counts = [task.reading(tuple(pieces)) for task, pieces in zip(counts, seen, strict=True)]
     release.do(counts)
     pieces = release.pieces("trace", "traces", "check-files")

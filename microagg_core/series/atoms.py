@@ -100,7 +100,7 @@ def _range_of_bits(bits: UInt64s, n_ranges: int) -> Ints:
 
 def most_ranges() -> int:
     """More ranges of atoms than this cannot be told apart."""
-    return 2**_BITS
+    return int(2**_BITS)
 
 
 def numbered_atoms(classes: Pairs) -> tuple[UInt64s, int]:

@@ -2,8 +2,8 @@
 
 Columns: ``u0 u1`` the unit, ``atom`` the atom to which it belongs or belonged, ``row`` a digest of what was released of
 it last, ``since`` the night that first released it (or first saw it, while it waits), ``last`` the night that last
-released it, ``state``; and ``d0``, ``d1``, ... a digest for each column whose changes are looked at. Nothing of it names
-a unit to anybody who lacks the key.
+released it, ``state``; and ``d0``, ``d1``, ... a digest for each column whose changes are looked at. Nothing of it
+names a unit to anybody who lacks the key.
 
 A range is one file with all of its units and, after it, files with those that later nights changed: the last word on a
 unit counts. So what a night writes grows with what happened in it, not with the series. A survivor is no change: the

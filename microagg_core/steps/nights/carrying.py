@@ -1,8 +1,8 @@
 """Survivors: released again with their atoms, as these were released before.
 
 What becomes of the atoms is decided range by range. Their quasi-identifiers come from the files of earlier releases,
-where they are for everybody to read; confidential values come from tonight's input, but for ghosts, and for columns that
-are held back, whose values come from the earlier release as well.
+where they are for everybody to read; confidential values come from tonight's input, but for ghosts, and for columns
+that are held back, whose values come from the earlier release as well.
 """
 
 from __future__ import annotations
@@ -209,10 +209,10 @@ def _with_classes(table: pa.Table, classes: Pairs, night: int) -> pa.Table:
 
 def carry_range(task: Task) -> Receipt:
     """Make the file of one range of atoms."""
-    planned, (night, _) = load_planned(task), load_night(task)
-    carried = _Carried.of(task, planned, night)
-    number = planned.plan.n_files + task.number
-    pieces, numbers = write_candidate(task, planned, number, carried.rows() if carried.n else None)
+    plan, (night, _) = load_planned(task), load_night(task)
+    carried = _Carried.of(task, plan, night)
+    number = plan.plan.n_files + task.number
+    pieces, numbers = write_candidate(task, plan, number, carried.rows() if carried.n else None)
     return Receipt(task.step, task.number, len(numbers), pieces)
 
 
@@ -227,7 +227,7 @@ class _Carried:
     """
 
     task: Task
-    planned: Planned
+    plan: Planned
     night: Night
     atoms: pa.Table
     atom: Ints
@@ -236,9 +236,12 @@ class _Carried:
     ghosts: pa.Table | None
 
     @classmethod
-    def of(cls, task: Task, planned: Planned, night: Night) -> _Carried:
+    def of(cls, task: Task, plan: Planned, night: Night) -> _Carried:
         """Put together what the input and the ledger say, as the fates have it."""
-        atoms, uncommon = night.read_atoms(task.number), read_slice(task.pieces.read(layout_of(task).uncommon(task.number)))
+        atoms, uncommon = (
+            night.read_atoms(task.number),
+            read_slice(task.pieces.read(layout_of(task).uncommon(task.number))),
+        )
         code = np.full(atoms.num_rows, Fate.CARRIED, dtype=np.uint8)
         left, decoys = (np.zeros(atoms.num_rows, dtype=np.int64) for _ in range(2))
         place = places_of_atoms(np.asarray(uncommon[ATOM]), atoms)
@@ -257,7 +260,7 @@ class _Carried:
         if ghosts is not None:
             is_ghost = code[of_ghosts] == Fate.WITH_GHOSTS
             ghosts, of_ghosts = ghosts.filter(pa.array(is_ghost)), of_ghosts[is_ghost]
-        return cls(task, planned, night, atoms, np.concatenate([mine[out], of_ghosts]), tonight, out, ghosts)
+        return cls(task, plan, night, atoms, np.concatenate([mine[out], of_ghosts]), tonight, out, ghosts)
 
     @property
     def n(self) -> int:
@@ -266,7 +269,7 @@ class _Carried:
 
     def rows(self) -> pa.Table:
         """The released rows, with record numbers; those of ghosts say where the ledger has them."""
-        schema = self.planned.context.schema
+        schema = self.plan.context.schema
         keys, confidential = self._keys(), self._confidential()
         source = dict(zip([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], keys, strict=True))
         source |= dict(zip([c.name for c in schema.confidential], confidential, strict=True))
@@ -297,7 +300,7 @@ class _Carried:
         if (place < 0).any():
             raise _lost()
         of_each = pa.array(place[np.searchsorted(needed, self.atom)])
-        schema = self.planned.context.schema
+        schema = self.plan.context.schema
         n_keys = len(schema.blocking) + len(schema.quasi_identifiers)
         return [one_array(classes[f"x{j}"]).take(of_each) for j in range(n_keys)]
 
@@ -311,12 +314,11 @@ class _Carried:
         old[len(self.out) :] = True
         if self.ghosts is not None:
             row[len(self.out) :] = np.asarray(self.ghosts["row"])
-        needing = old.any(axis=1) if old.shape[1] else np.arange(self.n) >= len(self.out)
+        needing = np.asarray(old.any(axis=1) if old.shape[1] else np.arange(self.n) >= len(self.out))
         earlier, then = self._earlier(row, needing)
         columns = []
-        for j in range(len(self.planned.context.schema.confidential)):
-            is_old = old[:, j] if old.shape[1] else needing
-            columns.append(self._chosen(j, earlier, then, is_old))
+        for j in range(len(self.plan.context.schema.confidential)):
+            columns.append(self._chosen(j, earlier, then, old[:, j] if old.shape[1] else needing))
         return columns
 
     def _held_back(self) -> tuple[Bools, UInt64s]:
@@ -329,7 +331,7 @@ class _Carried:
         altered = _altered_units(self.task, self.task.sent_by("match"))
         if altered is None or not night.columns:
             return np.zeros((n, len(night.columns)), dtype=np.bool_), row
-        first = self.planned.survey.first_records
+        first = self.plan.survey.first_records
         records = first[np.asarray(altered["part"]).astype(np.int64)] + np.asarray(altered["place"])
         at = positions_in(_as_pairs(records), _as_pairs(self._records()))
         is_out = at >= 0

@@ -144,7 +144,7 @@ def likely_renamed(matched: MatchCounts, traces: Sequence[TraceNotes]) -> str:
     Equal confidential rows say little where many have the same: then only most of the leavers coming back at once tell.
     """
     left, arrived, alike = (sum(getattr(one, name) for one in traces) for name in ("left", "arrived", "alike"))
-    is_telling = matched.distinct_rows > _TELLING * matched.known or 2 * alike > min(left, arrived)
+    is_telling = matched.distinct_rows > _TELLING * matched.listed or 2 * alike > min(left, arrived)
     if not alike or not is_telling:
         return ""
     return (
@@ -208,4 +208,5 @@ def generation_of(
 def _counts(night: Night, notes: NightNotes) -> UnitCounts:
     """How many units are in which state: who is live is counted with the atoms, of others what changed is told."""
     before = replace(night.state.counts, released=0, withheld=0) if night.state is not None else UnitCounts()
-    return reduce(add, (one.counts for one in (*notes.ranges, *notes.atoms)), before)
+    told = [*(one.counts for one in notes.ranges), *(one.counts for one in notes.atoms)]
+    return reduce(add, told, before)

@@ -71,9 +71,14 @@ def _keys_of(plan: Planned) -> list[str]:
 
 
 def _told(
-    records: Ints, atoms: UInt64s, out: Bools, rows: UInt64s, values: list[NDArray[np.uint32]], differs: UInt64s | None = None
+    records: Ints,
+    atoms: UInt64s,
+    out: Bools,
+    rows: UInt64s,
+    values: list[NDArray[np.uint32]],
+    differs: UInt64s | None = None,
 ) -> pa.Table:
-    """What is told of rows: their new atom, if they have one; whether they are released; and digests of their values."""
+    """What is told of rows: their new atom, if they have one, whether they are released, digests of their values."""
     differs = np.zeros(len(records), dtype=np.uint64) if differs is None else differs
     columns = {RECORD: pa.array(records), ATOM: pa.array(atoms), "out": pa.array(out), "row": pa.array(rows)}
     columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
@@ -83,7 +88,9 @@ def _told(
 # --- What the input says of survivors ------------------------------------------------------------------------------
 
 
-def tell_survivors(task: Task, plan: Planned, batch: PartBatch, codes: NDArray[np.uint8], atoms: UInt64s, scatter: Scatter) -> None:
+def tell_survivors(
+    task: Task, plan: Planned, batch: PartBatch, codes: NDArray[np.uint8], atoms: UInt64s, scatter: Scatter
+) -> None:
     """Digests of what the input has of a batch's survivors, for the files in which their atoms should be."""
     night, key = load_night(task)
     mine = np.flatnonzero(survive(codes))
@@ -208,7 +215,7 @@ class _Held:
     def exceptions(
         self, plan: Planned, rows: UInt64s, values: list[NDArray[np.uint32]], differs: UInt64s
     ) -> tuple[pa.Table, Ints]:
-        """The rows of which the ledger has to hear, and who was to be in the file and is not; with their destinations."""
+        """The rows of which the ledger has to hear, and who was to be in the file and is not; and where they go."""
         n_parts = len(plan.context.parts)
         is_ghost = (self.records >= GHOSTS_FROM) & (self.atom >= 0)
         missing = np.zeros(0, dtype=np.int64)
@@ -263,9 +270,8 @@ def _gathered(task: Task, plan: Planned) -> pa.Table | None:
     firsts = from_json(list[int], task.pieces.read(layout.numbering()))
     for one in task.slices:
         is_new = one.maker < plan.plan.n_files
-        table = gather_slices(
-            task.run, [one], "check-files", lambda number, _, new=is_new: (layout.classes if new else layout.exceptions)(number)
-        )
+        name = (layout.classes if is_new else layout.exceptions)(one.maker)
+        table = gather_slices(task.run, [one], "check-files", lambda *_, name=name: name)
         if table is not None and is_new:
             atoms = from_number(np.asarray(table[ATOM]), firsts[one.maker])
             table = table.set_column(1, ATOM, pa.array(atoms))
