@@ -36,6 +36,8 @@ _SCHEMA = pa.schema(
         ("last", pa.int32()),
     ]
 )
+#: The columns that are written as narrow as they can be.
+_NARROW = (0, 2)
 
 
 def atoms_table(atom: UInt64s, klass: Pairs, n: Ints, since: ShortInts, last: ShortInts) -> pa.Table:
@@ -62,15 +64,18 @@ def atoms_bytes(table: pa.Table) -> bytes:
     if (columns[0][1:] == columns[0][:-1]).any():
         raise InternalError("a bug: an atom came to a ledger twice; please report it")
     arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _SCHEMA, strict=True)]
-    return to_bytes(pa.Table.from_arrays([narrowed(columns[0]), *arrays[1:]], names=_SCHEMA.names))
+    for place in _NARROW:
+        arrays[place] = narrowed(columns[place])
+    return to_bytes(pa.Table.from_arrays(arrays, names=_SCHEMA.names))
 
 
 def atoms_from(data: bytes) -> pa.Table | None:
     """Inverse of :func:`atoms_bytes`; None for the bytes of anything else."""
     table = table_from(data)
-    if table is None or table.column_names != _SCHEMA.names or not pa.types.is_unsigned_integer(table.schema.types[0]):
+    if table is None or table.column_names != _SCHEMA.names:
         return None
-    return table.cast(_SCHEMA)
+    is_right = all(pa.types.is_unsigned_integer(table.schema.types[place]) for place in _NARROW)
+    return table.cast(_SCHEMA) if is_right else None
 
 
 # --- Numbers and ranges ----------------------------------------------------------------------------------------

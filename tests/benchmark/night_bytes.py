@@ -138,7 +138,9 @@ def measure(people: int, churn: float, districts: int, nights: int, **changes: A
         key.chmod(0o600)
         nobody = {"roles": {**_ROLES, "identifiers": [], "drop": ["person"]}}
         series = {"series": {"mode": "atoms", "leavers": leavers, "key_file": "key"}}
+        write_people(folder / "few", 0, 1000, 1)
         runs = {
+            "a few people": released(folder, "few", "few", **_elsewhere("few"), **changes),
             "without a series": released(folder, "alone", "night-0", **_elsewhere("alone"), **changes),
             "without ids": released(folder, "nobody", "night-0", **_elsewhere("nobody"), **nobody, **changes),
         }
@@ -147,7 +149,11 @@ def measure(people: int, churn: float, districts: int, nights: int, **changes: A
         head = ledger_of(load_spec(str(folder / "n0.yaml"))).head()
         assert head is not None
         bytes_a_unit = head.n_bytes / head.counts.units
-    both = {name: run["read_mb"] + run["written_mb"] for name, run in runs.items()}
+    # Programs and compiled kernels are read too, by each command anew; they do not count.
+    start = runs["a few people"]["read_mb"]
+    both = {name: run["read_mb"] + run["written_mb"] - start for name, run in runs.items()}
+    if "cluster" not in changes:
+        both = {name: n_bytes + start for name, n_bytes in both.items()}
     last = both[f"night {nights}"]
     return {
         "people": people,
