@@ -22,11 +22,11 @@ from microagg_core.series.ledger import clear_unnamed, ledger_of
 from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.steps.checking import CarriedFiles
 from microagg_core.steps.nights.beginning import begin_night, refuse_overlap
-from microagg_core.steps.nights.carrying import Recall, RecalledPart
 from microagg_core.steps.nights.counts import FateCounts, FateNotes, MatchCounts
 from microagg_core.steps.nights.ending import NightNotes, generation_of, likely_renamed, looked_at, night_checks
 from microagg_core.steps.nights.knowing import save_night
 from microagg_core.steps.nights.matching import ABSENT, ALTERED, MARKS
+from microagg_core.steps.nights.recalling import Recall, RecalledPart
 from microagg_core.steps.nights.telling import ATOMS, ROWS
 from microagg_core.steps.units import repeated_units
 from microagg_core.steps.work import Receipt, Task

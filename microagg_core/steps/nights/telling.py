@@ -21,8 +21,9 @@ from microagg_core.series.joining import as_columns, pairs_of, positions_in
 from microagg_core.series.marks import ATOM, CHANGED, survive
 from microagg_core.series.night import GHOSTS_FROM, Night
 from microagg_core.series.ranges import NO_ATOM
-from microagg_core.steps.nights.carrying import absent_units, number_of_ghosts
+from microagg_core.steps.nights.carrying import number_of_ghosts
 from microagg_core.steps.nights.counts import GateCounts
+from microagg_core.steps.nights.deciding import absent_units
 from microagg_core.steps.nights.knowing import confidential_digests, layout_of, load_night
 from microagg_core.steps.nights.matching import half_of, read_unit_ranges
 from microagg_core.steps.pieces import Piece
