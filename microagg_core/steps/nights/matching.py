@@ -196,13 +196,16 @@ def _to_atoms(task: Task, night: Night, table: pa.Table, name: str, number: int)
 def _met(night: Night, tonight: _Tonight) -> pa.Table:
     """The units of which the ledger may have something new to say, as it has them, and where they are in the input.
 
-    Everybody but those who simply survive; and these too on nights on which some of them may vanish.
+    Everybody but those who simply survive; and of these who may vanish tonight.
     """
     state, there = tonight.state, tonight.there
     wanted = (np.asarray(state["state"]) == State.LIVE) & ~there if night.n_carried else np.zeros(len(there), np.bool_)
     wanted |= (np.asarray(state["state"]) == State.HELD) & ~there
     absent = np.flatnonzero(wanted)
-    present = np.flatnonzero((tonight.codes != SURVIVOR) | night.stayers_may_vanish)
+    may_vanish = night.may_vanish(np.asarray(state["since"]))
+    wanted_there = tonight.codes != SURVIVOR
+    wanted_there[tonight.listed] |= may_vanish[tonight.index[tonight.listed]]
+    present = np.flatnonzero(wanted_there)
     listed = tonight.listed[present]
     of_ledger = np.concatenate([absent, tonight.index[present[listed]]])
     new = present[~listed]

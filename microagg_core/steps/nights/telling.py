@@ -220,10 +220,11 @@ class _Held:
         n_parts = len(plan.context.parts)
         is_ghost = (self.records >= GHOSTS_FROM) & (self.atom >= 0)
         missing = np.zeros(0, dtype=np.int64)
-        if self.came is not None and self.night.stayers_may_vanish:
-            is_here = np.zeros(self.came.num_rows, dtype=np.bool_)
-            is_here[self.row[self.row >= 0]] = True
-            missing = np.asarray(self.came[RECORD])[~is_here]
+        if self.came is not None:
+            atom = places_of_atoms(np.asarray(self.came[ATOM]), self.atoms)
+            is_missing = self.night.may_vanish(np.asarray(self.atoms["since"])[atom])
+            is_missing[self.row[self.row >= 0]] = False
+            missing = np.asarray(self.came[RECORD])[is_missing]
         some, n = np.flatnonzero(is_ghost | self.is_changed), len(missing)
         records = np.concatenate([self.records[some], missing])
         ghost = np.concatenate([is_ghost[some], np.zeros(n, dtype=np.bool_)])
