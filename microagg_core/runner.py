@@ -21,9 +21,11 @@ from microagg_core.releases.parts import Upload, is_whole, upload_part
 from microagg_core.steps.anonymizing import anonymize_partition
 from microagg_core.steps.assembling import assemble_file
 from microagg_core.steps.checking import check_file, check_input
-from microagg_core.steps.nights.carrying import carry_range, decide_range, recall_part
+from microagg_core.steps.nights.carrying import carry_range
 from microagg_core.steps.nights.counting import count_traces
+from microagg_core.steps.nights.deciding import decide_range
 from microagg_core.steps.nights.matching import identify_part, mark_part, match_range
+from microagg_core.steps.nights.recalling import recall_part
 from microagg_core.steps.nights.telling import join_part
 from microagg_core.steps.nights.tracing import trace_range
 from microagg_core.steps.planning import count_part, sample_part

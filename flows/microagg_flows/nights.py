@@ -22,11 +22,11 @@ from microagg_core.series.ledger import clear_unnamed, ledger_of
 from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.steps.checking import CarriedFiles
 from microagg_core.steps.nights.beginning import begin_night, refuse_overlap
-from microagg_core.steps.nights.carrying import Recall, RecalledPart
 from microagg_core.steps.nights.counts import FateCounts, FateNotes, MatchCounts
 from microagg_core.steps.nights.ending import NightNotes, generation_of, likely_renamed, looked_at, night_checks
 from microagg_core.steps.nights.knowing import save_night
 from microagg_core.steps.nights.matching import ABSENT, ALTERED, MARKS
+from microagg_core.steps.nights.recalling import Recall, RecalledPart
 from microagg_core.steps.nights.telling import ATOMS, ROWS
 from microagg_core.steps.units import repeated_units
 from microagg_core.steps.work import Receipt, Task
@@ -181,7 +181,9 @@ def checking(release: Release, tasks: Sequence[Task], n_files: int) -> list[Task
     """The tasks that check the candidate files: those for survivors' files are told who is absent."""
     arrivals, carried = list(tasks[:n_files]), list(tasks[n_files:])
     matched = _only(release.tonight.match, ABSENT)
-    knowing = release.also_receiving([replace(task, number=task.number - n_files) for task in carried], "match", matched)
+    knowing = release.also_receiving(
+        [replace(task, number=task.number - n_files) for task in carried], "match", matched
+    )
     carried = [replace(task, number=task.number + n_files) for task in release.also_reading("carry", knowing)]
     return release.also_reading("assemble", arrivals) + carried
 
@@ -210,7 +212,10 @@ def trace(release: Release) -> list[Check]:
     counts = release.also_receiving(counts, "check-files", _only(release.checked[:n_files], ATOMS))
     if night.n_carried:
         files = release.made["check-files"]
-        seen = [[piece for piece in files[n_files + i] if piece.name == layout.seen(n_files + i)] for i in range(len(counts))]
+        seen = [
+            [piece for piece in files[n_files + i] if piece.name == layout.seen(n_files + i)]
+            for i in range(len(counts))
+        ]
         counts = [task.reading(tuple(pieces)) for task, pieces in zip(counts, seen, strict=True)]
     release.do(counts)
     pieces = release.pieces("trace", "traces", "check-files")

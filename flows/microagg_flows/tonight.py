@@ -25,7 +25,7 @@ class Tonight:
 
     @property
     def notes(self) -> NightNotes:
-        """What the gate's workers noted; there once the validate stage is done, where units are known by their names."""
+        """What the gate's workers noted; there once the validate stage is done, where units have names."""
         if self._notes is None:
             raise RuntimeError("the validate stage has not run")
         return self._notes

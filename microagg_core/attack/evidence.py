@@ -36,6 +36,8 @@ class Evidence:
     #: Two words a record: over its confidential values, and over these and its blocking values.
     confidential: UInt64s
     labelled: UInt64s
+    #: Two words a group: over its quasi-identifiers and blocking values.
+    keys: UInt64s
 
     @property
     def sums(self) -> Floats:
@@ -91,7 +93,7 @@ def read_evidence(folder: Store, manifest: Manifest, columns: ColumnsOfAttack) -
     keys, confidential, labelled, means = (np.concatenate(arrays) for arrays in zip(*gathered, strict=True))
     group = numbered(keys)
     _, first, sizes = np.unique(group, return_index=True, return_counts=True)
-    return Evidence(group, means[first], sizes, confidential, labelled)
+    return Evidence(group, means[first], sizes, confidential, labelled, keys[first])
 
 
 def _of_part(

@@ -1,8 +1,11 @@
-"""Which records of different releases are one record: those whose confidential values occur once in each."""
+"""Which records of different releases are one record: those whose confidential values occur once in each.
+
+Or that are in a group which is released again, and are all of it that is not known by its values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,8 +58,44 @@ def match_records(releases: Sequence[Evidence]) -> MatchedRows:
     is_single = np.asarray((counts <= 1).all(axis=0))
     key = np.where(is_single[combination], combination, told_apart)
     _, first, record, n_rows = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
-    n_releases_with = (counts > 0).sum(axis=0)[combination[first]]
-    return MatchedRows(release, _groups(releases), combination, record, n_rows == n_releases_with)
+    is_certain = n_rows == (counts > 0).sum(axis=0)[combination[first]]
+    record, is_certain = _with_corrected(releases, release, np.asarray(record), is_certain)
+    return MatchedRows(release, _groups(releases), combination, record, is_certain)
+
+
+def _with_corrected(releases: Sequence[Evidence], release: Ints, record: Ints, is_certain: Bools) -> tuple[Ints, Bools]:
+    """The records, those among them made one that are known again by their group alone.
+
+    The mean of a group tells it to the last digit: where a later release has the very group, of as many, its records
+    are the same people, and who is not known again by his confidential values is one of those whose values were
+    corrected. Which of these is which makes no difference to what follows.
+    """
+    keys = numbered(np.concatenate([of.keys[of.group] for of in releases]))
+    follows = np.arange(len(is_certain))
+    for number in range(1, len(releases)):
+        now = np.flatnonzero(release == number)
+        for before in range(number - 1, -1, -1):
+            then = np.flatnonzero(release == before)
+            for olds, news in _unmatched(keys, record, follows, then, now):
+                follows[record[news]] = follows[record[olds]]
+                now = np.setdiff1d(now, news, assume_unique=True)
+    _, renumbered = np.unique(follows[record], return_inverse=True)
+    certain = np.ones(int(renumbered.max(initial=-1)) + 1, dtype=np.bool_)
+    np.logical_and.at(certain, renumbered, is_certain[record])
+    # Who is in all of them is nowhere absent.
+    is_in_all = np.bincount(renumbered, minlength=len(certain)) == len(releases)
+    return np.asarray(renumbered), certain | is_in_all
+
+
+def _unmatched(keys: Ints, record: Ints, follows: Ints, then: Ints, now: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """By group that two releases have with as many records: the rows of each that no row of the other is known by."""
+    n = int(keys.max(initial=-1)) + 1
+    same_size = np.bincount(keys[then], minlength=n) == np.bincount(keys[now], minlength=n)
+    old = then[same_size[keys[then]] & ~np.isin(follows[record[then]], follows[record[now]])]
+    new = now[same_size[keys[now]] & ~np.isin(follows[record[now]], follows[record[then]])]
+    n_old, n_new = np.bincount(keys[old], minlength=n), np.bincount(keys[new], minlength=n)
+    for key in np.flatnonzero((n_old == n_new) & (n_old > 0)):
+        yield old[keys[old] == key], new[keys[new] == key]
 
 
 def _counts(release: Ints, numbers: Ints) -> Ints:

@@ -36,6 +36,8 @@ _SCHEMA = pa.schema(
         ("last", pa.int32()),
     ]
 )
+#: The columns that are written as narrow as they can be.
+_NARROW = (0, 2)
 
 
 def atoms_table(atom: UInt64s, klass: Pairs, n: Ints, since: ShortInts, last: ShortInts) -> pa.Table:
@@ -62,13 +64,15 @@ def atoms_bytes(table: pa.Table) -> bytes:
     if (columns[0][1:] == columns[0][:-1]).any():
         raise InternalError("a bug: an atom came to a ledger twice; please report it")
     arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _SCHEMA, strict=True)]
-    return to_bytes(pa.Table.from_arrays([narrowed(columns[0]), *arrays[1:]], names=_SCHEMA.names))
+    for place in _NARROW:
+        arrays[place] = narrowed(columns[place])
+    return to_bytes(pa.Table.from_arrays(arrays, names=_SCHEMA.names))
 
 
 def atoms_from(data: bytes) -> pa.Table | None:
     """Inverse of :func:`atoms_bytes`; None for the bytes of anything else."""
     table = table_from(data)
-    return None if table is None else widened(table, _SCHEMA, (0,))
+    return None if table is None else widened(table, _SCHEMA, _NARROW)
 
 
 # --- Numbers and ranges ----------------------------------------------------------------------------------------
@@ -98,7 +102,7 @@ def _range_of_bits(bits: UInt64s, n_ranges: int) -> Ints:
 
 def most_ranges() -> int:
     """More ranges of atoms than this cannot be told apart."""
-    return 1 << _BITS
+    return int(2**_BITS)
 
 
 def numbered_atoms(classes: Pairs) -> tuple[UInt64s, int]:

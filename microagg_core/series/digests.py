@@ -1,7 +1,7 @@
 """Keyed digests: a series remembers units, classes and values by these alone, never by what they are.
 
 Units are digested with HMAC-SHA256, as an id can be guessed and tried; classes, rows and values with hashes whose
-seeds come from the key. A digest of 128 bits is a row of two words, called a pair.
+seeds come from the key. A digest of more than 64 bits is a row of two words, called a pair.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ from microagg_core.errors import DataError
 from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array
 
 _TEXT = pa.large_string()
+#: Bits of the second word of a unit's digest. With 80 bits two of 100 million units meet in one of 240 million series,
+#: and every bit is written, read and carried between tasks for every unit, every night.
+_UNIT_BITS = 16
+#: The same of a class, of which there are fewer: what is grouped alike must never be taken for one.
+_CLASS_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -65,15 +70,16 @@ def units_of(columns: Sequence[pa.ChunkedArray | pa.Array], key: SeriesKey) -> P
     messages = (b"".join([b"%d:%b" % (len(part), part) for part in unit]) for unit in zip(*parts, strict=True))
     digests = b"".join(_authenticated(messages, key.derived("unit")))
     units = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)[:, :2].astype(np.uint64)
-    # 96 bits: of 100 million units two meet once in 10^13 series, and each is read and written a quarter quicker.
-    units[:, 1] >>= np.uint64(32)
+    units[:, 1] >>= np.uint64(64 - _UNIT_BITS)
     return units
 
 
 def classes_of(table: pa.Table, names: Sequence[str], key: SeriesKey) -> Pairs:
     """The digest of every row's class: its values in the named columns, as a released file is read back."""
     columns = [table[name] for name in names]
-    return np.column_stack([hash_rows(columns, table.num_rows, key.seed(f"class {half}")) for half in range(2)])
+    classes = np.column_stack([hash_rows(columns, table.num_rows, key.seed(f"class {half}")) for half in range(2)])
+    classes[:, 1] >>= np.uint64(64 - _CLASS_BITS)
+    return classes
 
 
 def rows_of(table: pa.Table, names: Sequence[str], key: SeriesKey) -> UInt64s:

@@ -126,7 +126,7 @@ class Ledger:
         return pa.concat_tables([self.read_atoms(generation, number, n) for number in range(n)]).combine_chunks()
 
     def told_ranges(self, generation: Generation) -> Iterator[pa.Table]:
-        """All units, range by range, with what their atoms say; see :func:`~microagg_core.series.atoms.with_atoms`.
+        """All units, range by range, with what their atoms say of them, as ``with_atoms`` has it.
 
         Raises:
             StorageError: a file is missing or not what its night wrote.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from microagg_core.arrays import Bools, ShortInts
 from microagg_core.errors import InternalError
 from microagg_core.series.atoms import FIRST_NUMBER, no_atoms
 from microagg_core.series.fates import Guarantee, Leavers, Policy, SeriesMode
@@ -65,12 +67,13 @@ class Night:
         """How many ranges of atoms are carried: all, or none."""
         return self.n_atom_ranges if self.carries and self.state is not None else 0
 
-    @property
-    def stayers_may_vanish(self) -> bool:
-        """Whether units that are in tonight's input may be closed tonight."""
+    def may_vanish(self, since: ShortInts) -> Bools:
+        """Which survivors may be closed tonight though they are there, by the night of their first release."""
         if not self.n_carried:
-            return False
-        return self.leavers == "decoys" or self.mode == "rotation" or self.k > self.least_k
+            return np.zeros(len(since), dtype=np.bool_)
+        if self.leavers == "decoys" or self.k > self.least_k:
+            return np.ones(len(since), dtype=np.bool_)
+        return self.policy.is_due(since)
 
     @property
     def next_number(self) -> int:

@@ -1,7 +1,7 @@
 """The files of a ledger that hold units, cut into ranges of units, so that no task has to hold them all.
 
-Columns: ``u0 u1`` the unit, ``atom`` the atom to which it belongs or belonged, ``row`` a digest of what was released
-of it last, ``since`` the night that first released it (or first saw it, while it waits), ``last`` the night that last
+Columns: ``u0 u1`` the unit, ``atom`` the atom to which it belongs or belonged, ``row`` a digest of what was released of
+it last, ``since`` the night that first released it (or first saw it, while it waits), ``last`` the night that last
 released it, ``state``; and ``d0``, ``d1``, ... a digest for each column whose changes are looked at. Nothing of it
 names a unit to anybody who lacks the key.
 

@@ -28,21 +28,23 @@ def assemble_file(task: Task) -> Receipt:
     pieces, numbers = write_candidate(task, planned, task.number, gathered)
     ascending = np.sort(numbers)
     places, slices = write_slices(pa.table({RECORD: ascending}), planned.survey.parts_of(ascending), task.number)
-    return Receipt(task.step, task.number, len(numbers), (*pieces, task.put(layout.places(task.number), places)), tuple(slices))
+    return Receipt(
+        task.step, task.number, len(numbers), (*pieces, task.put(layout.places(task.number), places)), tuple(slices)
+    )
 
 
 def write_candidate(
-    task: Task, planned: Planned, number: int, gathered: pa.Table | None
+    task: Task, plan: Planned, number: int, gathered: pa.Table | None
 ) -> tuple[tuple[Piece, Piece], Ints]:
-    """Write one file that would be published and its record numbers; returns both, and the numbers in the file's order.
+    """Write one file that would be published and its record numbers; returns both, and the numbers in its order.
 
     Args:
         task: who writes.
-        planned: what is released.
+        plan: what is released.
         number: of the file.
         gathered: record numbers and released columns, in any order; None: nobody.
     """
-    form, schema = released_format(planned.context.spec.output), planned.context.schema
+    form, schema = released_format(plan.context.spec.output), plan.context.schema
     if gathered is None:  # combinations are spread by their hash: a file may receive none
         gathered = _no_rows(schema.released_schema)
     table = pa.Table.from_arrays(gathered.columns[1:], names=schema.released_schema.names)
@@ -53,7 +55,7 @@ def write_candidate(
     order = content_order(table, blocking, [c.name for c in schema.quasi_identifiers])
     table = table.take(pa.array(order)).combine_chunks()
     numbers: Ints = np.asarray(gathered[RECORD])[order]
-    narrow = numbers.astype(np.min_scalar_type(max(planned.survey.rows, int(numbers.max(initial=0)))))
+    narrow = numbers.astype(np.min_scalar_type(max(plan.survey.rows, int(numbers.max(initial=0)))))
     pieces = (
         task.put(task.layout.candidate(number, form.name), form.to_bytes(table, blocking)),
         task.put(task.layout.numbers(number), to_bytes(pa.table({RECORD: narrow}))),

@@ -133,5 +133,5 @@ class NightLayout:
         return self._file(f"traces-{digits(atom_range)}.json")
 
     def bundles(self, atom_range: int) -> str:
-        """Classes of the last release and tonight's, with how many units went from which to which, where they are few."""
+        """Classes of the last release and tonight's, with how many units went from which to which, where few did."""
         return self._file(f"bundles-{digits(atom_range)}.arrows")

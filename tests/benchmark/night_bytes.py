@@ -1,9 +1,13 @@
 """What a later night of a series costs beside a release without one: bytes, CPU and memory.
 
-    python tests/benchmark/night_bytes.py --people 5000000 --churn 0.005
+    python tests/benchmark/night_bytes.py --people 1000000 --churn 0.005
+    python tests/benchmark/night_bytes.py --people 5000000 --workers 2 --memory 1GiB
 
-Releases the same people three times in this process: without a series, as night 0 and, after some left and others
-came, as night 1. Bytes are all that the process reads and writes, input and output included, as the system counts them.
+Releases the same people again and again: without a series, of units that are rows (with their ids as identifiers, which
+are looked at, and without any ids); as night 0 of a series; and, after some left and others came, as its next nights.
+Bytes are all that is read and written, input and output included, as the system counts them for the process and its
+children. With ``--workers`` each release is a command of its own with so many Dask workers; else all are made in this
+process.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ import argparse
 import datetime
 import json
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -64,11 +70,11 @@ def _columns(draw: np.random.Generator, block: int, districts: int) -> pa.Table:
     )
 
 
-def released(folder: Path, name: str, people: str, **changes: Any) -> dict[str, float]:
+def released(folder: Path, identity: str, people: str, **changes: Any) -> dict[str, float]:
     """Make one release; what it took."""
     spec = {
         "name": "people",
-        "id": name,
+        "id": identity,
         "k": 5,
         "refine": "off",
         "input": {"url": f"{people}/*.parquet"},
@@ -78,57 +84,88 @@ def released(folder: Path, name: str, people: str, **changes: Any) -> dict[str, 
         "unit": ["person"],
         **changes,
     }
-    path = folder / f"{name}.yaml"
+    path = folder / f"{identity}.yaml"
     path.write_text(yaml.safe_dump(spec), encoding="utf-8")
-    before, clock, cpu = _io(), time.perf_counter(), time.process_time()
-    release = new_release(load_spec(str(path)), InProcess(Silence()), None, False, datetime.datetime.now(datetime.UTC))
-    run_until("report", release)
+    before, clock, cpu = _io(), time.perf_counter(), _cpu()
+    stages = _by_command(path) if "cluster" in changes else _in_this_process(path)
     read, written = (after - earlier for after, earlier in zip(_io(), before, strict=True))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         "read_mb": round(read / 1e6, 1),
         "written_mb": round(written / 1e6, 1),
         "seconds": round(time.perf_counter() - clock, 1),
-        "cpu_seconds": round(time.process_time() - cpu, 1),
-        "peak_mib": round(peak),
-        **{f"stage_{outcome.name}": round(outcome.seconds, 1) for outcome in release.outcomes},
+        "cpu_seconds": round(_cpu() - cpu, 1),
+        "peak_mib": max(_peak_mib(resource.RUSAGE_SELF), _peak_mib(resource.RUSAGE_CHILDREN)),
+        **stages,
     }
 
 
+def _in_this_process(path: Path) -> dict[str, float]:
+    release = new_release(load_spec(str(path)), InProcess(Silence()), None, False, datetime.datetime.now(datetime.UTC))
+    run_until("report", release)
+    return {f"stage_{outcome.name}": round(outcome.seconds, 1) for outcome in release.outcomes}
+
+
+def _by_command(path: Path) -> dict[str, float]:
+    call = "from microagg_flows.command.cli import main; main()"
+    subprocess.run([sys.executable, "-c", call, "run", str(path), "--direct"], check=True, stdout=subprocess.DEVNULL)
+    return {}
+
+
+def _cpu() -> float:
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def _peak_mib(who: int) -> int:
+    return round(resource.getrusage(who).ru_maxrss / 1024)
+
+
 def _io() -> tuple[int, int]:
-    """Bytes that this process read and wrote so far, from caches too."""
+    """Bytes that this process and its children read and wrote so far, from caches too."""
     counts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(counts["rchar"]), int(counts["wchar"])
 
 
-def measure(people: int, churn: float, districts: int, leavers: str) -> dict[str, Any]:
-    """The three releases, and what the ledger holds of each unit."""
+def measure(people: int, churn: float, districts: int, nights: int, **changes: Any) -> dict[str, Any]:
+    """The releases, and what the ledger holds of each unit."""
     changed = max(1, int(people * churn))
+    leavers = changes.pop("leavers", "ghosts")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        write_people(folder / "night-0", 0, people, districts)
-        write_people(folder / "night-1", changed, people + changed, districts)
+        for night in range(nights + 1):
+            write_people(folder / f"night-{night}", night * changed, people + night * changed, districts)
         key = folder / "key"
         key.write_text("the key of a benchmark, no secret")
         key.chmod(0o600)
-        alone = {"output": {"url": "alone"}, "work": {"url": "alone-work"}, "unit": "row"}
-        alone["roles"] = {**_ROLES, "identifiers": [], "drop": ["person"]}
+        nobody = {"roles": {**_ROLES, "identifiers": [], "drop": ["person"]}}
         series = {"series": {"mode": "atoms", "leavers": leavers, "key_file": "key"}}
+        write_people(folder / "few", 0, 1000, 1)
         runs = {
-            "without a series": released(folder, "alone", "night-0", **alone),
-            "night 0": released(folder, "n0", "night-0", **series),
-            "night 1": released(folder, "n1", "night-1", **series),
+            "a few people": released(folder, "few", "few", **_elsewhere("few"), **changes),
+            "without a series": released(folder, "alone", "night-0", **_elsewhere("alone"), **changes),
+            "without ids": released(folder, "nobody", "night-0", **_elsewhere("nobody"), **nobody, **changes),
         }
-        head = ledger_of(load_spec(str(folder / "n1.yaml"))).head()
+        for night in range(nights + 1):
+            runs[f"night {night}"] = released(folder, f"n{night}", f"night-{night}", **series, **changes)
+        head = ledger_of(load_spec(str(folder / "n0.yaml"))).head()
         assert head is not None
         bytes_a_unit = head.n_bytes / head.counts.units
-    both = {name: run["read_mb"] + run["written_mb"] for name, run in runs.items()}
+    # Programs and compiled kernels are read too, by each command anew; they do not count.
+    start = runs["a few people"]["read_mb"]
+    both = {name: run["read_mb"] + run["written_mb"] - start for name, run in runs.items()}
+    if "cluster" not in changes:
+        both = {name: n_bytes + start for name, n_bytes in both.items()}
+    last = both[f"night {nights}"]
     return {
         "people": people,
         "runs": runs,
         "bytes_a_unit": round(bytes_a_unit, 1),
-        "night_1_over_none": round(both["night 1"] / both["without a series"], 2),
+        "last_night_over_none": round(last / both["without a series"], 2),
+        "last_night_over_none_without_ids": round(last / both["without ids"], 2),
     }
+
+
+def _elsewhere(name: str) -> dict[str, Any]:
+    return {"name": name, "output": {"url": name}, "work": {"url": f"{name}-work"}, "unit": "row"}
 
 
 def main() -> None:
@@ -138,8 +175,14 @@ def main() -> None:
     parser.add_argument("--churn", type=float, default=0.005)
     parser.add_argument("--districts", type=int, default=500)
     parser.add_argument("--leavers", choices=("withhold", "ghosts", "decoys"), default="ghosts")
+    parser.add_argument("--nights", type=int, default=1, help="after the first")
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--memory", default="1GiB", help="of each worker")
     given = parser.parse_args()
-    print(json.dumps(measure(given.people, given.churn, given.districts, given.leavers), indent=1))
+    changes: dict[str, Any] = {"leavers": given.leavers}
+    if given.workers:
+        changes["cluster"] = {"workers": given.workers, "memory": given.memory}
+    print(json.dumps(measure(given.people, given.churn, given.districts, given.nights, **changes), indent=1))
 
 
 if __name__ == "__main__":

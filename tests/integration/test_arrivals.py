@@ -14,7 +14,7 @@ import pytest
 from inputs.people import people
 from microagg_core.blocking.holding import Holding
 from microagg_core.errors import DataError, MicroaggError
-from microagg_core.series.marks import ARRIVAL, CLOSED, CODE, CODE_TYPE, RANGE, RANGE_TYPE, WAITED, take_part
+from microagg_core.series.marks import ARRIVAL, CLOSED, CODE, CODE_TYPE, WAITED, take_part
 from microagg_core.tables.slices import to_bytes
 from releasing.runs import Release, data_digests, released_table, run_stages, start, write_release
 
@@ -32,7 +32,7 @@ def night(path: Path, codes: Codes) -> Release:
     release, marked = start(path), start(path)
     with contextlib.suppress(DataError):  # a night may have too few records for a release of its own
         run_stages(release, "survey")  # from now on the run has a name
-    tables = [pa.table({CODE: of_part, RANGE: np.zeros(len(of_part), dtype=RANGE_TYPE)}) for of_part in codes]
+    tables = [pa.table({CODE: of_part}) for of_part in codes]
     names = [release.layout.marks(part) for part in range(len(tables))]
     marked.marks = tuple(
         release.run.put(name, to_bytes(table), "mark", part)

@@ -13,9 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from microagg_core.errors import GateError, MicroaggError, SpecError, StorageError
+from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.marks import ARRIVAL, CLOSED, CODE
+from microagg_core.steps.nights.counting import TraceNotes
+from microagg_core.steps.nights.counts import MatchCounts
+from microagg_core.steps.nights.ending import likely_renamed
 from microagg_core.tables.slices import read_slice, to_bytes
 from microagg_flows import stages
+from microagg_flows.progress import Silence
 from microagg_flows.release import Release
 from releasing.runs import forge
 from seasons.population import KEYS, TAG, Population
@@ -66,7 +71,8 @@ def broken_run(season: Season, breaking: Breaking, monkeypatch: pytest.MonkeyPat
 
 def break_rows(season: Season, release: Release, breaking: Breaking) -> None:
     """Have a function change all rows that would be published, and write them back to their files."""
-    names = [pieces[0].name for pieces in release.made["assemble"].values()]
+    made = [release.made.get(step, {}) for step in ("assemble", "carry")]
+    names = [pieces[0].name for of_step in made for pieces in of_step.values()]
     tables = [pq.read_table(io.BytesIO(release.work.read(name))) for name in names]
     rows: Rows = [{**row, "_file": i} for i, table in enumerate(tables) for row in table.to_pylist()]
     before = [dict(row) for row in rows]
@@ -246,7 +252,6 @@ def test_who_vanished_is_not_released_again(mode: str, tmp_path: Path, monkeypat
         forge(release, release.marks[0].name, release.work.read(release.marks[0].name))
         _reopen(release)
         release.marks = tuple(_as_forged(release, piece.name) for piece in release.marks)
-        release.all_marks = release.marks
 
     monkeypatch.setattr(stages.nights, "identify", identified)
     n_published = len(season.outsider.seen)
@@ -259,16 +264,33 @@ def _as_forged(release: Release, name: str) -> object:
     return next(p for made in release.made.values() for pieces in made.values() for p in pieces if p.name == name)
 
 
-def test_a_person_under_another_id_is_an_arrival(tmp_path: Path) -> None:
-    """What nobody can see yet: the ledger knows ids alone. Who names units promises that an id stays a person's."""
+def test_a_person_under_another_id_is_an_arrival(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger knows ids alone, and who names units promises that an id stays a person's; the operator is warned."""
+    said: list[str] = []
+    monkeypatch.setattr(Silence, "say", lambda _, text: said.append(text))
     season = begun(tmp_path)
-    one = season.people.here[0]
+    one = season.people.here[1]
     tables = season.people.tables(1)
     ids = tables[0]["id"].to_pylist()
     tables[0] = tables[0].set_column(0, "id", pa.array(["another" if i == f"P{one:07d}" else i for i in ids]))
     season.people.tables = lambda n_parts: tables  # type: ignore[method-assign]
     season.spend(season.prepare())
     assert len(season.outsider.seen) == 2
+    warned = [text for text in said if "if ids were changed" in text]
+    assert len(warned) == 1 and warned[0].startswith("1 of ") and "of 2 units that left" in warned[0]
+
+
+def test_people_who_are_alike_by_chance_are_no_warning() -> None:
+    """Of 50,000 who left, 600 pairs have equal rows; so of 25,000 arrivals about 600 have one's row by chance."""
+    file = RangeFile("a", 1, "ab", 1)
+
+    def notes(alike: int) -> TraceNotes:
+        return TraceNotes(file, UnitCounts(), 5, 0, 0, (), 0, 50_000, 25_000, alike, 600)
+
+    matched = MatchCounts(listed=1000, distinct_rows=1000)
+    assert likely_renamed(matched, [notes(600)]) == ""
+    assert likely_renamed(matched, [notes(900)]).startswith("900 of 25000 arrivals have just the confidential values")
+    assert likely_renamed(MatchCounts(listed=1000, distinct_rows=30), [notes(900)]) == ""
 
 
 # --- What is frozen ----------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def rebuild(series: SmallSeries, n: int = 3) -> Rebuilt:
 
 def units_of_all(ledger: Ledger) -> list[tuple[str, ...]]:
     """For every night, the files of its units by content."""
-    return [tuple(file.sha256 for file in ledger.generation(night).ranges) for night in ledger.nights()]
+    return [tuple(file.sha256 for file in ledger.generation(night).files) for night in ledger.nights()]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_on_every_store(storage_place: Place, tmp_path: Path) -> None:
     assert units_of_all(series.ledger) == before
     head = series.ledger.head()
     assert head is not None
-    series.ledger.store.put(head.ranges[0].name, b"x")
+    series.ledger.store.put(head.ranges[0][0].name, b"x")
     assert rebuild(series, 2).kept == 1 and units_of_all(series.ledger) == before
 
 
@@ -79,7 +79,7 @@ def test_without_a_series(tmp_path: Path) -> None:
     series = series_of(tmp_path, None, 1)
     head = series.ledger.head()
     assert head is not None
-    for name in [*series.ledger.store.list(GENERATIONS), head.ranges[0].name]:
+    for name in [*series.ledger.store.list(GENERATIONS), head.ranges[0][0].name]:
         series.ledger.store.delete(name)
     assert rebuild(series, 1).again == 1
     assert series.ledger.generation(0).ranges == head.ranges
@@ -91,7 +91,7 @@ def test_what_is_sound_stays_and_nothing_is_deleted(what: str, tmp_path: Path) -
     series = series_of(tmp_path, atoms(leavers="decoys"))
     ledger = series.ledger
     before = units_of_all(ledger)
-    kept_units = [file.name for night in (1, 2) for file in ledger.generation(night).ranges]
+    kept_units = [file.name for night in (1, 2) for file in ledger.generation(night).files]
     if what == "document":
         ledger.store.put(LedgerLayout(2).generation(), b"{}")
     elif what == "gap":

@@ -318,17 +318,18 @@ def test_no_name_and_no_document_holds_a_unit(ledger: Ledger) -> None:
     names = ledger.store.list()
     text = "\n".join([*names, *(ledger.store.read(name).decode() for name in names if name.endswith(".json"))])
     atoms = atoms_of(table, 0)
-    for column in (*(table[name] for name in ("u0", "u1", "row")), atoms["k0"], atoms["k1"]):
+    # The 16 bits of the second word are in any text by chance.
+    for column in (table["u0"], table["row"], atoms["k0"], atoms["k1"]):
         for value in column.to_pylist():
             assert str(value) not in text and f"{value:x}" not in text
 
 
-def test_a_unit_takes_at_most_45_bytes_and_one_that_survives_none(on_disk: Ledger) -> None:
+def test_a_unit_takes_at_most_40_bytes_and_one_that_survives_none(on_disk: Ledger) -> None:
     table = units(200_000, n_columns=3, k=5)
     head = make_night(on_disk, table, smallest_trace=5)
-    assert head.n_ranges == 1 and head.n_bytes / 200_000 <= 45
+    assert head.n_ranges == 1 and head.n_bytes / 200_000 <= 40
     found = status_of(on_disk)
-    assert found is not None and 30 < found.bytes_per_unit <= 45
+    assert found is not None and 30 < found.bytes_per_unit <= 40
     changed = with_value(table, 0, row=1)
     after = change_night(on_disk, changed.slice(0, 1), changed)
     new = sum(file.bytes for file in after.files if file.name.startswith("data/00001/p"))

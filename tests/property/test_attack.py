@@ -37,13 +37,18 @@ def in_row_space(rows: list[list[int]], n: int) -> list[bool]:
     return [any(row[i] for row in units) for i in range(n)]
 
 
+def keys_of(means: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Groups of one mean are one group, to who sees nothing else."""
+    return np.ascontiguousarray(means[:, :2]).view(np.uint64).reshape(len(means), -1)
+
+
 def evidence(person: NDArray[np.int64], group: NDArray[np.int64], truth: NDArray[np.float64]) -> Evidence:
     """A release of these people in these groups, whose confidential value is who they are."""
     _, group, sizes = np.unique(group, return_inverse=True, return_counts=True)
     means = np.zeros((len(sizes), 1))
     np.add.at(means, group, truth[person])
     digests = np.column_stack([person, person + 7]).astype(np.uint64)
-    return Evidence(group, means / sizes[:, None], sizes, digests, digests)
+    return Evidence(group, means / sizes[:, None], sizes, digests, digests, keys_of(means / sizes[:, None]))
 
 
 def attacked(releases: list[Evidence], k: int = 3) -> Attack:
@@ -117,7 +122,7 @@ def test_confidential_values_that_repeat_solve_nobody_wrongly(seed: int) -> None
     for _ in range(3):
         one = evidence(np.arange(n), rng.integers(0, 4, size=n), truth)
         digests = np.column_stack([value, value]).astype(np.uint64)
-        releases.append(Evidence(one.group, one.means, one.sizes, digests, digests))
+        releases.append(Evidence(one.group, one.means, one.sizes, digests, digests, one.keys))
     for solved in attacked(releases).solved:
         assert np.allclose(solved.values, truth[solved.rows], atol=1e-7)
 
@@ -129,10 +134,22 @@ def test_the_same_groups_again_give_nobody_away_however_often_values_repeat() ->
     for n_values in (2, 10, 100, 300):
         value = rng.integers(0, n_values, size=300)
         digests = np.column_stack([value, value]).astype(np.uint64)
-        again = Evidence(one.group, one.means, one.sizes, digests, digests)
+        again = Evidence(one.group, one.means, one.sizes, digests, digests, one.keys)
         report = attacked([again, again, again]).report
         assert report.is_safe
         assert report.smallest_trace is None or report.smallest_trace >= 3
+
+
+@pytest.mark.parametrize("n_corrected", [1, 5, 40])
+def test_corrected_values_in_a_group_that_is_released_again_are_no_absence(n_corrected: int) -> None:
+    rng = np.random.default_rng(n_corrected)
+    truth, group = rng.normal(size=(300, 1)), np.arange(300) // 4
+    first, second = evidence(np.arange(300), group, truth), evidence(np.arange(300), group, truth)
+    digests = second.confidential.copy()
+    digests[rng.choice(300, n_corrected, replace=False)] += 10_000
+    corrected = Evidence(second.group, second.means, second.sizes, digests, digests, second.keys)
+    report = attacked([first, corrected, corrected], k=4).report
+    assert report.is_safe and report.smallest_trace == 4
 
 
 def test_blocking_values_tell_records_apart_whose_confidential_values_do_not() -> None:
@@ -143,7 +160,7 @@ def test_blocking_values_tell_records_apart_whose_confidential_values_do_not() -
     second = evidence(np.arange(6), np.array([0, 0, 1, 1, 1, 1]), truth)
 
     def solved(labelled: NDArray[np.uint64]) -> int:
-        given = [Evidence(of.group, of.means, of.sizes, same, labelled) for of in (first, second)]
+        given = [Evidence(of.group, of.means, of.sizes, same, labelled, of.keys) for of in (first, second)]
         return attacked(given).report.records_solved
 
     assert (solved(same), solved(apart)) == (0, 1)

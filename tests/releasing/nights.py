@@ -47,7 +47,7 @@ def units(n: int, n_columns: int = 0, night: int = 0, seed: int = 0, k: int = 3,
     is_held = np.arange(n) >= n - n_held
     columns: dict[str, Any] = {
         "u0": draw.integers(0, 2**64, n, dtype=np.uint64),
-        "u1": draw.integers(0, 2**32, n, dtype=np.uint64),
+        "u1": draw.integers(0, 2**16, n, dtype=np.uint64),
         "atom": np.where(is_held, np.uint64(NO_ATOM), from_number(number, FIRST_NUMBER)),
         "row": draw.integers(0, 2**64, n, dtype=np.uint64),
         "since": np.full(n, night, dtype=np.int32),
@@ -87,7 +87,7 @@ def classes_of_atoms(atom: UInt64s) -> Pairs:
     """A class for each atom, which is of its range."""
     bits = atom % np.uint64(most_ranges())
     k0 = bits * np.uint64(2**64 // most_ranges()) + mix_words(atom) // np.uint64(most_ranges())
-    return np.column_stack([k0, mix_words(atom + np.uint64(1))])
+    return np.column_stack([k0, mix_words(atom + np.uint64(1)) >> np.uint64(32)])
 
 
 def atoms_of(table: pa.Table, night: int) -> pa.Table:

@@ -115,9 +115,9 @@ def mix(x: int) -> int:
 
 
 def unit_digest(values: Iterable[object], secret: bytes) -> tuple[int, int]:
-    """A unit's digest, of 96 bits, by the standard library's own HMAC."""
+    """A unit's digest, of 80 bits, by the standard library's own HMAC."""
     key = hmac.new(secret, b"microagg series: unit", hashlib.sha256).digest()
     texts = [str(value).encode() for value in values]
     message = b"".join(str(len(text)).encode() + b":" + text for text in texts)
     digest = hmac.new(key, message, hashlib.sha256).digest()
-    return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:12], "big")
+    return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:10], "big")

@@ -1,13 +1,12 @@
 """Survivors: released again with their atoms, as these were released before.
 
 What becomes of the atoms is decided range by range. Their quasi-identifiers come from the files of earlier releases,
-where they are for everybody to read; confidential values come from tonight's input, but for ghosts, and for columns that
-are held back, whose values come from the earlier release as well.
+where they are for everybody to read; confidential values come from tonight's input, but for ghosts, and for columns
+that are held back, whose values come from the earlier release as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,204 +14,28 @@ import pyarrow as pa
 
 from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
 from microagg_core.errors import DataError, InternalError, StorageError
-from microagg_core.formats.released.registry import released_format
-from microagg_core.plain import from_json, to_json
-from microagg_core.releases.manifest import PartEntry
-from microagg_core.series.atoms import places_of_atoms, range_of_classes
-from microagg_core.series.digests import classes_of, numbered_pairs, rows_of
-from microagg_core.series.fates import Fate, Fates, decide, drawn_decoys, held_back
-from microagg_core.series.joining import as_columns, pairs_of, positions_in
+from microagg_core.series.atoms import places_of_atoms
+from microagg_core.series.fates import Fate, drawn_decoys, held_back
+from microagg_core.series.joining import pairs_of, positions_in
 from microagg_core.series.marks import ATOM
 from microagg_core.series.night import GHOSTS_FROM, Night
 from microagg_core.steps.assembling import write_candidate
-from microagg_core.steps.nights.counts import FateCounts, FateNotes
+from microagg_core.steps.nights.deciding import absent_units, altered_units, changes_of, places_of_units
 from microagg_core.steps.nights.knowing import layout_of, load_night
-from microagg_core.steps.nights.matching import ABSENT, ALTERED
+from microagg_core.steps.nights.recalling import CLASSES, NIGHT, ROWS, dated
 from microagg_core.steps.routing import Planned, load_planned
 from microagg_core.steps.scattering import gather_slices
 from microagg_core.steps.work import Receipt, Task
-from microagg_core.storage.objects import Store, sha256_hex
-from microagg_core.storage.urls import shown
 from microagg_core.tables.hashing import one_array
-from microagg_core.tables.slices import RECORD, Slice, read_slice, to_bytes, write_slices
-
-#: The objects of a recalled part: a row for each class, and the whole rows of the classes where they are needed.
-CLASSES, ROWS = 0, 1
-_NIGHT = "night"
-
-
-@dataclass(frozen=True)
-class RecalledPart:
-    """One file of an earlier release, and the night that published it."""
-
-    night: int
-    url: str
-    storage_options: dict[str, object]
-    entry: PartEntry
-
-
-@dataclass(frozen=True)
-class Recall:
-    """The files that survivors' values come from."""
-
-    parts: tuple[RecalledPart, ...]
-
-
-# --- What becomes of the atoms ---------------------------------------------------------------------------------
-
-
-def decide_range(task: Task) -> Receipt:
-    """Decide what becomes of one range's atoms."""
-    night, _ = load_night(task)
-    atoms = night.read_atoms(task.number)
-    left, altered = absent_units(task, task.slices), _altered_units(task, task.slices)
-    n, since = np.asarray(atoms["n"]), np.asarray(atoms["since"])
-    n_left = np.bincount(_places(left, atoms), minlength=len(n))
-    fates = decide(n, n_left, since, night.policy)
-    uncommon = np.flatnonzero(fates.code != Fate.CARRIED)
-    table = pa.table(
-        {
-            ATOM: atoms[ATOM].take(pa.array(uncommon)),
-            "fate": pa.array(fates.code[uncommon]),
-            "left": pa.array(n_left[uncommon]),
-            "decoys": pa.array(fates.decoys[uncommon]),
-        }
-    )
-    needing = fates.code == Fate.WITH_GHOSTS
-    needing[_places(altered, atoms)] = True
-    whole = numbered_pairs(pairs_of(atoms, "k")[needing])[1]
-    is_out = np.isin(fates.code, (Fate.CARRIED, Fate.WITH_GHOSTS, Fate.SHEDDING))
-    nights = sorted({int(last) for last in np.asarray(atoms["last"])[is_out]})
-    notes = FateNotes(_counts_of(fates, n, n_left, _n_held_back(night, fates, atoms, altered)), tuple(nights))
-    layout = layout_of(task)
-    pieces = (
-        task.put(layout.uncommon(task.number), to_bytes(table)),
-        task.put(layout.whole(task.number), to_bytes(pa.table(as_columns(whole, "k")))),
-        task.put(layout.fates(task.number), to_json(notes)),
-    )
-    return Receipt(task.step, task.number, int(n.sum()), pieces)
-
-
-def absent_units(task: Task, matched: Sequence[Slice]) -> pa.Table | None:
-    """The live units of a range's atoms that are not in tonight's input, with their places in the ledger."""
-    tables = []
-    for one in (one for one in matched if one.object == ABSENT):
-        table = gather_slices(task.run, [one], "match", lambda number, _: layout_of(task).absent(number))
-        if table is not None:
-            ranges = pa.array(np.full(table.num_rows, one.maker, dtype=np.int64))
-            tables.append(table.append_column("unit_range", ranges))
-    return pa.concat_tables(tables).combine_chunks() if tables else None
-
-
-def _altered_units(task: Task, matched: Sequence[Slice]) -> pa.Table | None:
-    """Survivors of a range's atoms that have other values than in their last release."""
-    wanted = [one for one in matched if one.object == ALTERED]
-    return gather_slices(task.run, wanted, "match", lambda number, _: layout_of(task).altered(number))
-
-
-def _places(units: pa.Table | None, atoms: pa.Table) -> Ints:
-    """Where each unit's atom stands among the atoms of the range."""
-    if units is None:
-        return np.zeros(0, dtype=np.int64)
-    place = places_of_atoms(np.asarray(units[ATOM]), atoms)
-    if (place < 0).any():
-        raise broken_ledger()
-    return place
-
-
-def broken_ledger() -> StorageError:
-    """What stops a night whose ledger does not hold together."""
-    return StorageError(
-        "the ledger has units of atoms that it does not know; restore it, or make the ledger again with "
-        "microagg series rebuild"
-    )
-
-
-def _counts_of(fates: Fates, n: Ints, left: Ints, n_held_back: int) -> FateCounts:
-    code, decoys = fates
-    ghosts, shedding, closed = (code == fate for fate in (Fate.WITH_GHOSTS, Fate.SHEDDING, Fate.CLOSED))
-    out = (code == Fate.CARRIED) | ghosts | shedding
-    return FateCounts(
-        carried=int((n - left - decoys)[out].sum()),
-        ghosts=int(left[ghosts].sum()),
-        withheld=int(n[code == Fate.WITHHELD].sum()),
-        vanished=int((left + decoys)[shedding].sum() + n[closed].sum()),
-        held_back=n_held_back,
-    )
-
-
-def _n_held_back(night: Night, fates: Fates, atoms: pa.Table, altered: pa.Table | None) -> int:
-    """How many values would be released as they were last; whom the lot makes a decoy is not known yet."""
-    if altered is None or not night.columns:
-        return 0
-    n = np.asarray(atoms["n"])
-    place = _places(altered, atoms)
-    out = np.isin(fates.code[place], (Fate.CARRIED, Fate.WITH_GHOSTS, Fate.SHEDDING))
-    held = held_back(place[out], _changes(altered, night)[out], len(n), night.k)
-    return int((held * n[:, None]).sum())
-
-
-def _changes(altered: pa.Table, night: Night) -> Bools:
-    return np.column_stack([np.asarray(altered[f"changed{j}"]) for j in range(len(night.columns))])
-
-
-# --- What earlier releases say of them -------------------------------------------------------------------------
-
-
-def recall_part(task: Task) -> Receipt:
-    """Read one file of an earlier release: the values of its classes, and whole rows where they are needed."""
-    plan, (night, key) = load_planned(task), load_night(task)
-    layout = layout_of(task)
-    part = from_json(Recall, task.pieces.read(layout.recall())).parts[task.number]
-    table = _read_released(plan, part)
-    keys = [c.name for c in (*plan.context.schema.blocking, *plan.context.schema.quasi_identifiers)]
-    classes = classes_of(table, keys, key)
-    numbers, distinct = numbered_pairs(classes)
-    first = np.full(len(distinct), len(numbers), dtype=np.int64)
-    np.minimum.at(first, numbers, np.arange(len(numbers)))
-    of_classes = _with_classes(table.select(keys).take(pa.array(first)), distinct, part.night)
-    whole = pairs_of(read_slice(task.pieces.read(layout.all_whole())), "k")
-    needed = np.flatnonzero((positions_in(distinct, whole) >= 0)[numbers])
-    confidential = [c.name for c in plan.context.schema.confidential]
-    rows = table.select(confidential).take(pa.array(needed))
-    of_rows = _with_classes(rows, classes[needed], part.night).append_column(
-        "row", pa.array(rows_of(rows, confidential, key))
-    )
-    pieces, slices = [], []
-    for number, told in ((CLASSES, of_classes), (ROWS, of_rows)):
-        data, some = write_slices(told, range_of_classes(pairs_of(told, "k"), night.n_atom_ranges), task.number, number)
-        pieces.append(task.put(layout.recalled(task.number, number), data))
-        slices += some
-    return Receipt(task.step, task.number, table.num_rows, tuple(pieces), tuple(slices))
-
-
-def _read_released(plan: Planned, part: RecalledPart) -> pa.Table:
-    folder = Store(part.url, dict(part.storage_options), follow_links=True)
-    data = folder.read_if_there(part.entry.name)
-    if data is None or sha256_hex(data) != part.entry.sha256:
-        raise StorageError(
-            f"{shown(folder.url_of(part.entry.name))} is missing or damaged, and survivors' values come from it; "
-            "restore it, or publish that release again"
-        )
-    return released_format(plan.context.spec.output).read_back(data, plan.context.schema.released_schema)
-
-
-def _with_classes(table: pa.Table, classes: Pairs, night: int) -> pa.Table:
-    """The rows with names of our own, which collide with none of theirs."""
-    columns = {**as_columns(classes, "k"), _NIGHT: pa.array(np.full(len(classes), night, dtype=np.int32))}
-    renamed = {f"x{j}": column for j, column in enumerate(table.columns)}
-    return pa.table({**columns, **renamed})
-
-
-# --- Their rows ------------------------------------------------------------------------------------------------
+from microagg_core.tables.slices import RECORD, read_slice
 
 
 def carry_range(task: Task) -> Receipt:
     """Make the file of one range of atoms."""
-    planned, (night, _) = load_planned(task), load_night(task)
-    carried = _Carried.of(task, planned, night)
-    number = planned.plan.n_files + task.number
-    pieces, numbers = write_candidate(task, planned, number, carried.rows() if carried.n else None)
+    plan, (night, _) = load_planned(task), load_night(task)
+    carried = _Carried.of(task, plan, night)
+    number = plan.plan.n_files + task.number
+    pieces, numbers = write_candidate(task, plan, number, carried.rows() if carried.n else None)
     return Receipt(task.step, task.number, len(numbers), pieces)
 
 
@@ -227,7 +50,7 @@ class _Carried:
     """
 
     task: Task
-    planned: Planned
+    plan: Planned
     night: Night
     atoms: pa.Table
     atom: Ints
@@ -236,15 +59,18 @@ class _Carried:
     ghosts: pa.Table | None
 
     @classmethod
-    def of(cls, task: Task, planned: Planned, night: Night) -> _Carried:
+    def of(cls, task: Task, plan: Planned, night: Night) -> _Carried:
         """Put together what the input and the ledger say, as the fates have it."""
-        atoms, uncommon = night.read_atoms(task.number), read_slice(task.pieces.read(layout_of(task).uncommon(task.number)))
+        atoms, uncommon = (
+            night.read_atoms(task.number),
+            read_slice(task.pieces.read(layout_of(task).uncommon(task.number))),
+        )
         code = np.full(atoms.num_rows, Fate.CARRIED, dtype=np.uint8)
         left, decoys = (np.zeros(atoms.num_rows, dtype=np.int64) for _ in range(2))
         place = places_of_atoms(np.asarray(uncommon[ATOM]), atoms)
         code[place], left[place], decoys[place] = (np.asarray(uncommon[name]) for name in ("fate", "left", "decoys"))
         tonight = gather_slices(task.run, task.slices, "scatter", layout_of(task).survivors)
-        mine = _places(tonight, atoms)
+        mine = places_of_units(tonight, atoms)
         if (np.bincount(mine, minlength=atoms.num_rows) != np.asarray(atoms["n"]) - left).any():
             raise DataError("the input changed while the release was made; run again when nobody writes to the input")
         is_out = np.isin(code, (Fate.CARRIED, Fate.WITH_GHOSTS, Fate.SHEDDING))[mine]
@@ -253,11 +79,11 @@ class _Carried:
             is_out[drawn_decoys(mine, decoys, words, night.number)] = False
         out = np.flatnonzero(is_out)
         ghosts = absent_units(task, task.sent_by("match"))
-        of_ghosts = _places(ghosts, atoms)
+        of_ghosts = places_of_units(ghosts, atoms)
         if ghosts is not None:
             is_ghost = code[of_ghosts] == Fate.WITH_GHOSTS
             ghosts, of_ghosts = ghosts.filter(pa.array(is_ghost)), of_ghosts[is_ghost]
-        return cls(task, planned, night, atoms, np.concatenate([mine[out], of_ghosts]), tonight, out, ghosts)
+        return cls(task, plan, night, atoms, np.concatenate([mine[out], of_ghosts]), tonight, out, ghosts)
 
     @property
     def n(self) -> int:
@@ -266,7 +92,7 @@ class _Carried:
 
     def rows(self) -> pa.Table:
         """The released rows, with record numbers; those of ghosts say where the ledger has them."""
-        schema = self.planned.context.schema
+        schema = self.plan.context.schema
         keys, confidential = self._keys(), self._confidential()
         source = dict(zip([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], keys, strict=True))
         source |= dict(zip([c.name for c in schema.confidential], confidential, strict=True))
@@ -285,7 +111,7 @@ class _Carried:
 
     def _dated(self, places: Ints) -> Pairs:
         """The classes of atoms, each in the night of its last release."""
-        return _dated(pairs_of(self.atoms, "k")[places], np.asarray(self.atoms["last"])[places])
+        return dated(pairs_of(self.atoms, "k")[places], np.asarray(self.atoms["last"])[places])
 
     def _keys(self) -> list[pa.Array]:
         """The released values of each one's class, from the release in which it was last."""
@@ -293,11 +119,11 @@ class _Carried:
         if classes is None:
             raise _lost()
         needed = np.unique(self.atom)
-        place = positions_in(self._dated(needed), _dated(pairs_of(classes, "k"), np.asarray(classes[_NIGHT])))
+        place = positions_in(self._dated(needed), dated(pairs_of(classes, "k"), np.asarray(classes[NIGHT])))
         if (place < 0).any():
             raise _lost()
         of_each = pa.array(place[np.searchsorted(needed, self.atom)])
-        schema = self.planned.context.schema
+        schema = self.plan.context.schema
         n_keys = len(schema.blocking) + len(schema.quasi_identifiers)
         return [one_array(classes[f"x{j}"]).take(of_each) for j in range(n_keys)]
 
@@ -311,12 +137,11 @@ class _Carried:
         old[len(self.out) :] = True
         if self.ghosts is not None:
             row[len(self.out) :] = np.asarray(self.ghosts["row"])
-        needing = old.any(axis=1) if old.shape[1] else np.arange(self.n) >= len(self.out)
+        needing = np.asarray(old.any(axis=1) if old.shape[1] else np.arange(self.n) >= len(self.out))
         earlier, then = self._earlier(row, needing)
         columns = []
-        for j in range(len(self.planned.context.schema.confidential)):
-            is_old = old[:, j] if old.shape[1] else needing
-            columns.append(self._chosen(j, earlier, then, is_old))
+        for j in range(len(self.plan.context.schema.confidential)):
+            columns.append(self._chosen(j, earlier, then, old[:, j] if old.shape[1] else needing))
         return columns
 
     def _held_back(self) -> tuple[Bools, UInt64s]:
@@ -326,14 +151,14 @@ class _Carried:
         """
         night, n = self.night, self.n
         row = np.zeros(n, dtype=np.uint64)
-        altered = _altered_units(self.task, self.task.sent_by("match"))
+        altered = altered_units(self.task, self.task.sent_by("match"))
         if altered is None or not night.columns:
             return np.zeros((n, len(night.columns)), dtype=np.bool_), row
-        first = self.planned.survey.first_records
+        first = self.plan.survey.first_records
         records = first[np.asarray(altered["part"]).astype(np.int64)] + np.asarray(altered["place"])
         at = positions_in(_as_pairs(records), _as_pairs(self._records()))
         is_out = at >= 0
-        place, changes = at[is_out], _changes(altered, night)[is_out]
+        place, changes = at[is_out], changes_of(altered, night)[is_out]
         held = held_back(self.atom[place], changes, self.atoms.num_rows, night.k)
         old = np.zeros((n, len(night.columns)), dtype=np.bool_)
         old[place] = changes & held[self.atom[place]]
@@ -348,8 +173,8 @@ class _Carried:
         earlier = self._recalled(ROWS)
         if earlier is None:
             raise _lost()
-        dated = _dated(pairs_of(earlier, "k"), np.asarray(earlier[_NIGHT]))
-        theirs, first = np.unique(_with_row(dated, np.asarray(earlier["row"])), axis=0, return_index=True)
+        theirs_dated = dated(pairs_of(earlier, "k"), np.asarray(earlier[NIGHT]))
+        theirs, first = np.unique(_with_row(theirs_dated, np.asarray(earlier["row"])), axis=0, return_index=True)
         place = positions_in(_with_row(self._dated(self.atom[needing]), row[needing]), theirs)
         if (place < 0).any():
             raise _lost()
@@ -385,14 +210,9 @@ def _as_pairs(numbers: Ints) -> Pairs:
     return np.column_stack([numbers, np.zeros(len(numbers), dtype=np.int64)]).astype(np.uint64)
 
 
-def _dated(classes: Pairs, nights: Ints) -> Pairs:
-    """Digests of class and night together: a class of one night is found in that night's release only."""
-    return np.column_stack([classes[:, 0], classes[:, 1] ^ nights.astype(np.uint64)])
-
-
-def _with_row(dated: Pairs, row: UInt64s) -> Pairs:
+def _with_row(of_night: Pairs, row: UInt64s) -> Pairs:
     """A row of a class of a night, by digests."""
-    return np.column_stack([dated[:, 0], dated[:, 1] ^ row])
+    return np.column_stack([of_night[:, 0], of_night[:, 1] ^ row])
 
 
 def _lost() -> StorageError:

@@ -51,6 +51,8 @@ class TraceNotes:
     left: int
     arrived: int
     alike: int
+    #: Pairs of units that left and have equal confidential rows.
+    equal_left: int
 
 
 def count_traces(task: Task) -> Receipt:
@@ -279,11 +281,11 @@ def _lone(changes: pa.Table | None, atoms: pa.Table, column: int, k: int) -> int
 
 
 def _alike(rows: pa.Table | None) -> dict[str, int]:
-    """How many left and arrived, and how many pairs of one each have equal rows."""
+    """How many left and arrived, and how many pairs of one each, and of two who left, have equal rows."""
     if rows is None:
-        return {"left": 0, "arrived": 0, "alike": 0}
+        return {"left": 0, "arrived": 0, "alike": 0, "equal_left": 0}
     left = np.asarray(rows["left"])
     _, number = np.unique(np.asarray(rows["row"]), return_inverse=True)
     n_left, n_arrived = np.bincount(number, left), np.bincount(number, ~left)
-    alike = int(np.minimum(n_left, n_arrived).sum())
-    return {"left": int(left.sum()), "arrived": int((~left).sum()), "alike": alike}
+    alike, equal = int(np.minimum(n_left, n_arrived).sum()), int((n_left * (n_left - 1)).sum()) // 2
+    return {"left": int(left.sum()), "arrived": int((~left).sum()), "alike": alike, "equal_left": equal}

@@ -33,8 +33,8 @@ class MatchCounts(_Added):
     #: Units of the input that some night released.
     released_before: int = 0
     leavers: int = 0
-    #: Units that the ledger knows and that do not wait, and their different confidential rows.
-    known: int = 0
+    #: Units that the ledger has and that do not wait, and their different confidential rows.
+    listed: int = 0
     distinct_rows: int = 0
 
 

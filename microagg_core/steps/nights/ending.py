@@ -34,6 +34,8 @@ from microagg_core.storage.objects import Store
 _MOST_CUT = 20_000
 #: Confidential rows tell who somebody is where more than this share of them are different.
 _TELLING = 0.9
+#: How far from what is expected chance may come, in standard deviations.
+_SPREAD = 4.0
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class NightNotes:
         ledger, number = night.ledger, night.number
         units = ledger.write_range(number, 0, empty_range(len(night.columns)))
         file = ledger.write_atoms(number, 0, no_atoms())
-        nothing = TraceNotes(file, UnitCounts(), None, 0, 0, (), 0, 0, 0, 0)
+        nothing = TraceNotes(file, UnitCounts(), None, 0, 0, (), 0, 0, 0, 0, 0)
         return cls((RangeNotes((units,), UnitCounts(), GateCounts()),), (nothing,), ())
 
     @property
@@ -142,10 +144,13 @@ def likely_renamed(matched: MatchCounts, traces: Sequence[TraceNotes]) -> str:
     """A warning where arrivals look like leavers under other ids; nothing where they do not.
 
     Equal confidential rows say little where many have the same: then only most of the leavers coming back at once tell.
+    As many pairs as chance makes say nothing; how many that is, those who left tell among themselves.
     """
-    left, arrived, alike = (sum(getattr(one, name) for one in traces) for name in ("left", "arrived", "alike"))
-    is_telling = matched.distinct_rows > _TELLING * matched.known or 2 * alike > min(left, arrived)
-    if not alike or not is_telling:
+    names = ("left", "arrived", "alike", "equal_left")
+    left, arrived, alike, equal_left = (sum(getattr(one, name) for one in traces) for name in names)
+    by_chance = 2 * (equal_left + 2 * equal_left**0.5) * arrived / max(left - 1, 1)
+    is_telling = matched.distinct_rows > _TELLING * matched.listed or 2 * alike > min(left, arrived)
+    if not is_telling or alike <= by_chance + _SPREAD * by_chance**0.5:
         return ""
     return (
         f"{alike} of {arrived} arrivals have just the confidential values of one of {left} units that left: if ids "
@@ -208,4 +213,5 @@ def generation_of(
 def _counts(night: Night, notes: NightNotes) -> UnitCounts:
     """How many units are in which state: who is live is counted with the atoms, of others what changed is told."""
     before = replace(night.state.counts, released=0, withheld=0) if night.state is not None else UnitCounts()
-    return reduce(add, (one.counts for one in (*notes.ranges, *notes.atoms)), before)
+    told = [*(one.counts for one in notes.ranges), *(one.counts for one in notes.atoms)]
+    return reduce(add, told, before)

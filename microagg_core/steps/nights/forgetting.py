@@ -128,7 +128,6 @@ class Erasure:
         )
         return generation, traces
 
-
     def _changes(self, units: pa.Table, table: pa.Table, following: pa.Table) -> pa.Table:
         """The units that are not as they were, as rows of a range."""
         state, last = np.asarray(following["state"]), np.asarray(following["last"])
@@ -273,7 +272,7 @@ def _vanishes(members: pa.Table, present: Bools, before: Generation, decoys: boo
     vanishes = (fates.code[atom] == Fate.CLOSED) | ~present
     stayers, unit = np.flatnonzero(present), pairs_of(members, "u")[present]
     vanishes[stayers[drawn_decoys(atom[stayers], fates.decoys, unit[:, 0] ^ unit[:, 1], policy.night)]] = True
-    return vanishes
+    return np.asarray(vanishes)
 
 
 def _closed(ledger: Ledger, before: Generation, newest: Generation | None, holding: Sequence[ReleaseCount]) -> Pairs:

@@ -105,7 +105,7 @@ class _Tonight:
             return np.zeros(len(self.index), dtype=np.bool_)
         if not night.columns:
             return self.differing("half", half_of(np.asarray(self.state["row"])))
-        return np.any(self.changes(night), axis=1)
+        return np.asarray(np.any(self.changes(night), axis=1))
 
     def changes(self, night: Night) -> Bools:
         """For each unit and watched column, whether a survivor's value is another than was last released."""
@@ -196,13 +196,16 @@ def _to_atoms(task: Task, night: Night, table: pa.Table, name: str, number: int)
 def _met(night: Night, tonight: _Tonight) -> pa.Table:
     """The units of which the ledger may have something new to say, as it has them, and where they are in the input.
 
-    Everybody but those who simply survive; and these too on nights on which some of them may vanish.
+    Everybody but those who simply survive; and of these who may vanish tonight.
     """
     state, there = tonight.state, tonight.there
     wanted = (np.asarray(state["state"]) == State.LIVE) & ~there if night.n_carried else np.zeros(len(there), np.bool_)
     wanted |= (np.asarray(state["state"]) == State.HELD) & ~there
     absent = np.flatnonzero(wanted)
-    present = np.flatnonzero((tonight.codes != SURVIVOR) | night.stayers_may_vanish)
+    may_vanish = night.may_vanish(np.asarray(state["since"]))
+    wanted_there = tonight.codes != SURVIVOR
+    wanted_there[tonight.listed] |= may_vanish[tonight.index[tonight.listed]]
+    present = np.flatnonzero(wanted_there)
     listed = tonight.listed[present]
     of_ledger = np.concatenate([absent, tonight.index[present[listed]]])
     new = present[~listed]
@@ -210,9 +213,9 @@ def _met(night: Night, tonight: _Tonight) -> pa.Table:
     order = np.concatenate([present[listed], new])
     columns: dict[str, pa.Array] = {}
     for name, kind in zip(range_schema(len(night.columns)).names, range_schema(len(night.columns)).types, strict=True):
-        known = np.asarray(state[name])[of_ledger]
+        kept = np.asarray(state[name])[of_ledger]
         fresh = np.asarray(tonight.table[name])[new] if name in ("u0", "u1") else np.full(len(new), _NEW.get(name, 0))
-        columns[name] = pa.array(np.concatenate([known, fresh.astype(known.dtype)]), kind)
+        columns[name] = pa.array(np.concatenate([kept, fresh.astype(kept.dtype)]), kind)
     columns["index"] = pa.array(np.concatenate([of_ledger, np.full(len(new), -1, dtype=np.int64)]))
     for name, values in (("part", tonight.table["part"]), ("place", tonight.table[RECORD])):
         columns[name] = pa.array(np.concatenate([nowhere, np.asarray(values).astype(np.int64)[order]]))
@@ -232,7 +235,7 @@ def _counted(tonight: _Tonight) -> MatchCounts:
         closed=int((tonight.codes == CLOSED).sum()),
         released_before=int((there & (np.asarray(tonight.state["last"]) != -1)).sum()),
         leavers=int((~there & (states == State.LIVE)).sum()),
-        known=int(before.sum()),
+        listed=int(before.sum()),
         distinct_rows=len(np.unique(np.asarray(tonight.state["row"])[before])),
     )
 

@@ -21,8 +21,9 @@ from microagg_core.series.joining import as_columns, pairs_of, positions_in
 from microagg_core.series.marks import ATOM, CHANGED, survive
 from microagg_core.series.night import GHOSTS_FROM, Night
 from microagg_core.series.ranges import NO_ATOM
-from microagg_core.steps.nights.carrying import absent_units, number_of_ghosts
+from microagg_core.steps.nights.carrying import number_of_ghosts
 from microagg_core.steps.nights.counts import GateCounts
+from microagg_core.steps.nights.deciding import absent_units
 from microagg_core.steps.nights.knowing import confidential_digests, layout_of, load_night
 from microagg_core.steps.nights.matching import half_of, read_unit_ranges
 from microagg_core.steps.pieces import Piece
@@ -71,9 +72,14 @@ def _keys_of(plan: Planned) -> list[str]:
 
 
 def _told(
-    records: Ints, atoms: UInt64s, out: Bools, rows: UInt64s, values: list[NDArray[np.uint32]], differs: UInt64s | None = None
+    records: Ints,
+    atoms: UInt64s,
+    out: Bools,
+    rows: UInt64s,
+    values: list[NDArray[np.uint32]],
+    differs: UInt64s | None = None,
 ) -> pa.Table:
-    """What is told of rows: their new atom, if they have one; whether they are released; and digests of their values."""
+    """What is told of rows: their new atom, if they have one, whether they are released, digests of their values."""
     differs = np.zeros(len(records), dtype=np.uint64) if differs is None else differs
     columns = {RECORD: pa.array(records), ATOM: pa.array(atoms), "out": pa.array(out), "row": pa.array(rows)}
     columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
@@ -83,7 +89,9 @@ def _told(
 # --- What the input says of survivors ------------------------------------------------------------------------------
 
 
-def tell_survivors(task: Task, plan: Planned, batch: PartBatch, codes: NDArray[np.uint8], atoms: UInt64s, scatter: Scatter) -> None:
+def tell_survivors(
+    task: Task, plan: Planned, batch: PartBatch, codes: NDArray[np.uint8], atoms: UInt64s, scatter: Scatter
+) -> None:
     """Digests of what the input has of a batch's survivors, for the files in which their atoms should be."""
     night, key = load_night(task)
     mine = np.flatnonzero(survive(codes))
@@ -208,14 +216,15 @@ class _Held:
     def exceptions(
         self, plan: Planned, rows: UInt64s, values: list[NDArray[np.uint32]], differs: UInt64s
     ) -> tuple[pa.Table, Ints]:
-        """The rows of which the ledger has to hear, and who was to be in the file and is not; with their destinations."""
+        """The rows of which the ledger has to hear, and who was to be in the file and is not; and where they go."""
         n_parts = len(plan.context.parts)
         is_ghost = (self.records >= GHOSTS_FROM) & (self.atom >= 0)
         missing = np.zeros(0, dtype=np.int64)
-        if self.came is not None and self.night.stayers_may_vanish:
-            is_here = np.zeros(self.came.num_rows, dtype=np.bool_)
-            is_here[self.row[self.row >= 0]] = True
-            missing = np.asarray(self.came[RECORD])[~is_here]
+        if self.came is not None:
+            atom = places_of_atoms(np.asarray(self.came[ATOM]), self.atoms)
+            is_missing = self.night.may_vanish(np.asarray(self.atoms["since"])[atom])
+            is_missing[self.row[self.row >= 0]] = False
+            missing = np.asarray(self.came[RECORD])[is_missing]
         some, n = np.flatnonzero(is_ghost | self.is_changed), len(missing)
         records = np.concatenate([self.records[some], missing])
         ghost = np.concatenate([is_ghost[some], np.zeros(n, dtype=np.bool_)])
@@ -263,9 +272,8 @@ def _gathered(task: Task, plan: Planned) -> pa.Table | None:
     firsts = from_json(list[int], task.pieces.read(layout.numbering()))
     for one in task.slices:
         is_new = one.maker < plan.plan.n_files
-        table = gather_slices(
-            task.run, [one], "check-files", lambda number, _, new=is_new: (layout.classes if new else layout.exceptions)(number)
-        )
+        name = (layout.classes if is_new else layout.exceptions)(one.maker)
+        table = gather_slices(task.run, [one], "check-files", lambda *_, name=name: name)
         if table is not None and is_new:
             atoms = from_number(np.asarray(table[ATOM]), firsts[one.maker])
             table = table.set_column(1, ATOM, pa.array(atoms))

@@ -47,7 +47,11 @@ def trace_range(task: Task) -> Receipt:
     files = night.ledger.write_changes(night.state, night.number, task.number, night.n_ranges, units.changes())
     pieces, slices = [], []
     for number, told in ((COUNTS, units.counts_told()), (CHANGES, units.changes_told()), (ROWS, units.rows_told())):
-        by = range_of_atoms(np.asarray(told[ATOM]), night.n_atom_ranges) if number != ROWS else _range_of_rows(night, told)
+        by = (
+            range_of_atoms(np.asarray(told[ATOM]), night.n_atom_ranges)
+            if number != ROWS
+            else _range_of_rows(night, told)
+        )
         data, some = write_slices(told, by, task.number, number)
         pieces.append(task.put(layout.traces_told(task.number, number), data))
         slices += some
@@ -93,8 +97,8 @@ class _Units:
         among = _pairs(np.asarray(met["part"]), np.asarray(met["place"]))
         among[absent] = _nowhere(absent)
         unit[~is_ghost] = positions_in(_pairs(parts, place[~is_ghost]), among)
-        known = np.flatnonzero(unit >= 0)
-        row[unit[known]] = known
+        theirs = np.flatnonzero(unit >= 0)
+        row[unit[theirs]] = theirs
         # A row of a survivor that is not released was told only to have it closed.
         return cls(night, met, told, row, int((unit < 0).sum()))
 
@@ -241,7 +245,8 @@ class _Units:
         """How many units of each atom have another value than in their last release, by column."""
         again = np.flatnonzero(self._is_told_out & self._was_live & bool(self.night.n_carried))
         changed = [
-            self._told(f"d{j}", np.uint32)[again] != self._column(f"d{j}")[again] for j in range(len(self.night.columns))
+            self._told(f"d{j}", np.uint32)[again] != self._column(f"d{j}")[again]
+            for j in range(len(self.night.columns))
         ]
         some = np.flatnonzero(np.any(changed, axis=0)) if changed else np.zeros(0, dtype=np.int64)
         atoms, number = np.unique(self._column("atom")[again[some]], return_inverse=True)

@@ -1,0 +1,120 @@
+"""What becomes of the atoms tonight, decided range by range from who of them is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.arrays import Bools, Ints
+from microagg_core.errors import StorageError
+from microagg_core.plain import to_json
+from microagg_core.series.atoms import places_of_atoms
+from microagg_core.series.digests import numbered_pairs
+from microagg_core.series.fates import Fate, Fates, decide, held_back
+from microagg_core.series.joining import as_columns, pairs_of
+from microagg_core.series.marks import ATOM
+from microagg_core.series.night import Night
+from microagg_core.steps.nights.counts import FateCounts, FateNotes
+from microagg_core.steps.nights.knowing import layout_of, load_night
+from microagg_core.steps.nights.matching import ABSENT, ALTERED
+from microagg_core.steps.scattering import gather_slices
+from microagg_core.steps.work import Receipt, Task
+from microagg_core.tables.slices import Slice, to_bytes
+
+
+def decide_range(task: Task) -> Receipt:
+    """Decide what becomes of one range's atoms."""
+    night, _ = load_night(task)
+    atoms = night.read_atoms(task.number)
+    left, altered = absent_units(task, task.slices), altered_units(task, task.slices)
+    n, since = np.asarray(atoms["n"]), np.asarray(atoms["since"])
+    n_left = np.bincount(places_of_units(left, atoms), minlength=len(n))
+    fates = decide(n, n_left, since, night.policy)
+    uncommon = np.flatnonzero(fates.code != Fate.CARRIED)
+    table = pa.table(
+        {
+            ATOM: atoms[ATOM].take(pa.array(uncommon)),
+            "fate": pa.array(fates.code[uncommon]),
+            "left": pa.array(n_left[uncommon]),
+            "decoys": pa.array(fates.decoys[uncommon]),
+        }
+    )
+    needing = fates.code == Fate.WITH_GHOSTS
+    needing[places_of_units(altered, atoms)] = True
+    whole = numbered_pairs(pairs_of(atoms, "k")[needing])[1]
+    is_out = np.isin(fates.code, (Fate.CARRIED, Fate.WITH_GHOSTS, Fate.SHEDDING))
+    nights = sorted({int(last) for last in np.asarray(atoms["last"])[is_out]})
+    notes = FateNotes(_counts_of(fates, n, n_left, _n_held_back(night, fates, atoms, altered)), tuple(nights))
+    layout = layout_of(task)
+    pieces = (
+        task.put(layout.uncommon(task.number), to_bytes(table)),
+        task.put(layout.whole(task.number), to_bytes(pa.table(as_columns(whole, "k")))),
+        task.put(layout.fates(task.number), to_json(notes)),
+    )
+    return Receipt(task.step, task.number, int(n.sum()), pieces)
+
+
+def absent_units(task: Task, matched: Sequence[Slice]) -> pa.Table | None:
+    """The live units of a range's atoms that are not in tonight's input, with their places in the ledger."""
+    tables = []
+    for one in (one for one in matched if one.object == ABSENT):
+        table = gather_slices(task.run, [one], "match", lambda number, _: layout_of(task).absent(number))
+        if table is not None:
+            ranges = pa.array(np.full(table.num_rows, one.maker, dtype=np.int64))
+            tables.append(table.append_column("unit_range", ranges))
+    return pa.concat_tables(tables).combine_chunks() if tables else None
+
+
+def altered_units(task: Task, matched: Sequence[Slice]) -> pa.Table | None:
+    """Survivors of a range's atoms that have other values than in their last release."""
+    wanted = [one for one in matched if one.object == ALTERED]
+    return gather_slices(task.run, wanted, "match", lambda number, _: layout_of(task).altered(number))
+
+
+def places_of_units(units: pa.Table | None, atoms: pa.Table) -> Ints:
+    """Where each unit's atom stands among the atoms of the range."""
+    if units is None:
+        return np.zeros(0, dtype=np.int64)
+    place = places_of_atoms(np.asarray(units[ATOM]), atoms)
+    if (place < 0).any():
+        raise broken_ledger()
+    return place
+
+
+def broken_ledger() -> StorageError:
+    """What stops a night whose ledger does not hold together."""
+    return StorageError(
+        "the ledger has units of atoms that it does not know; restore it, or make the ledger again with "
+        "microagg series rebuild"
+    )
+
+
+def _counts_of(fates: Fates, n: Ints, left: Ints, n_held_back: int) -> FateCounts:
+    code, decoys = fates
+    ghosts, shedding, closed = (code == fate for fate in (Fate.WITH_GHOSTS, Fate.SHEDDING, Fate.CLOSED))
+    out = (code == Fate.CARRIED) | ghosts | shedding
+    return FateCounts(
+        carried=int((n - left - decoys)[out].sum()),
+        ghosts=int(left[ghosts].sum()),
+        withheld=int(n[code == Fate.WITHHELD].sum()),
+        vanished=int((left + decoys)[shedding].sum() + n[closed].sum()),
+        held_back=n_held_back,
+    )
+
+
+def _n_held_back(night: Night, fates: Fates, atoms: pa.Table, altered: pa.Table | None) -> int:
+    """How many values would be released as they were last; whom the lot makes a decoy is not known yet."""
+    if altered is None or not night.columns:
+        return 0
+    n = np.asarray(atoms["n"])
+    place = places_of_units(altered, atoms)
+    out = np.isin(fates.code[place], (Fate.CARRIED, Fate.WITH_GHOSTS, Fate.SHEDDING))
+    held = held_back(place[out], changes_of(altered, night)[out], len(n), night.k)
+    return int((held * n[:, None]).sum())
+
+
+def changes_of(altered: pa.Table, night: Night) -> Bools:
+    """Of survivors with other values, the watched columns that have them."""
+    return np.column_stack([np.asarray(altered[f"changed{j}"]) for j in range(len(night.columns))])
