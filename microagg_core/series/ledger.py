@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.errors import StorageError
+from microagg_core.errors import DamagedWorkError, StorageError
 from microagg_core.series.atoms import atoms_bytes, atoms_from, range_of_atoms, with_atoms
 from microagg_core.series.generations import Generation, RangeFile, broken
 from microagg_core.series.ranges import latest_of, range_bytes, range_from, range_of
@@ -213,7 +213,8 @@ class Ledger:
         for file in generation.files:
             if self.store.size(file.name) != file.bytes:
                 url = shown(self.store.url_of(file.name))
-                raise StorageError(f"{url} is missing or cut short, so its night was not committed; run again")
+                # Tonight's are made again by tracing anew; one of an earlier night is missed by who reads it then.
+                raise DamagedWorkError(f"{url} is missing or cut short, so its night was not committed; run again")
 
     def _refuse_second_creation(self, night: int) -> None:
         """Stop where the store does not keep its word; what is there is asked for again, so that no harm is done."""
