@@ -209,11 +209,13 @@ class Ledger:
         return False
 
     def _refuse_missing(self, generation: Generation) -> None:
-        """Stop where a document would name what is not there: it could never be taken back."""
+        """Stop where a document would name what is not there: it could never be taken back.
+
+        What earlier nights wrote was read tonight; what tonight wrote is made again by tracing anew.
+        """
         for file in generation.files:
-            if self.store.size(file.name) != file.bytes:
+            if night_of(file.name) == generation.night and self.store.size(file.name) != file.bytes:
                 url = shown(self.store.url_of(file.name))
-                # Tonight's are made again by tracing anew; one of an earlier night is missed by who reads it then.
                 raise DamagedWorkError(f"{url} is missing or cut short, so its night was not committed; run again")
 
     def _refuse_second_creation(self, night: int) -> None:

@@ -56,7 +56,7 @@ class LedgerStatus:
     held: int
     forgotten: int
     smallest_trace: int | None
-    n_ranges: int
+    files: int
     bytes: int
     bytes_per_unit: float
     key_fingerprint: str
@@ -93,7 +93,7 @@ def status_of(ledger: Ledger) -> LedgerStatus | None:
         held=counts.held,
         forgotten=counts.forgotten,
         smallest_trace=head.smallest_trace,
-        n_ranges=head.n_ranges,
+        files=sum(1 for _ in head.files),
         bytes=head.n_bytes,
         bytes_per_unit=round(head.n_bytes / max(counts.units, 1), 1),
         key_fingerprint=head.key_fingerprint,

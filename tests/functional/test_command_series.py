@@ -58,9 +58,9 @@ def test_status(with_spec: Project, ledger: Ledger) -> None:
 
 def test_verify_of_a_sound_ledger(with_spec: Project, ledger: Ledger) -> None:
     ended = with_spec.call("series", "verify", "release.yaml")
-    assert ended.code == 0 and ended.out.count("ok  ") == 6 and "FAIL" not in ended.out
+    assert ended.code == 0 and ended.out.count("ok  ") == 7 and "FAIL" not in ended.out
     document = with_spec.call("series", "verify", "release.yaml", "--json").document()
-    assert document["passed"] and len(document["checks"]) == 6
+    assert document["passed"] and len(document["checks"]) == 7
 
 
 def test_verify_tells_damage_from_a_broken_promise(with_spec: Project, ledger: Ledger) -> None:
@@ -69,7 +69,7 @@ def test_verify_tells_damage_from_a_broken_promise(with_spec: Project, ledger: L
     assert promise.code == 4 and "FAIL traces: the document says 5, the ranges say 3" in promise.out
     head = ledger.head()
     assert head is not None
-    ledger.store.put(head.ranges[1].name, b"x")
+    ledger.store.put(head.ranges[1][0].name, b"x")
     damage = with_spec.command("series", "verify", "release.yaml", "--json")
     assert damage.code == 5 and damage.document()["passed"] is False
     ledger.store.delete(LedgerLayout(1).generation())

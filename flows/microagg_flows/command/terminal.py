@@ -109,7 +109,7 @@ def show_checks(checks: Iterable[Check]) -> None:
 def show_series(status: LedgerStatus) -> None:
     """The ledger of a series."""
     smallest = "not known" if status.smallest_trace is None else f"shared by {status.smallest_trace:,} units"
-    size = f"{status.bytes / 2**20:,.1f} MiB, {status.bytes_per_unit:.1f} bytes a unit, {status.n_ranges:,} files"
+    size = f"{status.bytes / 2**20:,.1f} MiB, {status.bytes_per_unit:.1f} bytes a unit, {status.files:,} files"
     rows = [
         ("series", f"{status.series}, {status.mode}, {status.guarantee}, k={status.k}"),
         ("ledger", status.url),
