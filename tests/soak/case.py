@@ -15,7 +15,7 @@ import psutil
 
 from soak import processes
 from soak.command import Command, Ended
-from soak.data import Configuration
+from soak.data import AGAIN, Configuration
 from soak.kinds import Kind
 from soak.reader import Content, Reader, read_release
 from soak.reference import Reference, References
@@ -115,6 +115,11 @@ class Case:
         """The first revision of an id, if it can be read."""
         name = f"{identity}/r0001/manifest.json"
         return None if self.site.output.read(name) is None else read_release(self.site.output, name).content
+
+    def may_overlap(self) -> None:
+        """Let the case's releases follow each other though they hold the same people."""
+        self.site.spec |= AGAIN
+        self.site.write_spec()
 
     def allow_any(self, identity: str) -> None:
         """Whatever this id holds is not this case's business."""

@@ -130,6 +130,7 @@ def spec_changed(case: Case) -> None:
 
     Afterwards the first spec is there again.
     """
+    case.may_overlap()
     case.broken_off()
     case.site.write_spec(k=9, id="nine")
     with case.reader.rest():

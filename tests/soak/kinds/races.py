@@ -7,14 +7,8 @@ import signal
 from soak import processes
 from soak.case import Case
 from soak.command import Command
-from soak.data import AGAIN, CSV, OTHER_K, PLAIN
+from soak.data import CSV, OTHER_K, PLAIN
 from soak.kinds import kind
-
-
-def _may_overlap(case: Case) -> None:
-    """Let the case's releases follow each other though they hold the same people."""
-    case.site.spec |= AGAIN
-    case.site.write_spec()
 
 
 def _together(case: Case, specs: list[str], *options: str) -> list[Command]:
@@ -51,7 +45,7 @@ def identical_runs_race_and_one_dies(case: Case) -> None:
 @kind(configurations=(PLAIN,))
 def different_runs_race(case: Case) -> None:
     """Two runs of one id with another k: one wins, the other is told."""
-    _may_overlap(case)
+    case.may_overlap()
     case.allow(OTHER_K)
     other = case.site.write_spec("other.yaml", k=OTHER_K.k)
     specs = ["release.yaml", other]
@@ -65,7 +59,7 @@ def different_runs_race(case: Case) -> None:
 @kind(configurations=(PLAIN,))
 def replacing_runs_race(case: Case) -> None:
     """Two runs of one id with another k, both with --replace: revisions follow each other."""
-    _may_overlap(case)
+    case.may_overlap()
     case.allow(OTHER_K)
     case.finish(case.start())
     other = case.site.write_spec("other.yaml", k=OTHER_K.k)
@@ -83,7 +77,7 @@ def _back_to_the_first(case: Case) -> None:
 @kind(configurations=(PLAIN, CSV))
 def verified_all_the_time(case: Case) -> None:
     """``microagg verify`` again and again while a release is made, and while it is replaced."""
-    _may_overlap(case)
+    case.may_overlap()
     case.allow(OTHER_K if case.site.configuration == PLAIN else case.site.configuration)
     case.has_rivals = True
     seen_released = False
