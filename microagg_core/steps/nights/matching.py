@@ -34,7 +34,7 @@ from microagg_core.tables.slices import RECORD, Slice, read_slice, to_bytes, wri
 #: are not in tonight's input, and those that are and have other values than in their last release.
 MARKS, ABSENT, ALTERED = 0, 1, 2
 UNIT_RANGE = "unit_range"
-#: The half of a row's digest that is compared with tonight's.
+#: The half of a row's digest.
 _HALF = np.uint64(2**32 - 1)
 
 
@@ -53,8 +53,7 @@ def identify_part(task: Task) -> Receipt:
         if night.n_carried:
             row, values = confidential_digests(context, night, key, table)
             columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
-            if not values:
-                columns["half"] = pa.array(half_of(row))
+            columns |= {name: pa.array(bits) for name, bits in _bits_of(row).items()}
         scatter.add(pa.table(columns), range_of(units[:, 0], night.n_ranges))
         rows += table.num_rows
     scatter.flush()
@@ -62,8 +61,16 @@ def identify_part(task: Task) -> Receipt:
 
 
 def half_of(row: UInt64s) -> NDArray[np.uint32]:
-    """Half of a row's digest: enough to tell whether it is another than it was."""
+    """Half of a row's digest: enough to see that a file has another row than the input."""
     return (row & _HALF).astype(np.uint32)
+
+
+def _bits_of(row: UInt64s) -> dict[str, NDArray[Any]]:
+    """40 bits of a row's digest, by which changes are found: one in a million millions goes unseen.
+
+    Of such a unit the ledger would have an old row, and the night on which it is to come as a ghost would stop.
+    """
+    return {"half": half_of(row), "more": (row >> np.uint64(32)).astype(np.uint8)}
 
 
 class _Tonight:
@@ -103,14 +110,15 @@ class _Tonight:
     def _is_changed(self, night: Night) -> Bools:
         if not night.n_carried:
             return np.zeros(len(self.index), dtype=np.bool_)
-        if not night.columns:
-            return self.differing("half", half_of(np.asarray(self.state["row"])))
-        return np.asarray(np.any(self.changes(night), axis=1))
+        bits = _bits_of(np.asarray(self.state["row"]))
+        changed = np.any([self.differing(name, then) for name, then in bits.items()], axis=0)
+        return np.asarray(changed | np.any(self.changes(night), axis=1))
 
     def changes(self, night: Night) -> Bools:
         """For each unit and watched column, whether a survivor's value is another than was last released."""
         names = [f"d{j}" for j in range(len(night.columns))]
-        return np.column_stack([self.differing(name, np.asarray(self.state[name])) for name in names])
+        changes = [self.differing(name, np.asarray(self.state[name])) for name in names]
+        return np.column_stack(changes) if changes else np.zeros((len(self.index), 0), dtype=np.bool_)
 
 
 def _gathered(task: Task, night: Night) -> pa.Table:
@@ -124,7 +132,7 @@ def _gathered(task: Task, night: Night) -> pa.Table:
         return pa.concat_tables(tables).combine_chunks()
     fields = [(RECORD, pa.int64()), ("u0", pa.uint64()), ("u1", pa.uint64())]
     fields += [(f"d{j}", pa.uint32()) for j in range(len(night.columns))]
-    return pa.schema([*fields, ("half", pa.uint32()), ("part", pa.int32())]).empty_table()
+    return pa.schema([*fields, ("half", pa.uint32()), ("more", pa.uint8()), ("part", pa.int32())]).empty_table()
 
 
 # --- Met with the ledger ---------------------------------------------------------------------------------------
