@@ -79,10 +79,11 @@ def run_task(task: Task) -> Receipt | Damage:
             if done is not None:
                 return done
         compile_parts((TABLES,))
-        start = time.perf_counter()
+        start, cpu_start = time.perf_counter(), time.thread_time()
         receipt = STEPS[task.step](task)
-        seconds = time.perf_counter() - start
-        receipt = replace(receipt, seconds=seconds, peak_bytes=peak_memory(), task=task.digest())
+        seconds, cpu_seconds = time.perf_counter() - start, time.thread_time() - cpu_start
+        peak = peak_memory()
+        receipt = replace(receipt, seconds=seconds, cpu_seconds=cpu_seconds, peak_bytes=peak, task=task.digest())
         save_receipt(task, receipt)
         return receipt
     except DamagedWorkError as damage:

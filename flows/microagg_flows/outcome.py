@@ -71,6 +71,8 @@ _LEFT = (
     "run the same command again: it makes nothing new, but finishes what is left (latest.json, the audit, clearing the "
     "work area)"
 )
+#: What an interruption of a run leaves.
+INTERRUPTED = "interrupted; what is finished is kept, and the same command goes on from there"
 _current: ContextVar[Outcome | None] = ContextVar("outcome", default=None)
 
 

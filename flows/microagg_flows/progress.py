@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TextIO
 
+from microagg_core.reporting.words import duration
+
 _LINE_EVERY_SECONDS = 10.0
 #: After so long without a line, one says what the wait is for.
 _STILL_EVERY_SECONDS = 20.0
@@ -196,20 +198,6 @@ def terminal_progress(quiet: bool, stream: TextIO | None = None) -> Progress:
     if quiet:
         return Silence()
     return Bar(stream) if stream.isatty() else Lines(stream)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words, with as many digits as mean something.
-
-    >>> duration(0.043), duration(7.46), duration(72.6), duration(4000)
-    ('0.04 s', '7.5 s', '1 min 13 s', '1 h 6 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 @contextmanager

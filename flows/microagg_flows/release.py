@@ -34,6 +34,9 @@ class StageOutcome:
     name: str
     says: str
     seconds: float = 0.0
+    #: Of the threads that did its tasks; and of this process, be it these tasks' own or not.
+    cpu_seconds: float = 0.0
+    flow_cpu_seconds: float = 0.0
     kernel_seconds: float = 0.0
     peak_bytes: int = 0
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from microagg_core.errors import DataError, MicroaggError
 from microagg_core.reporting.plan_report import PlanReport
 from microagg_core.spec.loading import load_spec
+from microagg_core.steps.publishing import release_id
+from microagg_flows.accounts.account import accounted
 from microagg_flows.clusters import executor_for
 from microagg_flows.outcome import Outcome, telling_if_published
 from microagg_flows.progress import Progress
@@ -50,11 +52,13 @@ def run_release(
         run: how a stage is run: :func:`microagg_flows.stages.run_stage`, or that within a task of Prefect.
         meant_for: the moment by which an id that is a date goes.
     """
-    spec = load_spec(order.spec)
-    with telling_if_published() as outcome, executor_for(spec, progress) as workers:
-        release = outcome.release = new_release(spec, workers, order.id, order.replace, meant_for)
-        run_until("report", release, run)
-    return outcome
+    with accounted() as account:
+        spec = load_spec(order.spec)
+        account.begin(spec, release_id(spec, meant_for, order.id))
+        with telling_if_published() as account.outcome, executor_for(spec, progress) as workers:
+            release = account.outcome.release = new_release(spec, workers, order.id, order.replace, meant_for)
+            run_until("report", release, account.following(run))
+        return account.outcome
 
 
 def plan_release(spec_path: str, progress: Progress) -> tuple[PlanReport, MicroaggError | None]:

@@ -276,7 +276,7 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
     """
     if release.published is not None and not wanted.always:
         return None
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     try:
         with awaited(release.progress, f"the stage {wanted.name}"):
             says = wanted.work(release)
@@ -294,6 +294,8 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
         wanted.name,
         says,
         time.perf_counter() - start,
+        sum(r.cpu_seconds for r in receipts),
+        time.process_time() - cpu_start,
         sum(r.kernel_seconds for r in receipts),
         max((r.peak_bytes for r in receipts), default=0),
     )

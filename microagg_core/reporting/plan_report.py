@@ -47,6 +47,8 @@ class PlanReport:
     unwise: tuple[str, ...]
     #: What becomes of units, in a series.
     night: NightPlan | None = None
+    #: Of the rows that are anonymized, in memory.
+    row_bytes: int = 0
 
     def sentence(self) -> str:
         """The plan in one line."""
@@ -91,6 +93,7 @@ def report_plan(planned: Planned) -> PlanReport:
         changed=tuple(line for line in lines if line.reason != "one blocking key"),
         rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.kinds),
         unwise=unwise(planned),
+        row_bytes=int(strata.rows.sum() * planned.survey.row_bytes),
     )
 
 

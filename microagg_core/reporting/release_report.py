@@ -12,6 +12,7 @@ from typing import Any
 from microagg_core.metrics.figures import CorrelationChange, Figures
 from microagg_core.plain import to_plain
 from microagg_core.releases.publish import Published
+from microagg_core.reporting.words import markdown_cell, size_in_words
 
 FORMAT_VERSION = 1
 
@@ -71,7 +72,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("algorithm", algorithm["name"] + (f" ({parameters})" if parameters else "")),
         *([("tried", _choices(losses.tried, losses.chosen or ()))] if losses.tried else []),
         ("refined", _refinement(document)),
-        ("files", f"{document['files']} ({_size(document['bytes'])})"),
+        ("files", f"{document['files']} ({size_in_words(document['bytes'])})"),
     ]
     rows += _loss_rows(losses)
     if document["checks"]:
@@ -96,10 +97,6 @@ def _loss_rows(losses: Figures) -> list[tuple[str, str]]:
     if losses.correlation_change:
         rows.append(("correlations", _correlations(losses.correlation_change)))
     return rows
-
-
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes / 2**20:,.1f} MiB" if n_bytes >= 2**20 else f"{n_bytes / 2**10:.1f} KiB"
 
 
 def _correlations(change: CorrelationChange) -> str:
@@ -180,13 +177,9 @@ ATTRIBUTE_HEADER = ("quasi-identifier", "L_SSE", "IL1s", "mean", "deviation", "v
 def as_markdown(document: dict[str, Any]) -> str:
     """The document as markdown; names of columns are escaped, values of records are not in it."""
     lines = [f"# Release {document['id']}, revision {document['revision']}", "", "| | |", "| --- | --- |"]
-    lines += [f"| {_cell(name)} | {_cell(text)} |" for name, text in summary_rows(document)]
+    lines += [f"| {markdown_cell(name)} | {markdown_cell(text)} |" for name, text in summary_rows(document)]
     attributes = attribute_rows(document)
     if attributes:
         lines += ["", "| " + " | ".join(ATTRIBUTE_HEADER) + " |", "| --- |" + " ---: |" * (len(ATTRIBUTE_HEADER) - 1)]
-        lines += ["| " + " | ".join(_cell(text) for text in row) + " |" for row in attributes]
+        lines += ["| " + " | ".join(markdown_cell(text) for text in row) + " |" for row in attributes]
     return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

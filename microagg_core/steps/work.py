@@ -121,6 +121,8 @@ class Receipt:
     #: The digest of the task that it is the receipt of.
     task: str = ""
     seconds: float = 0.0
+    #: Of the thread that did it, once it was done.
+    cpu_seconds: float = 0.0
     kernel_seconds: float = 0.0
     peak_bytes: int = 0
     format_version: int = FORMAT_VERSION

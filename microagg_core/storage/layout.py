@@ -4,6 +4,7 @@ A name is made of keys, ids and numbers only, never of anything that was read fr
 number. Numbers have five digits so that names sort as numbers do, and a larger number just has more.
 
     work area   runs/<key>/  audit/<id>/<revision>/  series/<name>/
+                audit/runs/<series>-<id>-<time>-<attempt>.json  audit/lineage/...-start.json
     output      <id>/<revision>/data/part-NNNNN-<sha256 prefix>-<attempt>.<extension>
                 <id>/<revision>/manifest.json     <id>/<revision>/withdrawn.json     latest.json
     ledger      generations/NNNNN.json  data/<night>/pNNNNN-<sha256 prefix>.arrows  key
@@ -15,6 +16,7 @@ An attempt is one publication's try: twelve random digits, so that no two public
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from microagg_core.errors import SpecError
@@ -23,6 +25,7 @@ LATEST = "latest.json"
 MANIFEST = "manifest.json"
 WITHDRAWN = "withdrawn.json"
 RUNS, AUDIT, PROBES, SERIES = "runs", "audit", "probes", "series"
+LINEAGE = "lineage"
 GENERATIONS, LEDGER_DATA, LEDGER_KEY, PUBLISHED = "generations", "data", "key", "published"
 DAMAGED = "damaged"
 #: How many digits of a part's checksum its name carries.
@@ -315,6 +318,44 @@ class AuditLayout:
     def checks(self) -> str:
         """What the gate checked, in full."""
         return self.file("checks.json")
+
+
+@dataclass(frozen=True)
+class CallLayout:
+    """Names of what one call of ``microagg run`` leaves about itself, however it ends; for the operator alone.
+
+    >>> CallLayout("people", "2026", "20261118T023000Z", "0123456789ab").results()
+    'audit/runs/people-2026-20261118T023000Z-0123456789ab.json'
+    """
+
+    series: str
+    id: str
+    #: When it began, in UTC.
+    time: str
+    attempt: str
+
+    @property
+    def name(self) -> str:
+        """What tells this call from all others."""
+        return "-".join(map(_checked, (self.series, self.id, self.time, self.attempt)))
+
+    def results(self) -> str:
+        """The outcome."""
+        return f"{AUDIT}/{RUNS}/{self.name}.json"
+
+    def lineage(self, event: str) -> str:
+        """An event of OpenLineage."""
+        return f"{AUDIT}/{LINEAGE}/{self.name}-{_checked(event.lower())}.json"
+
+
+def newest_results(names: Iterable[str], most: int) -> list[str]:
+    """Of names of outcomes those of the newest calls, the newest first.
+
+    >>> newest_results(["audit/runs/a-b-20260102T000000Z-9.json", "audit/runs/z-20270102T000000Z-1.json"], 1)
+    ['audit/runs/z-20270102T000000Z-1.json']
+    """
+    named = [(name.rsplit("-", 2)[1:], name) for name in names if name.count("-") > 1]
+    return [name for _, name in sorted(named, reverse=True)[:most]]
 
 
 @dataclass(frozen=True)

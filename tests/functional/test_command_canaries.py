@@ -1,7 +1,8 @@
 """Values that nobody can mistake, planted in every column, must not be found where no value of a record belongs.
 
 Searched are terminal output, logs of Dask's scheduler and workers at their most talkative, Prefect's database and
-storage, the names of all files, and what stays in the work area; after successes, and after failures inside libraries.
+storage, the names of all files, what stays in the work area, outcomes and logs; after
+successes, and after failures inside libraries.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ class Watched:
         }
 
     def run(self, *arguments: str) -> Ended:
-        return self.project.command("run", "release.yaml", *arguments, env=self.environment)
+        told = ("--results", "told-results.json", "--log-file", "told-log.jsonl", "--log-format", "json")
+        return self.project.command("run", "release.yaml", *told, *arguments, env=self.environment)
 
     def search(self, ended: Ended) -> None:
         """Look everywhere but into the input, the released files, and the staged rows of a run that failed."""
@@ -121,6 +123,8 @@ class Watched:
             for path in folder.rglob("*"):
                 assert_clean("a file's name", str(path.relative_to(folder)))
         for path in files_below(self.prefect) + files_below(self.temporary):
+            assert_clean(path.name, path.read_bytes())
+        for path in self.project.folder.glob("told-*"):
             assert_clean(path.name, path.read_bytes())
         for path in files_below(self.project.work):
             if not path.is_relative_to(self.project.work / "runs"):
@@ -252,8 +256,17 @@ def test_a_success_and_everything_that_is_said_about_it(place: Watched) -> None:
     assert {path.name for path in project.work.iterdir()} == {"audit", "series"}
     assert {path.stat().st_mode & 0o777 for path in files_below(project.work)} == {0o600}
     assert [path.suffix for path in files_below(project.work / "series" / "people" / "data")] == [".arrows"]
-    audit = {path.name: json.loads(path.read_text()) for path in files_below(project.work / "audit")}
-    assert set(audit) == {"blocks.json", "checks.json", "digests.json", "plan.json", "risk.json"}
+    for path in (*(project.work / "audit").rglob("*.json"), project.folder / "told-results.json"):
+        json.loads(path.read_text())
+    assert len(list((project.work / "audit" / "runs").iterdir())) == 1
+    assert len(list((project.work / "audit" / "lineage").iterdir())) == 2
+    assert {path.name for path in (project.work / "audit" / "one" / "r0001").iterdir()} == {
+        "blocks.json",
+        "checks.json",
+        "digests.json",
+        "plan.json",
+        "risk.json",
+    }
     place.search(project.command("verify", "release", env=place.environment))
     place.search(project.command("init", "people.parquet", "-o", "starter.yaml", env=place.environment))
     assert_clean("starter.yaml", (project.folder / "starter.yaml").read_text())
@@ -332,6 +345,9 @@ def test_a_failure(name: str, place: Watched) -> None:
     assert ended.code == code, ended.err
     place.search(ended)
     place.project.assert_nothing_published()
+    results = json.loads((place.project.folder / "told-results.json").read_text())
+    assert (results["exit_code"], results["outcome"]) == (code, "refused")
+    assert len(list((place.project.work / "audit" / "lineage").iterdir())) == 2
 
 
 # --- failures of workers over objects that are not what they should be ---------------------------------------
@@ -401,4 +417,7 @@ def test_nothing_is_left_of_failed_runs_once_they_are_cleaned(place: Watched, mo
     assert "removed 0 failed runs, kept 1" in kept.out
     assert project.call("clean", "release.yaml", "--all").code == 0
     # The key of a ledger that has no night yet tells nothing.
-    assert [path.name for path in files_below(project.work)] == ["key"]
+    left = [path for path in files_below(project.work) if path.parent.parent.name != "audit"]
+    assert [path.name for path in left] == ["key"]
+    for path in files_below(project.work / "audit"):
+        assert_clean(path.name, path.read_bytes())

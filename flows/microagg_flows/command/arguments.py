@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from microagg_flows.accounts.log_lines import LogFormat, LogLevel
 
 SpecArgument = Annotated[
     str, typer.Argument(help="The release spec: a path or any fsspec URL.", metavar="release.yaml")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+ResultsOption = Annotated[
+    Path | None, typer.Option("--results", help="Also write the run's outcome here, a JSON document, however it ends.")
+]
+LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="Lines of the log; json: one object each.")]
+LogFileOption = Annotated[
+    Path | None, typer.Option("--log-file", help="Append the log to this file, instead of standard error.")
+]
+LogLevelOption = Annotated[LogLevel, typer.Option("--log-level", help="The least that is worth a line.")]

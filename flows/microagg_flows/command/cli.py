@@ -9,17 +9,26 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 
-from microagg_core.errors import EXIT_DONE, InterruptionError, MicroaggError, StorageError, sanitized
-from microagg_flows.command.arguments import JsonOption, QuietOption, SpecArgument
+from microagg_core.errors import EXIT_DONE, InterruptionError, MicroaggError, sanitized
+from microagg_flows.accounts.log_lines import LogFormat, LogLevel, LogWish
+from microagg_flows.command.arguments import (
+    JsonOption,
+    LogFileOption,
+    LogFormatOption,
+    LogLevelOption,
+    QuietOption,
+    ResultsOption,
+    SpecArgument,
+)
 from microagg_flows.command.series import series
-from microagg_flows.outcome import Outcome, observed, telling_if_published
+from microagg_flows.command.telling import SaidError, Wish, make_and_show, write_out
+from microagg_flows.outcome import INTERRUPTED, Outcome, observed
 from microagg_flows.process.interrupts import INTERRUPTED_EARLY, end_now, is_requested, orderly
 from microagg_flows.process.limits import claim_limits
 from microagg_flows.process.scratch import remove_current, scratch
@@ -45,6 +54,8 @@ class _Commands(TyperGroup):
         with observed() as outcome, orderly(give_up):
             try:
                 return super().invoke(ctx)
+            except SaidError:
+                raise
             except BaseException as error:
                 stopped = KeyboardInterrupt() if is_requested() else error
                 if isinstance(stopped, SystemExit | typer.Exit) or not (
@@ -92,7 +103,7 @@ ReplaceOption = Annotated[
 
 #: What an interruption leaves, where that is more than nothing.
 _INTERRUPTED = {
-    "run": "interrupted; what is finished is kept, and the same command goes on from there",
+    "run": INTERRUPTED,
     "demo": "interrupted; nothing was released, and the same command starts afresh",
     "step": "interrupted; what is finished is kept, and the same command goes on from there",
     "forget": "interrupted; with --yes the same command goes on from there",
@@ -119,9 +130,16 @@ def run(
     replace: ReplaceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
+    results: ResultsOption = None,
+    log_format: LogFormatOption = LogFormat.text,
+    log_file: LogFileOption = None,
+    log_level: LogLevelOption = LogLevel.info,
 ) -> None:
     """Make a release: survey, plan, scatter, anonymize, validate, measure, publish, report."""
-    _make_and_show(spec, direct, release_id, replace, quiet, as_json)
+    from microagg_flows.releasing import Order
+
+    log = LogWish(log_format, log_file, log_level)
+    make_and_show(Order(spec, release_id, replace), direct, Wish(quiet, as_json, results, log))
 
 
 @app.command()
@@ -296,10 +314,11 @@ def demo(
 ) -> None:
     """Make a census-like file, anonymize it, and show the release."""
     from microagg_core.demo import write_demo
+    from microagg_flows.releasing import Order
 
     spec = write_demo(folder, people)
     typer.echo(f"wrote {people:,} people and a spec to {folder}", err=True)
-    _make_and_show(str(spec), direct, None, True, quiet, as_json=False)
+    make_and_show(Order(str(spec), None, True), direct, Wish(quiet))
     typer.echo(f"\nthe spec:    {spec}\nverify it:   microagg verify {folder / 'release'}")
 
 
@@ -351,50 +370,13 @@ def forget(
     typer.echo(json.dumps(report.document(), indent=1) if as_json else "\n".join(report.sentences()))
 
 
-def _make_and_show(spec: str, direct: bool, release_id: str | None, replace: bool, quiet: bool, as_json: bool) -> None:
-    """Run a release and show it, also where something goes wrong after it was published."""
-    from microagg_flows.command.making import make_release
-    from microagg_flows.progress import terminal_progress
-    from microagg_flows.releasing import Order
-
-    claim_limits()
-    with telling_if_published() as outcome, scratch():
-        make_release(Order(spec, release_id, replace), direct, terminal_progress(quiet))
-    _written(lambda: show_release(outcome.document(), as_json))
-    if outcome.note:
-        typer.echo(f"microagg: {outcome.note}", err=True)
-
-
-def _written(show: Callable[[], None]) -> None:
-    """Show something on standard output, to the last byte.
-
-    Raises:
-        StorageError: there is no room for it.
-    """
-    try:
-        show()
-        sys.stdout.flush()
-    except OSError as error:
-        raise StorageError(f"writing standard output failed ({error.strerror}); free some space there") from None
-
-
-def show_release(document: dict[str, Any], as_json: bool) -> None:
-    """The end of a run: one table, or one JSON document."""
-    from microagg_flows.command.terminal import show_document
-
-    if as_json:
-        typer.echo(json.dumps(document, indent=1))
-    else:
-        show_document(document)
-
-
 def main() -> None:
     """Every error is a sentence and an exit code, never a traceback."""
     for name, value in _QUIET_SETTINGS.items():
         os.environ.setdefault(name, value)
     with forgiving() as complaints:
         try:
-            _written(_call)
+            write_out(_call)
         except MicroaggError as error:
             _stop(error, complaints)
         except Exception as error:

@@ -1,0 +1,226 @@
+"""The account of one run: written when it begins, after each stage and when it ends, whatever ends it.
+
+It lies in the private work area, and where the user wants it besides. It decides nothing: where it cannot be written
+the release is made all the same, and the run says so.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from microagg_core.blocking.memory import WORKER_BASE_BYTES
+from microagg_core.errors import InterruptionError, MicroaggError, TransientStorageError, sanitized
+from microagg_core.plain import to_plain
+from microagg_core.releases.publish import new_attempt
+from microagg_core.reporting.run_results import RUNNING, Compared, RunResults, cure_of, outcome_of
+from microagg_core.software import software
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.work import work_store
+from microagg_core.storage.layout import CallLayout
+from microagg_core.storage.objects import Store, canonical_json
+from microagg_core.storage.urls import is_local
+from microagg_flows.accounts.keeping import mark_untold, this_process, write_private
+from microagg_flows.accounts.lineage import Lineage
+from microagg_flows.outcome import INTERRUPTED, Outcome
+from microagg_flows.process.interrupts import is_requested
+from microagg_flows.release import Release, StageOutcome
+from microagg_flows.stages import Stage
+
+StageRunner = Callable[[Stage, Release], StageOutcome | None]
+
+
+@dataclass
+class Account:
+    """What is known of a run, from its call to its end."""
+
+    #: Where its results go besides the work area.
+    file: Path | None = None
+    started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+    #: Told series and id as soon as they are settled.
+    on_begin: Callable[[str, str], None] = lambda _series, _id: None
+    release: Release | None = None
+    outcome: Outcome = field(default_factory=Outcome)
+    #: The stage that is under way, or was the last.
+    stage: str | None = None
+    #: What a flow failed with, which tells so by its state.
+    error: MicroaggError | None = None
+    #: What went wrong with the account itself, a sentence each.
+    troubles: list[str] = field(default_factory=list)
+    _layout: CallLayout | None = None
+    _work: Store | None = None
+    _lineage: Lineage | None = None
+    _clock: float = field(default_factory=time.perf_counter)
+
+    @property
+    def series(self) -> str | None:
+        """The series, once the spec is read."""
+        return self._layout.series if self._layout else None
+
+    @property
+    def id(self) -> str | None:
+        """The release's id, once the spec is read."""
+        return self._layout.id if self._layout else None
+
+    def begin(self, spec: ReleaseSpec, identity: str) -> None:
+        """The run is known now: it says that it is under way, and what became of earlier ones that could not."""
+        self._layout = CallLayout(spec.name, identity, f"{self.started:%Y%m%dT%H%M%SZ}", new_attempt())
+        self._work = work_store(spec)
+        self._lineage = Lineage(self._layout, spec)
+        # What cannot be written now is told at the end, if it still cannot: until then the run has its own troubles.
+        try:
+            mark_untold(self._work, spec.name)
+            self._keep(self.results(None, under_way=True))
+            self._tell_lineage("START", None)
+        except MicroaggError:
+            self.troubles.clear()
+        self.on_begin(spec.name, identity)
+
+    def following(self, run: StageRunner) -> StageRunner:
+        """Stages are run as before, and the account knows how far they are."""
+
+        def accounted_for(stage: Stage, release: Release) -> StageOutcome | None:
+            self.stage, self.release = stage.name, release
+            done = run(stage, release)
+            if done is not None:
+                self._keep_quietly(self.results(None, under_way=True))
+            return done
+
+        return accounted_for
+
+    def end(self, error: BaseException | None) -> None:
+        """The run is over."""
+        ended_by = self.ended_by(error)
+        results = self.results(ended_by)
+        if self.file is not None:
+            self._try(lambda path=self.file: write_private(path, canonical_json(results.document())))  # type: ignore[misc]
+        # A store that does not answer would keep the user waiting for nothing; the next run marks what it finds.
+        if not isinstance(error, TransientStorageError) or (self._work and is_local(self._work.url)):
+            self._try(lambda: self._keep(results))
+            self._try(
+                lambda: self._tell_lineage(
+                    "COMPLETE" if ended_by is None else _EVENTS.get(results.outcome, "FAIL"), results
+                )
+            )
+
+    def ended_by(self, error: BaseException | None) -> MicroaggError | None:
+        """What the run ends with, in a sentence; None where the release is out and nothing is left to do."""
+        if self.outcome.is_finished():
+            return None
+        interrupted = error is not None and not isinstance(error, Exception)
+        if (interrupted or is_requested()) and not isinstance(error, InterruptionError):
+            return (
+                self.outcome.told(KeyboardInterrupt()) if self.outcome.published() else InterruptionError(INTERRUPTED)
+            )
+        return self.error if error is None else sanitized(error, "the run")
+
+    def results(self, error: MicroaggError | None, under_way: bool = False) -> RunResults:
+        """How the run ended, or how far it is."""
+        ended = None if under_way else datetime.datetime.now(datetime.UTC)
+        release = self.release
+        manifest = release.committed if release else None
+        published = release.published if release else None
+        sentence = error.message if error else self.outcome.note
+        return RunResults(
+            outcome=RUNNING if under_way else outcome_of(error, published is not None and published.already),
+            series=self.series,
+            id=self.id,
+            started=_moment(self.started),
+            ended=_moment(ended) if ended else None,
+            exit_code=None if under_way else error.exit_code if error else 0,
+            kind=error.kind if error else None,
+            sentence=sentence,
+            what_to_do=cure_of(sentence) if sentence else None,
+            stage=self.stage,
+            revision=manifest.revision if manifest else None,
+            run=release.key or None if release else None,
+            manifest=published.manifest_url if published else None,
+            software=software(),
+            seconds=time.perf_counter() - self._clock,
+            warnings=(*(published.warnings if published else ()), *self.troubles),
+            process=this_process(),
+            **_figures(release),
+        )
+
+    def _keep(self, results: RunResults) -> None:
+        if self._work is not None and self._layout is not None:
+            self._work.put_json(self._layout.results(), results.document())
+
+    def _tell_lineage(self, event: str, results: RunResults | None) -> None:
+        if self._lineage is None or self._work is None or self._layout is None:
+            return
+        document = self._lineage.event(event, self.release, results)
+        self._work.put_json(self._layout.lineage(event), document)
+        if trouble := self._lineage.post(document):
+            self.troubles.append(trouble)
+
+    def _keep_quietly(self, results: RunResults) -> None:
+        with suppress(MicroaggError):
+            self._keep(results)
+
+    def _try(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except MicroaggError as error:
+            self.troubles.append(f"the account of this run was not written: {error.message}")
+
+
+_EVENTS = {"interrupted": "ABORT", "released": "COMPLETE", "already released": "COMPLETE"}
+_current: ContextVar[Account | None] = ContextVar("account", default=None)
+
+
+@contextmanager
+def accounted(file: Path | None = None) -> Iterator[Account]:
+    """The run in the block is accounted for; nested: there is one account, and the outermost block ends it.
+
+    Raises:
+        SpecError: the file for the results cannot be written.
+    """
+    if (outer := _current.get()) is not None:
+        yield outer
+        return
+    account = Account(file)
+    if file is not None:
+        write_private(file, canonical_json(account.results(None, under_way=True).document()))
+    token = _current.set(account)
+    try:
+        yield account
+    except BaseException as error:
+        account.end(error)
+        raise
+    else:
+        account.end(None)
+    finally:
+        _current.reset(token)
+
+
+def current_account() -> Account | None:
+    """The account of the run that is under way here."""
+    return _current.get()
+
+
+def _moment(at: datetime.datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _figures(release: Release | None) -> dict[str, Any]:
+    """Stages, and estimates beside what they came to."""
+    if release is None:
+        return {}
+    plan, outcomes, manifest = release.plan_report, release.outcomes, release.committed
+    anonymized = [one.kernel_seconds for one in outcomes if one.name == "anonymize"]
+    peak = max((one.peak_bytes for one in outcomes), default=0)
+    return {
+        "stages": tuple(to_plain(outcomes)),
+        "kernel_seconds": Compared(plan.seconds if plan else None, sum(anonymized) if anonymized else None),
+        "memory_bytes": Compared(WORKER_BASE_BYTES + plan.task_bytes if plan else None, peak or None),
+        "release_bytes": Compared(
+            plan.row_bytes if plan else None, sum(part.bytes for part in manifest.parts) if manifest else None
+        ),
+    }

@@ -1,0 +1,35 @@
+"""Figures and texts as a person reads them: seconds, bytes, cells of a table."""
+
+from __future__ import annotations
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words, with as many digits as mean something.
+
+    >>> duration(0.043), duration(7.46), duration(72.6), duration(4000)
+    ('0.04 s', '7.5 s', '1 min 13 s', '1 h 6 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def size_in_words(n_bytes: float) -> str:
+    """Bytes in the unit that suits.
+
+    >>> size_in_words(2048), size_in_words(123_456_789)
+    ('2.0 KiB', '117.7 MiB')
+    """
+    return f"{n_bytes / 2**20:,.1f} MiB" if n_bytes >= 2**20 else f"{n_bytes / 2**10:.1f} KiB"
+
+
+def markdown_cell(text: str) -> str:
+    """A text that stays in its cell of a table in markdown.
+
+    >>> markdown_cell("a|b")
+    'a\\\\|b'
+    """
+    return text.replace("|", "\\|").replace("\n", " ")

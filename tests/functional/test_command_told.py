@@ -1,0 +1,307 @@
+"""What a run leaves about itself, however it ends: its outcome, lines of a log, and events of its lineage."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import uuid
+from collections.abc import Iterator
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from command_line import AGAIN, Project, after_stage, start_command
+
+from microagg_core.errors import ClusterError
+from trouble.holding import SURVEY, Held
+
+ROLES = {"quasi_identifiers": ["x", "y"], "confidential": ["note"]}
+RUN = ("run", "release.yaml", "--direct")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Project:
+    """A project whose releases this process makes."""
+    project = Project(tmp_path, "none")
+    project.write(table())
+    project.write_spec(ROLES)
+    return project
+
+
+def table(first: float = 0.0) -> pa.Table:
+    n = 60
+    return pa.table(
+        {"x": [first, *map(float, range(1, n))], "y": [i * 7 % 13 for i in range(n)], "note": ["a", "b", "c"] * 20}
+    )
+
+
+def all_results(project: Project) -> list[dict[str, Any]]:
+    """The outcomes in the work area, the oldest first."""
+    read = [json.loads(path.read_text()) for path in (project.work / "audit" / "runs").glob("*.json")]
+    return sorted(read, key=lambda results: str(results["started"]))
+
+
+def only_results(project: Project) -> dict[str, Any]:
+    (results,) = all_results(project)
+    return results
+
+
+def events(project: Project) -> list[dict[str, Any]]:
+    """The events of lineage, START first."""
+    read = [json.loads(path.read_text()) for path in (project.work / "audit" / "lineage").glob("*.json")]
+    return sorted(read, key=lambda event: event["eventTime"])
+
+
+# --- outcomes ---
+
+
+def test_a_release_leaves_what_it_took_beside_what_was_planned(place: Project) -> None:
+    document = place.release("--results", "told.json")
+    results = json.loads((place.folder / "told.json").read_text())
+    (path,) = (place.work / "audit" / "runs").iterdir()
+    assert json.loads(path.read_text()) == results
+    assert {path.stat().st_mode & 0o777, (place.folder / "told.json").stat().st_mode & 0o777} == {0o600}
+    assert path.name.startswith("people-one-2")
+    assert (results["outcome"], results["exit_code"], results["sentence"]) == ("released", 0, "")
+    named = [results[name] for name in ("series", "id", "revision", "manifest")]
+    assert named == ["people", "one", "r0001", document["manifest"]]
+    assert results["run"] and results["software"]["sources"] and results["what_to_do"] is None
+    assert [stage["name"] for stage in results["stages"]] == [stage["name"] for stage in document["stages"]]
+    for stage in results["stages"]:
+        assert 0 <= stage["cpu_seconds"] <= stage["flow_cpu_seconds"] + 0.01
+        assert len(str(stage["seconds"])) < 10
+    assert any(stage["cpu_seconds"] > 0 for stage in results["stages"])
+    assert results["release_bytes"]["actual"] == document["bytes"]
+    for name in ("kernel_seconds", "memory_bytes", "release_bytes"):
+        assert results[name]["estimate"] is not None and results[name]["actual"] is not None
+    assert results["memory_bytes"]["actual"] == max(stage["peak_bytes"] for stage in results["stages"])
+
+
+def test_what_is_there_already_says_so(place: Project) -> None:
+    place.release()
+    place.release("--results", "told.json")
+    results = json.loads((place.folder / "told.json").read_text())
+    assert (results["outcome"], results["exit_code"], results["revision"]) == ("already released", 0, "r0001")
+    assert len(all_results(place)) == 2
+
+
+def test_a_refusal_says_where_and_what_to_do(place: Project) -> None:
+    place.write(table(float("inf")))
+    ended = place.call(*RUN)
+    results = only_results(place)
+    assert (results["outcome"], results["exit_code"], results["kind"]) == ("refused", 3, "data")
+    assert results["stage"] == "survey"
+    assert ended.sentences() == [results["sentence"]]
+    assert results["sentence"].endswith(f"; {results['what_to_do']}")
+    assert results["revision"] is None and results["release_bytes"] == {"estimate": None, "actual": None}
+
+
+def test_a_failure_keeps_what_was_done(place: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: object) -> None:
+        raise ClusterError("the cluster went away; start it again")
+
+    after_stage(monkeypatch, "scatter", stop)
+    assert place.call(*RUN).code == 6
+    results = only_results(place)
+    assert (results["outcome"], results["kind"], results["stage"]) == ("failed", "cluster", "scatter")
+    assert results["what_to_do"] == "start it again"
+    assert [stage["name"] for stage in results["stages"]] == ["survey", "plan", "scatter"]
+    assert results["memory_bytes"]["estimate"] > 0
+
+
+def test_an_interruption_says_so(place: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    after_stage(monkeypatch, "plan", stop)
+    ended = place.call(*RUN)
+    results = only_results(place)
+    assert (ended.code, results["exit_code"], results["outcome"]) == (130, 130, "interrupted")
+    assert ended.sentences() == [results["sentence"]]
+    assert [event["eventType"] for event in events(place)] == ["START", "ABORT"]
+
+
+def test_a_spec_that_cannot_be_read_leaves_its_outcome_where_one_wants_it(place: Project) -> None:
+    place.write_spec(ROLES, k=1)
+    ended = place.call(*RUN, "--results", "told.json")
+    results = json.loads((place.folder / "told.json").read_text())
+    assert (ended.code, results["exit_code"], results["outcome"]) == (2, 2, "refused")
+    assert results["sentence"] == "\n".join(ended.sentences())
+    assert not place.work.exists()
+
+
+def test_a_run_that_is_killed_is_told_by_the_next(place: Project, tmp_path: Path) -> None:
+    surveying = Held(tmp_path / "surveying", SURVEY)
+    process = start_command(*RUN, cwd=place.folder, env=surveying.environment)
+    surveying.begins()
+    assert only_results(place)["outcome"] == "running"
+    # Another run beside it sees that it is there.
+    place.write_spec(ROLES, **AGAIN)
+    place.release("--id", "two")
+    assert [r["outcome"] for r in all_results(place) if r["id"] == "one"] == ["running"]
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    place.release("--id", "three")
+    by_id = {results["id"]: results for results in all_results(place)}
+    assert by_id["one"]["outcome"] == "ended without a word"
+    assert by_id["one"]["what_to_do"].startswith("run it again")
+    assert (by_id["two"]["outcome"], by_id["three"]["outcome"]) == ("released", "released")
+
+
+@pytest.mark.parametrize("option", ["--results", "--log-file"])
+@pytest.mark.parametrize("path", ["nowhere/told", "."])
+def test_a_file_that_there_cannot_be_is_refused_first(place: Project, option: str, path: str) -> None:
+    ended = place.call(*RUN, option, path)
+    ended.assert_refused(2, "name a file in a folder that is there")
+    assert len(ended.err.splitlines()) == 1
+    assert not place.work.exists()
+
+
+# --- the log ---
+
+
+def test_a_log_is_one_object_a_line(place: Project) -> None:
+    ended = place.call(*RUN, "--log-format", "json")
+    lines = [json.loads(line) for line in ended.err.splitlines()]
+    assert {tuple(line) for line in lines} == {("time", "level", "stage", "event", "series", "id")}
+    assert {(line["level"], line["series"], line["id"]) for line in lines[1:]} == {("info", "people", "one")}
+    assert any(line["stage"] == "publish" and "published as one/r0001" in line["event"] for line in lines)
+    times = [datetime.fromisoformat(line["time"]) for line in lines]
+    assert times == sorted(times)
+    assert ended.out.startswith("released")
+
+
+def test_a_failure_is_the_last_line_of_a_log(place: Project) -> None:
+    place.write(table(float("inf")))
+    ended = place.call(*RUN, "--log-format", "json", "--log-level", "error")
+    (line,) = map(json.loads, ended.err.splitlines())
+    assert (ended.code, line["level"], line["stage"]) == (3, "error", "survey")
+    assert line["event"] == only_results(place)["sentence"]
+
+
+def test_an_interruption_is_the_last_line_of_a_log(place: Project, tmp_path: Path) -> None:
+    surveying = Held(tmp_path / "surveying", SURVEY)
+    process = start_command(*RUN, "--log-format", "json", "--quiet", cwd=place.folder, env=surveying.environment)
+    surveying.begins()
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    (line,) = map(json.loads, err.splitlines())
+    assert (process.returncode, line["level"]) == (130, "error")
+    assert line["event"].startswith("interrupted")
+
+
+def test_a_file_gets_the_log_and_the_terminal_what_it_has_always_got(place: Project) -> None:
+    ended = place.call(*RUN, "--log-format", "json", "--log-file", "told.log")
+    lines = [json.loads(line)["event"] for line in (place.folder / "told.log").read_text().splitlines()]
+    assert lines == [" ".join(line.split()) for line in ended.err.splitlines()]
+    assert (place.folder / "told.log").stat().st_mode & 0o777 == 0o600
+    place.write(table(float("inf")))
+    again = place.call(*RUN, "--log-file", "told.log", "--replace")
+    assert again.code == 3
+    last = (place.folder / "told.log").read_text().splitlines()[-1]
+    assert last.split(maxsplit=2)[1:] == ["ERROR", *again.sentences()]
+
+
+def test_a_quiet_level_has_no_progress(place: Project) -> None:
+    assert place.call(*RUN, "--log-level", "warning").err == ""
+
+
+# --- lineage ---
+
+
+def assert_event(event: dict[str, Any]) -> None:
+    """What the public schema requires."""
+    assert {"eventTime", "eventType", "run", "job", "producer", "schemaURL"} <= set(event)
+    assert datetime.fromisoformat(event["eventTime"]).tzinfo is not None
+    uuid.UUID(event["run"]["runId"])
+    assert event["schemaURL"].startswith("https://openlineage.io/spec/")
+    facets = [event["run"]["facets"]]
+    for dataset in (*event["inputs"], *event["outputs"]):
+        assert dataset["namespace"] and dataset["name"]
+        facets += [dataset.get("facets", {}), dataset.get("outputFacets", {})]
+    for facet in (facet for some in facets for facet in some.values()):
+        assert {"_producer", "_schemaURL"} <= set(facet)
+
+
+def test_lineage_has_a_beginning_and_an_end(place: Project) -> None:
+    document = place.release()
+    start, complete = events(place)
+    assert (start["eventType"], complete["eventType"]) == ("START", "COMPLETE")
+    assert start["run"]["runId"] == complete["run"]["runId"]
+    for event in (start, complete):
+        assert_event(event)
+        assert event["job"] == {"namespace": "microagg", "name": "people"}
+        assert event["inputs"] == [{"namespace": "file", "name": str(place.folder / "people.parquet")}]
+    (output,) = complete["outputs"]
+    assert output["name"] == str(place.output)
+    fields = output["facets"]["schema"]["fields"]
+    assert [(field["name"], field["type"]) for field in fields] == [
+        ("x", "double"),
+        ("y", "int64"),
+        ("note", "string"),
+    ]
+    statistics = output["outputFacets"]["outputStatistics"]
+    assert (statistics["rowCount"], statistics["size"]) == (60, document["bytes"])
+
+
+def test_lineage_of_a_refusal_has_its_sentence(place: Project) -> None:
+    place.write(table(float("inf")))
+    (sentence,) = place.call(*RUN).sentences()
+    _, fail = events(place)
+    assert_event(fail)
+    assert fail["eventType"] == "FAIL"
+    assert fail["run"]["facets"]["errorMessage"]["message"] == sentence
+
+
+class _Catalogue(BaseHTTPRequestHandler):
+    """Takes events, or refuses them."""
+
+    server: Any
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.taken.append((self.path, self.headers["Authorization"], json.loads(body)))
+        self.send_response(self.server.answer)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def catalogue() -> Iterator[Any]:
+    server: Any = HTTPServer(("127.0.0.1", 0), _Catalogue)
+    server.taken, server.answer = [], 201
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_events_are_sent_where_somebody_is_named(
+    place: Project, catalogue: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{catalogue.server_port}/")
+    monkeypatch.setenv("OPENLINEAGE_API_KEY", "a-key")
+    place.release()
+    assert [(path, key) for path, key, _ in catalogue.taken] == [("/api/v1/lineage", "Bearer a-key")] * 2
+    assert [event for _, _, event in catalogue.taken] == events(place)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "no address", "refusing"])
+def test_a_catalogue_that_does_not_take_events_stops_no_release(
+    place: Project, catalogue: Any, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    catalogue.answer = 403
+    refusing = f"http://127.0.0.1:{catalogue.server_port}"
+    monkeypatch.setenv("OPENLINEAGE_URL", refusing if url == "refusing" else url)
+    ended = place.call(*RUN, "--quiet")
+    assert ended.code == 0
+    assert len(ended.sentences()) == len(ended.err.splitlines()) == 1
+    assert "did not take the lineage event" in ended.sentences()[0]
+    assert len(events(place)) == 2
