@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import json
+import logging
 import os
 import re
 import signal
@@ -43,6 +45,8 @@ PRIVATE = (b"P0000001", b"P0001234", b"Port Amalie", b"Brackenshire", b"Far Sker
 PROGRESS_LINE = re.compile(r"[a-z-]+: \d+ tasks|[a-z]+ +\d+\.\d s  .+")
 #: What logging adds, and what libraries print when they are in trouble.
 NOISE = re.compile(r"Traceback|File \"|\| (INFO|WARNING|ERROR|CRITICAL) |Warning:|locked")
+#: What no person reads: a float as it was measured, or bytes.
+LONG_NUMBER = re.compile(r"\d{9,}")
 STAGE_NAMES = [stage.name for stage in STAGES]
 
 
@@ -85,6 +89,11 @@ def spec_of(folder: Path, tables: list[pa.Table], **changes: Any) -> Path:
     folder.mkdir()
     local = {"local": {"workers": 1, "threads": 1, "memory": "1GiB"}}
     return write_release(folder, tables, **{"roles": ROLES, "cluster": local, **changes})
+
+
+def outcomes(spec: Path) -> list[dict[str, Any]]:
+    """What runs of a spec have left about themselves."""
+    return [json.loads(path.read_text()) for path in (spec.parent / "work" / "audit" / "runs").iterdir()]
 
 
 def with_an_infinity(tables: list[pa.Table]) -> list[pa.Table]:
@@ -169,6 +178,14 @@ def test_a_late_run_is_released_under_its_own_day(
     assert {a["type"] for a in artifacts} == {"markdown", "table", "progress"}
     (summary,) = [a["data"] for a in artifacts if a["type"] == "markdown"]
     assert f"# Release {night.date()}, revision r0001" in summary
+    assert "| | estimate | actual |" in summary
+    assert {a["key"] for a in artifacts} == {None, "microagg-test", "microagg-test--stages"}
+    assert (run["name"], run["tags"]) == (f"test {night.date()}", ["test"])
+    (stages,) = [json.loads(a["data"]) for a in artifacts if a["type"] == "table"]
+    assert [row["stage"] for row in stages] == STAGE_NAMES
+    assert not LONG_NUMBER.search(summary + json.dumps(stages))
+    (results,) = outcomes(spec)
+    assert (results["outcome"], results["id"]) == ("released", str(night.date()))
     assert all(a["data"] == 100.0 for a in artifacts if a["type"] == "progress")
     log = server.log(first)
     assert [name for name in STAGE_NAMES if not any(line.startswith(name) for line in log)] == []
@@ -186,6 +203,14 @@ def test_bad_data_fail_once_and_say_why(
     assert run["state_type"] == "FAILED"
     assert re.match(r"exit 3 \(data\): .*commute_km", run["state"]["message"])
     assert run["run_count"] == 1
+    (results,) = outcomes(spec)
+    assert (results["outcome"], results["stage"]) == ("refused", "survey")
+    (summary,) = [a for a in server.artifacts(run["id"]) if a["type"] == "markdown"]
+    assert summary["key"] == "microagg-test"
+    for text in ("refused (exit 3)", "| stage | survey |", results["sentence"], results["what_to_do"]):
+        assert text in summary["data"]
+    assert run["name"] == f"test {results['id']}"
+    assert set(server.levels(run["id"], "Finished in state Failed")) == {logging.ERROR}
     assert [(t["name"], t["state_type"], t["run_count"]) for t in server.tasks(run["id"])] == [("survey", "FAILED", 1)]
     assert [line for line in server.log(run["id"]) if NOISE.search(line)] == []
     assert b"Traceback" not in worker_log.read_bytes()[said_before:]
@@ -246,6 +271,10 @@ def test_an_interrupted_command_says_so_everywhere(server: PrefectServer, tmp_pa
     assert_nothing_published(spec)
     run = server.ended(server.run_of(spec)["id"])
     assert (run["state_type"], run["run_count"]) == ("CRASHED", 1)
+    (results,) = outcomes(spec)
+    assert (results["outcome"], results["exit_code"]) == ("interrupted", 130)
+    (summary,) = [a["data"] for a in server.artifacts(run["id"]) if a["type"] == "markdown"]
+    assert "interrupted (exit 130)" in summary
     assert psutil.wait_procs(children, timeout=10)[1] == []
 
 

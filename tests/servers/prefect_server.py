@@ -99,6 +99,11 @@ class PrefectServer:
         wait_until(is_whole, "the log's last line")
         return messages
 
+    def levels(self, flow_run: str, beginning: str) -> list[int]:
+        """The levels of the lines of a flow run's log that begin with this."""
+        lines = self.post("logs/filter", logs={"flow_run_id": {"any_": [flow_run]}})
+        return [line["level"] for line in lines if line["message"].startswith(beginning)]
+
     def artifacts(self, flow_run: str) -> list[dict[str, Any]]:
         """The artifacts of a flow run, the newest last."""
         return list(self.post("artifacts/filter", flow_runs={"id": {"any_": [flow_run]}}, sort="UPDATED_DESC"))[::-1]

@@ -74,12 +74,10 @@ class Account:
         self._work = work_store(spec)
         self._lineage = Lineage(self._layout, spec)
         # What cannot be written now is told at the end, if it still cannot: until then the run has its own troubles.
-        try:
-            mark_untold(self._work, spec.name)
+        with suppress(MicroaggError):
             self._keep(self.results(None, under_way=True))
             self._tell_lineage("START", None)
-        except MicroaggError:
-            self.troubles.clear()
+            mark_untold(self._work, spec.name)
         self.on_begin(spec.name, identity)
 
     def following(self, run: StageRunner) -> StageRunner:

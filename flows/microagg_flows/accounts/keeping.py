@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import socket
 import tempfile
@@ -40,7 +41,7 @@ def mark_untold(work: Store, series: str) -> None:
     """
     for name in newest_results(work.list(f"{AUDIT}/{RUNS}"), _MOST_LOOKED_AT):
         with suppress(ValueError, KeyError, TypeError, AttributeError):  # damaged, which is as if it were not there
-            results = work.read_json(name)
+            results = json.loads(work.read(name))
             if (results["series"], results["outcome"]) == (series, RUNNING) and not _may_be_there(work, results):
                 told = {"outcome": UNTOLD, "sentence": UNTOLD_SENTENCE, "what_to_do": cure_of(UNTOLD_SENTENCE)}
                 work.put_json(name, {**results, **told})

@@ -1,10 +1,11 @@
-"""What Prefect shows of a release: progress and a log while it is made, then a markdown summary and a table of stages.
+"""What Prefect shows of a run: its name, progress and a log, then how it ended, and a table of the stages.
 
 Nothing here decides about a release: where Prefect's server does not answer, the log says so and the work goes on.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,38 +21,46 @@ from prefect.artifacts import (
 from prefect.context import FlowRunContext
 
 from microagg_core.reporting.release_report import as_markdown
+from microagg_core.reporting.run_results import RunResults, compared_markdown, results_markdown, stage_rows
+from microagg_core.storage.objects import sha256_hex
 from microagg_flows.progress import Progress
 
 #: Each update is a request.
 _UPDATE_EVERY_SECONDS = 10.0
 #: For each of three attempts at a request: of a server that has been silent for long, and at the end of a run.
-_SILENT_SECONDS = 2.0
+SILENT_SECONDS = 2.0
 LAST_SECONDS = 8.0
 
 
-def keep_artifacts(document: dict[str, Any], progress: PrefectProgress) -> None:
-    """Create the artifacts of a finished release in the current flow run."""
-    stages = [_readable(stage) for stage in document["stages"]]
-    summary = as_markdown(document)
-    progress.wait_for("Prefect's server to take the report")
-    progress.ask(lambda: create_markdown_artifact(summary, key="microagg-release", description="What was released"))
-    if stages:
-        progress.ask(lambda: create_table_artifact(stages, key="microagg-stages", description="What each stage took"))
+def artifact_key(series: str | None, what: str = "") -> str:
+    """The key under which a series has its artifacts, night after night; keys have small letters, digits and dashes.
 
-
-def _readable(stage: dict[str, Any]) -> dict[str, Any]:
-    """A stage's account with as many digits as mean something.
-
-    >>> _readable({"name": "plan", "seconds": 0.12345678, "peak_bytes": 123_456_789})
-    {'name': 'plan', 'seconds': 0.12, 'peak MiB': 118}
+    >>> artifact_key("people"), artifact_key("people", "stages")
+    ('microagg-people', 'microagg-people--stages')
+    >>> artifact_key("Firms_2"), artifact_key("firms-2")
+    ('microagg-firms-2-cc9910', 'microagg-firms-2')
     """
-    cells: dict[str, Any] = {}
-    for name, value in stage.items():
-        if name.endswith("_bytes"):
-            cells[f"{name.removesuffix('_bytes')} MiB"] = round(value / 2**20)
-        else:
-            cells[name] = round(value, 1 if value >= 10 else 2) if isinstance(value, float) else value
-    return cells
+    ending = f"--{what}" if what else ""
+    if series is None:
+        return f"microagg{ending}"
+    plain = re.sub("[^a-z0-9]+", "-", series.lower()).strip("-")
+    # Names that differ get keys that differ.
+    mark = "" if plain == series else f"-{sha256_hex(series.encode())[:6]}"
+    return f"microagg-{plain}{mark}{ending}"
+
+
+def keep_artifacts(results: RunResults, document: dict[str, Any] | None, progress: PrefectProgress) -> None:
+    """Create the artifacts of a run that has ended, in the current flow run; ``document`` is that of its release."""
+    summary = as_markdown(document) + compared_markdown(results) if document else results_markdown(results)
+    stages = stage_rows(results)
+    title = " ".join([*(name for name in (results.series, results.id) if name), results.outcome])
+    progress.wait_for("Prefect's server to take the report")
+    progress.ask(
+        lambda: create_markdown_artifact(summary, key=artifact_key(results.series), description=title.capitalize())
+    )
+    if stages:
+        key = artifact_key(results.series, "stages")
+        progress.ask(lambda: create_table_artifact(stages, key=key, description=f"{title}: what each stage took"))
 
 
 class PrefectProgress:
@@ -93,6 +102,15 @@ class PrefectProgress:
         self._beside.say(text)
         get_run_logger().info(text)
 
+    def name_run(self, series: str, identity: str) -> None:
+        """Have the flow run be found by its series and id."""
+        context = FlowRunContext.get()
+        if context is None or context.flow_run is None:
+            return
+        run, client = context.flow_run, context.client
+        name, tags = f"{series} {identity}", sorted({*run.tags, series})
+        self.ask(lambda: client.update_flow_run(run.id, name=name, tags=tags))
+
     def _update(self) -> None:
         artifact = self._artifact
         if artifact is not None:
@@ -107,7 +125,7 @@ class PrefectProgress:
             return request()
         except httpx.HTTPError as error:
             self._answers = False
-            hurry(_SILENT_SECONDS)
+            hurry(SILENT_SECONDS)
             self._beside.say("Prefect's server does not answer any more: the work goes on without it")
             get_run_logger().warning(f"Prefect's server did not take an artifact ({type(error).__name__})")
             return None

@@ -22,7 +22,8 @@ from prefect.exceptions import FailedRun
 from prefect.states import Failed
 
 from microagg_core.errors import MicroaggError, sanitized
-from microagg_flows.prefect_side.artifacts import LAST_SECONDS, PrefectProgress, hurry, keep_artifacts
+from microagg_flows.accounts.account import Account, accounted
+from microagg_flows.prefect_side.artifacts import LAST_SECONDS, SILENT_SECONDS, PrefectProgress, hurry, keep_artifacts
 from microagg_flows.process.interrupts import reclaim
 from microagg_flows.progress import Progress, Silence
 from microagg_flows.release import Release, StageOutcome
@@ -35,11 +36,19 @@ _RETRY_AFTER_SECONDS: list[float] = [5, 60]
 _beside: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 
+_FAILED_END = "Finished in state Failed"
+
+
 class _NoTracebacks(logging.Filter):
-    """Prefect logs tracebacks and its server stores them; the message of a library may quote a record."""
+    """Prefect logs tracebacks and its server stores them; the message of a library may quote a record.
+
+    And it logs the end of a run that failed as if it were nothing, so that who looks for errors does not find it.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let the line pass without its traceback; not at all where the failed state has said it already."""
+        if record.levelno < logging.ERROR and str(record.msg).startswith(_FAILED_END):
+            record.levelno, record.levelname = logging.ERROR, "ERROR"
         error = record.exc_info[1] if record.exc_info else None
         record.exc_info = record.exc_text = None
         return not isinstance(error, FailedRun)
@@ -99,15 +108,30 @@ def release_flow(spec: str, id: str | None = None, replace: bool = False) -> Any
 def _run(order: Order, beside: Progress) -> Any:
     reclaim()
     progress = PrefectProgress(beside)
-    try:
-        document = _release(order, progress)
-        keep_artifacts(document, progress)
-    except Exception as error:
-        safe = sanitized(error, "the release flow")
-        return Failed(message=f"exit {safe.exit_code} ({safe.kind}): {safe.message}")
+    with accounted() as account:
+        account.on_begin = progress.name_run
+        ended = _ended(order, progress, account)
+    for trouble in account.troubles:
+        get_run_logger().warning(trouble)
     hurry(LAST_SECONDS)
     progress.wait_for("Prefect's server to note the end of the run")
-    return document
+    return ended
+
+
+def _ended(order: Order, progress: PrefectProgress, account: Account) -> Any:
+    """The release's document, or a failed state; either way with its artifacts."""
+    try:
+        document = _release(order, progress)
+        keep_artifacts(account.results(None), document, progress)
+        return document
+    except Exception as error:
+        account.error = safe = sanitized(error, "the release flow")
+        keep_artifacts(account.results(safe), None, progress)
+        return Failed(message=f"exit {safe.exit_code} ({safe.kind}): {safe.message}")
+    except BaseException as interruption:  # it goes on its way, and the server is not waited for long
+        hurry(SILENT_SECONDS)
+        keep_artifacts(account.results(account.ended_by(interruption)), None, progress)
+        raise
 
 
 def _release(order: Order, progress: Progress) -> dict[str, Any]:

@@ -1,0 +1,160 @@
+"""Outcomes as people read them, and how those of runs that were killed are found."""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from microagg_core.errors import ClusterError, GateError, InternalError, InterruptionError, MicroaggError, StorageError
+from microagg_core.reporting.run_results import (
+    Compared,
+    RunResults,
+    compared_rows,
+    cure_of,
+    outcome_of,
+    results_markdown,
+    stage_rows,
+)
+from microagg_core.storage.objects import Store
+from microagg_flows.accounts.keeping import mark_untold, this_process, write_private
+
+STAGE = {
+    "name": "survey",
+    "says": "12 records in 1 parts",
+    "seconds": 72.61234567890123,
+    "cpu_seconds": 0.123456789,
+    "flow_cpu_seconds": 0.0,
+    "kernel_seconds": 0.0,
+    "peak_bytes": 123_456_789,
+}
+FAILED = RunResults(
+    "failed",
+    "people",
+    "2026-11-18",
+    "2026-11-18T02:30:00Z",
+    "2026-11-18T02:31:00Z",
+    exit_code=6,
+    kind="cluster",
+    sentence="a | worker\nwas lost; run it again",
+    what_to_do="run it again",
+    stage="survey",
+    stages=(STAGE,),
+    memory_bytes=Compared(2**20, None),
+    seconds=1.23456789,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (GateError("k"), "refused"),
+        (StorageError("full"), "failed"),
+        (ClusterError("gone"), "failed"),
+        (InternalError("a bug"), "failed"),
+        (InterruptionError("interrupted"), "interrupted"),
+    ],
+)
+def test_every_error_has_its_class(error: MicroaggError, outcome: str) -> None:
+    assert outcome_of(error) == outcome
+
+
+def test_the_cure_is_what_is_said_last() -> None:
+    assert cure_of("a; b; run it again") == "run it again"
+    assert cure_of("nothing but this") is None
+
+
+def test_a_failure_is_readable_and_stays_in_its_table() -> None:
+    text = results_markdown(FAILED)
+    assert text.startswith("# people 2026-11-18: failed\n")
+    assert "| what happened | a \\| worker was lost; run it again |" in text
+    assert "| memory of a worker | 1.0 MiB | - |" in text
+    assert results_markdown(replace(FAILED, series=None, id=None)).startswith("# a release: failed")
+
+
+def test_nothing_to_compare_is_no_table() -> None:
+    assert compared_rows(RunResults("failed", None, None, "", None)) == []
+
+
+def test_figures_have_as_many_digits_as_mean_something() -> None:
+    (row,) = stage_rows(FAILED)
+    assert (row["time"], row["CPU of tasks"], row["peak of a worker"]) == ("1 min 13 s", "0.12 s", "117.7 MiB")
+    document = FAILED.document()
+    assert (document["seconds"], document["stages"][0]["seconds"]) == (1.235, 72.612)
+    assert document["memory_bytes"] == {"estimate": 2**20, "actual": None}
+
+
+# --- runs that were killed ---
+
+
+def left(work: Store, name: str = "people-one-20261118T023000Z-0123456789ab", **changes: Any) -> str:
+    """An outcome as a run of another process, which is no more, has left it."""
+    results = replace(FAILED, outcome="running", process={**this_process(), "born": 0.0}).document()
+    path = f"audit/runs/{name}.json"
+    work.put_json(path, {**results, **changes})
+    return path
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "work"), private=True)
+
+
+def test_a_run_whose_process_is_gone_is_marked(work: Store) -> None:
+    name = left(work)
+    mark_untold(work, "people")
+    results = work.read_json(name)
+    assert (results["outcome"], results["what_to_do"]) == (
+        "ended without a word",
+        "run it again, and it goes on from there",
+    )
+    assert results["stages"] == FAILED.document()["stages"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"process": this_process()},
+        {"series": "others"},
+        {"outcome": "failed"},
+        # On another machine, where it has only begun: nobody knows.
+        {
+            "process": {"host": f"not-{socket.gethostname()}", "number": 1, "born": 0.0},
+            "started": "2999-01-01T00:00:00Z",
+        },
+    ],
+    ids=["alive", "of another series", "told", "elsewhere"],
+)
+def test_other_runs_are_left_alone(work: Store, changes: dict[str, Any]) -> None:
+    name = left(work, **changes)
+    before = work.read(name)
+    mark_untold(work, "people")
+    assert work.read(name) == before
+
+
+def test_a_run_elsewhere_that_was_not_seen_for_long_is_marked(work: Store) -> None:
+    elsewhere = {"host": f"not-{socket.gethostname()}", "number": 1, "born": 0.0}
+    name = left(work, process=elsewhere, started="2020-01-01T00:00:00Z")
+    mark_untold(work, "people")
+    assert work.read_json(name)["outcome"] == "ended without a word"
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b'{"series": "people", "outcome": "running", "process": 1}'])
+def test_a_damaged_outcome_is_passed_over(work: Store, damage: bytes) -> None:
+    work.put("audit/runs/people-one-20261118T023000Z-ff.json", damage)
+    name = left(work, "people-one-20251118T023000Z-ff")
+    mark_untold(work, "people")
+    assert work.read_json(name)["outcome"] == "ended without a word"
+
+
+def test_a_private_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "told.json"
+    path.write_text("others")
+    path.chmod(0o644)
+    write_private(path, b"{}")
+    assert (json.loads(path.read_text()), path.stat().st_mode & 0o777) == ({}, 0o600)
+    assert list(tmp_path.iterdir()) == [path]
