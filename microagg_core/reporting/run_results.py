@@ -155,7 +155,7 @@ def compared_markdown(results: RunResults) -> str:
 
 
 def stage_rows(results: RunResults) -> list[dict[str, str]]:
-    """A row for each stage, with as many digits as a person reads."""
+    """A row for each stage, with as many digits as a person reads; without what it said, which may be long."""
     return [
         {
             "stage": str(stage["name"]),
@@ -163,7 +163,6 @@ def stage_rows(results: RunResults) -> list[dict[str, str]]:
             "CPU of tasks": duration(stage["cpu_seconds"]),
             "CPU of the flow": duration(stage["flow_cpu_seconds"]),
             "peak of a worker": size_in_words(stage["peak_bytes"]) if stage["peak_bytes"] else "-",
-            "says": str(stage["says"]),
         }
         for stage in results.stages
     ]

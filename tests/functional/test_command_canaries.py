@@ -255,7 +255,7 @@ def test_a_success_and_everything_that_is_said_about_it(place: Watched) -> None:
     assert_released_without_identifiers(project)
     assert {path.name for path in project.work.iterdir()} == {"audit", "series"}
     assert {path.stat().st_mode & 0o777 for path in files_below(project.work)} == {0o600}
-    assert [path.suffix for path in files_below(project.work / "series" / "people" / "data")] == [".arrows"]
+    assert {path.suffix for path in files_below(project.work / "series" / "people" / "data")} == {".arrows"}
     for path in (*(project.work / "audit").rglob("*.json"), project.folder / "told-results.json"):
         json.loads(path.read_text())
     assert len(list((project.work / "audit" / "runs").iterdir())) == 1
