@@ -55,8 +55,16 @@ def test_work_bytes_runs() -> None:
 
 def test_night_bytes_runs() -> None:
     measured = json.loads(output_of("night_bytes.py", "--people", "3000", "--districts", "3", "--churn", "0.01"))
-    assert set(measured["runs"]) == {"without a series", "night 0", "night 1"}
-    assert 30 < measured["bytes_a_unit"] < 80
+    assert set(measured["runs"]) == {"a few people", "without a series", "without ids", "night 0", "night 1"}
+    assert 15 < measured["bytes_a_unit"] < 80
+
+
+def test_cohorts_runs() -> None:
+    """A disjoint series loses what each cohort loses by itself, and less where arrivals wait for others."""
+    lines = output_of("cohorts.py", "--people", "600", "--nights", "4", "--until", "5,300").splitlines()
+    at_once, waiting = map(json.loads, lines)
+    assert at_once["releases"] == 4 and at_once["over_alone"] == pytest.approx(1, abs=0.05)
+    assert waiting["releases"] < 4 and waiting["loss"] < 0.9 * at_once["loss"]
 
 
 def test_algorithm_speed_runs(tmp_path: Path) -> None:
