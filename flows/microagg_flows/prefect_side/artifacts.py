@@ -55,9 +55,7 @@ def keep_artifacts(results: RunResults, document: dict[str, Any] | None, progres
     stages = stage_rows(results)
     title = " ".join([*(name for name in (results.series, results.id) if name), results.outcome])
     progress.wait_for("Prefect's server to take the report")
-    progress.ask(
-        lambda: create_markdown_artifact(summary, key=artifact_key(results.series), description=title)
-    )
+    progress.ask(lambda: create_markdown_artifact(summary, key=artifact_key(results.series), description=title))
     if stages:
         key = artifact_key(results.series, "stages")
         progress.ask(lambda: create_table_artifact(stages, key=key, description=f"{title}: what each stage took"))
