@@ -210,9 +210,9 @@ def test_bad_data_fail_once_and_say_why(
     for text in ("refused (exit 3)", "| stage | survey |", results["sentence"], results["what_to_do"]):
         assert text in summary["data"]
     assert run["name"] == f"test {results['id']}"
-    assert set(server.levels(run["id"], "Finished in state Failed")) == {logging.ERROR}
     assert [(t["name"], t["state_type"], t["run_count"]) for t in server.tasks(run["id"])] == [("survey", "FAILED", 1)]
     assert [line for line in server.log(run["id"]) if NOISE.search(line)] == []
+    assert set(server.levels(run["id"], "Finished in state Failed")) == {logging.ERROR}
     assert b"Traceback" not in worker_log.read_bytes()[said_before:]
     assert [text for text in PRIVATE if text in server.database() + worker_log.read_bytes()] == []
     assert_nothing_published(spec)
