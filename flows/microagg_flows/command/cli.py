@@ -125,15 +125,17 @@ def run(
 
 
 @app.command()
-def plan(spec: SpecArgument, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
+def plan(
+    spec: SpecArgument, release_id: IdOption = None, as_json: JsonOption = False, quiet: QuietOption = False
+) -> None:
     """Survey the input and show the plan, for the operator alone; nothing is released."""
     from microagg_core.plain import to_plain
     from microagg_flows.progress import terminal_progress
-    from microagg_flows.releasing import plan_release
+    from microagg_flows.releasing import Order, plan_release
 
     claim_limits()
     with scratch():
-        report, refusal = plan_release(spec, terminal_progress(quiet))
+        report, refusal = plan_release(Order(spec, release_id), terminal_progress(quiet))
     if as_json:
         typer.echo(json.dumps({**to_plain(report), "refused": refusal.message if refusal else None}, indent=1))
     else:
