@@ -121,19 +121,22 @@ class _Published:
             )
 
 
-def rebuild_ledger(spec_path: str, inputs: Mapping[str, str], progress: Progress) -> Rebuilt:
+def rebuild_ledger(
+    spec_path: str, inputs: Mapping[str, str], progress: Progress, settings: Sequence[str] = ()
+) -> Rebuilt:
     """Make the ledger of a spec's series again, from where it is sound.
 
     Args:
         spec_path: path or URL of the release spec.
         inputs: by a release's id, or ``<id>/<revision>``: its input, where that is not the spec's.
         progress: where the user looks.
+        settings: fields of the spec that are set for once.
 
     Raises:
         SpecError: an input is given for a release that there is none of.
         StorageError: a night comes out otherwise than it was published, or cannot be made again.
     """
-    spec, ledger, output = _places(spec_path)
+    spec, ledger, output = _places(spec_path, settings)
     published = _Published.of(output, spec.name)
     _refuse_unknown(inputs, published)
     sound = last_sound(ledger)
@@ -156,8 +159,8 @@ def rebuild_ledger(spec_path: str, inputs: Mapping[str, str], progress: Progress
     return Rebuilt(n_sound, moved, len(late))
 
 
-def _places(spec_path: str) -> tuple[ReleaseSpec, Ledger, Store]:
-    spec = load_spec(spec_path)
+def _places(spec_path: str, settings: Sequence[str]) -> tuple[ReleaseSpec, Ledger, Store]:
+    spec = load_spec(spec_path, settings)
     return spec, ledger_of(spec), Store(spec.output.url, dict(spec.output.storage_options))
 
 

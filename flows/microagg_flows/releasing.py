@@ -26,11 +26,13 @@ class Order:
         spec: path or URL of the release spec.
         id: the release's id, instead of the spec's.
         replace: publish a new revision where the id is taken by another release.
+        settings: fields of the spec that are set for once, each as ``path=value``.
     """
 
     spec: str
     id: str | None = None
     replace: bool = False
+    settings: tuple[str, ...] = ()
 
 
 def now() -> datetime.datetime:
@@ -53,7 +55,7 @@ class Settled:
         Raises:
             SpecError: the spec is none, or the id cannot be the name of a release.
         """
-        spec = load_spec(order.spec)
+        spec = load_spec(order.spec, order.settings)
         identity = release_id(spec, moment, order.id)
         return cls(settled_spec(spec, identity, moment), identity, meant_moment(spec, identity, moment))
 

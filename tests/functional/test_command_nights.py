@@ -80,3 +80,27 @@ def test_an_unknown_name_is_refused_before_anything_is_done(nights: Project) -> 
     for command in ("run", "plan"):
         nights.call(command, "release.yaml").assert_refused(2, "input.url: has a name in braces")
     assert not nights.work.exists()
+
+
+# --- --set -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_set_holds_for_the_call(nights: Project) -> None:
+    dev = ("--set", "output.url=dev/release", "--set", "work.url=dev/work", "--set", "k=5")
+    assert nights.release("--id", DAYS[0], *dev)["k"] == 5
+    nights.assert_nothing_published()
+    planned = nights.call("plan", "release.yaml", "-q", "--json", "--id", DAYS[1], *dev)
+    assert planned.document()["records"] == 10, "the series goes on where its work area is"
+    assert "1" in nights.call("series", "status", "release.yaml", *dev).out
+    assert "no night yet" in nights.call("series", "status", "release.yaml").out
+    assert nights.call("clean", "release.yaml", *dev).code == 0
+    (nights.folder / "units.csv").write_text("id\n7\n")
+    told = nights.call("forget", "release.yaml", "--units", "units.csv", *dev)
+    assert "1 of 1 units are known to the series people" in told.out
+
+
+def test_a_field_that_there_is_not_cannot_be_set(nights: Project) -> None:
+    for command in (("run",), ("plan",), ("step", "report"), ("series", "status"), ("series", "rebuild"), ("clean",)):
+        ended = nights.call(*command, "release.yaml", "--set", "output.ulr=dev")
+        ended.assert_refused(2, "--set output.ulr: is not a key the spec knows; did you mean url?")
+        assert len(ended.sentences()) == 1

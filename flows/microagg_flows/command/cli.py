@@ -11,19 +11,23 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 
 from microagg_core.errors import EXIT_DONE, InterruptionError, MicroaggError, StorageError, sanitized
-from microagg_flows.command.arguments import JsonOption, QuietOption, SpecArgument
+from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption, SpecArgument
 from microagg_flows.command.series import series
+from microagg_flows.command.studies import attack, compare
 from microagg_flows.outcome import Outcome, observed, telling_if_published
 from microagg_flows.process.interrupts import INTERRUPTED_EARLY, end_now, is_requested, orderly
 from microagg_flows.process.limits import claim_limits
 from microagg_flows.process.scratch import remove_current, scratch
 from microagg_flows.process.streams import forgiving
+
+if TYPE_CHECKING:
+    from microagg_flows.releasing import Order
 
 
 class _PublishedError(MicroaggError):
@@ -117,16 +121,23 @@ def run(
     direct: Annotated[bool, typer.Option("--direct", help="The same stages without Prefect.")] = False,
     release_id: IdOption = None,
     replace: ReplaceOption = False,
+    settings: SetOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Make a release: survey, plan, scatter, anonymize, validate, measure, publish, report."""
-    _make_and_show(spec, direct, release_id, replace, quiet, as_json)
+    from microagg_flows.releasing import Order
+
+    _make_and_show(Order(spec, release_id, replace, tuple(settings or ())), direct, quiet, as_json)
 
 
 @app.command()
 def plan(
-    spec: SpecArgument, release_id: IdOption = None, as_json: JsonOption = False, quiet: QuietOption = False
+    spec: SpecArgument,
+    release_id: IdOption = None,
+    settings: SetOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Survey the input and show the plan, for the operator alone; nothing is released."""
     from microagg_core.plain import to_plain
@@ -135,7 +146,9 @@ def plan(
 
     claim_limits()
     with scratch():
-        report, refusal = plan_release(Order(spec, release_id), terminal_progress(quiet))
+        report, refusal = plan_release(
+            Order(spec, release_id, settings=tuple(settings or ())), terminal_progress(quiet)
+        )
     if as_json:
         typer.echo(json.dumps({**to_plain(report), "refused": refusal.message if refusal else None}, indent=1))
     else:
@@ -156,6 +169,7 @@ def step(
     ] = None,
     release_id: IdOption = None,
     replace: ReplaceOption = False,
+    settings: SetOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -166,10 +180,12 @@ def step(
     may be made again, in parallel, and wherever the work area is in reach; what is done is not done twice.
     """
     from microagg_flows.command.stepping import step_release
+    from microagg_flows.releasing import Order
 
     claim_limits()
+    order = Order(spec, release_id, replace, tuple(settings or ()))
     with observed() as outcome, scratch():
-        line = step_release(name, number, run, spec, release_id, replace, as_json, quiet)
+        line = step_release(name, number, run, order, as_json, quiet)
     if line:
         typer.echo(line)
     if outcome.note:
@@ -194,26 +210,7 @@ def verify(
         raise typer.Exit(report.exit_code)
 
 
-@app.command()
-def attack(
-    releases: Annotated[list[str], typer.Argument(help="URLs of two or more releases, as for verify.", metavar="URL")],
-    columns: Annotated[
-        str,
-        typer.Option(help="Confidential columns that tell records apart, separated by commas; default: all shared."),
-    ] = "",
-    endpoint: Annotated[str | None, typer.Option(help="Endpoint of an S3 store other than AWS.")] = None,
-    solved: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write the solved quasi-identifiers of people here, by release and row: keep it secret."
-        ),
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Compute what an outsider can from several releases of the same people; exit code 4 where that is somebody."""
-    from microagg_flows.command.attacking import attack_releases
-
-    attack_releases(releases, _listed(columns), endpoint, solved, as_json)
+app.command()(attack)
 
 
 @app.command()
@@ -251,42 +248,7 @@ def algorithms(as_json: JsonOption = False) -> None:
     show_algorithms(as_json)
 
 
-@app.command()
-def compare(
-    data: Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file (path, URL or glob).")],
-    quasi_identifiers: Annotated[
-        str, typer.Option("--quasi-identifiers", help="Columns, separated by commas; default: all with a mean.")
-    ] = "",
-    k: Annotated[str, typer.Option("--k", help="Values of k, separated by commas.")] = "3,5,10",
-    algorithms: Annotated[
-        str, typer.Option("--algorithms", help="Algorithms, separated by commas; default: all that suit.")
-    ] = "",
-    seed: Annotated[int, typer.Option(min=0, help="For algorithms that draw.")] = 0,
-    as_json: JsonOption = False,
-    csv: Annotated[Path | None, typer.Option("--csv", help="Also write the table as CSV here.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help="Also draw loss against k here (.png, .svg, .pdf).")
-    ] = None,
-    quiet: QuietOption = False,
-) -> None:
-    """Run the algorithms side by side on a file: loss, group sizes, time, and which is best here."""
-    from microagg_flows.command.comparing import compare_file
-
-    compare_file(
-        data, _listed(quasi_identifiers), _whole_numbers(k), _listed(algorithms), seed, as_json, csv, plot, quiet
-    )
-
-
-def _listed(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _whole_numbers(text: str) -> list[int]:
-    from microagg_core.errors import SpecError
-
-    if not all(word.isdecimal() for word in _listed(text)) or not _listed(text):
-        raise SpecError(f"--k: must be whole numbers separated by commas (got {text!r})")
-    return [int(word) for word in _listed(text)]
+app.command()(compare)
 
 
 @app.command()
@@ -298,10 +260,11 @@ def demo(
 ) -> None:
     """Make a census-like file, anonymize it, and show the release."""
     from microagg_core.demo import write_demo
+    from microagg_flows.releasing import Order
 
     spec = write_demo(folder, people)
     typer.echo(f"wrote {people:,} people and a spec to {folder}", err=True)
-    _make_and_show(str(spec), direct, None, True, quiet, as_json=False)
+    _make_and_show(Order(str(spec), replace=True), direct, quiet, as_json=False)
     typer.echo(f"\nthe spec:    {spec}\nverify it:   microagg verify {folder / 'release'}")
 
 
@@ -326,13 +289,15 @@ def warm(
 
 @app.command()
 def clean(
-    spec: SpecArgument, everything: Annotated[bool, typer.Option("--all", help="Also what is not due yet.")] = False
+    spec: SpecArgument,
+    everything: Annotated[bool, typer.Option("--all", help="Also what is not due yet.")] = False,
+    settings: SetOption = None,
 ) -> None:
     """Remove the staged rows of failed runs whose time is up; the audit stays."""
     from microagg_core.spec.loading import load_spec
     from microagg_core.steps.cleaning import clean_work
 
-    removed, kept = clean_work(load_spec(spec), everything)
+    removed, kept = clean_work(load_spec(spec, settings or ()), everything)
     typer.echo(f"removed {removed} failed runs, kept {kept} that are not due yet")
 
 
@@ -341,6 +306,7 @@ def forget(
     spec: SpecArgument,
     units: Annotated[str, typer.Option("--units", help="CSV or Parquet file with the columns of the unit.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only tell what it takes.")] = False,
+    settings: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Erase units from a series: the releases that hold them are withdrawn, the newest is published without them."""
@@ -349,19 +315,18 @@ def forget(
 
     claim_limits()
     with scratch():
-        report = forget_units(spec, units, yes, now())
+        report = forget_units(spec, units, yes, now(), settings or ())
     typer.echo(json.dumps(report.document(), indent=1) if as_json else "\n".join(report.sentences()))
 
 
-def _make_and_show(spec: str, direct: bool, release_id: str | None, replace: bool, quiet: bool, as_json: bool) -> None:
+def _make_and_show(order: Order, direct: bool, quiet: bool, as_json: bool) -> None:
     """Run a release and show it, also where something goes wrong after it was published."""
     from microagg_flows.command.making import make_release
     from microagg_flows.progress import terminal_progress
-    from microagg_flows.releasing import Order
 
     claim_limits()
     with telling_if_published() as outcome, scratch():
-        make_release(Order(spec, release_id, replace), direct, terminal_progress(quiet))
+        make_release(order, direct, terminal_progress(quiet))
     _written(lambda: show_release(outcome.document(), as_json))
     if outcome.note:
         typer.echo(f"microagg: {outcome.note}", err=True)

@@ -1,8 +1,8 @@
 """The Prefect flow: survey -> plan -> scatter -> anonymize -> validate -> measure -> publish -> report.
 
-One Prefect task a stage; the rows are Dask's. The flow's parameters are a spec's place, an id and a wish; never data,
-never a credential. A failure of the data or of the gate is final; a store or a cluster that was away for a moment is
-tried again, and finished work is found by its receipts.
+One Prefect task a stage; the rows are Dask's. The flow's parameters are a spec's place, an id, a wish and fields of the
+spec that are set otherwise; never data, never a credential. A failure of the data or of the gate is final; a store or a
+cluster that was away for a moment is tried again, and finished work is found by its receipts.
 """
 
 from __future__ import annotations
@@ -85,15 +85,16 @@ def _stage_task(stage: Stage, release: Release) -> Callable[[], StageOutcome | N
 
 
 @flow(name="microagg-release", persist_result=False, log_prints=False)
-def release_flow(spec: str, id: str | None = None, replace: bool = False) -> Any:
+def release_flow(spec: str, id: str | None = None, replace: bool = False, settings: list[str] | None = None) -> Any:
     """Make and publish one release.
 
     Args:
         spec: path or URL of the release spec.
         id: the release's id, instead of the spec's.
         replace: publish a new revision where the id is taken by another release.
+        settings: fields of the spec that are set for this run, each as ``path=value``.
     """
-    return _run(Order(spec, id, replace), _beside.get() or Silence())
+    return _run(Order(spec, id, replace, tuple(settings or ())), _beside.get() or Silence())
 
 
 def _run(order: Order, beside: Progress) -> Any:

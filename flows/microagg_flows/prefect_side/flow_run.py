@@ -51,7 +51,13 @@ def release_through_prefect(order: Order, progress: Progress) -> None:
     """
     with _server(progress), showing_progress(progress):
         try:
-            state: Any = release_flow(spec=order.spec, id=order.id, replace=order.replace, return_state=True)
+            state: Any = release_flow(
+                spec=order.spec,
+                id=order.id,
+                replace=order.replace,
+                settings=list(order.settings) or None,
+                return_state=True,
+            )
         finally:
             progress.wait_for("")
     if not state.is_completed():
