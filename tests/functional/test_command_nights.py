@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from pathlib import Path
 
 import pytest
-from command_line import Project
+from command_line import Ended, Project
 
 from microagg_core.storage.layout import LedgerLayout
 from releasing.small_series import ROLES, people
@@ -104,3 +105,61 @@ def test_a_field_that_there_is_not_cannot_be_set(nights: Project) -> None:
         ended = nights.call(*command, "release.yaml", "--set", "output.ulr=dev")
         ended.assert_refused(2, "--set output.ulr: is not a key the spec knows; did you mean url?")
         assert len(ended.sentences()) == 1
+
+
+# --- backfill --------------------------------------------------------------------------------------------------
+
+
+def backfill(project: Project, last: str, *options: str) -> Ended:
+    return project.call("backfill", "release.yaml", "-q", "--direct", "--from", DAYS[0], "--to", last, *options)
+
+
+def test_missing_days_are_released_in_order(nights: Project) -> None:
+    nights.release("--id", DAYS[1])
+    told = backfill(nights, DAYS[2], "--dry-run")
+    missing = [f"{DAYS[0]} is missing", f"{DAYS[1]} is published already", f"{DAYS[2]} is missing"]
+    assert (told.code, told.out.splitlines()) == (0, missing)
+    assert published(nights) == [DAYS[1]]
+    done = backfill(nights, DAYS[2])
+    assert done.code == 0, done.err
+    assert done.out.splitlines() == [
+        missing[1].replace(DAYS[1], day) if day == DAYS[1] else f"{day} is published" for day in DAYS[:3]
+    ]
+    assert published(nights) == DAYS[:3]
+    assert [nights.call("verify", f"release/{day}").code for day in DAYS[:3]] == [0, 0, 0]
+    assert backfill(nights, DAYS[2]).out.count("is published already") == 3
+
+
+def test_the_first_day_that_fails_ends_it_and_the_same_command_goes_on(nights: Project) -> None:
+    aside = nights.folder / "aside"
+    shutil.move(nights.folder / "in" / DAYS[1], aside)
+    stopped = backfill(nights, DAYS[3])
+    stopped.assert_refused(5, f"{DAYS[1]}: ", "no file matches")
+    assert stopped.out == f"{DAYS[0]} is published\n" and published(nights) == DAYS[:1]
+    shutil.move(aside, nights.folder / "in" / DAYS[1])
+    assert backfill(nights, DAYS[3]).code == 0
+    assert published(nights) == DAYS
+    assert nights.call("series", "verify", "release.yaml").code == 0
+
+
+def test_a_day_that_was_published_and_not_finished_is_finished(nights: Project) -> None:
+    backfill(nights, DAYS[1])
+    shutil.rmtree(nights.work / "audit" / DAYS[1])
+    (nights.output / "latest.json").unlink()
+    assert f"{DAYS[1]} is missing" in backfill(nights, DAYS[1], "--dry-run").out
+    done = backfill(nights, DAYS[1])
+    assert (done.code, published(nights)) == (0, DAYS[:2]), done.err
+    assert (nights.output / "latest.json").exists()
+    assert backfill(nights, DAYS[1]).out.count("is published already") == 2
+
+
+def test_wrong_days(nights: Project) -> None:
+    def refused(first: str, last: str, says: str) -> None:
+        nights.call("backfill", "release.yaml", "--from", first, "--to", last).assert_refused(2, says)
+
+    refused("2026-11-31", DAYS[0], "--from: must be a day such as 2026-11-01 (got '2026-11-31')")
+    refused(DAYS[0], "20261102", "--to: must be a day such as 2026-11-01")
+    refused(DAYS[1], DAYS[0], f"--from: {DAYS[1]} is after {DAYS[0]}")
+    refused(DAYS[0], "2999-01-01", "--to: 2999-01-01 is a day to come")
+    refused_ids = nights.call("backfill", "release.yaml", "--from", DAYS[0], "--to", DAYS[1], "--set", "id=one")
+    refused_ids.assert_refused(2, "id: is 'one', so no day can be missing")

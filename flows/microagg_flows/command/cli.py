@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from microagg_core.errors import EXIT_DONE, InterruptionError, MicroaggError, StorageError, sanitized
 from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption, SpecArgument
+from microagg_flows.command.backfilling import backfill
 from microagg_flows.command.series import series
 from microagg_flows.command.studies import attack, compare
 from microagg_flows.outcome import Outcome, observed, telling_if_published
@@ -97,6 +98,7 @@ ReplaceOption = Annotated[
 #: What an interruption leaves, where that is more than nothing.
 _INTERRUPTED = {
     "run": "interrupted; what is finished is kept, and the same command goes on from there",
+    "backfill": "interrupted; what is finished is kept, and the same command goes on from there",
     "demo": "interrupted; nothing was released, and the same command starts afresh",
     "step": "interrupted; what is finished is kept, and the same command goes on from there",
     "forget": "interrupted; with --yes the same command goes on from there",
@@ -129,6 +131,9 @@ def run(
     from microagg_flows.releasing import Order
 
     _make_and_show(Order(spec, release_id, replace, tuple(settings or ())), direct, quiet, as_json)
+
+
+app.command()(backfill)
 
 
 @app.command()
