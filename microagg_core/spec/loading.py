@@ -68,7 +68,7 @@ def _told(name: str, line: int, reason: str) -> str:
 
 
 def canonical(spec: ReleaseSpec) -> str:
-    """What decides a release's content, as text for digests: the spec without ``cluster`` and ``id``.
+    """What decides a release's content, as text for digests: the spec without ``cluster``, ``schedule`` and ``id``.
 
     Where the key of a series lies decides nothing, and a spec without a series is what it was before there were any.
 
@@ -79,7 +79,9 @@ def canonical(spec: ReleaseSpec) -> str:
     >>> canonical(one) == canonical(ReleaseSpec(**parts, **places))
     True
     """
-    parts = spec.model_dump(mode="json", exclude={"cluster": True, "id": True, "series": {"key_file"}})
+    parts = spec.model_dump(
+        mode="json", exclude={"cluster": True, "schedule": True, "id": True, "series": {"key_file"}}
+    )
     if spec.series is None:
         del parts["series"]
     return json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
