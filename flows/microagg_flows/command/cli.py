@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from microagg_core.errors import EXIT_DONE, InterruptionError, MicroaggError, StorageError, sanitized
 from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption, SpecArgument
 from microagg_flows.command.backfilling import backfill
+from microagg_flows.command.deploying import deploy
 from microagg_flows.command.series import series
 from microagg_flows.command.studies import attack, compare
 from microagg_flows.outcome import Outcome, observed, telling_if_published
@@ -134,6 +135,7 @@ def run(
 
 
 app.command()(backfill)
+app.command()(deploy)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,16 +20,19 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.exceptions import FailedRun
-from prefect.states import Failed
+from prefect.states import Completed, Failed
 
-from microagg_core.errors import MicroaggError, sanitized
+from microagg_core.errors import InternalError, MicroaggError, of_kind, sanitized
+from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.prefect_side.artifacts import LAST_SECONDS, PrefectProgress, hurry, keep_artifacts
+from microagg_flows.prefect_side.catching_up import catch_up, is_scheduled, missed_days, reason_to_leave_out
 from microagg_flows.process.interrupts import reclaim
 from microagg_flows.progress import Progress, Silence
 from microagg_flows.release import Release, StageOutcome
-from microagg_flows.releasing import Order, now, run_release
+from microagg_flows.releasing import Order, Settled, now, run_release
 from microagg_flows.stages import Stage, run_stage
 
+_FAILED = re.compile(r"exit (\d+) \((\w+)\): (.*)", re.DOTALL)
 _RETRY_AFTER_SECONDS: list[float] = [5, 60]
 
 #: Where a caller in this process looks, beside the flow run's log.
@@ -100,7 +104,16 @@ def release_flow(spec: str, id: str | None = None, replace: bool = False, settin
 def _run(order: Order, beside: Progress) -> Any:
     reclaim()
     progress = PrefectProgress(beside)
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
     try:
+        tonight = Settled.of(order, _scheduled_time())
+        _name_run(context, tonight, progress)
+        if reason := reason_to_leave_out(tonight.spec, run, order, tonight.moment, now()):
+            progress.say(reason)
+            return Completed(name="Skipped", message=reason)
+        if is_scheduled(run, order):
+            catch_up(order, missed_days(tonight.spec, tonight.moment), _run_within, progress.say)
         document = _release(order, progress)
         keep_artifacts(document, progress)
     except Exception as error:
@@ -109,6 +122,50 @@ def _run(order: Order, beside: Progress) -> Any:
     hurry(LAST_SECONDS)
     progress.wait_for("Prefect's server to note the end of the run")
     return document
+
+
+def _name_run(context: FlowRunContext | None, tonight: Settled, progress: PrefectProgress) -> None:
+    """Call the run after its series and release, and mark it with the series."""
+    run, name = context.flow_run if context else None, f"{tonight.spec.name} {tonight.id}"
+    if context is not None and run is not None:
+        tags = sorted({*run.tags, *tags_of(tonight.spec)})
+        progress.ask(lambda: context.client.update_flow_run(run.id, name=name, tags=tags))
+
+
+def tags_of(spec: ReleaseSpec) -> list[str]:
+    """What marks the deployment and the runs of a series."""
+    return ["microagg", spec.name]
+
+
+def _run_within(order: Order) -> None:
+    """Another release, as a flow run within this one.
+
+    Raises:
+        MicroaggError: what its failed state carries.
+    """
+    context = FlowRunContext.get()
+    http = context.client._client if context else None
+    patience = http.timeout if http else None
+    try:
+        settings = list(order.settings) or None
+        state: Any = release_flow(spec=order.spec, id=order.id, settings=settings, return_state=True)
+    finally:
+        if http is not None and patience is not None:
+            http.timeout = patience  # the runs share it, and the inner one hurries at its end
+    if not state.is_completed():
+        raise failure_of(state.message or "")
+
+
+def failure_of(message: str) -> MicroaggError:
+    """The error that a failed state's message stands for.
+
+    >>> failure_of("exit 3 (data): the input has no records").exit_code
+    3
+    """
+    match = _FAILED.search(message)
+    if match is None:
+        return InternalError("the flow ended without saying why; look at its run in Prefect")
+    return of_kind(match[2], match[3])
 
 
 def _release(order: Order, progress: Progress) -> dict[str, Any]:
