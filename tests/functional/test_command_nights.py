@@ -163,3 +163,43 @@ def test_wrong_days(nights: Project) -> None:
     refused(DAYS[0], "2999-01-01", "--to: 2999-01-01 is a day to come")
     refused_ids = nights.call("backfill", "release.yaml", "--from", DAYS[0], "--to", DAYS[1], "--set", "id=one")
     refused_ids.assert_refused(2, "id: is 'one', so no day can be missing")
+
+
+# --- deploy ----------------------------------------------------------------------------------------------------
+
+
+def test_the_specs_of_a_folder(nights: Project) -> None:
+    """Each in a file of its own, or in a folder of its own; what else lies there is none."""
+    one = nights.folder / "release.yaml"
+    specs = nights.folder / "specs"
+    (specs / "firms").mkdir(parents=True)
+    shutil.copy(one, specs / "people.yaml")
+    scheduled = one.read_text().replace("name: people", "name: firms") + "schedule: {cron: 30 2 * * *, catch_up: all}\n"
+    (specs / "firms" / "release.yaml").write_text(scheduled)
+    (specs / "firms" / "firms.yaml").write_text("no: spec")
+    told = nights.call("deploy", "specs", "--dry-run", "--as", "s3://specs")
+    assert (told.code, told.err) == (0, "")
+    assert told.out.splitlines() == [
+        "firms: 30 2 * * * UTC, catch_up all, s3://specs/firms/release.yaml",
+        "people: no schedule, s3://specs/people.yaml",
+    ]
+    here = nights.call("deploy", "specs", "--dry-run", "--set", "schedule.cron=0 4 * * *")
+    assert here.out.splitlines()[1] == f"people: 0 4 * * * UTC, catch_up none, {specs / 'people.yaml'}"
+    shutil.copy(one, specs / "again.yml")
+    twice = nights.call("deploy", "specs", "--dry-run")
+    twice.assert_refused(2, "again.yml and ", "people.yaml are both of the series people")
+    (specs / "wrong.yaml").write_text(one.read_text().replace("k: 3", "k: 1"))
+    nights.call("deploy", "specs").assert_refused(2, "wrong.yaml:3: k: must be at least 2 (got 1)")
+
+
+def test_what_cannot_be_deployed(nights: Project) -> None:
+    nights.call("deploy", "nowhere").assert_refused(2, "nowhere: is no folder")
+    (nights.folder / "empty").mkdir()
+    nights.call("deploy", "empty").assert_refused(2, "empty: holds no spec")
+    specs = nights.folder / "specs"
+    specs.mkdir()
+    shutil.copy(nights.folder / "release.yaml", specs)
+    env = {"PREFECT_HOME": str(nights.folder / "prefect")}
+    nights.command("deploy", "specs", env=env).assert_refused(2, "PREFECT_API_URL: names no Prefect server")
+    nobody = nights.command("deploy", "specs", env={**env, "PREFECT_API_URL": "http://127.0.0.1:9/api"})
+    nobody.assert_refused(6, "no Prefect server of this version answers at http://127.0.0.1:9/api")

@@ -51,6 +51,12 @@ def test_missed_days_lie_between_the_newest_release_and_the_night(tmp_path: Path
     assert [day.day for day in missed_days(spec, NIGHT - 5 * DAY)] == [], "nothing after the night is looked at"
 
 
+@pytest.mark.parametrize("cron", ["0 0 * * *", "59 23 * * *"])
+def test_a_night_at_the_edge_of_its_day_counts(tmp_path: Path, cron: str) -> None:
+    spec = spec_at(tmp_path, 7, cron=cron, catch_up="all")
+    assert [day.day for day in missed_days(spec, NIGHT)] == [8, 9]
+
+
 def test_nobody_missed_a_day_on_which_nothing_was_due(tmp_path: Path) -> None:
     spec = spec_at(tmp_path, 5, cron="30 2 * * tue,sat", catch_up="all")
     assert [day.day for day in missed_days(spec, NIGHT)] == [7]

@@ -66,8 +66,9 @@ def missed_days(spec: ReleaseSpec, meant_for: datetime.datetime) -> list[datetim
     newest = max((day for day in _released_days(spec) if day < meant_for.date()), default=None)
     if newest is None:
         return []
-    end_of_newest = datetime.datetime.combine(newest, datetime.time.max, datetime.UTC)
-    return sorted({time.date() for time in due(spec.schedule, end_of_newest, meant_for)} - {meant_for.date()})
+    next_day = datetime.datetime.combine(newest, datetime.time(), datetime.UTC) + datetime.timedelta(days=1)
+    times = due(spec.schedule, next_day - _A_MOMENT, meant_for)
+    return sorted({time.date() for time in times} - {meant_for.date()})
 
 
 def _released_days(spec: ReleaseSpec) -> list[datetime.date]:
