@@ -44,8 +44,8 @@ def standing_of(spec: ReleaseSpec, days: Iterable[datetime.date]) -> Iterator[tu
 
 def backfill(
     order: Order, days: Iterable[datetime.date], make: Callable[[Order], object], say: Callable[[str], object]
-) -> int:
-    """Release the days that are missing, in order, up to the first that fails; how many there were.
+) -> None:
+    """Release the days that are missing, in order, up to the first that fails.
 
     Args:
         order: of which spec.
@@ -56,7 +56,6 @@ def backfill(
     Raises:
         MicroaggError: what a day's release raises, with the day.
     """
-    made = 0
     for day, is_done in standing_of(load_spec(order.spec, order.settings), days):
         if is_done:
             say(f"{day} is published already")
@@ -66,5 +65,3 @@ def backfill(
         except MicroaggError as error:
             raise type(error)(f"{day}: {error.message}") from None
         say(f"{day} is published")
-        made += 1
-    return made

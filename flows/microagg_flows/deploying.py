@@ -45,22 +45,22 @@ def specs_of(folder: Path, seen_as: str | None, settings: Sequence[str]) -> list
     paths = sorted({path for path in folder.iterdir() if path.suffix in _ENDINGS} | set(folder.glob("*/release.yaml")))
     if not paths:
         raise SpecError(f"{folder}: holds no spec; each is a .yaml file there, or release.yaml in a folder of its own")
-    found, wrong = [], []
+    deployables, wrong = [], []
     for path in paths:
         place = join_url(seen_as, path.relative_to(folder).as_posix()) if seen_as else str(path.absolute())
         try:
-            found.append(Deployable(load_spec(str(path), settings), place))
+            deployables.append(Deployable(load_spec(str(path), settings), place))
         except SpecError as error:
             wrong.append(error.message)
     if wrong:
         raise SpecError("\n".join(dict.fromkeys(wrong)))
-    _refuse_one_name_twice(found)
-    return found
+    _refuse_one_name_twice(deployables)
+    return deployables
 
 
-def _refuse_one_name_twice(found: Sequence[Deployable]) -> None:
+def _refuse_one_name_twice(deployables: Sequence[Deployable]) -> None:
     first: dict[str, str] = {}
-    for one in found:
+    for one in deployables:
         if one.spec.name in first:
             raise SpecError(
                 f"{first[one.spec.name]} and {one.place} are both of the series {one.spec.name}; give one another name"

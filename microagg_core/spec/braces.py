@@ -40,4 +40,4 @@ def filled_in(url: str, identity: str, day: datetime.date) -> str:
     's3://registry/2026-11-18/*.parquet'
     """
     stands_for = {"id": identity, "date": day.isoformat()}
-    return _IN_BRACES.sub(lambda found: stands_for[found[1]], url)
+    return _IN_BRACES.sub(lambda match: stands_for[match[1]], url)

@@ -30,8 +30,8 @@ def with_settings(tree: Place, settings: Sequence[str]) -> tuple[Place, list[Fou
         keys = tuple(key.strip() for key in path.split("."))
         if not is_set or not all(keys):
             raise SpecError("--set: write PATH=VALUE, such as --set output.url=s3://dev/people or --set k=7")
-        value, found = parse(text)
-        wrong += [(COMMAND_LINE, f"{path.strip()}: {reason}") for _, reason in found]
+        value, unreadable = parse(text)
+        wrong += [(COMMAND_LINE, f"{path.strip()}: {reason}") for _, reason in unreadable]
         tree = _changed(tree, keys, _unlined(value or Place(None, COMMAND_LINE, "")))
     return tree, wrong
 

@@ -39,10 +39,10 @@ def cron_problem(cron: str) -> str:
 
 
 def _is_range(text: str, least: int, most: int, words: tuple[str, ...]) -> bool:
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    match = _RANGE.fullmatch(text)
+    if match is None:
         return False
-    numbers = [_number(end, least, words) for end in found.group(1, 2) if end is not None]
+    numbers = [_number(end, least, words) for end in match.group(1, 2) if end is not None]
     return all(least <= number <= most for number in numbers) and numbers == sorted(numbers)
 
 

@@ -26,7 +26,7 @@ def deploy(
     """Make a Prefect deployment of each spec in a folder: its schedule, one run at a time, the others queued."""
     from microagg_flows.deploying import specs_of
 
-    found = specs_of(folder, seen_as, settings or ())
+    deployables = specs_of(folder, seen_as, settings or ())
     if not dry_run:
         with scratch(), needing("prefect", "a deployment"):
             from microagg_flows.prefect_side.deployments import deploy as deploy_specs
@@ -34,6 +34,6 @@ def deploy(
             from microagg_flows.progress import terminal_progress
 
             with named_server(terminal_progress(quiet)):
-                deploy_specs(found, pool, settings or ())
-    for one in found:
+                deploy_specs(deployables, pool, settings or ())
+    for one in deployables:
         typer.echo(one.in_words)

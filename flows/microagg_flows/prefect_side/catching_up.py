@@ -28,9 +28,9 @@ def due(schedule: Schedule, after: datetime.datetime, until: datetime.datetime) 
     """When runs are due after one moment and until another, in UTC, old to new; a thousand at most."""
     from prefect.server.schemas.schedules import CronSchedule  # a part of the server, which takes a while to load
 
-    times = CronSchedule(cron=schedule.cron, timezone=schedule.timezone)
-    found: Any = run_coro_as_sync(times.get_dates(start=after + _A_MOMENT, end=until))
-    return [time.astimezone(datetime.UTC) for time in found]
+    line = CronSchedule(cron=schedule.cron, timezone=schedule.timezone)
+    times: Any = run_coro_as_sync(line.get_dates(start=after + _A_MOMENT, end=until))
+    return [time.astimezone(datetime.UTC) for time in times]
 
 
 def reason_to_leave_out(

@@ -23,7 +23,7 @@ _ENTRYPOINT = "microagg_flows.prefect_side.flow.release_flow"
 _ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "warning", "DO_NOT_TRACK": "1"}
 
 
-def deploy(found: Sequence[Deployable], pool: str, settings: Sequence[str]) -> None:
+def deploy(deployables: Sequence[Deployable], pool: str, settings: Sequence[str]) -> None:
     """Make the deployments, or bring those that are there up to date.
 
     Raises:
@@ -33,7 +33,7 @@ def deploy(found: Sequence[Deployable], pool: str, settings: Sequence[str]) -> N
     with _explained(), get_client(sync_client=True) as client:
         _refuse_unknown_pool(client, pool)
         flow_id = client.create_flow_from_name(release_flow.name)
-        for one in found:
+        for one in deployables:
             client.create_deployment(flow_id=flow_id, **_deployment(one, pool, settings))
 
 
