@@ -186,53 +186,6 @@ def test_deploying_again_brings_a_deployment_up_to_date(
     assert last["parameters"] == {"spec": str(path), "settings": ["schedule=null"]}
 
 
-def test_missed_nights_are_made_first(
-    server: PrefectServer, nightly: dict[str, Any], specs: Path, worker_log: Path, surveying: Held
-) -> None:
-    """The newest release is three days old; the input of yesterday comes late."""
-    surveying.let_go()
-    today = datetime.datetime.now(datetime.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    days = [str((today - datetime.timedelta(days=n)).date()) for n in (3, 2, 1, 0)]
-    folder = specs / "missed"
-    for day in days:
-        shutil.copytree(folder / "input", folder / f"input-{day}")
-    done = command(server, folder / "release.yaml", "--direct", "-q", "--id", days[0])
-    assert done.returncode == 0, done.stderr
-    late = (folder / f"input-{days[2]}").rename(folder / "late")
-
-    deployment = deployment_of(server, "missed")
-    failed = server.ended(trigger(server, deployment, folder / "release.yaml", at=today))
-    assert failed["state_type"] == "FAILED"
-    assert re.match(rf"exit 5 \(storage\): {days[2]}: .*no file matches", failed["state"]["message"])
-    assert sorted(path.name for path in (folder / "output").iterdir() if path.is_dir()) == days[:2]
-
-    late.rename(folder / f"input-{days[2]}")
-    run = server.ended(trigger(server, deployment, folder / "release.yaml", at=today))
-    assert run["state_type"] == "COMPLETED", run["state"]["message"]
-    assert sorted(path.name for path in (folder / "output").iterdir() if path.is_dir()) == days
-    assert run["name"] == f"missed {days[3]}" and set(run["tags"]) == {"microagg", "missed"}
-    runs = server.post("flow_runs/filter", flow_runs={"tags": {"all_": ["missed"]}}, sort="START_TIME_ASC")
-    within = [one for one in runs if one["state_type"] != "SCHEDULED" and one["id"] not in (failed["id"], run["id"])]
-    ended = [(one["name"], one["state_type"]) for one in within]
-    assert ended == [
-        (f"missed {days[1]}", "COMPLETED"),
-        (f"missed {days[2]}", "FAILED"),
-        (f"missed {days[2]}", "COMPLETED"),
-    ]
-
-
-def test_a_run_that_was_overtaken_is_left_out(
-    server: PrefectServer, nightly: dict[str, Any], specs: Path, worker_log: Path, surveying: Held
-) -> None:
-    surveying.let_go()
-    night = datetime.datetime.now(datetime.UTC).replace(hour=2, minute=30) - datetime.timedelta(days=3)
-    path = specs / "nightly" / "release.yaml"
-    run = server.ended(trigger(server, nightly, path, at=night))
-    assert (run["state_type"], run["state_name"]) == ("COMPLETED", "Skipped")
-    assert run["state"]["message"].startswith(f"the night of {night.date()} was missed")
-    assert_nothing_published(path)
-
-
 def test_a_late_run_is_released_under_its_own_day(
     server: PrefectServer, nightly: dict[str, Any], worker_log: Path, surveying: Held, tmp_path: Path
 ) -> None:
@@ -282,6 +235,53 @@ def test_bad_data_fail_once_and_say_why(
     assert b"Traceback" not in worker_log.read_bytes()[said_before:]
     assert [text for text in PRIVATE if text in server.database() + worker_log.read_bytes()] == []
     assert_nothing_published(spec)
+
+
+def test_missed_nights_are_made_first(
+    server: PrefectServer, nightly: dict[str, Any], specs: Path, worker_log: Path, surveying: Held
+) -> None:
+    """The newest release is three days old; the input of yesterday comes late."""
+    surveying.let_go()
+    today = datetime.datetime.now(datetime.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    days = [str((today - datetime.timedelta(days=n)).date()) for n in (3, 2, 1, 0)]
+    folder = specs / "missed"
+    for day in days:
+        shutil.copytree(folder / "input", folder / f"input-{day}")
+    done = command(server, folder / "release.yaml", "--direct", "-q", "--id", days[0])
+    assert done.returncode == 0, done.stderr
+    late = (folder / f"input-{days[2]}").rename(folder / "late")
+
+    deployment = deployment_of(server, "missed")
+    failed = server.ended(trigger(server, deployment, folder / "release.yaml", at=today))
+    assert failed["state_type"] == "FAILED"
+    assert re.match(rf"exit 5 \(storage\): {days[2]}: .*no file matches", failed["state"]["message"])
+    assert sorted(path.name for path in (folder / "output").iterdir() if path.is_dir()) == days[:2]
+
+    late.rename(folder / f"input-{days[2]}")
+    run = server.ended(trigger(server, deployment, folder / "release.yaml", at=today))
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    assert sorted(path.name for path in (folder / "output").iterdir() if path.is_dir()) == days
+    assert run["name"] == f"missed {days[3]}" and set(run["tags"]) == {"microagg", "missed"}
+    runs = server.post("flow_runs/filter", flow_runs={"tags": {"all_": ["missed"]}}, sort="START_TIME_ASC")
+    within = [one for one in runs if one["state_type"] != "SCHEDULED" and one["id"] not in (failed["id"], run["id"])]
+    ended = [(one["name"], one["state_type"]) for one in within]
+    assert ended == [
+        (f"missed {days[1]}", "COMPLETED"),
+        (f"missed {days[2]}", "FAILED"),
+        (f"missed {days[2]}", "COMPLETED"),
+    ]
+
+
+def test_a_run_that_was_overtaken_is_left_out(
+    server: PrefectServer, nightly: dict[str, Any], specs: Path, worker_log: Path, surveying: Held
+) -> None:
+    surveying.let_go()
+    night = datetime.datetime.now(datetime.UTC).replace(hour=2, minute=30) - datetime.timedelta(days=3)
+    path = specs / "nightly" / "release.yaml"
+    run = server.ended(trigger(server, nightly, path, at=night))
+    assert (run["state_type"], run["state_name"]) == ("COMPLETED", "Skipped")
+    assert run["state"]["message"].startswith(f"the night of {night.date()} was missed")
+    assert_nothing_published(path)
 
 
 def test_the_command_records_its_run_at_a_named_server(server: PrefectServer, tmp_path: Path) -> None:
