@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +70,9 @@ class ErasureReport:
 _TO_DO = "nothing was changed; the same command with --yes does it"
 
 
-def forget(spec_path: str, units_path: str, yes: bool, now: datetime.datetime) -> ErasureReport:
+def forget(
+    spec_path: str, units_path: str, yes: bool, now: datetime.datetime, settings: Sequence[str] = ()
+) -> ErasureReport:
     """Tell what it takes to erase units from a series, and with ``yes`` do it.
 
     Raises:
@@ -78,7 +81,7 @@ def forget(spec_path: str, units_path: str, yes: bool, now: datetime.datetime) -
         GateError: what would be left breaks a promise.
         StorageError: a release is being published, or something cannot be read or written.
     """
-    spec = load_spec(spec_path)
+    spec = load_spec(spec_path, settings)
     if spec.unit == "row":
         raise SpecError(
             "unit: no columns name a unit, so nobody can be found in the releases; a row cannot be forgotten"

@@ -29,6 +29,10 @@ class Outcome:
     #: An error on its way out says already that the release is published.
     is_told: bool = False
 
+    def clear(self) -> None:
+        """Another release begins, of which nothing is known yet."""
+        self.release, self.note, self.is_told = None, "", False
+
     def published(self) -> str:
         """A sentence's beginning where the release is there for readers, else nothing."""
         if self.release is None or self.release.committed is None:

@@ -23,7 +23,7 @@ from microagg_core.software import software
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.nights.filling import fill_nights
-from microagg_core.steps.publishing import staged_parts
+from microagg_core.steps.publishing import meant_moment, settled_spec, staged_parts
 from microagg_core.storage.layout import ReleaseLayout, is_release_id
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import resolve
@@ -121,19 +121,22 @@ class _Published:
             )
 
 
-def rebuild_ledger(spec_path: str, inputs: Mapping[str, str], progress: Progress) -> Rebuilt:
+def rebuild_ledger(
+    spec_path: str, inputs: Mapping[str, str], progress: Progress, settings: Sequence[str] = ()
+) -> Rebuilt:
     """Make the ledger of a spec's series again, from where it is sound.
 
     Args:
         spec_path: path or URL of the release spec.
         inputs: by a release's id, or ``<id>/<revision>``: its input, where that is not the spec's.
         progress: where the user looks.
+        settings: fields of the spec that are set for once.
 
     Raises:
         SpecError: an input is given for a release that there is none of.
         StorageError: a night comes out otherwise than it was published, or cannot be made again.
     """
-    spec, ledger, output = _places(spec_path)
+    spec, ledger, output = _places(spec_path, settings)
     published = _Published.of(output, spec.name)
     _refuse_unknown(inputs, published)
     sound = last_sound(ledger)
@@ -144,19 +147,20 @@ def rebuild_ledger(spec_path: str, inputs: Mapping[str, str], progress: Progress
     moved = move_aside(ledger, n_sound)
     if moved:
         progress.say(f"moved {moved} objects of the ledger aside, to damaged")
-    with executor_for(spec, progress) as workers:
-        for one in late:
-            head = ledger.head()
-            published.refuse_withdrawn(one)
-            published.refuse_erasures(head.night + 1 if head else 0, one.night)
-            fill_nights(ledger, spec, output, one.manifest, one.night)
-            _replay(spec, one, inputs, workers)
-            progress.say(f"{one.in_words}: made again, and the same")
+    if late:
+        with executor_for(_as_then(spec, late[-1].manifest, inputs), progress) as workers:
+            for one in late:
+                head = ledger.head()
+                published.refuse_withdrawn(one)
+                published.refuse_erasures(head.night + 1 if head else 0, one.night)
+                fill_nights(ledger, spec, output, one.manifest, one.night)
+                _replay(spec, one, inputs, workers)
+                progress.say(f"{one.in_words}: made again, and the same")
     return Rebuilt(n_sound, moved, len(late))
 
 
-def _places(spec_path: str) -> tuple[ReleaseSpec, Ledger, Store]:
-    spec = load_spec(spec_path)
+def _places(spec_path: str, settings: Sequence[str]) -> tuple[ReleaseSpec, Ledger, Store]:
+    spec = load_spec(spec_path, settings)
     return spec, ledger_of(spec), Store(spec.output.url, dict(spec.output.storage_options))
 
 
@@ -170,8 +174,8 @@ def _refuse_unknown(inputs: Mapping[str, str], published: _Published) -> None:
 def _replay(spec: ReleaseSpec, one: PublishedNight, inputs: Mapping[str, str], workers: Executor) -> None:
     """Make one night again, compare it, and have the ledger remember it."""
     manifest = one.manifest
-    url = inputs.get(manifest.layout.folder, inputs.get(manifest.id))
-    release = new_release(_as_then(spec, manifest, url), workers, manifest.id, True, _day_of(spec, manifest))
+    moment = meant_moment(spec, manifest.id, _made(manifest))
+    release = new_release(_as_then(spec, manifest, inputs), workers, manifest.id, True, moment)
     release.ignore_published = release.rebuilding = True
     try:
         run_until("validate", release)
@@ -183,23 +187,18 @@ def _replay(spec: ReleaseSpec, one: PublishedNight, inputs: Mapping[str, str], w
     release.work.delete_all(release.layout.folder)
 
 
-def _as_then(spec: ReleaseSpec, manifest: Manifest, url: str | None) -> ReleaseSpec:
-    """The spec as the manifest has it, with another input."""
+def _as_then(spec: ReleaseSpec, manifest: Manifest, inputs: Mapping[str, str]) -> ReleaseSpec:
+    """The spec as the manifest has it, with the input of that night, or another where one is given."""
+    then = settled_spec(spec, manifest.id, _made(manifest))
     changes: dict[str, object] = {"k": manifest.k, "seed": manifest.seed}
+    url = inputs.get(manifest.layout.folder, inputs.get(manifest.id))
     if url is not None:
-        changes["input"] = spec.input.model_copy(update={"url": resolve(url, str(Path.cwd()))})
-    return spec.model_copy(update=changes)
+        changes["input"] = then.input.model_copy(update={"url": resolve(url, str(Path.cwd()))})
+    return then.model_copy(update=changes)
 
 
-def _day_of(spec: ReleaseSpec, manifest: Manifest) -> datetime.datetime:
-    """The moment that the release was meant for: its id where that is a date, else when it was made."""
-    moment = datetime.datetime.fromisoformat(manifest.created)
-    if spec.id == "date":
-        try:
-            return datetime.datetime.combine(datetime.date.fromisoformat(manifest.id), moment.timetz())
-        except ValueError:  # the command gave it another id
-            return moment
-    return moment
+def _made(manifest: Manifest) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(manifest.created)
 
 
 def _refuse_other(release: Release, one: PublishedNight) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from microagg_core.errors import DataError, MicroaggError
 from microagg_core.reporting.plan_report import PlanReport
 from microagg_core.spec.loading import load_spec
-from microagg_core.steps.publishing import release_id
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.publishing import meant_moment, release_id, settled_spec
 from microagg_flows.accounts.account import accounted
 from microagg_flows.clusters import executor_for
 from microagg_flows.outcome import Outcome, telling_if_published
@@ -26,16 +27,38 @@ class Order:
         spec: path or URL of the release spec.
         id: the release's id, instead of the spec's.
         replace: publish a new revision where the id is taken by another release.
+        settings: fields of the spec that are set for once, each as ``path=value``.
     """
 
     spec: str
     id: str | None = None
     replace: bool = False
+    settings: tuple[str, ...] = ()
 
 
 def now() -> datetime.datetime:
     """This moment, by which an id that is a date goes."""
     return datetime.datetime.now(datetime.UTC)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What is settled of a release before anything is looked at: its spec, its id, the moment that it is meant for."""
+
+    spec: ReleaseSpec
+    id: str
+    moment: datetime.datetime
+
+    @classmethod
+    def of(cls, order: Order, moment: datetime.datetime) -> Settled:
+        """An order, given at a moment.
+
+        Raises:
+            SpecError: the spec is none, or the id cannot be the name of a release.
+        """
+        spec = load_spec(order.spec, order.settings)
+        identity = release_id(spec, moment, order.id)
+        return cls(settled_spec(spec, identity, moment), identity, meant_moment(spec, identity, moment))
 
 
 def run_release(
@@ -53,20 +76,21 @@ def run_release(
         meant_for: the moment by which an id that is a date goes.
     """
     with accounted() as account:
-        spec = load_spec(order.spec)
-        account.begin(spec, release_id(spec, meant_for, order.id))
-        with telling_if_published() as account.outcome, executor_for(spec, progress) as workers:
-            release = account.outcome.release = new_release(spec, workers, order.id, order.replace, meant_for)
+        tonight = Settled.of(order, meant_for)
+        account.begin(tonight.spec, tonight.id)
+        with telling_if_published() as account.outcome, executor_for(tonight.spec, progress) as workers:
+            release = new_release(tonight.spec, workers, tonight.id, order.replace, tonight.moment)
+            account.outcome.release = release
             run_until("report", release, account.following(run))
         return account.outcome
 
 
-def plan_release(spec_path: str, progress: Progress) -> tuple[PlanReport, MicroaggError | None]:
+def plan_release(order: Order, progress: Progress) -> tuple[PlanReport, MicroaggError | None]:
     """Survey and plan only; a plan that a release would refuse comes with the refusal."""
-    spec = load_spec(spec_path)
-    with executor_for(spec, progress) as workers:
+    tonight = Settled.of(order, now())
+    with executor_for(tonight.spec, progress) as workers:
         # Whatever is published under the id is no concern of a plan.
-        release = new_release(spec, workers, None, True, now())
+        release = new_release(tonight.spec, workers, tonight.id, True, tonight.moment)
         release.ignore_published = True
         try:
             run_until("plan", release)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import typing
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from microagg_core.errors import SpecError
+from microagg_core.spec.changing import COMMAND_LINE, with_settings
 from microagg_core.spec.field_paths import Loc
 from microagg_core.spec.json_schema import spec_schema
 from microagg_core.spec.marked_yaml import Found, Place, parse
@@ -26,8 +28,12 @@ _MOST_BYTES = 2_000_000
 _STARTER = "microagg init DATA writes one to start from"
 
 
-def load_spec(path_or_url: str) -> ReleaseSpec:
+def load_spec(path_or_url: str, settings: Sequence[str] = ()) -> ReleaseSpec:
     """Read a release spec from a YAML file, whose relative paths then start at the file's own folder.
+
+    Args:
+        path_or_url: the file.
+        settings: fields that are set for once, each as ``path=value``, such as ``output.url=s3://dev/people``.
 
     Raises:
         SpecError: the file is not there, is not YAML, or is no spec; one line for each thing that is wrong,
@@ -45,6 +51,8 @@ def load_spec(path_or_url: str) -> ReleaseSpec:
     if tree is not None:
         if not isinstance(tree.value, dict):
             raise SpecError(f"{name}: must be a mapping of keys to values; {_STARTER}")
+        tree, unreadable = with_settings(tree, settings)
+        wrong += unreadable
         checked = check(tree, _folder(path_or_url))
         if isinstance(checked, ReleaseSpec) and not wrong:
             return checked
@@ -52,11 +60,15 @@ def load_spec(path_or_url: str) -> ReleaseSpec:
             # What YAML refused was read as nothing: what the spec says of it is no news.
             wrong_lines = {line for line, _ in wrong}
             wrong += [one for one in checked if one[0] not in wrong_lines]
-    raise SpecError("\n".join(f"{name}:{line}: {reason}" for line, reason in _in_order(wrong)))
+    raise SpecError("\n".join(_told(name, *one) for one in _in_order(wrong)))
+
+
+def _told(name: str, line: int, reason: str) -> str:
+    return f"--set {reason}" if line == COMMAND_LINE else f"{name}:{line}: {reason}"
 
 
 def canonical(spec: ReleaseSpec) -> str:
-    """What decides a release's content, as text for digests: the spec without ``cluster`` and ``id``.
+    """What decides a release's content, as text for digests: the spec without ``cluster``, ``schedule`` and ``id``.
 
     Where the key of a series lies decides nothing, and a spec without a series is what it was before there were any.
 
@@ -67,7 +79,9 @@ def canonical(spec: ReleaseSpec) -> str:
     >>> canonical(one) == canonical(ReleaseSpec(**parts, **places))
     True
     """
-    parts = spec.model_dump(mode="json", exclude={"cluster": True, "id": True, "series": {"key_file"}})
+    parts = spec.model_dump(
+        mode="json", exclude={"cluster": True, "schedule": True, "id": True, "series": {"key_file"}}
+    )
     if spec.series is None:
         del parts["series"]
     return json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from microagg_core.spec.braces import with_known_names, without_names
 from microagg_core.spec.credentials import secrets_in
 from microagg_core.spec.formats import FORMAT_OF_ENDING, CsvInput, CsvOutput, InputFormatName, ReleasedFormatName
 from microagg_core.spec.model import Model, Number, PartError
@@ -45,11 +46,21 @@ class Location(Model):
 class Input(Location):
     """Where the microdata are: one file, or a glob of files with one schema."""
 
+    url: str = Field(
+        min_length=1,
+        description="fsspec URL or path; relative paths start at the spec's folder; {id} in it stands for the "
+        "release's id, {date} for the day of the run",
+    )
     format: Literal["auto", InputFormatName] = Field(
         default="auto",
         description="auto: by the file's ending; arrow: Arrow IPC files, which Feather files (version 2) are",
     )
     csv: CsvInput = CsvInput()
+
+    @field_validator("url")
+    @classmethod
+    def _known_names(cls, url: str) -> str:
+        return with_known_names(url)
 
     @property
     def resolved_format(self) -> InputFormatName:
@@ -59,7 +70,16 @@ class Input(Location):
         return next((name for end, name in FORMAT_OF_ENDING.items() if self.url.lower().endswith(end)), "parquet")
 
 
-class Output(Location):
+class Lasting(Location):
+    """A place that all releases of a spec share."""
+
+    @field_validator("url")
+    @classmethod
+    def _no_names(cls, url: str) -> str:
+        return without_names(url)
+
+
+class Output(Lasting):
     """Where releases are published."""
 
     format: ReleasedFormatName = Field(
@@ -79,7 +99,7 @@ class Keep(Model):
     )
 
 
-class Work(Location):
+class Work(Lasting):
     """The private work area: staged rows while a run lasts, and its audit trail, which stays."""
 
     keep: Keep = Keep()

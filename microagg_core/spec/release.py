@@ -19,6 +19,7 @@ from microagg_core.spec.formats import CSV_TYPES, CsvInput, CsvOutput
 from microagg_core.spec.model import ColumnName, Columns, Model, PartError, Problem, Whole
 from microagg_core.spec.places import NAME_PATTERN, Input, Keep, Location, Output, Work
 from microagg_core.spec.refinement import Refine, TimeBudget
+from microagg_core.spec.schedule import Schedule
 from microagg_core.spec.series import Hold, Series
 from microagg_core.storage.urls import is_inside
 
@@ -46,6 +47,7 @@ __all__ = [
     "Roles",
     "RoundingRule",
     "RunningCluster",
+    "Schedule",
     "Series",
     "TimeBudget",
     "Work",
@@ -232,6 +234,10 @@ class ReleaseSpec(Model):
         default=None,
         description="what releases of the same units promise together; default: a second release of them is refused",
     )
+    schedule: Schedule | None = Field(
+        default=None,
+        description="when microagg deploy has releases made by themselves; default: when somebody asks for one",
+    )
     cluster: AnyCluster = Field(
         default=None,
         description="who does the work: 'none' (the process that was called), 'local' (Dask workers on this machine), "
@@ -258,6 +264,9 @@ class ReleaseSpec(Model):
                 ("work", "url"),
                 "the private work area lies inside the output, where readers could see it; move it",
             )
+        schedule = parts.get("schedule")
+        if schedule is not None and schedule.catch_up == "all" and parts.get("id", "date") != "date":
+            yield ("schedule", "catch_up"), "all is for id: date, by which it is known which nights were missed"
         if parts.get("series") is not None:
             yield from _series_problems(parts, parts["series"])
         if "roles" in parts:

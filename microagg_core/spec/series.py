@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from microagg_core.spec.model import Model, Problem, Whole
-from microagg_core.spec.places import Location, without_credentials
+from microagg_core.spec.places import Lasting, without_credentials
 from microagg_core.storage.urls import is_local
 
 #: Units as a number, or as a multiple of k.
@@ -96,7 +96,7 @@ class Series(Model):
     )
     hold: Hold | None = Field(default=None, description="arrivals wait for company; default: they go with k units")
     nights: Whole | None = Field(default=None, ge=1, description="rotation only: nights for which an atom is released")
-    ledger: Location | None = Field(
+    ledger: Lasting | None = Field(
         default=None, description="a private place for the series' memory; default: series/<name> in the work area"
     )
     key_file: str | None = Field(

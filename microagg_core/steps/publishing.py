@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from contextlib import suppress
 
 from microagg_core.algorithms import algorithms
 from microagg_core.formats.released.registry import released_format
@@ -12,6 +13,7 @@ from microagg_core.privacy.check import Check
 from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts, SeriesEntry
 from microagg_core.releases.parts import StagedPart
 from microagg_core.software import software
+from microagg_core.spec.braces import filled_in
 from microagg_core.spec.release import ReleaseSpec, TimeBudget
 from microagg_core.steps.checking import CarriedFiles
 from microagg_core.steps.routing import Planned
@@ -35,6 +37,25 @@ def release_id(spec: ReleaseSpec, now: datetime.datetime, given: str | None = No
     if given is not None:
         return ReleaseLayout(given, revision_name(1)).id  # the layout knows what may be a name
     return now.date().isoformat() if spec.id == "date" else spec.id
+
+
+def meant_moment(spec: ReleaseSpec, identity: str, moment: datetime.datetime) -> datetime.datetime:
+    """The moment that a release is meant for: on the day that is its id, where ids are days, else as given.
+
+    >>> from types import SimpleNamespace as Spec
+    >>> meant_moment(Spec(id="date"), "2026-11-01", datetime.datetime(2026, 11, 18, 3)).isoformat()
+    '2026-11-01T03:00:00'
+    """
+    if spec.id == "date":
+        with suppress(ValueError):  # the command gave it another id
+            return datetime.datetime.combine(datetime.date.fromisoformat(identity), moment.timetz())
+    return moment
+
+
+def settled_spec(spec: ReleaseSpec, identity: str, moment: datetime.datetime) -> ReleaseSpec:
+    """The spec of one release: with the input that it has on the day that it is meant for."""
+    url = filled_in(spec.input.url, identity, meant_moment(spec, identity, moment).date())
+    return spec.model_copy(update={"input": spec.input.model_copy(update={"url": url})})
 
 
 def release_facts(

@@ -1,4 +1,4 @@
-"""Releases through a real Prefect server: from the deployment in deploy/, by a real worker, and by the command."""
+"""Releases through a real Prefect server: deployed from a folder of specs, by a real worker, and by the command."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,15 +26,13 @@ import pytest
 from microagg_core.demo import make_people
 from microagg_core.releases.verify import verify
 from microagg_flows.stages import STAGES
-from releasing.runs import write_release
+from releasing.runs import AGAIN, write_release
 from servers.prefect_server import PrefectServer, prefect_server, prefect_worker, process, wait_until
 from trouble.holding import ANONYMIZE, SURVEY, Held
 
 pytestmark = pytest.mark.server
 
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "prefect.yaml"
 COMMAND = str(Path(sys.executable).with_name("microagg"))
-NIGHTLY = "microagg-release/nightly"
 ROLES = {
     "identifiers": ["person_id"],
     "quasi_identifiers": ["birth_date", "dwelling_area_m2", "commute_km", "year_of_arrival"],
@@ -57,15 +56,42 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
 
 
 @pytest.fixture(scope="module")
-def nightly(server: PrefectServer) -> dict[str, Any]:
+def specs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of specs: one to try runs with, and one of which nights are missed."""
+    folder = tmp_path_factory.mktemp("specs")
+    spec_of(folder / "nightly", some_people(), name="nightly", schedule={"cron": "30 2 * * *"})
+    everyday = {"cron": "0 0 * * *", "timezone": "UTC", "catch_up": "all"}
+    changes = {"input": {"url": "input-{date}/*.parquet"}, "schedule": everyday, "cluster": "none", **AGAIN}
+    spec_of(folder / "missed", some_people(1200), name="missed", **changes)
+    return folder
+
+
+def deployed(server: PrefectServer, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    arguments = [COMMAND, "deploy", str(folder), *options]
+    return subprocess.run(arguments, env=server.environment(), capture_output=True, text=True, timeout=120)
+
+
+def deployment_of(server: PrefectServer, series: str) -> dict[str, Any]:
+    found = server.get(f"deployments/name/microagg-release/{series}")
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.fixture(scope="module")
+def nightly(server: PrefectServer, specs: Path) -> dict[str, Any]:
     """The deployment, made as deploy/README.md says."""
+    without = deployed(server, specs)
+    assert (without.returncode, without.stdout) == (2, "")
+    assert without.stderr.startswith("microagg: --pool: the server has no work pool 'microagg'; create it with")
     pool = server.prefect("work-pool", "create", "microagg", "--type", "process")
     assert pool.returncode == 0, pool.stdout + pool.stderr
-    made = server.prefect("deploy", "--all", "--prefect-file", str(DEPLOY), MICROAGG_SPEC="/data/nightly/release.yaml")
-    assert made.returncode == 0, made.stdout + made.stderr
-    deployment = server.get(f"deployments/name/{NIGHTLY}")
-    assert isinstance(deployment, dict)
-    return deployment
+    made = deployed(server, specs)
+    assert (made.returncode, made.stderr) == (0, ""), made.stderr
+    assert made.stdout.splitlines() == [
+        f"missed: 0 0 * * * UTC, catch_up all, {specs / 'missed' / 'release.yaml'}",
+        f"nightly: 30 2 * * * UTC, catch_up none, {specs / 'nightly' / 'release.yaml'}",
+    ]
+    return deployment_of(server, "nightly")
 
 
 @pytest.fixture(scope="module")
@@ -123,13 +149,14 @@ def command(server: PrefectServer, spec: Path, *options: str) -> subprocess.Comp
     return subprocess.run(arguments, env=server.environment(), capture_output=True, text=True, timeout=180)
 
 
-def test_a_release_is_due_every_night(server: PrefectServer, nightly: dict[str, Any]) -> None:
-    """The server's scheduler has made runs for the coming nights; one at a time, no second one queues up."""
+def test_a_release_is_due_every_night(server: PrefectServer, nightly: dict[str, Any], specs: Path) -> None:
+    """The server's scheduler has made runs for the coming nights; one at a time, the others queue up."""
     (schedule,) = nightly["schedules"]
     assert schedule["active"] and schedule["schedule"]["timezone"] == "UTC"
     assert nightly["global_concurrency_limit"]["limit"] == 1
-    assert nightly["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
-    assert nightly["parameters"] == {"spec": "/data/nightly/release.yaml"}
+    assert nightly["concurrency_options"]["collision_strategy"] == "ENQUEUE"
+    assert nightly["parameters"] == {"spec": str(specs / "nightly" / "release.yaml")}
+    assert nightly["tags"] == ["microagg", "nightly"]
     due: list[datetime.datetime] = []
 
     def is_scheduled() -> bool:
@@ -147,26 +174,43 @@ def test_a_release_is_due_every_night(server: PrefectServer, nightly: dict[str, 
     assert {later - earlier for earlier, later in pairwise(due)} == {datetime.timedelta(days=1)}
 
 
-def test_a_deployment_without_a_spec_is_refused(server: PrefectServer, nightly: dict[str, Any]) -> None:
-    made = server.prefect("deploy", "--all", "--prefect-file", str(DEPLOY))
-    assert made.returncode != 0
-    assert "MICROAGG_SPEC: must name the release spec" in made.stdout + made.stderr
-    assert server.get(f"deployments/name/{NIGHTLY}")["parameters"] == nightly["parameters"]
+def test_deploying_again_brings_a_deployment_up_to_date(
+    server: PrefectServer, nightly: dict[str, Any], tmp_path: Path
+) -> None:
+    def schedules() -> list[tuple[str, str]]:
+        found = deployment_of(server, "changing")["schedules"]
+        return [(one["schedule"]["cron"], one["schedule"]["timezone"]) for one in found]
+
+    place = {"name": "changing", "id": "one"}
+    path = spec_of(tmp_path / "specs", some_people(), **place, schedule={"cron": "0 3 * * *"})
+    assert deployed(server, path.parent, "--as", "s3://specs", "--set", "k=7").returncode == 0
+    assert schedules() == [("0 3 * * *", "UTC")]
+    first = deployment_of(server, "changing")
+    assert first["parameters"] == {"spec": "s3://specs/release.yaml", "settings": ["k=7"]}
+    assert deployed(server, path.parent, "--set", "schedule.timezone=Europe/Zurich").returncode == 0
+    assert schedules() == [("0 3 * * *", "Europe/Zurich")]
+    assert deployed(server, path.parent, "--set", "schedule=null").returncode == 0
+    last = deployment_of(server, "changing")
+    assert (schedules(), last["id"]) == ([], first["id"])
+    assert last["parameters"] == {"spec": str(path), "settings": ["schedule=null"]}
 
 
 def test_a_late_run_is_released_under_its_own_day(
     server: PrefectServer, nightly: dict[str, Any], worker_log: Path, surveying: Held, tmp_path: Path
 ) -> None:
-    spec = spec_of(tmp_path / "late", some_people())
+    spec, other = (spec_of(tmp_path / name, some_people()) for name in ("late", "second"))
     night = datetime.datetime.now(datetime.UTC).replace(hour=2, minute=30) - datetime.timedelta(days=3)
     first = trigger(server, nightly, spec, at=night)
     surveying.begins()
-    second = server.ended(trigger(server, nightly, spec, id="second"))
+    second = trigger(server, nightly, other, id="second")
+    wait_until(lambda: server.get(f"flow_runs/{second}")["state_name"] == "AwaitingConcurrencySlot", "the queue")
     surveying.let_go()
     run = server.ended(first)
 
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
-    assert second["state_type"] == "CANCELLED"
+    assert run["name"] == f"test {night.date()}"
+    waited = server.ended(second)
+    assert (waited["state_type"], waited["name"]) == ("COMPLETED", "test second")
     found = verify(str(tmp_path / "late" / "output"))
     assert found.passed
     assert [path.name for path in (tmp_path / "late" / "output").iterdir() if path.is_dir()] == [str(night.date())]
@@ -216,6 +260,53 @@ def test_bad_data_fail_once_and_say_why(
     assert b"Traceback" not in worker_log.read_bytes()[said_before:]
     assert [text for text in PRIVATE if text in server.database() + worker_log.read_bytes()] == []
     assert_nothing_published(spec)
+
+
+def test_missed_nights_are_made_first(
+    server: PrefectServer, nightly: dict[str, Any], specs: Path, worker_log: Path, surveying: Held
+) -> None:
+    """The newest release is three days old; the input of yesterday comes late."""
+    surveying.let_go()
+    today = datetime.datetime.now(datetime.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    days = [str((today - datetime.timedelta(days=n)).date()) for n in (3, 2, 1, 0)]
+    folder = specs / "missed"
+    for day in days:
+        shutil.copytree(folder / "input", folder / f"input-{day}")
+    done = command(server, folder / "release.yaml", "--direct", "-q", "--id", days[0])
+    assert done.returncode == 0, done.stderr
+    late = (folder / f"input-{days[2]}").rename(folder / "late")
+
+    deployment = deployment_of(server, "missed")
+    failed = server.ended(trigger(server, deployment, folder / "release.yaml", at=today))
+    assert failed["state_type"] == "FAILED"
+    assert re.match(rf"exit 5 \(storage\): {days[2]}: .*no file matches", failed["state"]["message"])
+    assert sorted(path.name for path in (folder / "output").iterdir() if path.is_dir()) == days[:2]
+
+    late.rename(folder / f"input-{days[2]}")
+    run = server.ended(trigger(server, deployment, folder / "release.yaml", at=today))
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    assert sorted(path.name for path in (folder / "output").iterdir() if path.is_dir()) == days
+    assert run["name"] == f"missed {days[3]}" and set(run["tags"]) == {"microagg", "missed"}
+    runs = server.post("flow_runs/filter", flow_runs={"tags": {"all_": ["missed"]}}, sort="START_TIME_ASC")
+    within = [one for one in runs if one["state_type"] != "SCHEDULED" and one["id"] not in (failed["id"], run["id"])]
+    ended = [(one["name"], one["state_type"]) for one in within]
+    assert ended == [
+        (f"missed {days[1]}", "COMPLETED"),
+        (f"missed {days[2]}", "FAILED"),
+        (f"missed {days[2]}", "COMPLETED"),
+    ]
+
+
+def test_a_run_that_was_overtaken_is_left_out(
+    server: PrefectServer, nightly: dict[str, Any], specs: Path, worker_log: Path, surveying: Held
+) -> None:
+    surveying.let_go()
+    night = datetime.datetime.now(datetime.UTC).replace(hour=2, minute=30) - datetime.timedelta(days=3)
+    path = specs / "nightly" / "release.yaml"
+    run = server.ended(trigger(server, nightly, path, at=night))
+    assert (run["state_type"], run["state_name"]) == ("COMPLETED", "Skipped")
+    assert run["state"]["message"].startswith(f"the night of {night.date()} was missed")
+    assert_nothing_published(path)
 
 
 def test_the_command_records_its_run_at_a_named_server(server: PrefectServer, tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ RUN_SECONDS = 120
 #: Prefect, and where a command would look for it; without what the person who runs the tests has set.
 PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
 
+#: A run that waits for another of its series looks again so soon, and not after half a minute.
+_SHORT_WAITS = {"PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "1"}
+
 
 @dataclass(frozen=True)
 class PrefectServer:
@@ -166,7 +169,7 @@ def prefect_server(folder: Path) -> Iterator[PrefectServer]:
     server = PrefectServer(f"http://127.0.0.1:{port}/api", folder)
     command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
     log = folder / "server.log"
-    with process(command, {**server.environment(), **quiet(home)}, log) as started:
+    with process(command, {**server.environment(**_SHORT_WAITS), **quiet(home)}, log) as started:
 
         def is_up() -> bool:
             assert started.poll() is None, log.read_text()

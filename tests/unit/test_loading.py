@@ -114,7 +114,7 @@ ONE_ERROR = {
     ],
     "  url: in/*.parquet": [
         ("  urll: a\n  url: b", "5: input.urll: is not a key the spec knows; did you mean url?"),
-        ("  format: csv", "4: input.url: is missing: fsspec URL or path; relative paths start at the spec's folder"),
+        ("  format: csv", "4: input.url: is missing: fsspec URL or path; relative paths start at the spec's folder; {id} in it stands for the release's id, {date} for the day of the run"),
         ("  url: ''", "5: input.url: must not be empty (got '')"),
         ("  url: s3://me:canary@b/x", "5: input.url: must not hold a user or password; use the environment of each worker"),
         ("  url: a\n  format: pq", "6: input.format: must be one of auto, parquet, csv or arrow (got 'pq')"),

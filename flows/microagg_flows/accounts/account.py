@@ -43,8 +43,6 @@ class Account:
     #: Where its results go besides the work area.
     file: Path | None = None
     started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
-    #: Told series and id as soon as they are settled.
-    on_begin: Callable[[str, str], None] = lambda _series, _id: None
     release: Release | None = None
     outcome: Outcome = field(default_factory=Outcome)
     #: The stage that is under way, or was the last.
@@ -78,7 +76,6 @@ class Account:
             self._keep(self.results(None, under_way=True))
             self._tell_lineage("START", None)
             mark_untold(self._work, spec.name)
-        self.on_begin(spec.name, identity)
 
     def following(self, run: StageRunner) -> StageRunner:
         """Stages are run as before, and the account knows how far they are."""
@@ -194,6 +191,16 @@ def accounted(file: Path | None = None) -> Iterator[Account]:
         raise
     else:
         account.end(None)
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """A run in the block that is not part of the one around it has an account of its own."""
+    token = _current.set(None)
+    try:
+        yield
     finally:
         _current.reset(token)
 

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -24,15 +24,22 @@ from microagg_flows.command.arguments import (
     LogLevelOption,
     QuietOption,
     ResultsOption,
+    SetOption,
     SpecArgument,
 )
+from microagg_flows.command.backfilling import backfill
+from microagg_flows.command.deploying import deploy
 from microagg_flows.command.series import series
+from microagg_flows.command.studies import attack, compare
 from microagg_flows.command.telling import SaidError, Wish, make_and_show, write_out
 from microagg_flows.outcome import INTERRUPTED, Outcome, observed
 from microagg_flows.process.interrupts import INTERRUPTED_EARLY, end_now, is_requested, orderly
 from microagg_flows.process.limits import claim_limits
 from microagg_flows.process.scratch import remove_current, scratch
 from microagg_flows.process.streams import forgiving
+
+if TYPE_CHECKING:
+    pass
 
 
 class _PublishedError(MicroaggError):
@@ -104,6 +111,7 @@ ReplaceOption = Annotated[
 #: What an interruption leaves, where that is more than nothing.
 _INTERRUPTED = {
     "run": INTERRUPTED,
+    "backfill": "interrupted; what is finished is kept, and the same command goes on from there",
     "demo": "interrupted; nothing was released, and the same command starts afresh",
     "step": "interrupted; what is finished is kept, and the same command goes on from there",
     "forget": "interrupted; with --yes the same command goes on from there",
@@ -128,6 +136,7 @@ def run(
     direct: Annotated[bool, typer.Option("--direct", help="The same stages without Prefect.")] = False,
     release_id: IdOption = None,
     replace: ReplaceOption = False,
+    settings: SetOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     results: ResultsOption = None,
@@ -139,19 +148,32 @@ def run(
     from microagg_flows.releasing import Order
 
     log = LogWish(log_format, log_file, log_level)
-    make_and_show(Order(spec, release_id, replace), direct, Wish(quiet, as_json, results, log))
+    order = Order(spec, release_id, replace, tuple(settings or ()))
+    make_and_show(order, direct, Wish(quiet, as_json, results, log))
+
+
+app.command()(backfill)
+app.command()(deploy)
 
 
 @app.command()
-def plan(spec: SpecArgument, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
+def plan(
+    spec: SpecArgument,
+    release_id: IdOption = None,
+    settings: SetOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
     """Survey the input and show the plan, for the operator alone; nothing is released."""
     from microagg_core.plain import to_plain
     from microagg_flows.progress import terminal_progress
-    from microagg_flows.releasing import plan_release
+    from microagg_flows.releasing import Order, plan_release
 
     claim_limits()
     with scratch():
-        report, refusal = plan_release(spec, terminal_progress(quiet))
+        report, refusal = plan_release(
+            Order(spec, release_id, settings=tuple(settings or ())), terminal_progress(quiet)
+        )
     if as_json:
         typer.echo(json.dumps({**to_plain(report), "refused": refusal.message if refusal else None}, indent=1))
     else:
@@ -172,6 +194,7 @@ def step(
     ] = None,
     release_id: IdOption = None,
     replace: ReplaceOption = False,
+    settings: SetOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -182,10 +205,12 @@ def step(
     may be made again, in parallel, and wherever the work area is in reach; what is done is not done twice.
     """
     from microagg_flows.command.stepping import step_release
+    from microagg_flows.releasing import Order
 
     claim_limits()
+    order = Order(spec, release_id, replace, tuple(settings or ()))
     with observed() as outcome, scratch():
-        line = step_release(name, number, run, spec, release_id, replace, as_json, quiet)
+        line = step_release(name, number, run, order, as_json, quiet)
     if line:
         typer.echo(line)
     if outcome.note:
@@ -210,26 +235,7 @@ def verify(
         raise typer.Exit(report.exit_code)
 
 
-@app.command()
-def attack(
-    releases: Annotated[list[str], typer.Argument(help="URLs of two or more releases, as for verify.", metavar="URL")],
-    columns: Annotated[
-        str,
-        typer.Option(help="Confidential columns that tell records apart, separated by commas; default: all shared."),
-    ] = "",
-    endpoint: Annotated[str | None, typer.Option(help="Endpoint of an S3 store other than AWS.")] = None,
-    solved: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write the solved quasi-identifiers of people here, by release and row: keep it secret."
-        ),
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Compute what an outsider can from several releases of the same people; exit code 4 where that is somebody."""
-    from microagg_flows.command.attacking import attack_releases
-
-    attack_releases(releases, _listed(columns), endpoint, solved, as_json)
+app.command()(attack)
 
 
 @app.command()
@@ -267,42 +273,7 @@ def algorithms(as_json: JsonOption = False) -> None:
     show_algorithms(as_json)
 
 
-@app.command()
-def compare(
-    data: Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file (path, URL or glob).")],
-    quasi_identifiers: Annotated[
-        str, typer.Option("--quasi-identifiers", help="Columns, separated by commas; default: all with a mean.")
-    ] = "",
-    k: Annotated[str, typer.Option("--k", help="Values of k, separated by commas.")] = "3,5,10",
-    algorithms: Annotated[
-        str, typer.Option("--algorithms", help="Algorithms, separated by commas; default: all that suit.")
-    ] = "",
-    seed: Annotated[int, typer.Option(min=0, help="For algorithms that draw.")] = 0,
-    as_json: JsonOption = False,
-    csv: Annotated[Path | None, typer.Option("--csv", help="Also write the table as CSV here.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help="Also draw loss against k here (.png, .svg, .pdf).")
-    ] = None,
-    quiet: QuietOption = False,
-) -> None:
-    """Run the algorithms side by side on a file: loss, group sizes, time, and which is best here."""
-    from microagg_flows.command.comparing import compare_file
-
-    compare_file(
-        data, _listed(quasi_identifiers), _whole_numbers(k), _listed(algorithms), seed, as_json, csv, plot, quiet
-    )
-
-
-def _listed(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _whole_numbers(text: str) -> list[int]:
-    from microagg_core.errors import SpecError
-
-    if not all(word.isdecimal() for word in _listed(text)) or not _listed(text):
-        raise SpecError(f"--k: must be whole numbers separated by commas (got {text!r})")
-    return [int(word) for word in _listed(text)]
+app.command()(compare)
 
 
 @app.command()
@@ -318,7 +289,7 @@ def demo(
 
     spec = write_demo(folder, people)
     typer.echo(f"wrote {people:,} people and a spec to {folder}", err=True)
-    make_and_show(Order(str(spec), None, True), direct, Wish(quiet))
+    make_and_show(Order(str(spec), replace=True), direct, Wish(quiet))
     typer.echo(f"\nthe spec:    {spec}\nverify it:   microagg verify {folder / 'release'}")
 
 
@@ -343,13 +314,15 @@ def warm(
 
 @app.command()
 def clean(
-    spec: SpecArgument, everything: Annotated[bool, typer.Option("--all", help="Also what is not due yet.")] = False
+    spec: SpecArgument,
+    everything: Annotated[bool, typer.Option("--all", help="Also what is not due yet.")] = False,
+    settings: SetOption = None,
 ) -> None:
     """Remove the staged rows of failed runs whose time is up; the audit stays."""
     from microagg_core.spec.loading import load_spec
     from microagg_core.steps.cleaning import clean_work
 
-    removed, kept = clean_work(load_spec(spec), everything)
+    removed, kept = clean_work(load_spec(spec, settings or ()), everything)
     typer.echo(f"removed {removed} failed runs, kept {kept} that are not due yet")
 
 
@@ -358,6 +331,7 @@ def forget(
     spec: SpecArgument,
     units: Annotated[str, typer.Option("--units", help="CSV or Parquet file with the columns of the unit.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only tell what it takes.")] = False,
+    settings: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Erase units from a series: the releases that hold them are withdrawn, the newest is published without them."""
@@ -366,7 +340,7 @@ def forget(
 
     claim_limits()
     with scratch():
-        report = forget_units(spec, units, yes, now())
+        report = forget_units(spec, units, yes, now(), settings or ())
     typer.echo(json.dumps(report.document(), indent=1) if as_json else "\n".join(report.sentences()))
 
 

@@ -7,17 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from microagg_core.extras import needing
-from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import NoCluster, ReleaseSpec
 from microagg_flows import stages
 from microagg_flows.clusters import cluster_for
 from microagg_flows.progress import Progress
-from microagg_flows.releasing import Order, now, run_release
+from microagg_flows.releasing import Order, Settled, now, run_release
 
 
 def make_release(order: Order, direct: bool, progress: Progress) -> None:
     """Run a release as the command line does; whoever observes its outcome learns how it ended."""
-    spec = load_spec(order.spec)  # errors of the spec come before anything is started
+    spec = Settled.of(order, now()).spec  # errors of the spec come before anything is started
     if direct or _needs_nobody(spec):
         run_release(order, progress, stages.run_stage, now())
         return

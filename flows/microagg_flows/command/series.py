@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from microagg_core.errors import SpecError
-from microagg_flows.command.arguments import JsonOption, QuietOption, SpecArgument
+from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption, SpecArgument
 from microagg_flows.process.limits import claim_open_files
 from microagg_flows.process.scratch import scratch
 
@@ -19,14 +19,14 @@ series = typer.Typer(
 
 
 @series.command()
-def status(spec: SpecArgument, as_json: JsonOption = False) -> None:
+def status(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption = False) -> None:
     """Show how many nights and units the ledger knows, and the smallest trace."""
     from microagg_core.series.ledger import ledger_of
     from microagg_core.series.verifying import status_of
     from microagg_core.spec.loading import load_spec
     from microagg_flows.command.terminal import show_series
 
-    ledger = ledger_of(load_spec(spec))
+    ledger = ledger_of(load_spec(spec, settings or ()))
     state = status_of(ledger)
     if as_json:
         typer.echo(json.dumps(state.document() if state else None, indent=1))
@@ -37,7 +37,7 @@ def status(spec: SpecArgument, as_json: JsonOption = False) -> None:
 
 
 @series.command()
-def verify(spec: SpecArgument, as_json: JsonOption = False) -> None:
+def verify(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption = False) -> None:
     """Read the whole ledger again: the chain of nights, checksums, units, counts, traces."""
     from microagg_core.plain import to_plain
     from microagg_core.series.ledger import ledger_of
@@ -45,7 +45,7 @@ def verify(spec: SpecArgument, as_json: JsonOption = False) -> None:
     from microagg_core.spec.loading import load_spec
     from microagg_flows.command.terminal import show_checks
 
-    ledger = ledger_of(load_spec(spec))
+    ledger = ledger_of(load_spec(spec, settings or ()))
     checks = verify_ledger(ledger)
     code = exit_code_of(checks)
     if as_json:
@@ -66,6 +66,7 @@ def rebuild(
         list[str] | None,
         typer.Option("--night", help="ID=INPUT: a release's input where it is not the spec's; may be given again."),
     ] = None,
+    settings: SetOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -76,7 +77,7 @@ def rebuild(
 
     claim_open_files()
     with scratch():
-        rebuilt = rebuild_ledger(spec, _inputs(night or []), terminal_progress(quiet))
+        rebuilt = rebuild_ledger(spec, _inputs(night or []), terminal_progress(quiet), settings or ())
     if as_json:
         typer.echo(json.dumps(to_plain(rebuilt), indent=1))
     else:

@@ -16,9 +16,7 @@ def step_release(
     name: str,
     number: int | None,
     run: str | None,
-    spec: str,
-    release_id: str | None,
-    replace: bool,
+    order: Order,
     as_json: bool,
     quiet: bool,
 ) -> str:
@@ -30,11 +28,11 @@ def step_release(
     """
     progress = terminal_progress(quiet)
     if number is None:
-        standing = go_on(name, Order(spec, release_id, replace), run, progress)
+        standing = go_on(name, order, run, progress)
         return json.dumps(to_plain(standing), indent=1) if as_json else standing.line()
     if run is None:
         raise SpecError("--run: is needed with --number; microagg step report, without --number, prints the run's key")
-    if release_id is not None or replace:
+    if order.id is not None or order.replace:
         raise SpecError("--id, --replace: say which release is begun, and are not for a task; leave them out")
-    receipt = do_task(name, number, run, spec, progress)
+    receipt = do_task(name, number, run, order.spec, progress, order.settings)
     return json.dumps({"run": run, "step": name, "number": number, "rows": receipt.rows}, indent=1) if as_json else ""

@@ -61,6 +61,15 @@ def keep_artifacts(results: RunResults, document: dict[str, Any] | None, progres
         progress.ask(lambda: create_table_artifact(stages, key=key, description=f"{title}: what each stage took"))
 
 
+def tags_of(series: str) -> list[str]:
+    """What marks the deployment and the runs of a series.
+
+    >>> tags_of("people")
+    ['microagg', 'people']
+    """
+    return ["microagg", series]
+
+
 class PrefectProgress:
     """A progress artifact for each piece of work, and lines in the run's log, beside another progress."""
 
@@ -106,7 +115,7 @@ class PrefectProgress:
         if context is None or context.flow_run is None:
             return
         run, client = context.flow_run, context.client
-        name, tags = f"{series} {identity}", sorted({*run.tags, series})
+        name, tags = f"{series} {identity}", sorted({*run.tags, *tags_of(series)})
         self.ask(lambda: client.update_flow_run(run.id, name=name, tags=tags))
 
     def _update(self) -> None:

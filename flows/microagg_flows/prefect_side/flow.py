@@ -1,14 +1,15 @@
 """The Prefect flow: survey -> plan -> scatter -> anonymize -> validate -> measure -> publish -> report.
 
-One Prefect task a stage; the rows are Dask's. The flow's parameters are a spec's place, an id and a wish; never data,
-never a credential. A failure of the data or of the gate is final; a store or a cluster that was away for a moment is
-tried again, and finished work is found by its receipts.
+One Prefect task a stage; the rows are Dask's. The flow's parameters are a spec's place, an id, a wish and fields of the
+spec that are set otherwise; never data, never a credential. A failure of the data or of the gate is final; a store or a
+cluster that was away for a moment is tried again, and finished work is found by its receipts.
 """
 
 from __future__ import annotations
 
 import datetime
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,17 +20,19 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.exceptions import FailedRun
-from prefect.states import Failed
+from prefect.states import Completed, Failed
 
-from microagg_core.errors import MicroaggError, sanitized
-from microagg_flows.accounts.account import Account, accounted
+from microagg_core.errors import InternalError, MicroaggError, of_kind, sanitized
+from microagg_flows.accounts.account import Account, accounted, apart
 from microagg_flows.prefect_side.artifacts import LAST_SECONDS, SILENT_SECONDS, PrefectProgress, hurry, keep_artifacts
+from microagg_flows.prefect_side.catching_up import catch_up, is_scheduled, missed_days, reason_to_leave_out
 from microagg_flows.process.interrupts import reclaim
 from microagg_flows.progress import Progress, Silence
 from microagg_flows.release import Release, StageOutcome
-from microagg_flows.releasing import Order, now, run_release
+from microagg_flows.releasing import Order, Settled, now, run_release
 from microagg_flows.stages import Stage, run_stage
 
+_FAILED = re.compile(r"exit (\d+) \((\w+)\): (.*)", re.DOTALL)
 _RETRY_AFTER_SECONDS: list[float] = [5, 60]
 
 #: Where a caller in this process looks, beside the flow run's log.
@@ -94,22 +97,22 @@ def _stage_task(stage: Stage, release: Release) -> Callable[[], StageOutcome | N
 
 
 @flow(name="microagg-release", persist_result=False, log_prints=False)
-def release_flow(spec: str, id: str | None = None, replace: bool = False) -> Any:
+def release_flow(spec: str, id: str | None = None, replace: bool = False, settings: list[str] | None = None) -> Any:
     """Make and publish one release.
 
     Args:
         spec: path or URL of the release spec.
         id: the release's id, instead of the spec's.
         replace: publish a new revision where the id is taken by another release.
+        settings: fields of the spec that are set for this run, each as ``path=value``.
     """
-    return _run(Order(spec, id, replace), _beside.get() or Silence())
+    return _run(Order(spec, id, replace, tuple(settings or ())), _beside.get() or Silence())
 
 
 def _run(order: Order, beside: Progress) -> Any:
     reclaim()
     progress = PrefectProgress(beside)
     with accounted() as account:
-        account.on_begin = progress.name_run
         ended = _ended(order, progress, account)
     for trouble in account.troubles:
         get_run_logger().warning(trouble)
@@ -119,8 +122,17 @@ def _run(order: Order, beside: Progress) -> Any:
 
 
 def _ended(order: Order, progress: PrefectProgress, account: Account) -> Any:
-    """The release's document, or a failed state; either way with its artifacts."""
+    """The release's document, a failed state, or one of a night that is left out; with its artifacts."""
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
     try:
+        tonight = Settled.of(order, _scheduled_time())
+        progress.name_run(tonight.spec.name, tonight.id)
+        if reason := reason_to_leave_out(tonight.spec, run, order, tonight.moment, now()):
+            progress.say(reason)
+            return Completed(name="Skipped", message=reason)
+        if is_scheduled(run, order):
+            catch_up(order, missed_days(tonight.spec, tonight.moment), _run_within, progress.say)
         document = _release(order, progress)
         keep_artifacts(account.results(None), document, progress)
         return document
@@ -132,6 +144,38 @@ def _ended(order: Order, progress: PrefectProgress, account: Account) -> Any:
         hurry(SILENT_SECONDS)
         keep_artifacts(account.results(account.ended_by(interruption)), None, progress)
         raise
+
+
+def _run_within(order: Order) -> None:
+    """Another release, as a flow run within this one.
+
+    Raises:
+        MicroaggError: what its failed state carries.
+    """
+    context = FlowRunContext.get()
+    http = context.client._client if context else None
+    patience = http.timeout if http else None
+    try:
+        settings = list(order.settings) or None
+        with apart():
+            state: Any = release_flow(spec=order.spec, id=order.id, settings=settings, return_state=True)
+    finally:
+        if http is not None and patience is not None:
+            http.timeout = patience  # the runs share it, and the inner one hurries at its end
+    if not state.is_completed():
+        raise failure_of(state.message or "")
+
+
+def failure_of(message: str) -> MicroaggError:
+    """The error that a failed state's message stands for.
+
+    >>> failure_of("exit 3 (data): the input has no records").exit_code
+    3
+    """
+    match = _FAILED.search(message)
+    if match is None:
+        return InternalError("the flow ended without saying why; look at its run in Prefect")
+    return of_kind(match[2], match[3])
 
 
 def _release(order: Order, progress: Progress) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -22,16 +21,15 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from microagg_core.errors import ClusterError, InternalError, MicroaggError, of_kind
+from microagg_core.errors import ClusterError, SpecError
 from microagg_core.storage.urls import shown
 from microagg_flows.outcome import current
 from microagg_flows.prefect_side.embedded_server import embedded_server
-from microagg_flows.prefect_side.flow import release_flow, showing_progress
+from microagg_flows.prefect_side.flow import failure_of, release_flow, showing_progress
 from microagg_flows.process.interrupts import is_requested
 from microagg_flows.progress import Progress, awaited
 from microagg_flows.releasing import Order
 
-_FAILED = re.compile(r"exit (\d+) \((\w+)\): (.*)", re.DOTALL)
 #: A server that does not answer is given up within a minute: three times 15 s, and the pauses between them. Who has
 #: set another patience gets it.
 _PATIENCE: dict[Any, Any] = {
@@ -51,23 +49,17 @@ def release_through_prefect(order: Order, progress: Progress) -> None:
     """
     with _server(progress), showing_progress(progress):
         try:
-            state: Any = release_flow(spec=order.spec, id=order.id, replace=order.replace, return_state=True)
+            state: Any = release_flow(
+                spec=order.spec,
+                id=order.id,
+                replace=order.replace,
+                settings=list(order.settings) or None,
+                return_state=True,
+            )
         finally:
             progress.wait_for("")
     if not state.is_completed():
         raise failure_of(state.message or "")
-
-
-def failure_of(message: str) -> MicroaggError:
-    """The error that a failed state's message stands for.
-
-    >>> failure_of("exit 3 (data): the input has no records").exit_code
-    3
-    """
-    match = _FAILED.search(message)
-    if match is None:
-        return InternalError("the flow ended without saying why; look at its run in Prefect")
-    return of_kind(match[2], match[3])
 
 
 @contextmanager
@@ -77,7 +69,7 @@ def _server(progress: Progress) -> Iterator[None]:
     logging.raiseExceptions = False
     with temporary_settings(_PATIENCE):
         named = bool(PREFECT_API_URL.value())
-        with _named(progress) if named else _embedded(progress):
+        with _answering(progress) if named else _embedded(progress):
             try:
                 yield
             except Abort:
@@ -107,7 +99,22 @@ def _embedded(progress: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def _named(progress: Progress) -> Iterator[None]:
+def named_server(progress: Progress) -> Iterator[None]:
+    """The block uses the server that PREFECT_API_URL names.
+
+    Raises:
+        SpecError: it names none.
+        ClusterError: it is not there, or of another version.
+    """
+    with temporary_settings(_PATIENCE):
+        if not PREFECT_API_URL.value():
+            raise SpecError("PREFECT_API_URL: names no Prefect server, which would keep the deployments; set it")
+        with _answering(progress):
+            yield
+
+
+@contextmanager
+def _answering(progress: Progress) -> Iterator[None]:
     """The block uses the server that PREFECT_API_URL names.
 
     Raises:

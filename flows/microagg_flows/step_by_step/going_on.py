@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from microagg_core.compiling import start_compiling
 from microagg_core.errors import MicroaggError, SpecError
 from microagg_core.runner import STEPS
-from microagg_core.spec.loading import load_spec
 from microagg_flows.executors import OnceCompiled
 from microagg_flows.outcome import telling_if_published
 from microagg_flows.progress import Progress
 from microagg_flows.release import Release, new_release
-from microagg_flows.releasing import Order, now
+from microagg_flows.releasing import Order, Settled, now
 from microagg_flows.stages import STAGES, run_until
 from microagg_flows.step_by_step.handing_out import HandingOut, TasksLeftError, withdraw
 from microagg_flows.step_by_step.written_tasks import as_ranges
@@ -45,13 +44,14 @@ def go_on(stage: str, order: Order, run: str | None, progress: Progress) -> Stan
         MicroaggError: what a stage raises.
     """
     _refuse_unknown(stage)
-    spec = load_spec(order.spec)
+    tonight = Settled.of(order, now())
+    spec = tonight.spec
     with (
         telling_if_published() as outcome,
         start_compiling(spec.algorithm.name, spec.effort, spec.k, say=progress.say) as compiling,
     ):
         workers = OnceCompiled(HandingOut(progress, run), compiling)
-        release = outcome.release = new_release(spec, workers, order.id, order.replace, now())
+        release = outcome.release = new_release(spec, workers, tonight.id, order.replace, tonight.moment)
         release.running.goes_on = True
         return _standing(stage, release)
     # Whatever failed then is in the outcome's note: the release is published, and nothing is left to do.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from microagg_core.errors import StorageError
 from microagg_core.runner import Damage, run_task
 from microagg_core.spec.loading import load_spec
@@ -13,7 +15,9 @@ from microagg_flows.progress import Progress
 from microagg_flows.step_by_step.written_tasks import read_task
 
 
-def do_task(step: str, number: int, run: str, spec_path: str, progress: Progress) -> Receipt:
+def do_task(
+    step: str, number: int, run: str, spec_path: str, progress: Progress, settings: Sequence[str] = ()
+) -> Receipt:
     """Do a task that was written down, or find that it is done; whatever cluster the spec names, this process does it.
 
     Raises:
@@ -21,7 +25,7 @@ def do_task(step: str, number: int, run: str, spec_path: str, progress: Progress
         StorageError: what it reads is damaged; whoever made that has to make it again.
         MicroaggError: what the task raises.
     """
-    spec = load_spec(spec_path)
+    spec = load_spec(spec_path, settings)
     task = read_task(Run(work_store(spec), run), step, number)
     here = spec.model_copy(update={"cluster": NoCluster()})
     with Running(goes_on=True) as running, executor_for(here, progress) as workers:

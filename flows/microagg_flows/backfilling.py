@@ -1,0 +1,67 @@
+"""Days that a series has no release of, released one after the other, as the command and a scheduled run do it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from microagg_core.errors import MicroaggError, SpecError
+from microagg_core.releases.publish import existing
+from microagg_core.spec.loading import load_spec
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.work import work_store
+from microagg_core.storage.layout import AuditLayout
+from microagg_core.storage.objects import Store
+from microagg_flows.releasing import Order
+
+
+def days_between(first: datetime.date, last: datetime.date) -> list[datetime.date]:
+    """Every day from the first to the last.
+
+    >>> [day.day for day in days_between(datetime.date(2026, 11, 29), datetime.date(2026, 12, 1))]
+    [29, 30, 1]
+    """
+    return [first + datetime.timedelta(days=n) for n in range((last - first).days + 1)]
+
+
+def standing_of(spec: ReleaseSpec, days: Iterable[datetime.date]) -> Iterator[tuple[str, bool]]:
+    """For each day the id of its release, and whether that is published and nothing of publishing is left to do.
+
+    Raises:
+        SpecError: the ids of this spec are no days.
+        StorageError: a manifest is damaged.
+    """
+    if spec.id != "date":
+        raise SpecError(f"id: is {spec.id!r}, so no day can be missing; days are known where the spec has id: date")
+    output, work = Store(spec.output.url, dict(spec.output.storage_options)), work_store(spec)
+    for day in days:
+        committed = existing(output, day.isoformat())
+        # The audit comes last: a run that was stopped before it is made again, which makes nothing new.
+        is_done = bool(committed) and work.exists(AuditLayout(day.isoformat(), committed[-1][0]).digests())
+        yield day.isoformat(), is_done
+
+
+def backfill(
+    order: Order, days: Iterable[datetime.date], make: Callable[[Order], object], say: Callable[[str], object]
+) -> None:
+    """Release the days that are missing, in order, up to the first that fails.
+
+    Args:
+        order: of which spec.
+        days: which, old to new.
+        make: how a release is made.
+        say: told of each day.
+
+    Raises:
+        MicroaggError: what a day's release raises, with the day.
+    """
+    for day, is_done in standing_of(load_spec(order.spec, order.settings), days):
+        if is_done:
+            say(f"{day} is published already")
+            continue
+        try:
+            make(replace(order, id=day))
+        except MicroaggError as error:
+            raise type(error)(f"{day}: {error.message}") from None
+        say(f"{day} is published")

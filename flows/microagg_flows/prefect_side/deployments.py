@@ -1,0 +1,82 @@
+"""A Prefect deployment for each series: its schedule, one run at a time, the others queued."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.utilities.callables import parameter_schema
+
+from microagg_core.errors import ClusterError, SpecError
+from microagg_flows.deploying import Deployable
+from microagg_flows.prefect_side.artifacts import tags_of
+from microagg_flows.prefect_side.flow import release_flow
+
+#: The flow of the installed package: a worker needs `microagg` in its environment, and no copy of any folder.
+_ENTRYPOINT = "microagg_flows.prefect_side.flow.release_flow"
+_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "warning", "DO_NOT_TRACK": "1"}
+
+
+def deploy(deployables: Sequence[Deployable], pool: str, settings: Sequence[str]) -> None:
+    """Make the deployments, or bring those that are there up to date.
+
+    Raises:
+        SpecError: there is no such work pool.
+        ClusterError: Prefect's server does not take them.
+    """
+    with _explained(), get_client(sync_client=True) as client:
+        _refuse_unknown_pool(client, pool)
+        flow_id = client.create_flow_from_name(release_flow.name)
+        for one in deployables:
+            client.create_deployment(flow_id=flow_id, **_deployment(one, pool, settings))
+
+
+def _deployment(one: Deployable, pool: str, settings: Sequence[str]) -> dict[str, Any]:
+    schedule = one.spec.schedule
+    times = None if schedule is None else CronSchedule(cron=schedule.cron, timezone=schedule.timezone)
+    return {
+        "name": one.spec.name,
+        "description": f"Releases of the series {one.spec.name}, from {one.place}.",
+        "tags": tags_of(one.spec.name),
+        "entrypoint": _ENTRYPOINT,
+        "pull_steps": [],
+        "parameters": {"spec": one.place, **({"settings": list(settings)} if settings else {})},
+        "parameter_openapi_schema": parameter_schema(release_flow).model_dump(exclude_unset=True),
+        "enforce_parameter_schema": True,
+        "schedules": [DeploymentScheduleCreate(schedule=times, active=True, slug="schedule")] if times else [],
+        # Two releases of one series would only race each other; the second waits, as it may be another night.
+        "concurrency_limit": 1,
+        "concurrency_options": ConcurrencyOptions(collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
+        "work_pool_name": pool,
+        "job_variables": {"env": _ENVIRONMENT},
+        "paused": False,
+    }
+
+
+def _refuse_unknown_pool(client: SyncPrefectClient, pool: str) -> None:
+    try:
+        client.read_work_pool(pool)
+    except ObjectNotFound:
+        raise SpecError(
+            f"--pool: the server has no work pool {pool!r}; create it with: prefect work-pool create {pool} "
+            "--type process"
+        ) from None
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except PrefectHTTPStatusError as error:
+        raise ClusterError(
+            f"Prefect's server does not take a deployment (status {error.response.status_code}); look into its log"
+        ) from None
+    except httpx.HTTPError:
+        raise ClusterError("Prefect's server stopped answering; the same command deploys the rest") from None

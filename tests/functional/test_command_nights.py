@@ -1,0 +1,205 @@
+"""Nights by the command: inputs named after their day, fields that are set for once, and days that were missed."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import Ended, Project
+
+from microagg_core.storage.layout import LedgerLayout
+from releasing.small_series import ROLES, people
+
+DAYS = [f"2026-11-{day:02d}" for day in range(1, 5)]
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> Project:
+    """A series whose input has a folder for each day, of which the first four are there."""
+    project = Project(tmp_path, "none")
+    for n, day in enumerate(DAYS):
+        project.write(people(range(40 + 10 * n)), f"in/{day}/people.parquet")
+    (tmp_path / "key").write_text("a key of the series for tests")
+    (tmp_path / "key").chmod(0o600)
+    project.write_spec(
+        ROLES,
+        id="date",
+        input={"url": "in/{date}/*.parquet"},
+        unit="id",
+        refine="off",
+        series={"mode": "atoms", "key_file": "key"},
+        acknowledge={"nearly_unique": ["tag"]},
+    )
+    return project
+
+
+def published(project: Project) -> list[str]:
+    """The ids that are there for readers."""
+    return sorted(path.parent.parent.name for path in project.output.glob("*/*/manifest.json"))
+
+
+# --- {id} and {date} -----------------------------------------------------------------------------------------
+
+
+def test_each_day_has_its_own_input(nights: Project) -> None:
+    assert nights.release("--id", DAYS[0])["records"] == 40
+    assert nights.release("--id", DAYS[1])["records"] == 50
+    planned = nights.call("plan", "release.yaml", "-q", "--json", "--id", DAYS[2])
+    assert planned.code == 0 and planned.document()["records"] == 10, "the arrivals of that day"
+    today = nights.call("run", "release.yaml", "--direct", "-q")
+    today.assert_refused(5, f"in/{datetime.datetime.now(datetime.UTC).date()}/*.parquet: no file matches")
+
+
+def test_a_ledger_is_made_again_from_the_input_of_each_day(nights: Project) -> None:
+    for day in DAYS[:3]:
+        nights.release("--id", day)
+    ledger = nights.work / "series" / "people"
+    (ledger / LedgerLayout(1).generation()).unlink()
+    ended = nights.call("series", "rebuild", "release.yaml", "-q")
+    assert ended.code == 0, ended.err
+    assert ended.out.startswith("0 nights were sound, 3 were made again")
+
+
+def test_steps_find_the_input_of_their_run(nights: Project) -> None:
+    for _ in range(40):
+        ended = nights.call("step", "report", "-q", "--id", DAYS[0], "release.yaml")
+        assert ended.code == 0, ended.err
+        if ended.out == "done\n":
+            break
+        step, numbers, run = ended.out.split()
+        first, _, last = numbers.partition("-")
+        for number in range(int(first), int(last or first) + 1):
+            done = nights.call("step", step, "-q", "--number", str(number), "--run", run, "release.yaml")
+            assert done.code == 0, done.err
+    assert published(nights) == [DAYS[0]]
+
+
+def test_an_unknown_name_is_refused_before_anything_is_done(nights: Project) -> None:
+    nights.write_spec(ROLES, input={"url": "in/{day}/*.parquet"})
+    for command in ("run", "plan"):
+        nights.call(command, "release.yaml").assert_refused(2, "input.url: has a name in braces")
+    assert not nights.work.exists()
+
+
+# --- --set -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_set_holds_for_the_call(nights: Project) -> None:
+    dev = ("--set", "output.url=dev/release", "--set", "work.url=dev/work", "--set", "k=5")
+    assert nights.release("--id", DAYS[0], *dev)["k"] == 5
+    nights.assert_nothing_published()
+    planned = nights.call("plan", "release.yaml", "-q", "--json", "--id", DAYS[1], *dev)
+    assert planned.document()["records"] == 10, "the series goes on where its work area is"
+    assert "1" in nights.call("series", "status", "release.yaml", *dev).out
+    assert "no night yet" in nights.call("series", "status", "release.yaml").out
+    assert nights.call("clean", "release.yaml", *dev).code == 0
+    (nights.folder / "units.csv").write_text("id\n7\n")
+    told = nights.call("forget", "release.yaml", "--units", "units.csv", *dev)
+    assert "1 of 1 units are known to the series people" in told.out
+
+
+def test_a_field_that_there_is_not_cannot_be_set(nights: Project) -> None:
+    for command in (("run",), ("plan",), ("step", "report"), ("series", "status"), ("series", "rebuild"), ("clean",)):
+        ended = nights.call(*command, "release.yaml", "--set", "output.ulr=dev")
+        ended.assert_refused(2, "--set output.ulr: is not a key the spec knows; did you mean url?")
+        assert len(ended.sentences()) == 1
+
+
+# --- backfill --------------------------------------------------------------------------------------------------
+
+
+def backfill(project: Project, last: str, *options: str) -> Ended:
+    return project.call("backfill", "release.yaml", "-q", "--direct", "--from", DAYS[0], "--to", last, *options)
+
+
+def test_missing_days_are_released_in_order(nights: Project) -> None:
+    nights.release("--id", DAYS[1])
+    told = backfill(nights, DAYS[2], "--dry-run")
+    missing = [f"{DAYS[0]} is missing", f"{DAYS[1]} is published already", f"{DAYS[2]} is missing"]
+    assert (told.code, told.out.splitlines()) == (0, missing)
+    assert published(nights) == [DAYS[1]]
+    done = backfill(nights, DAYS[2])
+    assert done.code == 0, done.err
+    assert done.out.splitlines() == [
+        missing[1].replace(DAYS[1], day) if day == DAYS[1] else f"{day} is published" for day in DAYS[:3]
+    ]
+    assert published(nights) == DAYS[:3]
+    assert [nights.call("verify", f"release/{day}").code for day in DAYS[:3]] == [0, 0, 0]
+    assert backfill(nights, DAYS[2]).out.count("is published already") == 3
+
+
+def test_the_first_day_that_fails_ends_it_and_the_same_command_goes_on(nights: Project) -> None:
+    aside = nights.folder / "aside"
+    shutil.move(nights.folder / "in" / DAYS[1], aside)
+    stopped = backfill(nights, DAYS[3])
+    stopped.assert_refused(5, f"{DAYS[1]}: ", "no file matches")
+    assert stopped.out == f"{DAYS[0]} is published\n" and published(nights) == DAYS[:1]
+    shutil.move(aside, nights.folder / "in" / DAYS[1])
+    assert backfill(nights, DAYS[3]).code == 0
+    assert published(nights) == DAYS
+    assert nights.call("series", "verify", "release.yaml").code == 0
+
+
+def test_a_day_that_was_published_and_not_finished_is_finished(nights: Project) -> None:
+    backfill(nights, DAYS[1])
+    shutil.rmtree(nights.work / "audit" / DAYS[1])
+    (nights.output / "latest.json").unlink()
+    assert f"{DAYS[1]} is missing" in backfill(nights, DAYS[1], "--dry-run").out
+    done = backfill(nights, DAYS[1])
+    assert (done.code, published(nights)) == (0, DAYS[:2]), done.err
+    assert (nights.output / "latest.json").exists()
+    assert backfill(nights, DAYS[1]).out.count("is published already") == 2
+
+
+def test_wrong_days(nights: Project) -> None:
+    def refused(first: str, last: str, says: str) -> None:
+        nights.call("backfill", "release.yaml", "--from", first, "--to", last).assert_refused(2, says)
+
+    refused("2026-11-31", DAYS[0], "--from: must be a day such as 2026-11-01 (got '2026-11-31')")
+    refused(DAYS[0], "20261102", "--to: must be a day such as 2026-11-01")
+    refused(DAYS[1], DAYS[0], f"--from: {DAYS[1]} is after {DAYS[0]}")
+    refused(DAYS[0], "2999-01-01", "--to: 2999-01-01 is a day to come")
+    refused_ids = nights.call("backfill", "release.yaml", "--from", DAYS[0], "--to", DAYS[1], "--set", "id=one")
+    refused_ids.assert_refused(2, "id: is 'one', so no day can be missing")
+
+
+# --- deploy ----------------------------------------------------------------------------------------------------
+
+
+def test_the_specs_of_a_folder(nights: Project) -> None:
+    """Each in a file of its own, or in a folder of its own; what else lies there is none."""
+    one = nights.folder / "release.yaml"
+    specs = nights.folder / "specs"
+    (specs / "firms").mkdir(parents=True)
+    shutil.copy(one, specs / "people.yaml")
+    scheduled = one.read_text().replace("name: people", "name: firms") + "schedule: {cron: 30 2 * * *, catch_up: all}\n"
+    (specs / "firms" / "release.yaml").write_text(scheduled)
+    (specs / "firms" / "firms.yaml").write_text("no: spec")
+    told = nights.call("deploy", "specs", "--dry-run", "--as", "s3://specs")
+    assert (told.code, told.err) == (0, "")
+    assert told.out.splitlines() == [
+        "firms: 30 2 * * * UTC, catch_up all, s3://specs/firms/release.yaml",
+        "people: no schedule, s3://specs/people.yaml",
+    ]
+    here = nights.call("deploy", "specs", "--dry-run", "--set", "schedule.cron=0 4 * * *")
+    assert here.out.splitlines()[1] == f"people: 0 4 * * * UTC, catch_up none, {specs / 'people.yaml'}"
+    shutil.copy(one, specs / "again.yml")
+    twice = nights.call("deploy", "specs", "--dry-run")
+    twice.assert_refused(2, "again.yml and ", "people.yaml are both of the series people")
+    (specs / "wrong.yaml").write_text(one.read_text().replace("k: 3", "k: 1"))
+    nights.call("deploy", "specs").assert_refused(2, "wrong.yaml:3: k: must be at least 2 (got 1)")
+
+
+def test_what_cannot_be_deployed(nights: Project) -> None:
+    nights.call("deploy", "nowhere").assert_refused(2, "nowhere: is no folder")
+    (nights.folder / "empty").mkdir()
+    nights.call("deploy", "empty").assert_refused(2, "empty: holds no spec")
+    specs = nights.folder / "specs"
+    specs.mkdir()
+    shutil.copy(nights.folder / "release.yaml", specs)
+    env = {"PREFECT_HOME": str(nights.folder / "prefect")}
+    nights.command("deploy", "specs", env=env).assert_refused(2, "PREFECT_API_URL: names no Prefect server")
+    nobody = nights.command("deploy", "specs", env={**env, "PREFECT_API_URL": "http://127.0.0.1:9/api"})
+    nobody.assert_refused(6, "no Prefect server of this version answers at http://127.0.0.1:9/api")
