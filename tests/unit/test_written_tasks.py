@@ -20,7 +20,8 @@ def task(tmp_path: Path) -> Task:
     """A task with everything that one can have."""
     reads = (Piece("runs/3f9a/plan/plan.json", 7, "ab" * 32, "plan", 0),)
     run = Run(Store(str(tmp_path / "work")), "3f9a")
-    return Task("assemble", 4, run, (Slice(0, 0, 4, 10, 30, 2, 99), Slice(1, 0, 4, 0, 5, 1, 7)), reads)
+    also = (("match", (Slice(3, 1, 4, 0, 8, 1, 5),)), ("match", ()))
+    return Task("assemble", 4, run, (Slice(0, 0, 4, 10, 30, 2, 99), Slice(1, 0, 4, 0, 5, 1, 7)), reads, also)
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from microagg_core.tables.slices import Slice
 def write_task(task: Task, name: str) -> None:
     """Write a task down, with the software that it was made by."""
     told = {"step": task.step, "number": task.number, "format_version": task.format_version}
-    lists = {field: [one.__dict__ for one in getattr(task, field)] for field in ("slices", "reads", "also")}
+    lists: dict[str, Any] = {field: [one.__dict__ for one in getattr(task, field)] for field in ("slices", "reads")}
+    lists["also"] = [[step, [one.__dict__ for one in slices]] for step, slices in task.also]
     task.run.work.put(name, sealed(canonical_json({"software": software(), "task": {**told, **lists}})))
 
 
@@ -54,7 +55,8 @@ def read_task(run: Run, step: str, number: int) -> Task:
 
 
 def _task_of(told: dict[str, Any], run: Run) -> Task:
-    slices, also = (tuple(Slice(**one) for one in told[field]) for field in ("slices", "also"))
+    slices = tuple(Slice(**one) for one in told["slices"])
+    also = tuple((step, tuple(Slice(**one) for one in sent)) for step, sent in told["also"])
     reads = tuple(Piece(**one) for one in told["reads"])
     return Task(**{**told, "run": run, "slices": slices, "reads": reads, "also": also})
 
