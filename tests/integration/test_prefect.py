@@ -224,7 +224,7 @@ def test_a_late_run_is_released_under_its_own_day(
     assert f"# Release {night.date()}, revision r0001" in summary
     assert "| | estimate | actual |" in summary
     assert {a["key"] for a in artifacts} == {None, "microagg-test", "microagg-test--stages"}
-    assert (run["name"], run["tags"]) == (f"test {night.date()}", ["test"])
+    assert run["name"] == f"test {night.date()}" and {"microagg", "test"} <= set(run["tags"])
     (stages,) = [json.loads(a["data"]) for a in artifacts if a["type"] == "table"]
     assert [row["stage"] for row in stages] == STAGE_NAMES
     assert not LONG_NUMBER.search(summary + json.dumps(stages))
