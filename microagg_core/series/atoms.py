@@ -18,7 +18,7 @@ from microagg_core.arrays import Bools, Ints, Pairs, ShortInts, UInt64s
 from microagg_core.errors import InternalError
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.series.generations import UnitCounts
-from microagg_core.series.joining import as_columns, pairs_of, positions_in
+from microagg_core.series.joining import as_columns, pairs_of, positions_of_numbers
 from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, narrowed, table_from, widened
 from microagg_core.tables.slices import to_bytes
 
@@ -139,12 +139,7 @@ def regrouped(before: UInt64s, atom: UInt64s, night: int) -> UInt64s:
 
 def places_of_atoms(wanted: UInt64s, atoms: pa.Table) -> Ints:
     """Where each wanted atom stands in a table of atoms; -1 where it does not."""
-    among = np.asarray(atoms["atom"])
-    return positions_in(_as_pairs(wanted), _as_pairs(among))
-
-
-def _as_pairs(numbers: UInt64s) -> Pairs:
-    return np.column_stack([numbers, np.zeros(len(numbers), dtype=np.uint64)])
+    return positions_of_numbers(wanted, np.asarray(atoms["atom"]))
 
 
 def traces_of(atom: UInt64s, state: Ints, last: ShortInts) -> Pairs:

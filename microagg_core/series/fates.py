@@ -56,6 +56,15 @@ class Policy:
         return np.asarray(self.night - since >= self.nights)
 
 
+def is_released(code: Bytes) -> Bools:
+    """Of which atoms somebody is released tonight.
+
+    >>> is_released(np.array([Fate.CARRIED, Fate.CLOSED])).tolist()
+    [True, False]
+    """
+    return np.isin(code, (Fate.CARRIED, Fate.WITH_GHOSTS, Fate.SHEDDING))
+
+
 class Fates(NamedTuple):
     """For each atom its fate, and how many of who stays vanish with who left."""
 

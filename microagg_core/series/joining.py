@@ -1,9 +1,12 @@
-"""Joins of 128-bit digests: pairs of 64-bit words, compared exactly, in numpy alone."""
+"""Joins of digests: pairs of 64-bit words, compared exactly, in numpy alone."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints, Pairs
 
@@ -25,6 +28,16 @@ def positions_in(wanted: Pairs, among: Pairs) -> Ints:
     position = np.empty(len(both), dtype=np.int64)
     position[order] = np.where(first < n, first, -1)
     return position[n:]
+
+
+def positions_of_numbers(wanted: NDArray[Any], among: NDArray[Any]) -> Ints:
+    """The same for whole numbers.
+
+    >>> positions_of_numbers(np.array([7, 2]), np.array([5, 2])).tolist()
+    [-1, 1]
+    """
+    wide, other = (np.column_stack([numbers, np.zeros_like(numbers)]).astype(np.uint64) for numbers in (wanted, among))
+    return positions_in(wide, other)
 
 
 def pairs_of(table: pa.Table, name: str) -> Pairs:

@@ -15,8 +15,8 @@ import pyarrow as pa
 from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
 from microagg_core.errors import DataError, InternalError, StorageError
 from microagg_core.series.atoms import places_of_atoms
-from microagg_core.series.fates import Fate, drawn_decoys, held_back
-from microagg_core.series.joining import pairs_of, positions_in
+from microagg_core.series.fates import Fate, drawn_decoys, held_back, is_released
+from microagg_core.series.joining import pairs_of, positions_in, positions_of_numbers
 from microagg_core.series.marks import ATOM
 from microagg_core.series.night import GHOSTS_FROM, Night
 from microagg_core.steps.assembling import write_candidate
@@ -61,10 +61,8 @@ class _Carried:
     @classmethod
     def of(cls, task: Task, plan: Planned, night: Night) -> _Carried:
         """Put together what the input and the ledger say, as the fates have it."""
-        atoms, uncommon = (
-            night.read_atoms(task.number),
-            read_slice(task.pieces.read(layout_of(task).uncommon(task.number))),
-        )
+        atoms = night.read_atoms(task.number)
+        uncommon = read_slice(task.pieces.read(layout_of(task).uncommon(task.number)))
         code = np.full(atoms.num_rows, Fate.CARRIED, dtype=np.uint8)
         left, decoys = (np.zeros(atoms.num_rows, dtype=np.int64) for _ in range(2))
         place = places_of_atoms(np.asarray(uncommon[ATOM]), atoms)
@@ -73,7 +71,7 @@ class _Carried:
         mine = places_of_units(tonight, atoms)
         if (np.bincount(mine, minlength=atoms.num_rows) != np.asarray(atoms["n"]) - left).any():
             raise DataError("the input changed while the release was made; run again when nobody writes to the input")
-        is_out = np.isin(code, (Fate.CARRIED, Fate.WITH_GHOSTS, Fate.SHEDDING))[mine]
+        is_out = is_released(code)[mine]
         if tonight is not None:
             words = np.asarray(tonight[RECORD]).astype(np.uint64)
             is_out[drawn_decoys(mine, decoys, words, night.number)] = False
@@ -156,7 +154,7 @@ class _Carried:
             return np.zeros((n, len(night.columns)), dtype=np.bool_), row
         first = self.plan.survey.first_records
         records = first[np.asarray(altered["part"]).astype(np.int64)] + np.asarray(altered["place"])
-        at = positions_in(_as_pairs(records), _as_pairs(self._records()))
+        at = positions_of_numbers(records, self._records())
         is_out = at >= 0
         place, changes = at[is_out], changes_of(altered, night)[is_out]
         held = held_back(self.atom[place], changes, self.atoms.num_rows, night.k)
@@ -204,10 +202,6 @@ def number_of_ghosts(unit_range: Ints, index: Ints) -> Ints:
     True
     """
     return np.asarray((unit_range + 1) * GHOSTS_FROM + index)
-
-
-def _as_pairs(numbers: Ints) -> Pairs:
-    return np.column_stack([numbers, np.zeros(len(numbers), dtype=np.int64)]).astype(np.uint64)
 
 
 def _with_row(of_night: Pairs, row: UInt64s) -> Pairs:

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Ints
-from microagg_core.errors import StorageError
 from microagg_core.plain import to_json
 from microagg_core.series.atoms import places_of_atoms
 from microagg_core.series.digests import numbered_pairs
-from microagg_core.series.fates import Fate, Fates, decide, held_back
+from microagg_core.series.fates import Fate, Fates, decide, held_back, is_released
+from microagg_core.series.generations import broken
 from microagg_core.series.joining import as_columns, pairs_of
 from microagg_core.series.marks import ATOM
 from microagg_core.series.night import Night
@@ -44,8 +44,7 @@ def decide_range(task: Task) -> Receipt:
     needing = fates.code == Fate.WITH_GHOSTS
     needing[places_of_units(altered, atoms)] = True
     whole = numbered_pairs(pairs_of(atoms, "k")[needing])[1]
-    is_out = np.isin(fates.code, (Fate.CARRIED, Fate.WITH_GHOSTS, Fate.SHEDDING))
-    nights = sorted({int(last) for last in np.asarray(atoms["last"])[is_out]})
+    nights = sorted({int(last) for last in np.asarray(atoms["last"])[is_released(fates.code)]})
     notes = FateNotes(_counts_of(fates, n, n_left, _n_held_back(night, fates, atoms, altered)), tuple(nights))
     layout = layout_of(task)
     pieces = (
@@ -79,22 +78,14 @@ def places_of_units(units: pa.Table | None, atoms: pa.Table) -> Ints:
         return np.zeros(0, dtype=np.int64)
     place = places_of_atoms(np.asarray(units[ATOM]), atoms)
     if (place < 0).any():
-        raise broken_ledger()
+        raise broken("the ledger has units of atoms that it does not know")
     return place
-
-
-def broken_ledger() -> StorageError:
-    """What stops a night whose ledger does not hold together."""
-    return StorageError(
-        "the ledger has units of atoms that it does not know; restore it, or make the ledger again with "
-        "microagg series rebuild"
-    )
 
 
 def _counts_of(fates: Fates, n: Ints, left: Ints, n_held_back: int) -> FateCounts:
     code, decoys = fates
     ghosts, shedding, closed = (code == fate for fate in (Fate.WITH_GHOSTS, Fate.SHEDDING, Fate.CLOSED))
-    out = (code == Fate.CARRIED) | ghosts | shedding
+    out = is_released(code)
     return FateCounts(
         carried=int((n - left - decoys)[out].sum()),
         ghosts=int(left[ghosts].sum()),
@@ -110,7 +101,7 @@ def _n_held_back(night: Night, fates: Fates, atoms: pa.Table, altered: pa.Table 
         return 0
     n = np.asarray(atoms["n"])
     place = places_of_units(altered, atoms)
-    out = np.isin(fates.code[place], (Fate.CARRIED, Fate.WITH_GHOSTS, Fate.SHEDDING))
+    out = is_released(fates.code[place])
     held = held_back(place[out], changes_of(altered, night)[out], len(n), night.k)
     return int((held * n[:, None]).sum())
 

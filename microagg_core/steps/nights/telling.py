@@ -17,7 +17,7 @@ from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
 from microagg_core.plain import from_json, to_json
 from microagg_core.series.atoms import from_number, numbered_atoms, places_of_atoms, range_of_atoms, range_of_classes
 from microagg_core.series.digests import classes_of, numbered_pairs
-from microagg_core.series.joining import as_columns, pairs_of, positions_in
+from microagg_core.series.joining import as_columns, pairs_of, positions_of_numbers
 from microagg_core.series.marks import ATOM, CHANGED, survive
 from microagg_core.series.night import GHOSTS_FROM, Night
 from microagg_core.series.ranges import NO_ATOM
@@ -154,12 +154,12 @@ class _Held:
         came = gather_slices(task.run, task.slices, "check-input", layout_of(task).survivors_read)
         row, atom = (np.full(len(records), -1, dtype=np.int64) for _ in range(2))
         if came is not None:
-            row = positions_in(_as_pairs(records), _as_pairs(np.asarray(came[RECORD])))
+            row = positions_of_numbers(records, np.asarray(came[RECORD]))
             atom[row >= 0] = places_of_atoms(np.asarray(came[ATOM]), atoms)[row[row >= 0]]
         absent = absent_units(task, task.sent_by("match"))
         if absent is not None:
             numbers = number_of_ghosts(np.asarray(absent["unit_range"]), np.asarray(absent["index"]))
-            ghost = positions_in(_as_pairs(records), _as_pairs(numbers))
+            ghost = positions_of_numbers(records, numbers)
             atom[ghost >= 0] = places_of_atoms(np.asarray(absent[ATOM]), atoms)[ghost[ghost >= 0]]
         return cls(night, records, atoms, came, row, atom)
 
@@ -237,10 +237,6 @@ class _Held:
         nobody = np.full(len(records), NO_ATOM, dtype=np.uint64)
         out = np.arange(len(records)) < len(some)
         return _told(numbers, nobody, out, of_rows[0], digests, of_rows[1]), destination
-
-
-def _as_pairs(numbers: Ints) -> Pairs:
-    return np.column_stack([numbers, np.zeros(len(numbers), dtype=np.int64)]).astype(np.uint64)
 
 
 # --- Whose rows they are ---------------------------------------------------------------------------------------
