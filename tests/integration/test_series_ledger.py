@@ -36,19 +36,7 @@ from releasing.nights import (
     written,
 )
 from releasing.runs import write_release
-from servers.s3_server import Place
 from trouble.interleavings import Ended, Held, Program, Search, alone, walk_on
-
-
-@pytest.fixture
-def ledger(storage_place: Place) -> Ledger:
-    return Ledger(Store(storage_place.url + "/ledger", storage_place.storage_options, private=True), "people")
-
-
-@pytest.fixture
-def on_disk(tmp_path: Path) -> Ledger:
-    return Ledger(Store(str(tmp_path / "ledger"), private=True), "people")
-
 
 # What is written comes back.
 

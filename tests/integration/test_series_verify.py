@@ -34,18 +34,6 @@ from releasing.nights import (
     write_atoms,
     write_ranges,
 )
-from servers.s3_server import Place
-
-
-@pytest.fixture
-def ledger(storage_place: Place) -> Ledger:
-    return Ledger(Store(storage_place.url + "/ledger", storage_place.storage_options, private=True), "people")
-
-
-@pytest.fixture
-def on_disk(tmp_path: Path) -> Ledger:
-    return Ledger(Store(str(tmp_path / "ledger"), private=True), "people")
-
 
 # Damage.
 
