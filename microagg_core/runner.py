@@ -21,6 +21,7 @@ from microagg_core.releases.parts import Upload, is_whole, upload_part
 from microagg_core.steps.anonymizing import anonymize_partition
 from microagg_core.steps.assembling import assemble_file
 from microagg_core.steps.checking import check_file, check_input
+from microagg_core.steps.keys import merge_range
 from microagg_core.steps.nights.carrying import carry_range
 from microagg_core.steps.nights.counting import count_traces
 from microagg_core.steps.nights.deciding import decide_range
@@ -43,6 +44,7 @@ STEPS: dict[str, Callable[[Task], Receipt]] = {
     "fates": decide_range,
     "survey": survey_part,
     "units": check_units,
+    "keys": merge_range,
     "sample": sample_part,
     "count": count_part,
     "scatter": scatter_part,

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from microagg_core.blocking.holding import Holding
+from microagg_core.blocking.plan import BlockPlan
 from microagg_core.errors import DataError
 from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.check import Check
@@ -130,27 +131,27 @@ def _parts_of(release: Release, number: int) -> list[RecalledPart]:
 
 def _only(receipts: Sequence[Receipt], *objects: int) -> list[Receipt]:
     """The receipts with the slices of some of their objects."""
-    return [replace(r, slices=tuple(one for one in r.slices if one.object in objects)) for r in receipts]
+    return [replace(receipt, slices=receipt.slices.of_objects(*objects)) for receipt in receipts]
 
 
-def plan_of_night(release: Release) -> NightPlan | None:
+def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
     """What the plan says of the series; None where the spec names none."""
     tonight, series = release.tonight, release.spec.series
     if series is None or not tonight.has_units:
         return None
-    night, fates, plan = tonight.beginning.night, tonight.fates, release.planned.plan
+    night, fates = tonight.beginning.night, tonight.fates
     until = series.until_units(night.k) or _USUAL_BLOCK * night.k
     return NightPlan(
         mode=night.mode,
         night=night.number,
         arrivals=tonight.matched.arrivals,
-        held=plan.strata.held_rows,
+        held=made.strata.held_rows,
         survivors=fates.carried,
         ghosts=fates.ghosts,
         withheld=fates.withheld,
         vanished=fates.vanished,
         held_back=fates.held_back,
-        price=price_of_haste(plan.block_rows, until, len(release.planned.context.kinds)) if night.number else None,
+        price=price_of_haste(made.block_rows, until, len(release.planned.context.kinds)) if night.number else None,
         until=until,
     )
 
@@ -160,7 +161,7 @@ def plan_of_night(release: Release) -> NightPlan | None:
 
 def split_scattered(release: Release, tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
     """The tasks for arrivals, and those for survivors, which come after them."""
-    n = release.planned.plan.n_partitions
+    n = release.planned.outline.n_partitions
     return list(tasks[:n]), [replace(task, step="carry", number=task.number - n) for task in tasks[n:]]
 
 
@@ -205,7 +206,7 @@ def trace(release: Release) -> list[Check]:
     if not tonight.has_units:
         return []
     night, layout = tonight.beginning.night, NightLayout(release.key)
-    n_files = release.planned.plan.n_files
+    n_files = release.planned.outline.n_files
     _number_atoms(release, n_files)
     traced = release.do(release.also_reading("match", _tracing(release)))
     counts = release.receiving("traces", night.n_atom_ranges, traced, ("night", "numbering"))

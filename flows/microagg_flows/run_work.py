@@ -9,7 +9,7 @@ from microagg_core.errors import DamagedWorkError
 from microagg_core.runner import Damage, run_task
 from microagg_core.steps.cleaning import Running
 from microagg_core.steps.pieces import Piece, Pieces, Place
-from microagg_core.steps.scattering import tasks_of_slices
+from microagg_core.steps.shuffling import tasks_of_slices
 from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store

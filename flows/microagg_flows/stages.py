@@ -27,6 +27,7 @@ from microagg_core.spec.loading import canonical
 from microagg_core.steps.audit import Origin, find_published, write_audit
 from microagg_core.steps.checking import run_checks
 from microagg_core.steps.cleaning import clean_due
+from microagg_core.steps.keys import key_tasks, read_keys
 from microagg_core.steps.measuring import measure_release
 from microagg_core.steps.planning import Passes, make_plan, refuse_unwise
 from microagg_core.steps.publishing import release_facts, staged_parts
@@ -34,9 +35,8 @@ from microagg_core.steps.routing import Planned, load_survey, save_plan, save_su
 from microagg_core.steps.scattering import combine_released_moments, save_measure_scale
 from microagg_core.steps.survey import combine_survey
 from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_checks, unit_tasks
-from microagg_core.steps.work import Digest, load_context, rough_moments, save_context
+from microagg_core.steps.work import Digest, Task, load_context, rough_moments, save_context
 from microagg_core.storage.objects import Store
-from microagg_core.tables.slices import read_slice, to_bytes
 from microagg_flows import nights
 from microagg_flows.healing import run_healing
 from microagg_flows.progress import awaited
@@ -75,16 +75,16 @@ def survey(release: Release) -> str:
     checks = unit_tasks(receipts, len(unit_checks(spec)), run)
     refuse_repeated_units(spec, checks, release.do(checks))
     context = load_context(run, release.reads("context"))
-    found, keys = combine_survey(spec, run.layout, release.pieces("survey"), context, n_parts)
+    found = combine_survey(spec, run.layout, release.pieces("survey"), context, n_parts)
     release.known["survey"] = (save_survey(run, found),)
-    release.known["keys"] = (run.put(run.layout.survey_keys(), to_bytes(keys), "survey-keys"),)
+    counted = release.do(key_tasks(receipts, run))
     release.origin = origin.of_rows(nights.fingerprints(release, found.fingerprints))
     if _is_published(release, release.replace):
         return _already(release)
     nights.refuse_overlaps(release)
     arrivals = f", {found.arrivals} of them arrivals" if release.marks else ""
     survivors = f", {said}" if (said := release.tonight.in_words()) else ""
-    return f"{found.rows} records in {n_parts} parts{arrivals}{survivors}, {keys.num_rows} blocking keys"
+    return f"{found.rows} records in {n_parts} parts{arrivals}{survivors}, {sum(r.rows for r in counted)} blocking keys"
 
 
 def _is_published(release: Release, may_replace: bool) -> bool:
@@ -116,20 +116,22 @@ def plan(release: Release) -> str:
     """Decide blocks, partitions and files; refuse what is unwise or does not fit."""
     spec, run = release.spec, release.run
     context = load_context(run, release.reads("context"))
-    surveyed = run.pieces(release.reads("survey", "keys"))
-    found, keys = load_survey(surveyed, run.layout), read_slice(surveyed.read(run.layout.survey_keys()))
+    found, counted = load_survey(run.pieces(release.reads("survey")), run.layout), release.pieces("keys")
+    keys = read_keys(counted.read_all(piece.name for piece in counted.pieces))
     passes = Passes(run, release.do, release.reads("context"), len(context.parts), release.marks)
     made = make_plan(spec, context, found, keys, passes, release.hold)
-    release.known["plan"] = save_plan(run, made)
-    release._planned = Planned.of(context, found, made)
-    release.plan_report = dataclasses.replace(report_plan(release.planned), night=nights.plan_of_night(release))
+    outline, shards, piece = save_plan(run, made)
+    release.known["plan"] = (piece,)
+    release._planned = Planned.of(context, found, outline, shards)
+    report = report_plan(release.planned, made)
+    release.plan_report = dataclasses.replace(report, night=nights.plan_of_night(release, made))
     refuse_unwise(spec, found)
-    _refuse_too_little_memory(release)
+    _refuse_too_little_memory(release, report.task_bytes)
     return release.plan_report.sentence()
 
 
-def _refuse_too_little_memory(release: Release) -> None:
-    there, needed = release.workers.memory_per_task(), release.planned.task_bytes()
+def _refuse_too_little_memory(release: Release, needed: int) -> None:
+    there = release.workers.memory_per_task()
     if there is not None and there < needed:
         raise ClusterError(
             f"a task needs about {needed // 2**20} MiB for its rows, and each worker thread has {there // 2**20} MiB "
@@ -142,39 +144,41 @@ def scatter(release: Release) -> str:
     """Cut every part's rows by partition."""
     planned, n_parts = release.planned, len(release.planned.context.parts)
     knowing = (*_PLANNED, *(("night",) if release.atoms_of_parts else ()))
-    release.scattered = release.do(release.with_atoms(release.tasks("scatter", n_parts, knowing)))
+    release.scattered = release.do(
+        release.with_atoms(_knowing_keys(release, release.tasks("scatter", n_parts, knowing)))
+    )
     moments = combine_released_moments(len(planned.context.kinds), release.pieces("scatter"), release.layout, n_parts)
     release.known["scale"] = (save_measure_scale(release.run, moments),)
-    return f"{sum(r.rows for r in release.scattered)} records in {planned.plan.n_partitions} partitions"
+    return f"{sum(r.rows for r in release.scattered)} records in {planned.outline.n_partitions} partitions"
+
+
+def _knowing_keys(release: Release, tasks: Sequence[Task]) -> list[Task]:
+    """Tasks, one an input part, that read besides which keys the part has."""
+    surveyed = release.pieces("survey")
+    names = [release.layout.part_keys(task.number) for task in tasks]
+    pieces = [(surveyed.piece(name),) if surveyed.has(name) else () for name in names]
+    return [task.reading(of_part) for task, of_part in zip(tasks, pieces, strict=True)]
 
 
 def anonymize(release: Release) -> str:
     """Run the algorithm on every block, and assemble the files that would be published."""
-    made, n_carried = release.planned.plan, release.tonight.n_carried_files
-    costs = _partition_costs(release)
-    tasks = release.receiving("anonymize", made.n_partitions + n_carried, release.scattered, (*_PLANNED, "scale"))
+    outline, n_carried = release.planned.outline, release.tonight.n_carried_files
+    tasks = release.receiving("anonymize", outline.n_partitions + n_carried, release.scattered, (*_PLANNED, "scale"))
     grouped, carried = nights.split_scattered(release, tasks)
-    done = release.do(sorted(grouped, key=lambda t: -costs[t.number]))
+    done = release.do(sorted(grouped, key=lambda t: -outline.seconds[t.number]))
     nights.carry(release, carried)
-    release.assembled = release.do(release.receiving("assemble", made.n_files, done, _PLANNED))
-    return f"{made.n_blocks} blocks anonymized, {made.n_files + n_carried} files assembled"
-
-
-def _partition_costs(release: Release) -> list[float]:
-    made = release.planned.plan
-    costs = [0.0] * made.n_partitions
-    for partition, seconds in zip(made.block_partition.tolist(), made.block_seconds.tolist(), strict=True):
-        costs[partition] += seconds
-    return costs
+    release.assembled = release.do(release.receiving("assemble", outline.n_files, done, _PLANNED))
+    return f"{outline.n_blocks} blocks anonymized, {outline.n_files + n_carried} files assembled"
 
 
 def validate(release: Release) -> str:
     """The gate: re-read what would be published, and the input, and compare."""
-    made, n_parts = release.planned.plan, len(release.planned.context.parts)
+    n_files, n_parts = release.planned.outline.n_files, len(release.planned.context.parts)
     knowing = (*_PLANNED, *(("night",) if release.tonight.has_units else ()))
-    read = release.do(release.with_atoms(release.receiving("check-input", n_parts, release.assembled, knowing)))
-    tasks = release.receiving("check-files", made.n_files + release.tonight.n_carried_files, read, knowing)
-    release.checked = release.do(nights.checking(release, tasks, made.n_files))
+    of_parts = _knowing_keys(release, release.receiving("check-input", n_parts, release.assembled, knowing))
+    read = release.do(release.with_atoms(of_parts))
+    tasks = release.receiving("check-files", n_files + release.tonight.n_carried_files, read, knowing)
+    release.checked = release.do(nights.checking(release, tasks, n_files))
     checked = release.pieces("check-files", "check-input")
     release.checks = run_checks(checked, release.layout, release.planned, nights.carried_files(release))
     refuse_failed(release.checks)
@@ -188,7 +192,7 @@ def measure(release: Release) -> str:
     anonymized, checked = release.pieces("anonymize"), release.pieces("check-files")
     release._measured = measure_release(release.planned, release.layout, anonymized, checked)
     figures = release.measured.figures
-    if not release.planned.plan.n_blocks:
+    if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"
     if figures.l_sse is None:
         return "losses withheld: the release is small"

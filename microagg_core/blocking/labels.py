@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 _NULL = "\\N"
 
 
@@ -30,6 +33,15 @@ def label_of(values: Sequence[str | None]) -> str | None:
     if len(values) == 1:
         return None if values[0] is None else escape(values[0])
     return "|".join(_NULL if value is None else escape(value) for value in values)
+
+
+def labels_of_values(texts: pa.Array) -> pa.Array:
+    r"""The labels of strata that hold one value each: :func:`label_of` for all values at once.
+
+    >>> labels_of_values(pa.array(["a|b", "north", None])).to_pylist()
+    ['a\\|b', 'north', None]
+    """
+    return pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), "|", "\\|")
 
 
 def parse_label(label: str | None) -> list[str | None]:

@@ -7,6 +7,8 @@ has what it needs itself, and whether what is left carries its tasks.
 
 from __future__ import annotations
 
+import numpy as np
+
 from microagg_core.algorithms import AlgorithmInfo
 from microagg_core.arrays import Ints
 
@@ -16,6 +18,10 @@ WORKER_BASE_BYTES = 340 * 2**20
 
 #: The survey: digests of units in one run, and compared at a time by one task, 16 bytes each.
 RUN_UNITS, TASK_UNITS = 2_000_000, 4_000_000
+#: Blocking keys, counted in all parts, that one task merges.
+TASK_KEYS = 1_000_000
+#: What whoever works on an input part holds for each of its keys.
+ROUTE_BYTES = 64
 #: Staging: rows are written when they reach this many bytes; a worker holds about four copies meanwhile.
 RUN_BYTES = 32 * 2**20
 #: Anonymizing: the most bytes of staged rows in one partition, and the copies that a worker holds while it works on it.
@@ -35,7 +41,7 @@ def task_bytes(info: AlgorithmInfo, p: int, k: int, block_rows: Ints, partition_
     >>> task_bytes(algorithms()["mdav"], 2, 5, np.array([60, 40]), np.array([100]), 50.0) > 6 * 100 * 50
     True
     """
-    block = max((info.memory_bytes(int(n), p, k) for n in block_rows), default=0)
+    block = max((info.memory_bytes(int(n), p, k) for n in np.unique(block_rows)), default=0)
     return int(_COPIES * partition_rows.max(initial=0) * row_bytes + block)
 
 

@@ -3,6 +3,9 @@
 Keys are rows of codes (one column a blocking attribute, codes in the order of the attribute's values). A *stratum*
 is what becomes of them: the keys that are released under one label. Its ``depth`` says how many leading attributes
 are still exact; from there on every attribute is released as the list of values met in the stratum.
+
+A census has millions of keys and few that are too small: all is kept in arrays, and only the siblings of a stratum
+that is too small are looked at one by one.
 """
 
 from __future__ import annotations
@@ -15,11 +18,13 @@ import numpy as np
 from microagg_core.arrays import Bools, Ints
 
 
-@dataclass
-class _Stratum:
-    keys: list[int]
-    rows: int
-    depth: int
+@dataclass(frozen=True)
+class _Strata:
+    """By the first key of each, in key order: its records, and how many attributes are exact."""
+
+    first: Ints
+    rows: Ints
+    depth: Ints
 
 
 def merge_undersized(codes: Ints, rows: Ints, k: int, fixed: int = 0) -> tuple[Ints, Ints]:
@@ -39,16 +44,14 @@ def merge_undersized(codes: Ints, rows: Ints, k: int, fixed: int = 0) -> tuple[I
     (array([0, 0, 1, 2]), array([1, 2, 2]))
     """
     n_keys, n_attributes = codes.shape
-    strata = [_Stratum([i], int(rows[i]), n_attributes) for i in range(n_keys)]
+    joined = np.arange(n_keys)
+    strata = _Strata(np.arange(n_keys), rows.astype(np.int64), np.full(n_keys, n_attributes))
     for depth in range(n_attributes - 1, fixed - 1, -1):
-        if all(s.rows >= k for s in strata):
+        if (strata.rows >= k).all():
             break
-        strata = [s for group in _groups(strata, codes, depth) for s in _join_smallest(group, k, depth)]
-    strata.sort(key=lambda s: s.keys[0])
-    stratum_of_key = np.empty(n_keys, dtype=np.int64)
-    for number, stratum in enumerate(strata):
-        stratum_of_key[stratum.keys] = number
-    return stratum_of_key, np.array([s.depth for s in strata], dtype=np.int64)
+        strata = _join_siblings(strata, codes, k, depth, joined)
+    first_of_key = _first_of_each(joined)
+    return np.searchsorted(strata.first, first_of_key), strata.depth
 
 
 def merge_some(codes: Ints, rows: Ints, k: int, chosen: Bools, fixed: int = 0) -> tuple[Ints, Ints]:
@@ -68,23 +71,51 @@ def merge_some(codes: Ints, rows: Ints, k: int, chosen: Bools, fixed: int = 0) -
     return merged.reshape(-1).astype(np.int64), depth[firsts].astype(np.int64)
 
 
-def _groups(strata: list[_Stratum], codes: Ints, depth: int) -> list[list[_Stratum]]:
-    """Strata that share their first ``depth`` attributes, in key order."""
-    groups: dict[bytes, list[_Stratum]] = {}
-    for stratum in strata:
-        groups.setdefault(codes[stratum.keys[0], :depth].tobytes(), []).append(stratum)
-    return list(groups.values())
+def _join_siblings(strata: _Strata, codes: Ints, k: int, depth: int, joined: Ints) -> _Strata:
+    """One round: strata that share their first ``depth`` attributes join; ``joined`` notes the key each went to."""
+    group = _groups(codes[strata.first, :depth])
+    members = np.bincount(group)
+    is_small = np.minimum.reduceat(strata.rows, np.cumsum(members) - members) < k
+    bounds = np.append(0, np.cumsum(members))
+    rows, depths, stays = strata.rows.copy(), strata.depth.copy(), np.ones(len(strata.rows), dtype=np.bool_)
+    for number in np.flatnonzero(is_small & (members > 1)).tolist():
+        mine = slice(bounds[number], bounds[number + 1])
+        for first, size, others in _join_smallest(strata.first[mine].tolist(), strata.rows[mine].tolist(), k):
+            place = int(np.searchsorted(strata.first, first))
+            rows[place], depths[place] = size, depth
+            stays[np.searchsorted(strata.first, others)] = False
+            joined[others] = first
+    return _Strata(strata.first[stays], rows[stays], depths[stays])
 
 
-def _join_smallest(group: list[_Stratum], k: int, depth: int) -> list[_Stratum]:
-    """While the smallest is below k, it joins the next smallest; equal sizes go by key order."""
-    if len(group) == 1 or min(s.rows for s in group) >= k:
-        return group
-    heap = [(s.rows, s.keys[0], s) for s in group]
+def _groups(prefixes: Ints) -> Ints:
+    """The number of each stratum's group: strata in key order share a group with those before that are equal here."""
+    if not prefixes.shape[1]:
+        return np.zeros(len(prefixes), dtype=np.int64)
+    differs = (prefixes[1:] != prefixes[:-1]).any(axis=1)
+    return np.concatenate([[0], np.cumsum(differs)])
+
+
+def _join_smallest(firsts: list[int], rows: list[int], k: int) -> list[tuple[int, int, list[int]]]:
+    """While the smallest is below k, it joins the next smallest; equal sizes go by key order.
+
+    Returns:
+        What was joined: its first key, its records, and the first keys of those that it took in.
+    """
+    heap: list[tuple[int, int, list[int]]] = [(size, first, []) for first, size in zip(firsts, rows, strict=True)]
     heapq.heapify(heap)
     while len(heap) > 1 and heap[0][0] < k:
-        _, _, small = heapq.heappop(heap)
-        _, _, sibling = heapq.heappop(heap)
-        joined = _Stratum(sorted(small.keys + sibling.keys), small.rows + sibling.rows, depth)
-        heapq.heappush(heap, (joined.rows, joined.keys[0], joined))
-    return [s for _, _, s in heap]
+        size, first, others = heapq.heappop(heap)
+        more, second, theirs = heapq.heappop(heap)
+        least, most = min(first, second), max(first, second)
+        heapq.heappush(heap, (size + more, least, [*others, *theirs, most]))
+    return [(first, size, others) for size, first, others in heap if others]
+
+
+def _first_of_each(joined: Ints) -> Ints:
+    """The first key of each key's stratum, from the key that each went to, which may itself have gone on."""
+    while True:
+        further = joined[joined]
+        if (further == joined).all():
+            return joined
+        joined = further

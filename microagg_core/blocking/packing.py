@@ -27,15 +27,15 @@ def pack_blocks(seconds: Floats, n_bytes: Ints) -> Ints:
     """
     target = float(np.clip(seconds.sum() / _PIECES, _LEAST_SECONDS, _MOST_SECONDS))
     limit = int(np.clip(n_bytes.sum() // _PIECES, _LEAST_BYTES, PARTITION_BYTES))
-    partition = np.empty(len(seconds), dtype=np.int64)
-    number, cost, size = 0, 0.0, 0
-    for block in range(len(seconds)):
-        full = cost + seconds[block] > target or size + n_bytes[block] > limit
-        if full and size:
-            number, cost, size = number + 1, 0.0, 0
-        partition[block] = number
-        cost, size = cost + seconds[block], size + n_bytes[block]
-    return partition
+    # Of a census there are millions of blocks and a thousand partitions: each is found, and its blocks are not visited.
+    costs, sizes = np.cumsum(seconds), np.cumsum(n_bytes)
+    starts, start = [], 0
+    while start < len(seconds):
+        starts.append(start)
+        cost, size = (0.0, 0) if start == 0 else (costs[start - 1], sizes[start - 1])
+        ends = np.searchsorted(costs, cost + target, "right"), np.searchsorted(sizes, size + limit, "right")
+        start = max(start + 1, int(min(ends)))
+    return np.searchsorted(starts, np.arange(len(seconds)), "right") - 1
 
 
 def rows_per_file(schema: pa.Schema) -> int:
@@ -61,14 +61,14 @@ def assign_files(rows_of_labels: Ints, limit: int) -> tuple[Ints, Ints]:
     (array([0, 0, 1, 4]), array([1, 1, 3, 1]))
     """
     first = np.zeros(len(rows_of_labels), dtype=np.int64)
-    count = np.ones(len(rows_of_labels), dtype=np.int64)
-    number, held = 0, 0
-    for label, rows in enumerate(rows_of_labels):
-        if held and held + rows > limit:
-            number, held = number + 1, 0
-        first[label] = number
-        held += int(rows)
-        if rows > limit:
-            count[label] = -(-int(rows) // limit)
-            number, held = number + int(count[label]), 0
+    count = np.maximum(1, -(-rows_of_labels // limit))
+    total, number, label = np.cumsum(rows_of_labels), 0, 0
+    is_large = np.append(np.flatnonzero(rows_of_labels > limit), len(rows_of_labels))
+    while label < len(rows_of_labels):
+        before = total[label - 1] if label else 0
+        together = int(np.searchsorted(total, before + limit, "right"))
+        end = max(label + 1, min(together, int(is_large[np.searchsorted(is_large, label)])))
+        first[label:end] = number
+        number += int(count[label])
+        label = end
     return first, count

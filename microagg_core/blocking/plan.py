@@ -1,25 +1,24 @@
 """The block plan: strata, cuts, blocks, partitions and files, as columns, with its cost.
 
-Built by the flow, written to the work area, and read by every worker. A *stratum* holds the records released under
+Built by the flow; a worker reads of it what it needs for what it works on. A *stratum* holds the records released under
 one label and with one pattern of missing values; a *block* is a stratum or a leaf of its cuts, the unit of
 anonymization; a *partition* is what one task holds: whole blocks.
 """
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from microagg_core.algorithms import AlgorithmInfo
 from microagg_core.arrays import Floats, Ints
-from microagg_core.blocking.cuts import Tree, count_leaves, route, tree_from_plain, tree_to_plain, with_record_numbers
-from microagg_core.blocking.memory import BLOCK_BYTES, PARTITION_BYTES
+from microagg_core.blocking.cuts import Tree, count_leaves
+from microagg_core.blocking.memory import BLOCK_BYTES, PARTITION_BYTES, ROUTE_BYTES, task_bytes
+from microagg_core.blocking.outline import FILE_COUNT, FILE_FIRST, Outline
 from microagg_core.blocking.packing import assign_files, pack_blocks, rows_per_file
+from microagg_core.blocking.routes import SUPPRESSED, Routes
 from microagg_core.blocking.strata import Strata
 from microagg_core.errors import DataError
 
@@ -57,21 +56,43 @@ class BlockPlan:
         """Number of released files."""
         return int((self.file_first + self.file_count).max(initial=0))
 
-    @cached_property
-    def first_block(self) -> Ints:
-        """The first block of each stratum; its other blocks follow."""
-        return np.searchsorted(self.block_stratum, np.arange(len(self.strata.rows)))
+    def outline(self) -> Outline:
+        """What every worker knows of it."""
+        return Outline(
+            hash_seed=self.strata.hash_seed,
+            n_blocks=self.n_blocks,
+            n_files=self.n_files,
+            withheld_rows=self.strata.withheld_rows,
+            suppressed_rows=self.strata.suppressed_rows,
+            first_blocks=np.searchsorted(self.block_partition, np.arange(self.n_partitions)),
+            rows=self.rows_of_partitions(),
+            seconds=np.bincount(self.block_partition, self.block_seconds, self.n_partitions).astype(np.float64),
+            trees=self.trees,
+        )
 
-    def blocks_of(self, stratum: Ints, Z: Floats, records: Ints) -> Ints:
-        """The block of each record, given its stratum and its standardized values."""
-        block = self.first_block[stratum]
-        if self.trees and len(stratum):
-            order = np.argsort(stratum, kind="stable")
-            numbers, first = np.unique(stratum[order], return_index=True)
-            for number, rows in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
-                if number in self.trees:
-                    block[rows] += route(self.trees[number], with_record_numbers(Z[rows], records[rows]))
-        return block
+    def routes(self) -> Routes:
+        """Where the records of each key go."""
+        strata = self.strata
+        stratum = strata.stratum_of_hash
+        first_block = np.append(np.searchsorted(self.block_stratum, np.arange(len(strata.rows))), SUPPRESSED)
+        # Of a key that is withheld no label is known: its row of labels is null.
+        label = pa.array(np.append(strata.label, 0)[stratum], mask=stratum == SUPPRESSED)
+        return Routes(
+            strata.key_hashes, stratum, first_block[stratum], strata.labels.drop_columns(["label"]).take(label)
+        )
+
+    def blocks(self) -> pa.Table:
+        """What the blocks' partitions have to know of them, a row a block."""
+        label = self.strata.label[self.block_stratum]
+        table = self.strata.labels.drop_columns(["label"]).take(pa.array(label))
+        table = table.append_column(FILE_FIRST, pa.array(self.file_first[label]))
+        return table.append_column(FILE_COUNT, pa.array(self.file_count[label]))
+
+    def task_bytes(self, info: AlgorithmInfo, p: int, k: int, row_bytes: float) -> int:
+        """What the largest task needs for its rows."""
+        keys = min(len(self.strata.key_hashes), self.strata.withheld_rows + int(self.strata.rows.sum()))
+        of_rows = task_bytes(info, p, k, self.block_rows, self.rows_of_partitions(), row_bytes)
+        return max(of_rows, ROUTE_BYTES * keys)
 
     def rows_of_partitions(self) -> Ints:
         """Records of each partition."""
@@ -113,62 +134,18 @@ def plan_blocks(
     Raises:
         DataError: a block has more records than the algorithm can take.
     """
-    numbers = np.arange(len(strata.rows))
-    stratum = np.repeat(numbers, np.array([count_leaves(trees.get(int(s))) for s in numbers], dtype=np.int64))
-    rows_of_strata = [leaf_rows.get(int(s), strata.rows[s : s + 1]) for s in numbers]
-    rows = np.concatenate([*rows_of_strata, np.empty(0, dtype=np.int64)])  # a night of a series may have no stratum
+    leaves = np.ones(len(strata.rows), dtype=np.int64)
+    for number, tree in trees.items():
+        leaves[number] = count_leaves(tree)
+    stratum = np.repeat(np.arange(len(leaves)), leaves)
+    rows = strata.rows[stratum]
+    for number, of_leaves in leaf_rows.items():
+        first = int(np.searchsorted(stratum, number))
+        rows[first : first + len(of_leaves)] = of_leaves
     if problem := info.refuses_records(int(rows.max(initial=0))):
         raise DataError(f"blocks: {problem}")
-    seconds = np.array([info.cost_seconds(int(n), p, k) for n in rows])
+    sizes, size_of = np.unique(rows, return_inverse=True)
+    seconds = np.array([info.cost_seconds(int(n), p, k) for n in sizes])[size_of.reshape(-1)]
     partition = pack_blocks(seconds, (rows * row_bytes).astype(np.int64))
-    first, count = assign_files(strata.rows_of_labels(), rows_per_file(released))
-    return BlockPlan(strata, trees, stratum, rows, seconds, partition, first, count, max_records)
-
-
-def plan_to_objects(plan: BlockPlan) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """The plan as binary objects by name, and the rest as plain values."""
-    strata = plan.strata
-    sink = io.BytesIO()
-    np.savez(
-        sink,
-        key_hashes=strata.key_hashes,
-        stratum_of_hash=strata.stratum_of_hash,
-        rows=strata.rows,
-        pattern=strata.pattern,
-        label=strata.label,
-        depth=strata.depth,
-        n_keys=strata.n_keys,
-        block_stratum=plan.block_stratum,
-        block_rows=plan.block_rows,
-        block_seconds=plan.block_seconds,
-        block_partition=plan.block_partition,
-        file_first=plan.file_first,
-        file_count=plan.file_count,
-    )
-    labels = io.BytesIO()
-    with pa.ipc.new_stream(labels, strata.labels.schema) as writer:
-        writer.write_table(strata.labels)
-    values = {
-        "hash_seed": strata.hash_seed,
-        "suppressed_keys": strata.suppressed_keys,
-        "suppressed_rows": strata.suppressed_rows,
-        "undersized_keys": strata.undersized_keys,
-        "held_keys": strata.held_keys,
-        "held_rows": strata.held_rows,
-        "max_records": plan.max_records,
-        "trees": {str(s): tree_to_plain(tree) for s, tree in plan.trees.items()},
-    }
-    return {"arrays": sink.getvalue(), "labels": labels.getvalue()}, values
-
-
-def plan_from_objects(objects: dict[str, bytes], values: dict[str, Any]) -> BlockPlan:
-    """Inverse of :func:`plan_to_objects`."""
-    arrays = np.load(io.BytesIO(objects["arrays"]))
-    of_strata = ("key_hashes", "stratum_of_hash", "rows", "pattern", "label", "depth", "n_keys")
-    of_blocks = ("block_stratum", "block_rows", "block_seconds", "block_partition", "file_first", "file_count")
-    counts = ("hash_seed", "suppressed_keys", "suppressed_rows", "undersized_keys", "held_keys", "held_rows")
-    with pa.ipc.open_stream(objects["labels"]) as reader:
-        labels = reader.read_all()
-    strata = Strata(labels=labels, **{n: arrays[n] for n in of_strata}, **{n: values[n] for n in counts})
-    trees = {int(s): tree_from_plain(tree) for s, tree in values["trees"].items()}
-    return BlockPlan(strata, trees, max_records=values["max_records"], **{n: arrays[n] for n in of_blocks})
+    file_first, file_count = assign_files(strata.rows_of_labels(), rows_per_file(released))
+    return BlockPlan(strata, trees, stratum, rows, seconds, partition, file_first, file_count, max_records)

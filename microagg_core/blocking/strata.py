@@ -10,13 +10,12 @@ import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Ints, UInt64s
 from microagg_core.blocking.holding import Holding, keys_that_go
-from microagg_core.blocking.labels import label_of, parse_label
+from microagg_core.blocking.labels import label_of, labels_of_values, parse_label
 from microagg_core.blocking.merging import merge_some
+from microagg_core.blocking.routes import SUPPRESSED, hash_keys
 from microagg_core.errors import DataError, InternalError
-from microagg_core.tables.hashing import hash_rows, one_array
-from microagg_core.tables.ordering import distinct_in_order
-
-SUPPRESSED = -1
+from microagg_core.tables.hashing import one_array
+from microagg_core.tables.ordering import distinct_in_order, ranks
 
 
 @dataclass(frozen=True)
@@ -60,28 +59,9 @@ class Strata:
         held = replace(self, held_keys=self.suppressed_keys, held_rows=self.suppressed_rows)
         return replace(held, suppressed_keys=0, suppressed_rows=0)
 
-    def stratum_of(self, hashes: UInt64s) -> Ints:
-        """The stratum of records with these key hashes.
-
-        Raises:
-            DataError: a key that was not there when the input was surveyed.
-        """
-        position = np.searchsorted(self.key_hashes, hashes)
-        position[position == len(self.key_hashes)] = 0
-        if len(hashes) and (len(self.key_hashes) == 0 or np.any(self.key_hashes[position] != hashes)):
-            raise DataError(
-                "the input changed while it was read: it holds a blocking key that was not there at first; run again"
-            )
-        return self.stratum_of_hash[position]
-
     def rows_of_labels(self) -> Ints:
         """Released records under each label."""
         return np.bincount(self.label, weights=self.rows, minlength=self.labels.num_rows).astype(np.int64)
-
-
-def hash_keys(columns: list[pa.ChunkedArray | pa.Array], pattern: UInt64s, seed: int) -> UInt64s:
-    """The hash by which a record's key (pattern of missing values, blocking values) is found."""
-    return hash_rows([pa.array(pattern), *columns], len(pattern), seed)
 
 
 def plan_strata(
@@ -127,15 +107,15 @@ def plan_strata(
             f"no block reaches k={k} records ({int(rows.sum())} records in {len(rows)} blocking keys); "
             "use a smaller k, fewer blocking columns, or undersized: merge"
         )
-    label_ids, labels = _label(codes, merged, depth, keep, values, undersized == "merge", released_types)
+    label_ids, labels = _label(codes, merged, keep, values, undersized == "merge", released_types)
     strata = _ordered(blocking, order, pattern, merged, merged_rows, keep, depth, label_ids, labels, n_undersized, rows)
     return strata.holding() if is_night else strata
 
 
-def _codes(pattern: UInt64s, blocking: list[pa.Array]) -> tuple[Ints, list[list[object]]]:
-    """Codes of pattern and blocking values in the order of the values, nulls last; and the values as label parts."""
+def _codes(pattern: UInt64s, blocking: list[pa.Array]) -> tuple[Ints, list[pa.Array]]:
+    """Codes of pattern and blocking values in the order of the values, nulls last; and what they stand for."""
     patterns, first = np.unique(pattern, return_inverse=True)
-    columns, values = [first.reshape(-1)], [list(patterns)]
+    columns, values = [first.reshape(-1)], [pa.array(patterns)]
     for array in blocking:
         distinct = distinct_in_order(array)
         columns.append(np.asarray(pc.index_in(array, value_set=distinct)).astype(np.int64))
@@ -146,43 +126,66 @@ def _codes(pattern: UInt64s, blocking: list[pa.Array]) -> tuple[Ints, list[list[
 def _label(
     codes: Ints,
     merged: Ints,
-    depth: Ints,
     keep: Bools,
     values: list[pa.Array],
     as_text: bool,
     released_types: list[pa.DataType],
 ) -> tuple[Ints, pa.Table]:
     """The label of each kept stratum and the table of labels, sorted by what they say."""
-    n_attributes = codes.shape[1] - 1
-    texts = [v.cast(pa.string()).to_pylist() for v in values[1:]] if as_text else []
-    by_stratum = np.argsort(merged, kind="stable")
-    bounds = np.searchsorted(merged[by_stratum], np.arange(len(depth) + 1))
-    tuples: list[tuple[object, ...]] = []
-    for number in range(len(depth)):
-        keys = codes[by_stratum[bounds[number] : bounds[number + 1]], 1:]
-        if as_text:
-            label = tuple(label_of([texts[j][c] for c in np.unique(keys[:, j])]) for j in range(n_attributes))
-            _check_label(label, keys, texts)
-            tuples.append(label)
-        else:
-            tuples.append(tuple(keys[0]))
-    kept = sorted({t for t, ok in zip(tuples, keep, strict=True) if ok}, key=lambda t: [(v is None, v) for v in t])
-    number_of = {t: i for i, t in enumerate(kept)}
-    ids = np.array([number_of.get(t, -1) for t in tuples], dtype=np.int64)
+    first = np.unique(merged, return_index=True)[1]
+    attributes = range(1, codes.shape[1])
+    columns = [values[j].take(pa.array(codes[first, j])) for j in attributes]
     if as_text:
-        columns = [pa.array([t[j] for t in kept], pa.string()) for j in range(n_attributes)]
-    else:
-        columns = [values[j + 1].take(pa.array([t[j] for t in kept], pa.int64())) for j in range(n_attributes)]
-    columns = [c.cast(kind) for c, kind in zip(columns, released_types, strict=True)]
-    numbers = pa.array(np.arange(len(kept)))
-    return ids, pa.table([numbers, *columns], names=["label", *(f"b{j}" for j in range(n_attributes))])
+        texts = [labels_of_values(values[j].cast(pa.string())) for j in attributes]
+        columns = [text.take(pa.array(codes[first, j])) for text, j in zip(texts, attributes, strict=True)]
+        columns = _with_merged(columns, codes, merged, values)
+    kept = np.flatnonzero(keep)
+    numbers, places = _distinct_rows([ranks(column)[kept] for column in columns], len(kept))
+    ids = np.full(len(keep), -1, dtype=np.int64)
+    ids[kept] = numbers
+    listed = [
+        column.take(pa.array(kept[places])).cast(kind) for column, kind in zip(columns, released_types, strict=True)
+    ]
+    names = ["label", *(f"b{j}" for j in range(len(listed)))]
+    return ids, pa.table([pa.array(np.arange(len(places))), *listed], names=names)
 
 
-def _check_label(label: tuple[str | None, ...], keys: Ints, texts: list[list[str | None]]) -> None:
-    """A label must read back to exactly the values it stands for; anything else would be a wrong release."""
-    for j, text in enumerate(label):
-        if parse_label(text) != [texts[j][c] for c in np.unique(keys[:, j])]:
-            raise InternalError("a bug: a merged blocking label does not read back to its values; please report it")
+def _with_merged(columns: list[pa.Array], codes: Ints, merged: Ints, values: list[pa.Array]) -> list[pa.Array]:
+    """The labels by stratum, with lists of values for those that several keys went to."""
+    sizes = np.bincount(merged)
+    several = np.flatnonzero(sizes > 1)
+    by_stratum, bounds = np.argsort(merged, kind="stable"), np.append(0, np.cumsum(sizes))
+    lists = []
+    for j, column in enumerate(columns, start=1):
+        texts = [_list_label(codes[by_stratum[bounds[s] : bounds[s + 1]], j], values[j]) for s in several.tolist()]
+        places = np.full(len(sizes), -1)
+        places[several] = np.arange(len(several))
+        chosen = np.where(places >= 0, len(column) + places, np.arange(len(sizes)))
+        lists.append(pa.concat_arrays([column, pa.array(texts, pa.string())]).take(pa.array(chosen)))
+    return lists
+
+
+def _list_label(codes: Ints, values: pa.Array) -> str | None:
+    """The label of a stratum's values; one that does not read back to just them would be a wrong release."""
+    texts: list[str | None] = values.take(pa.array(np.unique(codes))).cast(pa.string()).to_pylist()
+    label = label_of(texts)
+    if parse_label(label) != texts:
+        raise InternalError("a bug: a merged blocking label does not read back to its values; please report it")
+    return label
+
+
+def _distinct_rows(columns: list[Ints], n_rows: int) -> tuple[Ints, Ints]:
+    """The number of each row among the distinct ones, in ascending order, and where each of those is first met."""
+    if not columns:
+        return np.zeros(n_rows, dtype=np.int64), np.arange(min(n_rows, 1))
+    order = np.lexsort(columns[::-1])
+    differs = np.zeros(max(n_rows - 1, 0), dtype=np.bool_)
+    for column in columns:
+        differs |= column[order][1:] != column[order][:-1]
+    ordered = np.concatenate([np.zeros(min(n_rows, 1), dtype=np.int64), np.cumsum(differs)])
+    numbers = np.empty(n_rows, dtype=np.int64)
+    numbers[order] = ordered
+    return numbers, order[np.unique(ordered, return_index=True)[1]]
 
 
 def _ordered(

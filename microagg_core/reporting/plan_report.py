@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from microagg_core.algorithms import algorithms
+from microagg_core.arrays import Ints
 from microagg_core.blocking.cuts import count_leaves
+from microagg_core.blocking.plan import BlockPlan
 from microagg_core.reporting.night_plan import NightPlan
 from microagg_core.steps.routing import Planned
 
-_LARGEST = 5
+#: Blocks that are named one by one.
+_LARGEST, _CHANGED = 5, 1000
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,9 @@ class PlanReport:
     seconds: float
     task_bytes: int
     largest: tuple[BlockLine, ...]
+    #: The first of those that are not just one blocking key, and how many of them there are.
     changed: tuple[BlockLine, ...]
+    n_changed: int
     rounding: tuple[str, ...]
     unwise: tuple[str, ...]
     #: What becomes of units, in a series.
@@ -66,15 +72,14 @@ class PlanReport:
         return ", ".join(parts)
 
 
-def report_plan(planned: Planned) -> PlanReport:
+def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
     """Describe a plan."""
-    plan, strata = planned.plan, planned.plan.strata
-    reasons = [_reason(planned, block) for block in range(plan.n_blocks)]
-    lines = [
-        BlockLine(b, int(plan.block_rows[b]), round(float(plan.block_seconds[b]), 3), reasons[b])
-        for b in range(plan.n_blocks)
-    ]
-    largest = sorted(lines, key=lambda line: (-line.records, line.block))[:_LARGEST]
+    strata, spec = plan.strata, planned.context.spec
+    info = algorithms()[spec.algorithm.name].with_refinement(spec.effort)
+    largest = np.lexsort((np.arange(plan.n_blocks), -plan.block_rows))[:_LARGEST]
+    stratum = plan.block_stratum
+    is_changed = (strata.n_keys[stratum] > 1) | np.isin(stratum, list(plan.trees)) | (strata.pattern[stratum] != 0)
+    changed = np.flatnonzero(is_changed)
     return PlanReport(
         records=planned.survey.arrivals,
         withheld=strata.suppressed_rows,
@@ -88,23 +93,30 @@ def report_plan(planned: Planned) -> PlanReport:
         files=plan.n_files,
         max_records=plan.max_records,
         seconds=round(float(plan.block_seconds.sum()), 1),
-        task_bytes=planned.task_bytes(),
-        largest=tuple(largest),
-        changed=tuple(line for line in lines if line.reason != "one blocking key"),
+        task_bytes=plan.task_bytes(info, len(planned.context.kinds), spec.k, planned.survey.row_bytes),
+        largest=_lines(plan, spec.k, largest),
+        changed=_lines(plan, spec.k, changed[:_CHANGED]),
+        n_changed=len(changed),
         rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.kinds),
-        unwise=unwise(planned),
+        unwise=unwise(planned, plan),
         row_bytes=int(strata.rows.sum() * planned.survey.row_bytes),
     )
 
 
-def _reason(planned: Planned, block: int) -> str:
-    plan, strata = planned.plan, planned.plan.strata
-    stratum = int(plan.block_stratum[block])
+def _lines(plan: BlockPlan, k: int, blocks: Ints) -> tuple[BlockLine, ...]:
+    return tuple(
+        BlockLine(b, int(plan.block_rows[b]), round(float(plan.block_seconds[b]), 3), _reason(plan, k, b))
+        for b in blocks.tolist()
+    )
+
+
+def _reason(plan: BlockPlan, k: int, block: int) -> str:
+    strata, stratum = plan.strata, int(plan.block_stratum[block])
     words = []
     if strata.n_keys[stratum] > 1:
         words.append(
             f"merged from {int(strata.n_keys[stratum])} keys, the first {int(strata.depth[stratum])} blocking "
-            f"columns kept, because a key had fewer than k={planned.context.spec.k} records"
+            f"columns kept, because a key had fewer than k={k} records"
         )
     if stratum in plan.trees:
         words.append(
@@ -116,7 +128,7 @@ def _reason(planned: Planned, block: int) -> str:
     return "; ".join(words) or "one blocking key"
 
 
-def unwise(planned: Planned) -> tuple[str, ...]:
+def unwise(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
     """What a careful operator would look at before running."""
     survey, spec = planned.survey, planned.context.spec
     words = [f"confidential column {name!r} is nearly unique" for name in survey.nearly_unique]
@@ -126,7 +138,7 @@ def unwise(planned: Planned) -> tuple[str, ...]:
         for kind, m in zip(planned.context.kinds, survey.moments, strict=True)
         if m.n and m.deviation == 0
     ]
-    strata = planned.plan.strata
+    strata = plan.strata
     if strata.suppressed_rows > 0.05 * survey.arrivals:
         words.append(
             f"{strata.suppressed_rows} records are withheld, more than 5 % of the input; coarsen blocking columns"
@@ -134,7 +146,7 @@ def unwise(planned: Planned) -> tuple[str, ...]:
     merged = int(strata.rows[strata.n_keys > 1].sum())
     if merged > 0.1 * survey.arrivals:
         words.append(f"{merged} records lose a blocking value to merging, more than 10 %; use coarser blocking columns")
-    small = int(np.sum(planned.plan.block_rows < 2 * spec.k))
-    if small > 0.5 * planned.plan.n_blocks and planned.plan.n_blocks > 1:
+    small = int(np.sum(plan.block_rows < 2 * spec.k))
+    if small > 0.5 * plan.n_blocks and plan.n_blocks > 1:
         words.append(f"{small} blocks are too small for two groups, so they become one group each")
     return tuple(words)

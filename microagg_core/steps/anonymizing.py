@@ -27,11 +27,11 @@ from microagg_core.plain import to_json
 from microagg_core.privacy.risk import BlockGroups, note_block
 from microagg_core.refine.certifying import refine_with_bound
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.routing import Planned, load_planned
+from microagg_core.steps.routing import Planned, load_blocks, load_planned
 from microagg_core.steps.scattering import gather_partition, load_measure_scale
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.hashing import hash_rows
-from microagg_core.tables.slices import RECORD, Slice, to_bytes, write_slices
+from microagg_core.tables.slices import RECORD, Slices, to_bytes, write_slices
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def anonymize_partition(task: Task) -> Receipt:
 def _write(
     task: Task,
     data: bytes,
-    slices: list[Slice],
+    slices: Slices,
     statistics: list[LossStatistics],
     blocks: list[dict[str, Any]],
     n_rows: int,
@@ -196,7 +196,7 @@ def _write(
         task.put(layout.loss_statistics(number), total),
         task.put(layout.block_results(number), to_bytes(pa.Table.from_pylist(blocks))),
     )
-    return Receipt(task.step, number, n_rows, pieces, tuple(slices), kernel_seconds=kernel)
+    return Receipt(task.step, number, n_rows, pieces, slices, kernel_seconds=kernel)
 
 
 def _measure(
@@ -236,13 +236,10 @@ def _block_row(
     }
 
 
-def _released_rows(
-    task: Task, planned: Planned, rows: _Partition, ticks: list[NDArray[Any]]
-) -> tuple[bytes, list[Slice]]:
+def _released_rows(task: Task, planned: Planned, rows: _Partition, ticks: list[NDArray[Any]]) -> tuple[bytes, Slices]:
     """The partition's rows as released (plus the private record number), cut by the file they go to."""
-    plan, schema = planned.plan, planned.context.schema
-    label = plan.strata.label[plan.block_stratum[rows.block]]
-    labels = plan.strata.labels.take(pa.array(label))
+    blocks, schema = load_blocks(task, planned), planned.context.schema
+    labels = blocks.labels(rows.block)
     source: dict[str, Any] = {c.name: labels[f"b{j}"] for j, c in enumerate(schema.blocking)}
     for j, column in enumerate(schema.quasi_identifiers):
         source[column.name] = planned.encoding.kinds[j].to_arrow(ticks[j], rows.missing[:, j])
@@ -252,6 +249,7 @@ def _released_rows(
     names = [RECORD, *(f"x{j}" for j in range(len(schema.released)))]
     table = pa.Table.from_arrays(columns, names=names)
     # Equal combinations go to the same file: the hash is of what a reader sees.
+    first, count = blocks.files(rows.block)
     combination = [source[c.name] for c in (*schema.blocking, *schema.quasi_identifiers)]
-    spread = hash_rows(combination, table.num_rows, seed=0) % plan.file_count[label].astype(np.uint64)
-    return write_slices(table, plan.file_first[label] + spread.astype(np.int64), task.number)
+    spread = hash_rows(combination, table.num_rows, seed=0) % count.astype(np.uint64)
+    return write_slices(table, first + spread.astype(np.int64), task.number)

@@ -16,7 +16,7 @@ from microagg_core.formats.released.order import content_order
 from microagg_core.formats.released.registry import released_format
 from microagg_core.steps.pieces import Piece
 from microagg_core.steps.routing import Planned, load_planned
-from microagg_core.steps.scattering import gather_slices
+from microagg_core.steps.shuffling import gather_slices
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.slices import RECORD, to_bytes, write_slices
 
@@ -29,7 +29,7 @@ def assemble_file(task: Task) -> Receipt:
     ascending = np.sort(numbers)
     places, slices = write_slices(pa.table({RECORD: ascending}), planned.survey.parts_of(ascending), task.number)
     return Receipt(
-        task.step, task.number, len(numbers), (*pieces, task.put(layout.places(task.number), places)), tuple(slices)
+        task.step, task.number, len(numbers), (*pieces, task.put(layout.places(task.number), places)), slices
     )
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from microagg_core.errors import StorageError
 from microagg_core.plain import from_json, to_plain
@@ -82,9 +86,15 @@ def write_audit(
     work.put_json(layout.plan(), {"format_version": FORMAT_VERSION, **plan})
     work.put_json(layout.risk(), {"format_version": FORMAT_VERSION, **measured.risk})
     work.put_json(layout.checks(), {"format_version": FORMAT_VERSION, "checks": to_plain(list(checks))})
-    work.put_json(layout.blocks(), {"format_version": FORMAT_VERSION, "blocks": measured.blocks.to_pydict()})
+    work.put(layout.blocks(), _as_parquet(measured.blocks))
     # The digests come last: their presence says that the audit is whole.
     work.put_json(layout.digests(), {"format_version": FORMAT_VERSION, **to_plain(origin)})
+
+
+def _as_parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata({"format_version": str(FORMAT_VERSION)}), sink, compression="zstd")
+    return sink.getvalue()
 
 
 def read_origin(work: Store, manifest: Manifest) -> Origin | None:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from microagg_core.blocking.routes import Routes
 from microagg_core.formats.released.registry import released_format
 from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.check import Check
@@ -23,8 +24,9 @@ from microagg_core.steps.nights.knowing import has_night, layout_of
 from microagg_core.steps.nights.telling import look_at_survivors, tell_arrivals, tell_survivors
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.reading import records_of_part
-from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
-from microagg_core.steps.scattering import Scatter, gather_slices, refuse_changed
+from microagg_core.steps.routing import Planned, Routed, load_planned, load_routes, route_batch
+from microagg_core.steps.scattering import refuse_changed
+from microagg_core.steps.shuffling import Scatter, gather_slices, read_slices
 from microagg_core.steps.survey import Fingerprint
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.storage.layout import RunLayout
@@ -35,7 +37,7 @@ from microagg_core.tables.slices import RECORD, read_slice
 def promise_of(planned: Planned) -> Promise:
     """What the gate holds the release against."""
     context, survey = planned.context, planned.survey
-    withheld = planned.plan.strata.withheld_rows
+    withheld = planned.outline.withheld_rows
     n_parts = len(survey.rows_of_parts)
     return Promise(context.schema, planned.encoding.kinds, context.spec.k, survey.arrivals, withheld, n_parts)
 
@@ -52,7 +54,7 @@ def check_file(task: Task) -> Receipt:
     data = task.pieces.read(candidate.name)
     table = form.read_back(data, planned.context.schema.released_schema)
     records = np.asarray(read_slice(task.pieces.read(layout.numbers(number)))[RECORD]).astype(np.int64)
-    if number < planned.plan.n_files:
+    if number < planned.outline.n_files:
         came = gather_slices(task.run, task.slices, "check-input", layout.check_scatter)
         notes = note_file(promise_of(planned), table, records, planned.survey.parts_of(records), came)
     else:
@@ -60,21 +62,21 @@ def check_file(task: Task) -> Receipt:
     pieces = (candidate, task.put(layout.checks(number), to_json(notes)))
     if not (has_night(task) and notes.readable):
         return Receipt(task.step, number, notes.rows, pieces)
-    tell = tell_arrivals if number < planned.plan.n_files else look_at_survivors
+    tell = tell_arrivals if number < planned.outline.n_files else look_at_survivors
     told, slices = tell(task, planned, table, records)
-    return Receipt(task.step, number, notes.rows, (*pieces, *told), tuple(slices))
+    return Receipt(task.step, number, notes.rows, (*pieces, *told), slices)
 
 
 def check_input(task: Task) -> Receipt:
     """Re-read one input part and write what the release should hold of it."""
     planned = load_planned(task)
-    context, promise, notes = planned.context, promise_of(planned), PartNotes()
+    context, promise, notes, routes = planned.context, promise_of(planned), PartNotes(), load_routes(task, planned)
     scatter, file_of, fingerprint = Scatter(task, task.layout.check_scatter), _files_of(task, planned), Fingerprint()
     first, survivors = planned.survey.first_record(task.number), Scatter(task, layout_of(task).survivors_read)
     for batch in records_of_part(task, context, task.number, first, context.schema.travelling):
         fingerprint.add(batch.whole, context.schema.travelling)
-        routed = route_batch(context, planned.encoding, planned.plan.strata, batch)
-        notes.add(_expected(promise, planned, task.number, routed))
+        routed = route_batch(context, planned.encoding, routes, planned.outline.hash_seed, batch)
+        notes.add(_expected(promise, planned, task.number, routes, routed))
         _send(planned, routed, file_of[routed.records - first], scatter)
         if batch.marks is not None and batch.marks.atoms is not None:
             tell_survivors(task, planned, batch, batch.marks.codes, batch.marks.atoms, survivors)
@@ -82,44 +84,42 @@ def check_input(task: Task) -> Receipt:
     scatter.flush()
     survivors.flush()
     noted = task.put(task.layout.input_checks(task.number), to_json(notes.finished()))
-    slices = (*scatter.slices, *survivors.slices)
+    slices = scatter.slices + survivors.slices
     return Receipt(task.step, task.number, notes.rows, (*scatter.pieces, *survivors.pieces, noted), slices)
 
 
 def _files_of(task: Task, planned: Planned) -> NDArray[Any]:
     """The file in which each record of the part should be, by the files' own lists; the number of files: in none."""
-    first, n_files = planned.survey.first_record(task.number), planned.plan.n_files
+    first, n_files = planned.survey.first_record(task.number), planned.outline.n_files
     # As narrow as can be: a part may be a file of any length.
     files = np.full(planned.survey.rows_of_parts[task.number], n_files, dtype=np.min_scalar_type(n_files))
-    for one in task.slices:
-        listed = gather_slices(task.run, [one], "assemble", lambda file, _: task.layout.places(file))
-        if listed is not None:
-            place = np.asarray(listed[RECORD]) - first
-            files[place[(place >= 0) & (place < len(files))]] = one.maker
+    lists = read_slices(task.run, task.slices, "assemble", lambda file, _: task.layout.places(file))
+    for one, listed in zip(task.slices, lists, strict=True):
+        place = np.asarray(listed[RECORD]) - first
+        files[place[(place >= 0) & (place < len(files))]] = one.maker
     return files
 
 
 def _send(planned: Planned, routed: Routed, files: NDArray[Any], scatter: Scatter) -> None:
     """Send the quasi-identifiers of the records to the files in which they should be."""
-    listed = files < planned.plan.n_files
+    listed = files < planned.outline.n_files
     columns = [pa.array(routed.records), *(routed.table[kind.name] for kind in planned.context.kinds)]
     names = [RECORD, *(f"q{j}" for j in range(len(planned.context.kinds)))]
     table = pa.Table.from_arrays(columns, names=names)
     scatter.add(table.filter(pa.array(listed)), files[listed].astype(np.int64))
 
 
-def _expected(promise: Promise, planned: Planned, part: int, routed: Routed) -> InputBatch:
+def _expected(promise: Promise, planned: Planned, part: int, routes: Routes, routed: Routed) -> InputBatch:
     """The batch's records that should be released."""
     ticks = [kind.ticks(routed.table[kind.name]) for kind in promise.kinds]
     values = tuple(of_kind[routed.kept & ~missing] for of_kind, missing in ticks)
-    return InputBatch(promise, part, routed.records[routed.kept], _expected_rows(planned, routed), values)
+    return InputBatch(promise, part, routed.records[routed.kept], _expected_rows(planned, routes, routed), values)
 
 
-def _expected_rows(planned: Planned, routed: Routed) -> pa.Table:
+def _expected_rows(planned: Planned, routes: Routes, routed: Routed) -> pa.Table:
     """What should be released of a batch, but for the quasi-identifiers, which keep only their missing values."""
-    schema, plan = planned.context.schema, planned.plan
-    kept = pa.array(routed.kept)
-    labels = plan.strata.labels.take(pa.array(plan.strata.label[routed.stratum[routed.kept]]))
+    schema, kept = planned.context.schema, pa.array(routed.kept)
+    labels = routes.labels.take(pa.array(routed.place[routed.kept]))
     position = {c.name: j for j, c in enumerate(schema.blocking)}
     kinds = {kind.name: kind for kind in schema.kinds}
     columns = []
@@ -141,7 +141,7 @@ def run_checks(
 ) -> list[Check]:
     """Have the gate compare what was noted of the files with what was noted of the input."""
     parts = read_notes(checked, (layout.input_checks(i) for i in range(len(planned.context.parts))))
-    promise, n_files = promise_of(planned), planned.plan.n_files
+    promise, n_files = promise_of(planned), planned.outline.n_files
     if carried is not None:
         promise, n_files = replace(promise, carried=carried.rows, in_series=True), n_files + carried.n_files
     return make_checks(promise, file_notes(checked, layout, n_files), parts)

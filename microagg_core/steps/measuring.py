@@ -13,6 +13,7 @@ from operator import add
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from microagg_core.grouping.bounds import gap_percent
 from microagg_core.metrics.certificate import Certificate, combined
@@ -45,7 +46,7 @@ class Measured:
 
 def measure_release(planned: Planned, layout: RunLayout, anonymized: Pieces, checked: Pieces) -> Measured:
     """Combine what the blocks lost and disclose; ``checked`` is what the gate noted of the files."""
-    numbers, kinds = range(planned.plan.n_partitions), planned.context.kinds
+    numbers, kinds = range(planned.outline.n_partitions), planned.context.kinds
     if not numbers:
         return Measured(figures_of_few(0), {}, pa.table({}))  # a night of a series in which no record was grouped
     data = anonymized.read_all(layout.loss_statistics(i) for i in numbers)
@@ -53,7 +54,7 @@ def measure_release(planned: Planned, layout: RunLayout, anonymized: Pieces, che
     tables = anonymized.read_all(layout.block_results(i) for i in numbers)
     blocks = pa.concat_tables([read_slice(of_partition) for of_partition in tables])
     n_groups = int(np.asarray(blocks["groups"]).sum())
-    moments = _released_moments(checked, layout, planned.plan.n_files, len(kinds))
+    moments = _released_moments(checked, layout, planned.outline.n_files, len(kinds))
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
     return Measured(figures, risk_of(blocks, planned.context.schema), blocks)
 
@@ -104,7 +105,7 @@ def _certificate(blocks: pa.Table) -> CertificateFigures:
 
 def _choices(blocks: pa.Table) -> Figures:
     """What was tried, and what was chosen by some block, where the choice was left to the blocks."""
-    tried = {name for names in blocks["tried"].to_pylist() for name in names.split(",") if name}
+    tried = {name for names in pc.unique(blocks["tried"]).to_pylist() for name in names.split(",") if name}
     if not tried:
         return Figures()
-    return Figures(tried=tuple(sorted(tried)), chosen=tuple(sorted(set(blocks["algorithm"].to_pylist()))))
+    return Figures(tried=tuple(sorted(tried)), chosen=tuple(sorted(pc.unique(blocks["algorithm"]).to_pylist())))

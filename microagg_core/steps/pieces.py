@@ -105,7 +105,7 @@ def read_ranges(work: Store, ranges: Sequence[Range], checksum_of: Callable[[byt
         DamagedWorkError: naming the makers of all that are gone or not what was written.
     """
     try:
-        contents = work.read_ranges([(r.name, r.start, r.end) for r in ranges])
+        contents = _read_together(work, ranges)
     except TransientStorageError:  # a store that does not answer is not asked again
         raise
     except StorageError:
@@ -118,6 +118,20 @@ def read_ranges(work: Store, ranges: Sequence[Range], checksum_of: Callable[[byt
     if damaged:
         raise DamagedWorkError(places=((r.step, r.number) for r in damaged))
     return contents
+
+
+def _read_together(work: Store, ranges: Sequence[Range]) -> list[bytes]:
+    """The contents of ranges; those that follow each other in one object are one request."""
+    requests: list[list[Range]] = []
+    for one in ranges:
+        before = requests[-1][-1] if requests else None
+        if before and (before.name, before.end) == (one.name, one.start):
+            requests[-1].append(one)
+        else:
+            requests.append([one])
+    contents = work.read_ranges([(some[0].name, some[0].start, some[-1].end) for some in requests])
+    pairs = zip(requests, contents, strict=True)
+    return [data[one.start - some[0].start : one.end - some[0].start] for some, data in pairs for one in some]
 
 
 def all_there(work: Store, pieces: Sequence[Piece]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from microagg_core.blocking.cuts import (
 )
 from microagg_core.blocking.holding import Holding
 from microagg_core.blocking.plan import BlockPlan, default_max_records, plan_blocks
+from microagg_core.blocking.routes import Routes
 from microagg_core.blocking.strata import Strata, plan_strata
 from microagg_core.errors import DataError
 from microagg_core.kernels.tools.hashing import mix_words
@@ -88,7 +89,9 @@ class Passes:
 class Oversize:
     """The strata to be cut, as every worker of the sampling and counting passes needs them."""
 
-    strata: Strata
+    hash_seed: int
+    #: Of their keys alone.
+    routes: Routes
     survey: Survey
     rates: dict[int, float]
     trees: dict[int, Tree]
@@ -155,7 +158,8 @@ def _cut(
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     budget = min(_SAMPLE_ROWS, max(1000, _ALL_SAMPLES // len(oversize)))
     rates = {int(s): min(1.0, budget / int(strata.rows[s])) for s in oversize}
-    drawn = passes.do("sample", Oversize(strata, survey, rates, {}), 0)
+    routes = _routes_to(strata, oversize)
+    drawn = passes.do("sample", Oversize(strata.hash_seed, routes, survey, rates, {}), 0)
     samples = _read_samples(drawn, passes, rates)
     trees: dict[int, Tree] = {}
     leaf_rows: dict[int, Ints] = {}
@@ -165,7 +169,14 @@ def _cut(
         trees[number] = grow(Z, limit * rate * margin, max(1, int(np.ceil(spec.k * rate))))
         if rates[number] == 1.0:
             leaf_rows[number] = np.bincount(route(trees[number], Z), minlength=count_leaves(trees[number]))
-    return _exact_leaves(spec.k, Oversize(strata, survey, rates, trees), leaf_rows, passes)
+    return _exact_leaves(spec.k, Oversize(strata.hash_seed, routes, survey, rates, trees), leaf_rows, passes)
+
+
+def _routes_to(strata: Strata, oversize: Ints) -> Routes:
+    """The keys that go to these strata."""
+    mine = np.isin(strata.stratum_of_hash, oversize)
+    stratum = strata.stratum_of_hash[mine]
+    return Routes(strata.key_hashes[mine], stratum, np.zeros_like(stratum), pa.table({}))
 
 
 def _exact_leaves(
@@ -179,7 +190,7 @@ def _exact_leaves(
     while any(s not in leaf_rows for s in trees):
         round_number += 1
         uncounted = {s: tree for s, tree in trees.items() if s not in leaf_rows}
-        counting = Oversize(oversize.strata, oversize.survey, {}, uncounted)
+        counting = replace(oversize, rates={}, trees=uncounted)
         counts = _read_counts(passes.do("count", counting, round_number), passes, round_number, uncounted)
         for number, rows in counts.items():
             if rows.min() >= k or count_leaves(trees[number]) == 1:
@@ -191,43 +202,27 @@ def _exact_leaves(
 
 def _save_oversize(run: Run, oversize: Oversize, round_number: int) -> tuple[Piece, ...]:
     """Write what the workers of a sampling or counting pass need."""
-    strata, layout = oversize.strata, run.layout
-    arrays = pa.table({"hash": strata.key_hashes, "stratum": strata.stratum_of_hash})
+    layout = run.layout
     value = {
-        "hash_seed": strata.hash_seed,
+        "hash_seed": oversize.hash_seed,
         "survey": to_plain(oversize.survey),
         "rates": {str(s): rate for s, rate in oversize.rates.items()},
         "trees": {str(s): tree_to_plain(tree) for s, tree in oversize.trees.items()},
     }
-    return (
-        run.put(layout.plan_file(f"keys-{round_number}.arrows"), to_bytes(arrays), "oversize", round_number),
-        run.put(
-            layout.plan_file(f"oversize-{round_number}.json"), json.dumps(value).encode(), "oversize", round_number
-        ),
-    )
+    objects = {
+        f"keys-{round_number}.arrows": to_bytes(oversize.routes.to_table()),
+        f"oversize-{round_number}.json": json.dumps(value).encode(),
+    }
+    return tuple(run.put(layout.plan_file(name), data, "oversize", round_number) for name, data in objects.items())
 
 
 def _load_oversize(task: Task, round_number: int) -> Oversize:
     value = json.loads(task.pieces.read(task.layout.plan_file(f"oversize-{round_number}.json")))
     keys = read_slice(task.pieces.read(task.layout.plan_file(f"keys-{round_number}.arrows")))
-    empty = np.zeros(0, dtype=np.int64)
-    strata = Strata(
-        key_hashes=np.asarray(keys["hash"]),
-        stratum_of_hash=np.asarray(keys["stratum"]),
-        hash_seed=value["hash_seed"],
-        rows=empty,
-        pattern=empty.astype(np.uint64),
-        label=empty,
-        depth=empty,
-        n_keys=empty,
-        labels=pa.table({}),
-        suppressed_keys=0,
-        suppressed_rows=0,
-        undersized_keys=0,
-    )
     trees = {int(s): tree_from_plain(tree) for s, tree in value["trees"].items()}
     rates = {int(s): float(rate) for s, rate in value["rates"].items()}
-    return Oversize(strata, from_plain(Survey, value["survey"]), rates, trees)
+    survey = from_plain(Survey, value["survey"])
+    return Oversize(value["hash_seed"], Routes.from_table(keys), survey, rates, trees)
 
 
 def sample_part(task: Task) -> Receipt:
@@ -240,7 +235,7 @@ def sample_part(task: Task) -> Receipt:
     rates[list(oversize.rates)] = list(oversize.rates.values())
     first, strata, values = oversize.survey.first_record(task.number), [], []
     for batch in records_of_part(task, context, task.number, first, context.schema.travelling):
-        routed = route_batch(context, encoding, oversize.strata, batch)
+        routed = route_batch(context, encoding, oversize.routes, oversize.hash_seed, batch, all_known=False)
         rate = rates[np.where((routed.stratum >= 0) & (routed.stratum < most), routed.stratum, most - 1)]
         drawn = _uniform(routed.records, context.spec.seed) < rate
         strata.append(routed.stratum[drawn])
@@ -286,7 +281,7 @@ def count_part(task: Task) -> Receipt:
     counts: dict[int, Ints] = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
     first, rows = oversize.survey.first_record(part), 0
     for batch in records_of_part(task, context, part, first, context.schema.travelling):
-        routed = route_batch(context, encoding, oversize.strata, batch)
+        routed = route_batch(context, encoding, oversize.routes, oversize.hash_seed, batch, all_known=False)
         rows += batch.table.num_rows
         for number, tree in oversize.trees.items():
             mine = routed.stratum == number

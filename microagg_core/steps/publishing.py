@@ -71,15 +71,15 @@ def release_facts(
 
     Of a later night of a series, in which rows are carried, it does not say how many are withheld.
     """
-    spec, schema, strata = planned.context.spec, planned.context.schema, planned.plan.strata
+    spec, schema, outline = planned.context.spec, planned.context.schema, planned.outline
     return ReleaseFacts(
         name=spec.name,
         id=identity,
         created=now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         k=spec.k,
         unit="row" if spec.unit == "row" else "units",
-        rows=int(strata.rows.sum()) + (carried.rows if carried else 0),
-        suppressed=None if carried else strata.suppressed_rows,
+        rows=int(outline.rows.sum()) + (carried.rows if carried else 0),
+        suppressed=None if carried else outline.suppressed_rows,
         columns=tuple(
             ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF[c.role])  # type: ignore[arg-type]
             for c, t in zip(schema.released, schema.released_types, strict=True)

@@ -1,8 +1,9 @@
-"""Routing: what workers know once there is a plan (encoding, strata, blocks), and how records find their stratum."""
+"""Routing: what workers know once there is a plan (encoding, outline), and how records find their stratum and block."""
 
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,54 +11,63 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from microagg_core.algorithms import algorithms
-from microagg_core.blocking.memory import task_bytes
-from microagg_core.blocking.plan import BlockPlan, plan_from_objects, plan_to_objects
-from microagg_core.blocking.strata import SUPPRESSED, Strata, hash_keys
+from microagg_core.arrays import Ints, UInt64s
+from microagg_core.blocking.outline import Outline, PartitionBlocks
+from microagg_core.blocking.plan import BlockPlan
+from microagg_core.blocking.routes import SHARD_KEYS, SUPPRESSED, Routes, hash_keys
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.plain import from_json, to_plain
-from microagg_core.steps.pieces import Piece, Pieces
+from microagg_core.steps.keys import read_own_keys
+from microagg_core.steps.pieces import Piece, Pieces, Range, read_ranges
 from microagg_core.steps.reading import PartBatch
 from microagg_core.steps.survey import Survey, blocking_columns, missing_pattern
 from microagg_core.steps.work import Context, Run, Task, load_context
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import canonical_json
+from microagg_core.tables.slices import Slice, Slices, read_slice, write_no_rows, write_slices
 
-Ints = NDArray[np.int64]
-#: The parts of a plan that are no JSON, and their files.
-_FILES = {"arrays": "arrays.npz", "labels": "labels.arrows"}
+#: Who made what the flow itself writes of a plan.
+_MAKER = "plan"
+#: Shards of routes that are asked for at once: together they are smaller than the rows that a part holds.
+_SHARDS_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Shards:
+    """Where the parts of a plan lie that are read one by one."""
+
+    routes: Slices
+    blocks: Slices
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A run's context with its survey and plan."""
+    """A run's context with its survey and the outline of its plan."""
 
     context: Context
     survey: Survey
     encoding: Encoding
-    plan: BlockPlan
+    outline: Outline
+    shards: Shards
 
     @classmethod
-    def of(cls, context: Context, survey: Survey, plan: BlockPlan) -> Planned:
+    def of(cls, context: Context, survey: Survey, outline: Outline, shards: Shards) -> Planned:
         """Put together, with the whole file's standardization, and kinds that know all values."""
         surveyed = zip(context.kinds, survey.traits, survey.moments, strict=True)
         kinds = tuple(kind.for_input(traits, moments) for kind, traits, moments in surveyed)
-        return cls(context, survey, Encoding.steady(kinds, survey.moments), plan)
+        return cls(context, survey, Encoding.steady(kinds, survey.moments), outline, shards)
 
-    def task_bytes(self) -> int:
-        """What the largest task of this plan needs for its rows."""
-        spec = self.context.spec
-        info = algorithms()[spec.algorithm.name].with_refinement(spec.effort)
-        partitions, row_bytes = self.plan.rows_of_partitions(), self.survey.row_bytes
-        return task_bytes(info, len(self.context.kinds), spec.k, self.plan.block_rows, partitions, row_bytes)
+
+# --- Records on their way ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Routed:
-    """A batch of records with the stratum of each (``SUPPRESSED``: withheld)."""
+    """A batch of records with the place of each one's key among the routes, and its stratum (or ``SUPPRESSED``)."""
 
     table: pa.Table
     records: Ints
+    place: Ints
     stratum: Ints
     offsets: NDArray[np.float64]
     missing: NDArray[np.bool_]
@@ -70,13 +80,31 @@ class Routed:
         return kept
 
 
-def route_batch(context: Context, encoding: Encoding, strata: Strata, batch: PartBatch) -> Routed:
-    """Find the stratum of each record that takes part by the hash of its key."""
+def route_batch(
+    context: Context, encoding: Encoding, routes: Routes, hash_seed: int, batch: PartBatch, all_known: bool = True
+) -> Routed:
+    """Find the stratum of each record that takes part by the hash of its key.
+
+    Args:
+        context: of the run.
+        encoding: the whole file's standardization.
+        routes: of the batch's keys at least, or of those of them that matter.
+        hash_seed: under which the routes' keys were hashed.
+        batch: the records.
+        all_known: whether there is a route for every key; else records of others have no stratum.
+
+    Raises:
+        DataError: a key that was not there when the input was surveyed.
+    """
     table = batch.table
     offsets, missing = encoding.offsets([table[t.name] for t in context.kinds])
-    hashes = hash_keys(blocking_columns(table, context), missing_pattern(missing), strata.hash_seed)
-    Z = encoding.standardize(offsets, missing)
-    return Routed(table, batch.records, strata.stratum_of(hashes), offsets, missing, Z)
+    hashes = hash_keys(blocking_columns(table, context), missing_pattern(missing), hash_seed)
+    place = routes.places_of(hashes) if all_known else routes.find(hashes)
+    stratum = np.append(routes.stratum, SUPPRESSED)[place]
+    return Routed(table, batch.records, place, stratum, offsets, missing, encoding.standardize(offsets, missing))
+
+
+# --- What workers read ---------------------------------------------------------------------------------------
 
 
 def save_survey(run: Run, survey: Survey) -> Piece:
@@ -84,28 +112,68 @@ def save_survey(run: Run, survey: Survey) -> Piece:
     return run.put(run.layout.survey_result(), canonical_json(to_plain(survey)), "survey-result")
 
 
-def save_plan(run: Run, plan: BlockPlan) -> tuple[Piece, ...]:
-    """Write the plan where workers find it."""
-    objects, values = plan_to_objects(plan)
-    tables = [run.put(run.layout.plan_file(_FILES[name]), objects[name], "plan") for name in _FILES]
-    return (*tables, run.put(run.layout.plan(), canonical_json(values), "plan"))
-
-
 def load_survey(pieces: Pieces, layout: RunLayout) -> Survey:
     """The survey of this run."""
     return from_json(Survey, pieces.read(layout.survey_result()))
 
 
+def save_plan(run: Run, plan: BlockPlan) -> tuple[Outline, Shards, Piece]:
+    """Write the plan where workers find it: its outline, and the rest in shards.
+
+    Returns:
+        Outline and shards, and the piece by which a worker finds both.
+    """
+    routes, outline = plan.routes().to_table(), plan.outline()
+    shards = Shards(
+        _write_shards(run, run.layout.routes(), routes, np.arange(routes.num_rows) // SHARD_KEYS),
+        _write_shards(run, run.layout.blocks(), plan.blocks(), plan.block_partition),
+    )
+    value = {"outline": outline.to_plain(), **{name: of.array.tolist() for name, of in shards.__dict__.items()}}
+    return outline, shards, run.put(run.layout.outline(), json.dumps(value).encode(), _MAKER)
+
+
+def _write_shards(run: Run, name: str, table: pa.Table, shard: Ints) -> Slices:
+    data, slices = write_slices(table, shard, 0) if table.num_rows else write_no_rows(table, 0, 0)
+    run.put(name, data, _MAKER)
+    return slices
+
+
+def _read_shards(run: Run, name: str, shards: Slices) -> list[pa.Table]:
+    ranges = [Range(name, one.start, one.end, one.checksum, _MAKER, 0) for one in shards]
+    return [read_slice(data) for data in read_ranges(run.work, ranges, zlib.crc32)]
+
+
 def load_planned(task: Task) -> Planned:
-    """Survey and plan of the task's run, read once a process."""
+    """Survey and outline of the task's run, read once a process."""
     layout, pieces = task.layout, task.pieces
-    names = (layout.survey_result(), *(layout.plan_file(file) for file in _FILES.values()), layout.plan())
-    survey, plan = _cached(task.run, tuple(pieces.piece(name) for name in names))
-    return Planned.of(load_context(task.run, task.reads), survey, plan)
+    read = _cached(task.run, tuple(pieces.piece(name) for name in (layout.survey_result(), layout.outline())))
+    return Planned.of(load_context(task.run, task.reads), *read)
 
 
 @lru_cache(maxsize=2)
-def _cached(run: Run, planned: tuple[Piece, ...]) -> tuple[Survey, BlockPlan]:
-    pieces, layout = run.pieces(planned), run.layout
-    objects = {name: pieces.read(layout.plan_file(file)) for name, file in _FILES.items()}
-    return load_survey(pieces, layout), plan_from_objects(objects, json.loads(pieces.read(layout.plan())))
+def _cached(run: Run, read: tuple[Piece, ...]) -> tuple[Survey, Outline, Shards]:
+    pieces, layout = run.pieces(read), run.layout
+    value = json.loads(pieces.read(layout.outline()))
+    shards = (Slices.of(Slice(*one) for one in value[name]) for name in ("routes", "blocks"))
+    return load_survey(pieces, layout), Outline.from_plain(value["outline"]), Shards(*shards)
+
+
+def load_routes(task: Task, planned: Planned) -> Routes:
+    """Where the records of the task's input part go: they are read some shards at a time."""
+    own = read_own_keys(task, task.number, planned.outline.hash_seed)
+    return Routes.joined(_own_routes(task.run, planned.shards.routes, own))
+
+
+def _own_routes(run: Run, shards: Slices, own: UInt64s) -> list[Routes]:
+    routes: list[Routes] = []
+    for first in range(0, len(shards), _SHARDS_AT_ONCE):
+        tables = _read_shards(run, run.layout.routes(), shards[first : first + _SHARDS_AT_ONCE])
+        routes += [Routes.from_table(table).among(own) for table in tables]
+    return routes
+
+
+def load_blocks(task: Task, planned: Planned) -> PartitionBlocks:
+    """What is planned for the blocks of the task's partition."""
+    number = task.number
+    (table,) = _read_shards(task.run, task.layout.blocks(), planned.shards.blocks[number : number + 1])
+    return PartitionBlocks(int(planned.outline.first_blocks[number]), table)

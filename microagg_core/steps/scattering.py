@@ -11,16 +11,14 @@ columns and blocking values stay behind (a block's label is known from the plan)
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from microagg_core.blocking.memory import RUN_BYTES
+from microagg_core.blocking.routes import Routes
 from microagg_core.errors import DataError
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.moments import EMPTY, Moments, merge, merge_all
@@ -28,81 +26,46 @@ from microagg_core.plain import from_json, to_json
 from microagg_core.series.atoms import range_of_atoms
 from microagg_core.series.marks import ATOM, survive
 from microagg_core.steps.nights.knowing import load_night
-from microagg_core.steps.pieces import Piece, Pieces, Range, read_ranges
+from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.reading import PartBatch, input_changed, records_of_part
-from microagg_core.steps.routing import Planned, Routed, load_planned, route_batch
+from microagg_core.steps.routing import Planned, Routed, load_planned, load_routes, route_batch
+from microagg_core.steps.shuffling import Scatter, gather_slices
 from microagg_core.steps.survey import Fingerprint
 from microagg_core.steps.work import Context, Receipt, Run, Task
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.night_layout import NightLayout
 from microagg_core.tables.hashing import one_array
-from microagg_core.tables.slices import RECORD, Slice, read_slice, write_slices
+from microagg_core.tables.slices import RECORD
 
 Ints = NDArray[np.int64]
-
-
-@dataclass
-class Scatter:
-    """The objects that one task writes for many destinations, each named by task and run."""
-
-    task: Task
-    name: Callable[[int, int], str]
-    tables: list[pa.Table] = field(default_factory=list)
-    destinations: list[Ints] = field(default_factory=list)
-    pieces: list[Piece] = field(default_factory=list)
-    slices: list[Slice] = field(default_factory=list)
-    held: int = 0
-    rows: int = 0
-
-    def add(self, table: pa.Table, destination: Ints) -> None:
-        """Hold rows until there are enough of them for an object."""
-        if table.num_rows == 0:
-            return
-        self.tables.append(table)
-        self.destinations.append(destination)
-        self.held += table.nbytes
-        self.rows += table.num_rows
-        if self.held >= RUN_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what is held as one object."""
-        if not self.tables:
-            return
-        rows, destination = pa.concat_tables(self.tables), np.concatenate(self.destinations)
-        number = len(self.pieces)
-        data, slices = write_slices(rows, destination, self.task.number, number)
-        self.pieces.append(self.task.put(self.name(self.task.number, number), data))
-        self.slices += slices
-        self.tables, self.destinations, self.held = [], [], 0
 
 
 def scatter_part(task: Task) -> Receipt:
     """Cut one input part by partition; stops if the part is not what was surveyed."""
     planned = load_planned(task)
-    context, number = planned.context, task.number
+    context, number, routes = planned.context, task.number, load_routes(task, planned)
     fingerprint, scatter = Fingerprint(), Scatter(task, task.layout.scatter)
     survivors = Scatter(task, NightLayout(task.run.key).survivors)
     moments = [EMPTY] * len(context.kinds)
     first = planned.survey.first_record(number)
     for batch in records_of_part(task, context, number, first, context.schema.travelling):
         fingerprint.add(batch.whole, context.schema.travelling)
-        routed = route_batch(context, planned.encoding, planned.plan.strata, batch)
+        routed = route_batch(context, planned.encoding, routes, planned.outline.hash_seed, batch)
         moments = _released_moments(planned, routed, moments)
-        rows, partition = _scattered_rows(planned, routed)
+        rows, partition = _scattered_rows(planned, routes, routed)
         scatter.add(rows, partition)
         if batch.marks is not None and batch.marks.atoms is not None:
             night, _ = load_night(task)
             rows = survivors_of(context, batch, batch.marks.codes, batch.marks.atoms)
             atom_range = range_of_atoms(np.asarray(rows[ATOM]), night.n_atom_ranges)
-            survivors.add(rows, planned.plan.n_partitions + atom_range)
+            survivors.add(rows, planned.outline.n_partitions + atom_range)
     refuse_changed(planned, number, fingerprint)
     scatter.flush()
     survivors.flush()
     statistics = to_json(moments)
     pieces = (*scatter.pieces, *survivors.pieces, task.put(task.layout.released_moments(number), statistics))
     rows_of_both = scatter.rows + survivors.rows
-    return Receipt(task.step, number, rows_of_both, pieces, (*scatter.slices, *survivors.slices))
+    return Receipt(task.step, number, rows_of_both, pieces, scatter.slices + survivors.slices)
 
 
 def survivors_of(context: Context, batch: PartBatch, codes: NDArray[Any], atoms: NDArray[Any]) -> pa.Table:
@@ -132,45 +95,19 @@ def _released_moments(planned: Planned, routed: Routed, moments: list[Moments]) 
     return merged
 
 
-def _scattered_rows(planned: Planned, routed: Routed) -> tuple[pa.Table, Ints]:
+def _scattered_rows(planned: Planned, routes: Routes, routed: Routed) -> tuple[pa.Table, Ints]:
     """The batch's released records, with the partition of each."""
     kept = routed.kept
-    schema, plan = planned.context.schema, planned.plan
-    block = plan.blocks_of(routed.stratum[kept], routed.Z[kept], routed.records[kept])
-    columns = [pa.array(routed.records[kept]), pa.array(block.astype(np.min_scalar_type(plan.n_blocks)))]
+    schema, outline = planned.context.schema, planned.outline
+    block = routes.blocks_of(routed.place[kept], outline.trees, routed.Z[kept], routed.records[kept])
+    columns = [pa.array(routed.records[kept]), pa.array(block.astype(np.min_scalar_type(outline.n_blocks)))]
     everything = bool(kept.all())
     for column in (*schema.quasi_identifiers, *schema.confidential):
         values = one_array(routed.table[column.name])
         columns.append(values if everything else values.filter(pa.array(kept)))
     names = [RECORD, "block", *(f"q{j}" for j in range(len(schema.quasi_identifiers)))]
     names += [f"c{j}" for j in range(len(schema.confidential))]
-    return pa.Table.from_arrays(columns, names=names), plan.block_partition[block]
-
-
-def tasks_of_slices(step: str, receipts: Sequence[Receipt], n: int, run: Run, reads: tuple[Piece, ...]) -> list[Task]:
-    """One task a destination, with the slices that are for it, in the order of their tasks and objects."""
-    slices: list[list[Slice]] = [[] for _ in range(n)]
-    for receipt in sorted(receipts, key=lambda r: r.number):
-        for one in receipt.slices:
-            slices[one.destination].append(one)
-    return [Task(step, i, run, tuple(slices[i]), reads) for i in range(n)]
-
-
-def gather_slices(run: Run, slices: Sequence[Slice], maker: str, name_of: Callable[[int, int], str]) -> pa.Table | None:
-    """The rows of slices, in their order; None where there are none.
-
-    Args:
-        run: where they lie.
-        slices: of one destination, as :func:`tasks_of_slices` gives them.
-        maker: the step whose tasks wrote them.
-        name_of: the name of an object, by the number of its task and its own.
-
-    Raises:
-        DamagedWorkError: an object in the work area is not what was written.
-    """
-    ranges = [Range(name_of(s.maker, s.object), s.start, s.end, s.checksum, maker, s.maker) for s in slices]
-    tables = [read_slice(data) for data in read_ranges(run.work, ranges, zlib.crc32)]
-    return pa.concat_tables(tables) if tables else None
+    return pa.Table.from_arrays(columns, names=names), outline.partitions_of(block)
 
 
 def gather_partition(task: Task, planned: Planned) -> pa.Table:
@@ -181,7 +118,7 @@ def gather_partition(task: Task, planned: Planned) -> pa.Table:
         DamagedWorkError: an object in the work area is not what was written.
     """
     table = gather_slices(task.run, task.slices, "scatter", task.layout.scatter)
-    expected = int(planned.plan.rows_of_partitions()[task.number])
+    expected = int(planned.outline.rows[task.number])
     if table is None or table.num_rows != expected:
         raise DataError(
             f"partition {task.number} received {table.num_rows if table else 0} of {expected} planned records: the "

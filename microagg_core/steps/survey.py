@@ -26,6 +26,7 @@ from microagg_core.metrics.moments import Moments, merge_all
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.privacy.sketches import Sketch, merge_sketches, sketch_of
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.keys import ROWS, WAITED, merge_keys, write_keys
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.reading import PartBatch, records_of_part
 from microagg_core.steps.units import UnitDigests, read_salt, unit_checks
@@ -34,11 +35,9 @@ from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.urls import basename
 from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
 from microagg_core.tables.ordering import as_key
-from microagg_core.tables.slices import read_slice, to_bytes
+from microagg_core.tables.slices import Slices, read_slice, to_bytes
 
 _FINGERPRINT_SEEDS = (0x5EED, 0xF00D)
-#: What is counted of each blocking key: its records, and in a night of a series those that have waited long enough.
-_COUNTS = _ROWS, _WAITED = "rows", "waited"
 
 
 @dataclass(frozen=True)
@@ -196,12 +195,12 @@ class _PartSurvey:
         keys = pa.Table.from_arrays([pa.array(missing_pattern(missing)), *columns], names=names)
         sums = []
         if waited is not None:
-            keys = keys.append_column(_WAITED, pa.array(waited.astype(np.int64)))
-            sums = [(_WAITED, "sum")]
+            keys = keys.append_column(WAITED, pa.array(waited.astype(np.int64)))
+            sums = [(WAITED, "sum")]
         counted = keys.group_by(names, use_threads=False).aggregate([([], "count_all"), *sums])
         for column, name in zip(self.context.schema.blocking, names[1:], strict=True):
             refuse_broken_text(column.name, counted[name])
-        self.keys.append(counted.rename_columns([*names, _ROWS, *(name for name, _ in sums)]))
+        self.keys.append(counted.rename_columns([*names, ROWS, *(name for name, _ in sums)]))
         if len(self.keys) > 32:
             self.keys = [merge_keys(self.keys)]
 
@@ -221,15 +220,6 @@ class _PartSurvey:
                 self.sketches[column.name] = [merge_sketches(batches)]
 
 
-def merge_keys(tables: Sequence[pa.Table]) -> pa.Table:
-    """Counts of the same keys added up."""
-    table = pa.concat_tables(tables)
-    counts = [name for name in _COUNTS if name in table.column_names]
-    names = [name for name in table.column_names if name not in counts]
-    merged = table.group_by(names, use_threads=False).aggregate([(name, "sum") for name in counts])
-    return merged.rename_columns([*names, *counts])
-
-
 def survey_part(task: Task) -> Receipt:
     """Survey one input part; writes its statistics, keys, sketches and unit digests."""
     context = load_context(task.run, task.reads)
@@ -242,11 +232,11 @@ def survey_part(task: Task) -> Receipt:
         found.add(batch)
         units.add(batch.whole)
     units.flush()
-    pieces = (*_write(task, found), *units.pieces)
-    return Receipt(task.step, task.number, found.rows, pieces, tuple(units.slices))
+    pieces, slices = _write(task, found)
+    return Receipt(task.step, task.number, found.rows, (*pieces, *units.pieces), slices + units.slices)
 
 
-def _write(task: Task, found: _PartSurvey) -> list[Piece]:
+def _write(task: Task, found: _PartSurvey) -> tuple[list[Piece], Slices]:
     layout, number = task.layout, task.number
     statistics = {
         "rows": found.rows,
@@ -259,14 +249,15 @@ def _write(task: Task, found: _PartSurvey) -> list[Piece]:
         "moments": to_plain([merge_all(batches) for batches in found.moments]),
         "traits": found.traits,
     }
-    pieces = [task.put(layout.survey(number, "json"), json.dumps(statistics).encode())]
+    pieces, slices = [task.put(layout.survey(number, "json"), json.dumps(statistics).encode())], Slices()
     if found.keys:
-        pieces.append(task.put(layout.survey(number, "keys.arrows"), to_bytes(merge_keys(found.keys))))
+        keys, slices = write_keys(task, merge_keys(found.keys))
+        pieces.append(keys)
     for i, batches in enumerate(found.sketches.values()):
         if batches:
             data = _sketch_bytes(merge_sketches(batches))
             pieces.append(task.put(layout.survey(number, f"sketch-{i}.arrows"), data))
-    return pieces
+    return pieces, slices
 
 
 def _sketch_bytes(sketch: Sketch) -> bytes:
@@ -281,13 +272,8 @@ def _read_sketch(data: bytes) -> Sketch:
     return Sketch(frame.set_index("h"), meta[b"complete"] == b"1", int(meta[b"rows"]))
 
 
-def combine_survey(
-    spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, context: Context, n_parts: int
-) -> tuple[Survey, pa.Table]:
+def combine_survey(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, context: Context, n_parts: int) -> Survey:
     """Merge the parts' surveys, in part order, and refuse what cannot be released.
-
-    Returns:
-        The survey and the table of counted keys.
 
     Raises:
         DataError: no rows or fewer than k, which a night of a series may have; missing values that the spec does not
@@ -298,9 +284,8 @@ def combine_survey(
     if not any(p["is_marked"] for p in parts):
         _refuse_few(sum(rows), spec.k)
     _refuse_values(spec, context, parts)
-    # A marked part has tables of keys and values even where no record came.
+    # A marked part has tables of values even where no record came.
     filled = [i for i in range(n_parts) if rows[i]] or [0]
-    keys = merge_keys([read_slice(data) for data in surveyed.read_all(layout.survey(i, "keys.arrows") for i in filled)])
     sketches = {
         column.name: merge_sketches(
             [_read_sketch(data) for data in surveyed.read_all(layout.survey(i, f"sketch-{c}.arrows") for i in filled)]
@@ -311,7 +296,7 @@ def combine_survey(
         merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"])
         for j in range(len(context.kinds))
     )
-    survey = Survey(
+    return Survey(
         rows_of_parts=tuple(rows),
         arrivals_of_parts=tuple(arrivals),
         fingerprints=tuple(p["fingerprint"] for p in parts),
@@ -325,7 +310,6 @@ def combine_survey(
             (name, kind.name) for name, s in sketches.items() for j, kind in enumerate(context.kinds) if s.fixes(j)
         ),
     )
-    return survey, keys
 
 
 def _refuse_few(rows: int, k: int) -> None:

@@ -9,26 +9,30 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from microagg_core.arrays import UInt64s
 from microagg_core.blocking.memory import RUN_UNITS, TASK_UNITS
 from microagg_core.errors import DataError
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.keys import KEYS
 from microagg_core.steps.pieces import Piece, Range, read_ranges, sealed, unsealed
 from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import sha256_hex
 from microagg_core.tables.hashing import hash_rows
-from microagg_core.tables.slices import Slice
+from microagg_core.tables.slices import Slice, Slices
 
 _SEEDS = (0x5EED, 0xF00D)
 _ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 _BUCKETS = 256
+#: The number of the first object of digests in a part's survey, behind that of its keys.
+FIRST_DIGESTS = KEYS + 1
 _DIGEST_BYTES = 16
 
 Pairs = UInt64s
@@ -74,7 +78,7 @@ class UnitDigests:
         self._run = 0
         self.pieces: list[Piece] = []
         #: Digests by their first byte, of every object; objects are numbered over the checks of all runs.
-        self.slices: list[Slice] = []
+        self.slices = Slices()
 
     def add(self, table: pa.Table) -> None:
         """Account for the part's next rows."""
@@ -92,7 +96,7 @@ class UnitDigests:
         for check, held in enumerate(self._held):
             pairs = np.concatenate(held)
             pairs = np.ascontiguousarray(pairs[np.argsort(pairs[:, 0], kind="stable")])
-            number = self._run * len(self._checks) + check
+            number = FIRST_DIGESTS + self._run * len(self._checks) + check
             self.pieces.append(self._task.put(_name(self._task.layout, self._task.number, number), pairs.tobytes()))
             self.slices += _buckets(pairs, self._task.number, number)
         self._held = [[] for _ in self._checks]
@@ -103,40 +107,34 @@ def _name(layout: RunLayout, part: int, number: int) -> str:
     return layout.survey(part, f"units-{number}.digests")
 
 
-def _buckets(pairs: Pairs, part: int, number: int) -> list[Slice]:
+def _buckets(pairs: Pairs, part: int, number: int) -> Slices:
     """Where the digests of each first byte lie in an object."""
     edges = np.searchsorted(pairs[:, 0] >> np.uint64(56), np.arange(_BUCKETS + 1, dtype=np.uint64)).tolist()
-    return [
+    return Slices.of(
         Slice(part, number, bucket, a * _DIGEST_BYTES, b * _DIGEST_BYTES, b - a, _sum_of(pairs[a:b]))
         for bucket, (a, b) in enumerate(pairwise(edges))
         if b > a
-    ]
+    )
 
 
 def unit_tasks(receipts: Sequence[Receipt], n_checks: int, run: Run) -> list[Task]:
     """Tasks that look for repeated units, each over a range of digests from all objects of one check."""
-    slices = [one for receipt in receipts for one in receipt.slices]
+    array = Slices.joined(receipt.slices for receipt in receipts).array
     tasks: list[Task] = []
     for check in range(n_checks):
-        mine = [one for one in slices if one.object % n_checks == check]
-        digests = np.zeros(_BUCKETS, dtype=np.int64)
-        for one in mine:
-            digests[one.destination] += one.rows
-        group = (np.cumsum(digests) - digests) // TASK_UNITS
-        joined: dict[tuple[int, int, int], Slice] = {}
-        for one in sorted(mine, key=lambda s: s.start):
-            place = (int(group[one.destination]), one.maker, one.object)
-            joined[place] = _joined(joined[place], one) if place in joined else one
-        for number in sorted({place[0] for place in joined}):
-            wanted = tuple(joined[place] for place in sorted(joined) if place[0] == number)
-            tasks.append(Task("units", len(tasks), run, wanted))
+        mine = array[(array["object"] >= FIRST_DIGESTS) & (_check_of(array["object"], n_checks) == check)]
+        digests = np.bincount(mine["destination"], mine["rows"], _BUCKETS).astype(np.int64)
+        # Neighbouring buckets of an object lie behind each other, so that they are read together.
+        mine["destination"] = ((np.cumsum(digests) - digests) // TASK_UNITS)[mine["destination"]]
+        sent = Slices(mine).by_destination(int(mine["destination"].max(initial=0)) + 1)
+        wanted = [slices for slices in sent if len(slices)]
+        tasks += [Task("units", len(tasks) + place, run, slices) for place, slices in enumerate(wanted)]
     return tasks
 
 
-def _joined(first: Slice, second: Slice) -> Slice:
-    """Two slices of an object, the second right behind the first, as one."""
-    checksum = (first.checksum + second.checksum) % 2**64
-    return replace(first, end=second.end, rows=first.rows + second.rows, checksum=checksum)
+def _check_of(number: NDArray[np.integer[Any]] | int, n_checks: int) -> Any:
+    """The check for which an object was written."""
+    return (number - FIRST_DIGESTS) % n_checks
 
 
 def check_units(task: Task) -> Receipt:
@@ -176,7 +174,7 @@ def refuse_repeated_units(spec: ReleaseSpec, tasks: Sequence[Task], receipts: Se
     checks = unit_checks(spec)
     repeated = [0] * len(checks)
     for task, receipt in zip(tasks, receipts, strict=True):
-        repeated[task.slices[0].object % len(checks)] += receipt.rows
+        repeated[_check_of(task.slices[0].object, len(checks))] += receipt.rows
     for names, count in zip(checks, repeated, strict=True):
         if count:
             raise DataError(repeated_units(spec, names, count))

@@ -29,9 +29,9 @@ from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import Piece, Pieces, Place, all_there, read_sealed, sealed
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store, canonical_json, sha256_hex
-from microagg_core.tables.slices import Slice
+from microagg_core.tables.slices import Slices
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ class Task:
     step: str
     number: int
     run: Run
-    slices: tuple[Slice, ...] = ()
+    slices: Slices = field(default_factory=Slices)
     reads: tuple[Piece, ...] = ()
     #: Slices of other steps' tasks, by step, for a task that needs rows from several.
-    also: tuple[tuple[str, tuple[Slice, ...]], ...] = ()
+    also: tuple[tuple[str, Slices], ...] = ()
     format_version: int = FORMAT_VERSION
 
     @property
@@ -92,19 +92,19 @@ class Task:
         """The task that reads these besides."""
         return replace(self, reads=(*self.reads, *pieces))
 
-    def receiving(self, step: str, slices: tuple[Slice, ...]) -> Task:
+    def receiving(self, step: str, slices: Slices) -> Task:
         """The task that is sent these besides, by tasks of that step."""
         return replace(self, also=(*self.also, (step, slices)))
 
-    def sent_by(self, step: str) -> tuple[Slice, ...]:
+    def sent_by(self, step: str) -> Slices:
         """What it is sent besides by tasks of that step."""
-        return tuple(one for maker, slices in self.also if maker == step for one in slices)
+        return Slices.joined(slices for maker, slices in self.also if maker == step)
 
     def digest(self) -> str:
         """What tells this task from all others, those of the same name included that read other content."""
         reads = [(piece.name, piece.sha256) for piece in self.reads]
-        slices = [astuple(one) for one in self.slices]
-        also = [(step, [astuple(one) for one in some]) for step, some in self.also]
+        slices = sha256_hex(self.slices.to_bytes())
+        also = [(step, sha256_hex(some.to_bytes())) for step, some in self.also]
         return Digest().add(self.step, self.number, slices, reads, also, self.format_version).hex()
 
 
@@ -117,7 +117,7 @@ class Receipt:
     rows: int
     pieces: tuple[Piece, ...]
     #: Where in its objects lies what is for whom.
-    slices: tuple[Slice, ...] = ()
+    slices: Slices = field(default_factory=Slices)
     #: The digest of the task that it is the receipt of.
     task: str = ""
     seconds: float = 0.0
@@ -128,15 +128,19 @@ class Receipt:
     format_version: int = FORMAT_VERSION
 
     def to_bytes(self) -> bytes:
-        """As compact JSON; pieces and slices as the lists of their fields."""
-        lists = {name: [astuple(one) for one in getattr(self, name)] for name in ("pieces", "slices")}
-        return json.dumps({**self.__dict__, **lists}, separators=(",", ":")).encode()
+        """A line of JSON, pieces as the lists of their fields; behind it the slices' array."""
+        plain = {**self.__dict__, "pieces": [astuple(piece) for piece in self.pieces], "slices": len(self.slices)}
+        return json.dumps(plain, separators=(",", ":")).encode() + b"\n" + self.slices.to_bytes()
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Receipt:
-        """Inverse of :meth:`to_bytes`, once its JSON is read."""
-        pieces, slices = (tuple(Piece(*p) for p in value["pieces"]), tuple(Slice(*s) for s in value["slices"]))
-        return cls(**{**value, "pieces": pieces, "slices": slices})
+    def from_bytes(cls, data: bytes) -> Receipt | None:
+        """Inverse of :meth:`to_bytes`; None where another version wrote it."""
+        line, _, slices = data.partition(b"\n")
+        value = json.loads(line)
+        if value.get("format_version") != FORMAT_VERSION:
+            return None
+        pieces = tuple(Piece(*piece) for piece in value["pieces"])
+        return cls(**{**value, "pieces": pieces, "slices": Slices.from_bytes(slices)})
 
 
 def work_store(spec: ReleaseSpec) -> Store:
@@ -152,10 +156,9 @@ def save_receipt(task: Task, receipt: Receipt) -> None:
 def load_receipt(task: Task) -> Receipt | None:
     """The receipt of exactly this task, if it was done before and all its objects are still there."""
     data = read_sealed(task.run.work, task.layout.receipt(task.step, task.number))
-    value = {} if data is None else json.loads(data)
-    if value.get("format_version") != FORMAT_VERSION or value["task"] != task.digest():
+    receipt = None if data is None else Receipt.from_bytes(data)
+    if receipt is None or receipt.task != task.digest():
         return None
-    receipt = Receipt.from_json(value)
     return receipt if all_there(task.run.work, receipt.pieces) else None
 
 

@@ -202,9 +202,13 @@ class RunLayout:
         """The survey of the whole input."""
         return f"{self.folder}/survey/survey.json"
 
-    def survey_keys(self) -> str:
-        """The counted blocking keys of the whole input."""
-        return f"{self.folder}/survey/keys.arrows"
+    def part_keys(self, part: int) -> str:
+        """The counted blocking keys of one input part, cut by ranges of their hashes."""
+        return f"{self.folder}/survey/part-{digits(part)}-keys.slices"
+
+    def keys(self, number: int) -> str:
+        """The counted blocking keys of all parts, in one range of hashes."""
+        return f"{self.folder}/survey/keys-{digits(number)}.arrows"
 
     def released_moments(self, part: int) -> str:
         """Moments of the records of one input part that are released."""
@@ -226,12 +230,20 @@ class RunLayout:
         """What the gate expects of one input part."""
         return f"{self.folder}/checks/input-{digits(part)}.json"
 
-    def plan(self) -> str:
-        """The plan: blocks, cuts, partitions, costs."""
-        return f"{self.folder}/plan/plan.json"
+    def outline(self) -> str:
+        """What every worker knows of the plan."""
+        return f"{self.folder}/plan/outline.json"
+
+    def routes(self) -> str:
+        """Where the records of each blocking key go, a shard after the other."""
+        return f"{self.folder}/plan/routes.slices"
+
+    def blocks(self) -> str:
+        """What is planned for the blocks, cut by partition."""
+        return f"{self.folder}/plan/blocks.slices"
 
     def plan_file(self, name: str) -> str:
-        """What the plan has, or is made from, in a file of its own ('labels.arrows', 'count-00000.json', ...)."""
+        """What the plan is made from, in a file of its own ('sample-00000.arrows', 'count-00000.json', ...)."""
         return f"{self.folder}/plan/{_checked(name)}"
 
     def scatter(self, part: int, number: int) -> str:
@@ -308,8 +320,8 @@ class AuditLayout:
         return self.file("risk.json")
 
     def blocks(self) -> str:
-        """Sizes and losses, block by block."""
-        return self.file("blocks.json")
+        """Sizes and losses, block by block; as Parquet, for there may be millions."""
+        return self.file("blocks.parquet")
 
     def digests(self) -> str:
         """Digests of spec, input and software."""

@@ -4,17 +4,22 @@ A task that sends rows to many others writes one object with the slices in order
 where each begins and ends; a receiving task reads its ranges. So a shuffle of p by q needs p objects, not p times q.
 
 Slices are written narrow: texts that repeat as a dictionary, record numbers as differences, small numbers in few bytes,
-which compress to a fraction of themselves. A reader gets the columns as they were.
+which compress to a fraction of themselves. A reader gets the columns as they were. Where they lie is told in arrays:
+of a census there are millions of them.
 """
 
 from __future__ import annotations
 
 import io
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from itertools import pairwise
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints
 from microagg_core.tables.hashing import is_text_or_bytes, one_array
@@ -44,7 +49,86 @@ class Slice:
     checksum: int
 
 
-def write_slices(table: pa.Table, destination: Ints, maker: int, number: int = 0) -> tuple[bytes, list[Slice]]:
+_FIELDS = np.dtype(
+    [
+        ("maker", np.uint32),
+        ("object", np.uint32),
+        ("destination", np.uint32),
+        ("start", np.uint64),
+        ("end", np.uint64),
+        ("rows", np.uint32),
+        ("checksum", np.uint64),
+    ]
+)
+
+
+class Slices(Sequence[Slice]):
+    """Many slices as one array: 40 bytes each, wherever they are kept or sent.
+
+    >>> both = Slices.of([Slice(0, 0, 7, 0, 9, 2, 1)]) + Slices.of([Slice(1, 0, 2, 0, 5, 1, 2)])
+    >>> len(both), both[1].destination, [len(some) for some in both.by_destination(8)]
+    (2, 2, [0, 0, 1, 0, 0, 0, 0, 1])
+    """
+
+    def __init__(self, array: NDArray[Any] | None = None) -> None:
+        self.array = np.empty(0, dtype=_FIELDS) if array is None else array
+
+    @classmethod
+    def of(cls, slices: Iterable[Slice]) -> Slices:
+        """These slices."""
+        return cls(np.array([astuple(one) for one in slices], dtype=_FIELDS))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Slices:
+        """Inverse of :meth:`to_bytes`."""
+        return cls(np.frombuffer(data, dtype=_FIELDS))
+
+    @classmethod
+    def joined(cls, some: Iterable[Slices]) -> Slices:
+        """All of them, in their order."""
+        return cls(np.concatenate([np.empty(0, dtype=_FIELDS), *(one.array for one in some)]))
+
+    def to_bytes(self) -> bytes:
+        """As the bytes of the array."""
+        return self.array.tobytes()
+
+    def of_objects(self, *objects: int) -> Slices:
+        """Those of some of their makers' objects."""
+        return Slices(self.array[np.isin(self.array["object"], objects)])
+
+    def by_destination(self, n: int) -> list[Slices]:
+        """Those for each of the destinations 0 to n-1, in the order of their makers and objects."""
+        array = self.array
+        ordered = array[np.lexsort((array["start"], array["object"], array["maker"], array["destination"]))]
+        bounds = np.searchsorted(ordered["destination"], np.arange(n + 1)).tolist()
+        return [Slices(ordered[a:b]) for a, b in pairwise(bounds)]
+
+    @overload
+    def __getitem__(self, index: int) -> Slice: ...
+    @overload
+    def __getitem__(self, index: slice) -> Slices: ...
+    def __getitem__(self, index: int | slice) -> Slice | Slices:
+        return Slices(self.array[index]) if isinstance(index, slice) else Slice(*self.array[index].tolist())
+
+    def __iter__(self) -> Iterator[Slice]:
+        return (Slice(*one) for one in self.array.tolist())
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __add__(self, other: Slices) -> Slices:
+        return Slices.joined((self, other))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Slices) and np.array_equal(self.array, other.array)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Slices({len(self)})"
+
+
+def write_slices(table: pa.Table, destination: Ints, maker: int, number: int = 0) -> tuple[bytes, Slices]:
     """Serialize the rows by destination, keeping their order within each, as object ``number`` of task ``maker``.
 
     >>> data, slices = write_slices(pa.table({"a": [1, 2, 3]}), np.array([7, 2, 7]), maker=0)
@@ -63,13 +147,25 @@ def write_slices(table: pa.Table, destination: Ints, maker: int, number: int = 0
         start = sink.tell()
         sink.write(data)
         slices.append(Slice(maker, number, receiver, start, sink.tell(), rows, zlib.crc32(data)))
-    return sink.getvalue(), slices
+    return sink.getvalue(), Slices.of(slices)
+
+
+def write_no_rows(table: pa.Table, destination: int, maker: int, number: int = 0) -> tuple[bytes, Slices]:
+    """A slice without a row, for who needs to know the columns all the same."""
+    data = to_bytes(table)
+    return data, Slices.of([Slice(maker, number, destination, 0, len(data), 0, zlib.crc32(data))])
 
 
 def read_slice(data: bytes) -> pa.Table:
-    """The table of one slice: the very bytes that were written, since Arrow may not survive others."""
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return _restored(reader.read_all())
+    """The rows of slices, one or several that lie behind each other.
+
+    The bytes are the very ones that were written, since Arrow may not survive others.
+    """
+    source, tables = pa.BufferReader(data), []
+    while source.tell() < len(data):
+        with pa.ipc.open_stream(source) as reader:
+            tables.append(_restored(reader.read_all()))
+    return pa.concat_tables(tables)
 
 
 def to_bytes(table: pa.Table) -> bytes:

@@ -265,7 +265,7 @@ def flip(path: Path) -> None:
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-READ_BEFORE = {"anonymized/partition-00000.slices", "plan/context.json", "plan/arrays.npz"}
+READ_BEFORE = {"anonymized/partition-00000.slices", "plan/context.json", "plan/routes.slices"}
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ READ_BEFORE = {"anonymized/partition-00000.slices", "plan/context.json", "plan/a
         ("anonymize", "candidate/part-*.parquet"),
         ("anonymize", "candidate/numbers-*.arrows"),
         ("validate", "candidate/part-*.parquet"),
-        ("plan", "plan/arrays.npz"),
+        ("plan", "plan/routes.slices"),
         ("plan", "plan/context.json"),
         ("survey", "survey/survey.json"),
     ],

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -34,7 +35,7 @@ from planted import (
     watched,
 )
 
-from microagg_core.tables.slices import read_slice, to_bytes
+from microagg_core.tables.slices import read_slice, write_slices
 from releasing.runs import Release, forge
 from servers.dask_processes import DaskCluster
 
@@ -149,7 +150,7 @@ def test_a_success_and_everything_that_is_said_about_it(place: Watched) -> None:
     assert len(list((project.work / "audit" / "runs").iterdir())) == 1
     assert len(list((project.work / "audit" / "lineage").iterdir())) == 2
     assert {path.name for path in (project.work / "audit" / "one" / "r0001").iterdir()} == {
-        "blocks.json",
+        "blocks.parquet",
         "checks.json",
         "digests.json",
         "plan.json",
@@ -243,10 +244,12 @@ def test_a_failure(name: str, place: Watched) -> None:
 
 def _labels_of_another_type(_: Project, release: Release) -> None:
     """The labels are numbers, and the workers find text that does not convert."""
-    name = release.layout.plan_file("labels.arrows")
-    labels = read_slice(release.work.read(name))
-    texts = pa.array([f"{TEXTS['town']}-{i}" for i in range(labels.num_rows)])
-    forge(release, name, to_bytes(labels.set_column(2, "b1", texts)))
+    name, outline = release.layout.blocks(), json.loads(release.work.read(release.layout.outline()))
+    blocks = read_slice(release.work.read(name))
+    texts = pa.array([f"{TEXTS['town']}-{i}" for i in range(blocks.num_rows)])
+    data, slices = write_slices(blocks.set_column(1, "b1", texts), np.zeros(blocks.num_rows, dtype=np.int64), 0)
+    release.work.put(name, data)
+    forge(release, release.layout.outline(), json.dumps({**outline, "blocks": slices.array.tolist()}).encode())
 
 
 def _forge_candidates(release: Release, changed: Callable[[pa.Table], pa.Table]) -> None:

@@ -20,7 +20,7 @@ from microagg_core.runner import Damage, run_task
 from microagg_core.steps.pieces import Pieces, sealed, unsealed
 from microagg_core.steps.work import Receipt, Run, Task, load_receipt, save_receipt
 from microagg_core.storage.objects import Store
-from microagg_core.tables.slices import Slice
+from microagg_core.tables.slices import Slice, Slices
 from microagg_flows.stages import run_until
 from releasing.runs import data_digests, run_stages, start, write_release
 from trouble.damage import DAMAGES, FORMATS, MOMENTS, STAGES, DamagedRelease
@@ -78,13 +78,13 @@ def task(tmp_path: Path) -> Task:
 
 
 def test_a_receipt_is_that_of_one_task_alone(task: Task) -> None:
-    told = task.put(task.layout.plan(), b"one plan")
+    told = task.put(task.layout.outline(), b"one plan")
     first = task.reading((told,))
     save_receipt(first, Receipt("scatter", 3, 7, (told,), task=first.digest()))
     assert load_receipt(first) is not None
-    other = task.put(task.layout.plan(), b"another!")
+    other = task.put(task.layout.outline(), b"another!")
     assert load_receipt(task.reading((other,))) is None
-    assert load_receipt(replace(first, slices=(Slice(0, 0, 3, 0, 9, 1, 7),))) is None
+    assert load_receipt(replace(first, slices=Slices.of([Slice(0, 0, 3, 0, 9, 1, 7)]))) is None
 
 
 @pytest.mark.parametrize("damage", [d for name, d in DAMAGES.items() if name != "exchanged"])

@@ -23,7 +23,8 @@ from microagg_core.blocking.labels import label_of, parse_label
 from microagg_core.blocking.memory import PARTITION_BYTES
 from microagg_core.blocking.merging import merge_undersized
 from microagg_core.blocking.packing import assign_files, pack_blocks
-from microagg_core.blocking.strata import SUPPRESSED, hash_keys, plan_strata
+from microagg_core.blocking.routes import SUPPRESSED, Routes, hash_keys
+from microagg_core.blocking.strata import plan_strata
 from microagg_core.errors import DataError
 
 VALUES = st.one_of(st.none(), st.text(alphabet="ab|\\N", max_size=4))
@@ -111,7 +112,8 @@ def test_strata_carry_readable_labels_and_route_keys() -> None:
     assert strata.rows.tolist() == [9, 4, 5]
     keys = list(rows)
     columns = [pa.array([k[j] for k in keys], pa.string()) for j in range(2)]
-    found = strata.stratum_of(hash_keys(columns, np.zeros(len(keys), dtype=np.uint64), strata.hash_seed))
+    hashes = hash_keys(columns, np.zeros(len(keys), dtype=np.uint64), strata.hash_seed)
+    found = strata.stratum_of_hash[np.searchsorted(strata.key_hashes, hashes)]
     assert [labels[strata.label[s]] for s in found] == [labels[1], labels[1], labels[0], labels[2], labels[1]]
 
 
@@ -128,8 +130,11 @@ def test_suppression_and_error() -> None:
 
 def test_a_key_that_was_not_there_is_refused() -> None:
     strata = plan_strata(keys_table({("n", "a"): 5}), 3, "merge", [pa.string(), pa.string()])
+    zero = np.zeros_like(strata.stratum_of_hash)
+    routes = Routes(strata.key_hashes, strata.stratum_of_hash, zero, pa.table({}))
+    assert routes.find(np.array([1], dtype=np.uint64)).tolist() == [SUPPRESSED]
     with pytest.raises(DataError, match="changed while it was read"):
-        strata.stratum_of(np.array([1], dtype=np.uint64))
+        routes.places_of(np.array([1], dtype=np.uint64))
 
 
 def naive_route(tree: object, z: np.ndarray) -> int:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from microagg_core.algorithms import algorithms
 from microagg_core.blocking.holding import Holding
 from microagg_core.blocking.memory import task_bytes
-from microagg_core.blocking.plan import plan_blocks, plan_from_objects, plan_to_objects
-from microagg_core.blocking.strata import SUPPRESSED, Strata, hash_keys, plan_strata
+from microagg_core.blocking.outline import Outline
+from microagg_core.blocking.plan import plan_blocks
+from microagg_core.blocking.routes import SUPPRESSED, Routes, hash_keys
+from microagg_core.blocking.strata import Strata, plan_strata
 from microagg_core.errors import DataError
 
 K = 3
@@ -37,8 +39,10 @@ def keys_table(counted: Counted, is_night: bool = True) -> pa.Table:
 def strata_of(strata: Strata, counted: Counted) -> dict[tuple[str, str], int]:
     keys = list(counted)
     columns = [pa.array([key[j] for key in keys], pa.string()) for j in range(2)]
-    numbers = strata.stratum_of(hash_keys(columns, np.zeros(len(keys), dtype=np.uint64), strata.hash_seed))
-    return dict(zip(keys, numbers.tolist(), strict=True))
+    place = np.searchsorted(
+        strata.key_hashes, hash_keys(columns, np.zeros(len(keys), dtype=np.uint64), strata.hash_seed)
+    )
+    return dict(zip(keys, strata.stratum_of_hash[place].tolist(), strict=True))
 
 
 def test_large_keys_go_by_themselves_and_waiting_ones_together() -> None:
@@ -120,13 +124,16 @@ def test_a_night_without_hold_makes_the_strata_of_any_release(counted: Counted) 
 def test_a_plan_without_a_block(counted: Counted, undersized: str) -> None:
     strata = plan_strata(keys_table(counted), K, undersized, TEXTS)
     info, released = algorithms()["mdav"], pa.schema([pa.field("b", pa.string()), pa.field("x", pa.int64())])
-    objects, values = plan_to_objects(plan_blocks(strata, {}, {}, info, 1, K, 0.0, 1000, released))
-    plan = plan_from_objects(objects, json.loads(json.dumps(values)))
+    plan = plan_blocks(strata, {}, {}, info, 1, K, 0.0, 1000, released)
     assert (plan.n_blocks, plan.n_partitions, plan.n_files) == (0, 0, 0)
     assert plan.rows_of_partitions().tolist() == [] and plan.strata.held_rows == sum(
         rows for rows, _ in counted.values()
     )
     assert plan.strata.labels.num_rows == 0
-    nobody = plan.strata.stratum_of(np.empty(0, dtype=np.uint64))
-    assert plan.blocks_of(nobody, np.empty((0, 1)), nobody).tolist() == []
+    outline = Outline.from_plain(json.loads(json.dumps(plan.outline().to_plain())))
+    assert (outline.n_blocks, outline.n_partitions, outline.rows.tolist()) == (0, 0, [])
+    routes = Routes.from_table(plan.routes().to_table())
+    nobody = routes.places_of(np.empty(0, dtype=np.uint64))
+    assert routes.blocks_of(nobody, outline.trees, np.empty((0, 1)), nobody).tolist() == []
+    assert (routes.stratum == SUPPRESSED).all() and plan.blocks().num_rows == 0
     assert task_bytes(info, 1, K, plan.block_rows, plan.rows_of_partitions(), 0.0) == 0

@@ -40,7 +40,10 @@ def test_names_of_the_contract() -> None:
     run = RunLayout("f00")
     assert run.anonymized(123456) == "runs/f00/anonymized/partition-123456.slices"
     assert run.receipt("scatter", 3).startswith(run.receipts("scatter") + "/")
-    assert all(name.startswith("runs/f00/plan/") for name in (run.plan(), run.context(), run.plan_file("arrays.npz")))
+    assert all(
+        name.startswith("runs/f00/plan/")
+        for name in (run.outline(), run.context(), run.plan_file("sample-00000.arrows"))
+    )
     assert run.candidate(1, "csv") == "runs/f00/candidate/part-00001.csv"
     assert AuditLayout("2026", "r0001").risk() == "audit/2026/r0001/risk.json"
 
@@ -48,7 +51,7 @@ def test_names_of_the_contract() -> None:
 def test_names_are_never_made_of_data() -> None:
     for key in ("a/b", "", "..", "Bad Gastein", "é"):
         with pytest.raises(ValueError, match="letters"):
-            RunLayout(key).plan()
+            RunLayout(key).outline()
     with pytest.raises(ValueError, match="start at 0"):
         RunLayout("f00").anonymized(-1)
     for release_id in ("latest.json", "../x", ".hidden", ""):

@@ -11,17 +11,18 @@ from microagg_core.errors import ClusterError, SpecError, StorageError
 from microagg_core.steps.pieces import Piece, sealed, unsealed
 from microagg_core.steps.work import Run, Task
 from microagg_core.storage.objects import Store
-from microagg_core.tables.slices import Slice
+from microagg_core.tables.slices import Slice, Slices
 from microagg_flows.step_by_step.written_tasks import as_ranges, is_written, read_task, write_task
 
 
 @pytest.fixture
 def task(tmp_path: Path) -> Task:
     """A task with everything that one can have."""
-    reads = (Piece("runs/3f9a/plan/plan.json", 7, "ab" * 32, "plan", 0),)
+    reads = (Piece("runs/3f9a/plan/outline.json", 7, "ab" * 32, "plan", 0),)
     run = Run(Store(str(tmp_path / "work")), "3f9a")
-    also = (("match", (Slice(3, 1, 4, 0, 8, 1, 5),)), ("match", ()))
-    return Task("assemble", 4, run, (Slice(0, 0, 4, 10, 30, 2, 99), Slice(1, 0, 4, 0, 5, 1, 7)), reads, also)
+    also = (("match", Slices.of([Slice(3, 1, 4, 0, 8, 1, 5)])), ("match", Slices()))
+    slices = Slices.of([Slice(0, 0, 4, 10, 30, 2, 99), Slice(1, 0, 4, 0, 5, 1, 7)])
+    return Task("assemble", 4, run, slices, reads, also)
 
 
 @pytest.fixture

@@ -65,8 +65,8 @@ def show_plan(report: PlanReport) -> None:
             ]
         )
     )
-    _show_blocks(console, "largest blocks", report.largest)
-    _show_blocks(console, "merged and split blocks", report.changed)
+    _show_blocks(console, "largest blocks", report.largest, len(report.largest))
+    _show_blocks(console, "merged and split blocks", report.changed, report.n_changed)
     console.print("\nmeans are rounded")
     for line in report.rounding:
         console.print(f"  {line}", markup=False, highlight=False)
@@ -74,7 +74,7 @@ def show_plan(report: PlanReport) -> None:
         console.print(f"look at this: {line}")
 
 
-def _show_blocks(console: Console, title: str, lines: tuple[BlockLine, ...]) -> None:
+def _show_blocks(console: Console, title: str, lines: tuple[BlockLine, ...], n_blocks: int) -> None:
     if not lines:
         return
     console.print(f"\n{title}")
@@ -84,8 +84,9 @@ def _show_blocks(console: Console, title: str, lines: tuple[BlockLine, ...]) -> 
     for line in lines[:_MOST_LINES]:
         table.add_row(str(line.block), f"{line.records:,}", f"{line.seconds:.2f}", line.reason)
     console.print(table)
-    if len(lines) > _MOST_LINES:
-        console.print(f"... and {len(lines) - _MOST_LINES} more (--json shows all)")
+    if n_blocks > _MOST_LINES:
+        which = "all" if n_blocks == len(lines) else f"the first {len(lines):,}"
+        console.print(f"... and {n_blocks - _MOST_LINES:,} more (--json shows {which})")
 
 
 def show_verification(found: VerifyReport, as_json: bool) -> None:

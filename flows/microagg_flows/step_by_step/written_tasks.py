@@ -13,14 +13,14 @@ from microagg_core.steps.pieces import Piece, read_sealed, sealed
 from microagg_core.steps.work import Run, Task
 from microagg_core.storage.layout import is_name
 from microagg_core.storage.objects import canonical_json
-from microagg_core.tables.slices import Slice
+from microagg_core.tables.slices import Slice, Slices
 
 
 def write_task(task: Task, name: str) -> None:
     """Write a task down, with the software that it was made by."""
     told = {"step": task.step, "number": task.number, "format_version": task.format_version}
-    lists: dict[str, Any] = {field: [one.__dict__ for one in getattr(task, field)] for field in ("slices", "reads")}
-    lists["also"] = [[step, [one.__dict__ for one in slices]] for step, slices in task.also]
+    lists: dict[str, Any] = {"reads": [one.__dict__ for one in task.reads], "slices": task.slices.array.tolist()}
+    lists["also"] = [[step, slices.array.tolist()] for step, slices in task.also]
     task.run.work.put(name, sealed(canonical_json({"software": software(), "task": {**told, **lists}})))
 
 
@@ -55,8 +55,8 @@ def read_task(run: Run, step: str, number: int) -> Task:
 
 
 def _task_of(told: dict[str, Any], run: Run) -> Task:
-    slices = tuple(Slice(**one) for one in told["slices"])
-    also = tuple((step, tuple(Slice(**one) for one in sent)) for step, sent in told["also"])
+    slices = Slices.of(Slice(*one) for one in told["slices"])
+    also = tuple((step, Slices.of(Slice(*one) for one in sent)) for step, sent in told["also"])
     reads = tuple(Piece(**one) for one in told["reads"])
     return Task(**{**told, "run": run, "slices": slices, "reads": reads, "also": also})
 

@@ -24,7 +24,7 @@ from microagg_core.steps.nights.deciding import absent_units, altered_units, cha
 from microagg_core.steps.nights.knowing import layout_of, load_night
 from microagg_core.steps.nights.recalling import CLASSES, NIGHT, ROWS, dated
 from microagg_core.steps.routing import Planned, load_planned
-from microagg_core.steps.scattering import gather_slices
+from microagg_core.steps.shuffling import gather_slices
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.hashing import one_array
 from microagg_core.tables.slices import RECORD, read_slice
@@ -34,7 +34,7 @@ def carry_range(task: Task) -> Receipt:
     """Make the file of one range of atoms."""
     plan, (night, _) = load_planned(task), load_night(task)
     carried = _Carried.of(task, plan, night)
-    number = plan.plan.n_files + task.number
+    number = plan.outline.n_files + task.number
     pieces, numbers = write_candidate(task, plan, number, carried.rows() if carried.n else None)
     return Receipt(task.step, task.number, len(numbers), pieces)
 
@@ -126,7 +126,7 @@ class _Carried:
         return [one_array(classes[f"x{j}"]).take(of_each) for j in range(n_keys)]
 
     def _recalled(self, number: int) -> pa.Table | None:
-        wanted = [one for one in self.task.sent_by("recall") if one.object == number]
+        wanted = self.task.sent_by("recall").of_objects(number)
         return gather_slices(self.task.run, wanted, "recall", layout_of(self.task).recalled)
 
     def _confidential(self) -> list[pa.Array]:

@@ -25,7 +25,7 @@ from microagg_core.series.pairs import ABSENT
 from microagg_core.steps.nights.knowing import layout_of, load_night
 from microagg_core.steps.nights.telling import ATOMS
 from microagg_core.steps.nights.tracing import CHANGES, COUNTS, ROWS
-from microagg_core.steps.scattering import gather_slices
+from microagg_core.steps.shuffling import gather_slices, read_slices
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.slices import read_slice, to_bytes
 
@@ -61,7 +61,7 @@ def count_traces(task: Task) -> Receipt:
     layout = layout_of(task)
 
     def gathered(number: int) -> pa.Table | None:
-        wanted = [one for one in task.slices if one.object == number]
+        wanted = task.slices.of_objects(number)
         return gather_slices(task.run, wanted, "trace", layout.traces_told)
 
     atoms = _Atoms.of(task, night, gathered(COUNTS))
@@ -239,11 +239,11 @@ def _classes(task: Task) -> tuple[UInt64s, Pairs]:
     """The classes of the files' new atoms, by the numbers that they have in the series, in ascending order."""
     firsts = from_json(list[int], task.pieces.read(layout_of(task).numbering()))
     numbers, classes = [], []
-    for one in (one for one in task.sent_by("check-files") if one.object == ATOMS):
-        table = gather_slices(task.run, [one], "check-files", lambda number, _: layout_of(task).new_atoms(number))
-        if table is not None:
-            numbers.append(from_number(np.asarray(table[ATOM]), firsts[one.maker]))
-            classes.append(pairs_of(table, "k"))
+    of_atoms = task.sent_by("check-files").of_objects(ATOMS)
+    tables = read_slices(task.run, of_atoms, "check-files", lambda number, _: layout_of(task).new_atoms(number))
+    for one, table in zip(of_atoms, tables, strict=True):
+        numbers.append(from_number(np.asarray(table[ATOM]), firsts[one.maker]))
+        classes.append(pairs_of(table, "k"))
     of_all = np.concatenate(numbers)
     order = np.argsort(of_all)
     return of_all[order], np.concatenate(classes)[order]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 
@@ -19,9 +17,9 @@ from microagg_core.series.night import Night
 from microagg_core.steps.nights.counts import FateCounts, FateNotes
 from microagg_core.steps.nights.knowing import layout_of, load_night
 from microagg_core.steps.nights.matching import ABSENT, ALTERED
-from microagg_core.steps.scattering import gather_slices
+from microagg_core.steps.shuffling import gather_slices, gather_with_makers
 from microagg_core.steps.work import Receipt, Task
-from microagg_core.tables.slices import Slice, to_bytes
+from microagg_core.tables.slices import Slices, to_bytes
 
 
 def decide_range(task: Task) -> Receipt:
@@ -55,21 +53,18 @@ def decide_range(task: Task) -> Receipt:
     return Receipt(task.step, task.number, int(n.sum()), pieces)
 
 
-def absent_units(task: Task, matched: Sequence[Slice]) -> pa.Table | None:
+def absent_units(task: Task, matched: Slices) -> pa.Table | None:
     """The live units of a range's atoms that are not in tonight's input, with their places in the ledger."""
-    tables = []
-    for one in (one for one in matched if one.object == ABSENT):
-        table = gather_slices(task.run, [one], "match", lambda number, _: layout_of(task).absent(number))
-        if table is not None:
-            ranges = pa.array(np.full(table.num_rows, one.maker, dtype=np.int64))
-            tables.append(table.append_column("unit_range", ranges))
-    return pa.concat_tables(tables).combine_chunks() if tables else None
+    makers = pa.field("unit_range", pa.int64())
+    absent = matched.of_objects(ABSENT)
+    return gather_with_makers(task.run, absent, "match", lambda number, _: layout_of(task).absent(number), makers)
 
 
-def altered_units(task: Task, matched: Sequence[Slice]) -> pa.Table | None:
+def altered_units(task: Task, matched: Slices) -> pa.Table | None:
     """Survivors of a range's atoms that have other values than in their last release."""
-    wanted = [one for one in matched if one.object == ALTERED]
-    return gather_slices(task.run, wanted, "match", lambda number, _: layout_of(task).altered(number))
+    return gather_slices(
+        task.run, matched.of_objects(ALTERED), "match", lambda number, _: layout_of(task).altered(number)
+    )
 
 
 def places_of_units(units: pa.Table | None, atoms: pa.Table) -> Ints:

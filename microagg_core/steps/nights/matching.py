@@ -25,10 +25,10 @@ from microagg_core.series.ranges import NO_ATOM, State, range_of, range_schema
 from microagg_core.steps.nights.counts import MatchCounts
 from microagg_core.steps.nights.knowing import confidential_digests, layout_of, load_night
 from microagg_core.steps.pieces import Piece
-from microagg_core.steps.scattering import Scatter, gather_slices
+from microagg_core.steps.shuffling import Scatter, gather_with_makers
 from microagg_core.steps.units import count_repeated
 from microagg_core.steps.work import Receipt, Task, load_context
-from microagg_core.tables.slices import RECORD, Slice, read_slice, to_bytes, write_slices
+from microagg_core.tables.slices import RECORD, Slices, read_slice, to_bytes, write_slices
 
 #: The objects of a matched range: what the records are, for the parts; and for the ranges of atoms, the live units that
 #: are not in tonight's input, and those that are and have other values than in their last release.
@@ -57,7 +57,7 @@ def identify_part(task: Task) -> Receipt:
         scatter.add(pa.table(columns), range_of(units[:, 0], night.n_ranges))
         rows += table.num_rows
     scatter.flush()
-    return Receipt(task.step, task.number, rows, tuple(scatter.pieces), tuple(scatter.slices))
+    return Receipt(task.step, task.number, rows, tuple(scatter.pieces), scatter.slices)
 
 
 def half_of(row: UInt64s) -> NDArray[np.uint32]:
@@ -123,13 +123,10 @@ class _Tonight:
 
 def _gathered(task: Task, night: Night) -> pa.Table:
     """All digests that were told for the range, with the number of the part they come from."""
-    tables = []
-    for one in task.slices:
-        table = gather_slices(task.run, [one], "identify", layout_of(task).identified)
-        if table is not None:
-            tables.append(table.append_column("part", pa.array(np.full(table.num_rows, one.maker, dtype=np.int32))))
-    if tables:
-        return pa.concat_tables(tables).combine_chunks()
+    makers = pa.field("part", pa.int32())
+    told = gather_with_makers(task.run, task.slices, "identify", layout_of(task).identified, makers)
+    if told is not None:
+        return told
     fields = [(RECORD, pa.int64()), ("u0", pa.uint64()), ("u1", pa.uint64())]
     fields += [(f"d{j}", pa.uint32()) for j in range(len(night.columns))]
     return pa.schema([*fields, ("half", pa.uint32()), ("more", pa.uint8()), ("part", pa.int32())]).empty_table()
@@ -148,7 +145,7 @@ def match_range(task: Task) -> Receipt:
     met, counts = to_bytes(_met(night, tonight)), to_json(_counted(tonight))
     layout, number = layout_of(task), task.number
     written = (task.put(layout.met(number), met), task.put(layout.matched(number), counts))
-    pieces, more = (marks, absent, altered, *written), (*slices, *of_absent, *of_altered)
+    pieces, more = (marks, absent, altered, *written), slices + of_absent + of_altered
     return Receipt(task.step, number, len(tonight.index), pieces, more)
 
 
@@ -167,14 +164,14 @@ def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
     return codes
 
 
-def _marks(task: Task, tonight: _Tonight) -> tuple[Piece, list[Slice]]:
+def _marks(task: Task, tonight: _Tonight) -> tuple[Piece, Slices]:
     columns = {RECORD: tonight.table[RECORD], CODE: pa.array(tonight.codes), ATOM: pa.array(tonight.atoms)}
     parts = np.asarray(tonight.table["part"]).astype(np.int64)
     data, slices = write_slices(pa.table(columns), parts, task.number, MARKS)
     return task.put(layout_of(task).marks_told(task.number), data), slices
 
 
-def _absent(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, list[Slice]]:
+def _absent(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, Slices]:
     """The live units that are not in tonight's input, for the ranges of their atoms."""
     is_absent = ~tonight.there & (np.asarray(tonight.state["state"]) == State.LIVE) & bool(night.n_carried)
     index = np.flatnonzero(is_absent)
@@ -182,7 +179,7 @@ def _absent(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, list[Sl
     return _to_atoms(task, night, table, layout_of(task).absent(task.number), ABSENT)
 
 
-def _altered(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, list[Slice]]:
+def _altered(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, Slices]:
     """Survivors with other values than in their last release, column by column, where that is to be looked at."""
     watched = len(night.columns) if night.n_carried else 0
     rows = np.flatnonzero(tonight.codes == CHANGED) if watched else np.zeros(0, dtype=np.int64)
@@ -195,7 +192,7 @@ def _altered(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, list[S
     return _to_atoms(task, night, pa.table(columns), layout_of(task).altered(task.number), ALTERED)
 
 
-def _to_atoms(task: Task, night: Night, table: pa.Table, name: str, number: int) -> tuple[Piece, list[Slice]]:
+def _to_atoms(task: Task, night: Night, table: pa.Table, name: str, number: int) -> tuple[Piece, Slices]:
     destination = range_of_atoms(np.asarray(table[ATOM]), night.n_atom_ranges)
     data, slices = write_slices(table, destination, task.number, number)
     return task.put(name, data), slices
@@ -253,14 +250,14 @@ def _counted(tonight: _Tonight) -> MatchCounts:
 
 def mark_part(task: Task) -> Receipt:
     """Put together what the records of one input part are, in their order."""
-    tables = []
-    for one in task.slices:
-        table = gather_slices(task.run, [one], "match", lambda number, _: layout_of(task).marks_told(number))
-        if table is not None:
-            ranges = np.full(table.num_rows, one.maker, dtype=np.uint16)
-            tables.append(table.append_column(UNIT_RANGE, pa.array(ranges)))
-    fields = [(RECORD, pa.int64()), (CODE, pa.uint8()), (ATOM, pa.uint64()), (UNIT_RANGE, pa.uint16())]
-    told = pa.concat_tables(tables).combine_chunks() if tables else pa.schema(fields).empty_table()
+
+    def marks_told(number: int, _: int) -> str:
+        return layout_of(task).marks_told(number)
+
+    makers = pa.field(UNIT_RANGE, pa.uint16())
+    told = gather_with_makers(task.run, task.slices, "match", marks_told, makers)
+    if told is None:
+        told = pa.schema([(RECORD, pa.int64()), (CODE, pa.uint8()), (ATOM, pa.uint64()), makers]).empty_table()
     told = told.take(pa.array(np.argsort(np.asarray(told[RECORD]), kind="stable")))
     layout, number = layout_of(task), task.number
     pieces = (

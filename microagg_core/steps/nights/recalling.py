@@ -23,7 +23,7 @@ from microagg_core.steps.routing import Planned, load_planned
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.storage.urls import shown
-from microagg_core.tables.slices import read_slice, write_slices
+from microagg_core.tables.slices import Slices, read_slice, write_slices
 
 #: The objects of a recalled part: a row for each class, and the whole rows of the classes where they are needed.
 CLASSES, ROWS = 0, 1
@@ -66,12 +66,12 @@ def recall_part(task: Task) -> Receipt:
     of_rows = _with_classes(rows, classes[needed], part.night).append_column(
         "row", pa.array(rows_of(rows, confidential, key))
     )
-    pieces, slices = [], []
+    pieces, slices = [], Slices()
     for number, told in ((CLASSES, of_classes), (ROWS, of_rows)):
         data, some = write_slices(told, range_of_classes(pairs_of(told, "k"), night.n_atom_ranges), task.number, number)
         pieces.append(task.put(layout.recalled(task.number, number), data))
         slices += some
-    return Receipt(task.step, task.number, table.num_rows, tuple(pieces), tuple(slices))
+    return Receipt(task.step, task.number, table.num_rows, tuple(pieces), slices)
 
 
 def _read_released(plan: Planned, part: RecalledPart) -> pa.Table:

@@ -29,9 +29,9 @@ from microagg_core.steps.nights.matching import half_of, read_unit_ranges
 from microagg_core.steps.pieces import Piece
 from microagg_core.steps.reading import PartBatch
 from microagg_core.steps.routing import Planned, load_planned
-from microagg_core.steps.scattering import Scatter, gather_slices
+from microagg_core.steps.shuffling import Scatter, gather_slices, read_slices
 from microagg_core.steps.work import Receipt, Task
-from microagg_core.tables.slices import RECORD, Slice, to_bytes, write_slices
+from microagg_core.tables.slices import RECORD, Slices, to_bytes, write_slices
 
 #: The objects of a checked file: what is told of its rows, for the parts of their records and the ranges of ghosts; and
 #: its new atoms, for their ranges.
@@ -49,7 +49,7 @@ class Looked:
 # --- What a file of arrivals says of its rows --------------------------------------------------------------------
 
 
-def tell_arrivals(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[list[Piece], list[Slice]]:
+def tell_arrivals(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[list[Piece], Slices]:
     """New atom and digests of every row, for the input part of its record; and the classes of the atoms."""
     (night, key), layout = load_night(task), layout_of(task)
     number, distinct = numbered_pairs(classes_of(table, _keys_of(plan), key))
@@ -64,7 +64,7 @@ def tell_arrivals(task: Task, plan: Planned, table: pa.Table, records: Ints) -> 
         task.put(layout.new_atoms(task.number), of_atoms),
         task.put(layout.looked(task.number), to_json(Looked(GateCounts(), n_numbers))),
     ]
-    return pieces, [*slices, *more]
+    return pieces, slices + more
 
 
 def _keys_of(plan: Planned) -> list[str]:
@@ -103,13 +103,13 @@ def tell_survivors(
     columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
     if not values:
         columns["half"] = pa.array(half_of(rows))
-    scatter.add(pa.table(columns), plan.plan.n_files + range_of_atoms(of_mine, night.n_atom_ranges))
+    scatter.add(pa.table(columns), plan.outline.n_files + range_of_atoms(of_mine, night.n_atom_ranges))
 
 
 # --- What a file of survivors holds --------------------------------------------------------------------------------
 
 
-def look_at_survivors(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[list[Piece], list[Slice]]:
+def look_at_survivors(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[list[Piece], Slices]:
     """Compare a file with the atoms that it should hold; tells what is not as it was."""
     (night, key), layout = load_night(task), layout_of(task)
     held = _Held.of(task, plan, night, table, records)
@@ -149,7 +149,7 @@ class _Held:
 
     @classmethod
     def of(cls, task: Task, plan: Planned, night: Night, table: pa.Table, records: Ints) -> _Held:
-        atom_range = task.number - plan.plan.n_files
+        atom_range = task.number - plan.outline.n_files
         atoms = night.read_atoms(atom_range)
         came = gather_slices(task.run, task.slices, "check-input", layout_of(task).survivors_read)
         row, atom = (np.full(len(records), -1, dtype=np.int64) for _ in range(2))
@@ -259,20 +259,21 @@ def join_part(task: Task) -> Receipt:
     else:
         destination = np.full(len(place), task.number - n_parts, dtype=np.int64)
     data, slices = write_slices(table, destination, task.number)
-    return Receipt(task.step, task.number, told.num_rows, (task.put(layout.joined(task.number), data),), tuple(slices))
+    return Receipt(task.step, task.number, told.num_rows, (task.put(layout.joined(task.number), data),), slices)
 
 
 def _gathered(task: Task, plan: Planned) -> pa.Table | None:
     """What all files tell of the part's records, their new atoms with the numbers that they have in the series."""
     layout, tables = layout_of(task), []
     firsts = from_json(list[int], task.pieces.read(layout.numbering()))
-    for one in task.slices:
-        is_new = one.maker < plan.plan.n_files
-        name = (layout.classes if is_new else layout.exceptions)(one.maker)
-        table = gather_slices(task.run, [one], "check-files", lambda *_, name=name: name)
-        if table is not None and is_new:
+    n_files = plan.outline.n_files
+
+    def name_of(file: int, _: int) -> str:
+        return layout.classes(file) if file < n_files else layout.exceptions(file)
+
+    for one, table in zip(task.slices, read_slices(task.run, task.slices, "check-files", name_of), strict=True):
+        if one.maker < n_files:
             atoms = from_number(np.asarray(table[ATOM]), firsts[one.maker])
             table = table.set_column(1, ATOM, pa.array(atoms))
-        if table is not None:
-            tables.append(table)
+        tables.append(table)
     return pa.concat_tables(tables).combine_chunks() if tables else None

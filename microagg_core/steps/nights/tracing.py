@@ -19,9 +19,9 @@ from microagg_core.series.night import Night
 from microagg_core.series.ranges import WITH_ATOM, State, range_of, range_schema
 from microagg_core.steps.nights.counts import GateCounts
 from microagg_core.steps.nights.knowing import layout_of, load_night
-from microagg_core.steps.scattering import gather_slices
+from microagg_core.steps.shuffling import gather_slices
 from microagg_core.steps.work import Receipt, Task
-from microagg_core.tables.slices import RECORD, read_slice, write_slices
+from microagg_core.tables.slices import RECORD, Slices, read_slice, write_slices
 
 #: The objects of a traced range: how many units came to each atom and left it, and how many changed in each; and rows
 #: of who left and who arrived, by which people under new ids are noticed.
@@ -45,7 +45,7 @@ def trace_range(task: Task) -> Receipt:
     met = read_slice(task.pieces.read(layout.met(task.number)))
     units = _Units.of(night, met, gather_slices(task.run, task.slices, "join", lambda number, _: layout.joined(number)))
     files = night.ledger.write_changes(night.state, night.number, task.number, night.n_ranges, units.changes())
-    pieces, slices = [], []
+    pieces, slices = [], Slices()
     for number, told in ((COUNTS, units.counts_told()), (CHANGES, units.changes_told()), (ROWS, units.rows_told())):
         by = (
             range_of_atoms(np.asarray(told[ATOM]), night.n_atom_ranges)
@@ -57,7 +57,7 @@ def trace_range(task: Task) -> Receipt:
         slices += some
     notes = RangeNotes(files, units.counts(), units.wrong())
     pieces.append(task.put(layout.range_notes(task.number), to_json(notes)))
-    return Receipt(task.step, task.number, met.num_rows, tuple(pieces), tuple(slices))
+    return Receipt(task.step, task.number, met.num_rows, tuple(pieces), slices)
 
 
 def _range_of_rows(night: Night, told: pa.Table) -> Ints:

@@ -1,0 +1,91 @@
+"""Shuffling: rows that tasks write for other tasks, and how those gather what was sent to them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.arrays import Ints
+from microagg_core.blocking.memory import RUN_BYTES
+from microagg_core.steps.pieces import Piece, Range, read_ranges
+from microagg_core.steps.work import Receipt, Run, Task
+from microagg_core.tables.slices import Slice, Slices, read_slice, write_slices
+
+
+@dataclass
+class Scatter:
+    """The objects that one task writes for many destinations, each named by task and run."""
+
+    task: Task
+    name: Callable[[int, int], str]
+    tables: list[pa.Table] = field(default_factory=list)
+    destinations: list[Ints] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    slices: Slices = field(default_factory=Slices)
+    held: int = 0
+    rows: int = 0
+
+    def add(self, table: pa.Table, destination: Ints) -> None:
+        """Hold rows until there are enough of them for an object."""
+        if table.num_rows == 0:
+            return
+        self.tables.append(table)
+        self.destinations.append(destination)
+        self.held += table.nbytes
+        self.rows += table.num_rows
+        if self.held >= RUN_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held as one object."""
+        if not self.tables:
+            return
+        rows, destination = pa.concat_tables(self.tables), np.concatenate(self.destinations)
+        number = len(self.pieces)
+        data, slices = write_slices(rows, destination, self.task.number, number)
+        self.pieces.append(self.task.put(self.name(self.task.number, number), data))
+        self.slices += slices
+        self.tables, self.destinations, self.held = [], [], 0
+
+
+def tasks_of_slices(step: str, receipts: Sequence[Receipt], n: int, run: Run, reads: tuple[Piece, ...]) -> list[Task]:
+    """One task a destination, with the slices that are for it, in the order of their tasks and objects."""
+    slices = Slices.joined(receipt.slices for receipt in receipts).by_destination(n)
+    return [Task(step, number, run, slices[number], reads) for number in range(n)]
+
+
+def gather_slices(run: Run, slices: Sequence[Slice], maker: str, name_of: Callable[[int, int], str]) -> pa.Table | None:
+    """The rows of slices, in their order; None where there are none.
+
+    Args:
+        run: where they lie.
+        slices: of one destination, as :func:`tasks_of_slices` gives them.
+        maker: the step whose tasks wrote them.
+        name_of: the name of an object, by the number of its task and its own.
+
+    Raises:
+        DamagedWorkError: an object in the work area is not what was written.
+    """
+    tables = read_slices(run, slices, maker, name_of)
+    return pa.concat_tables(tables) if tables else None
+
+
+def gather_with_makers(
+    run: Run, slices: Sequence[Slice], maker: str, name_of: Callable[[int, int], str], makers: pa.Field
+) -> pa.Table | None:
+    """The same, with a column more: the number of the task that sent each row."""
+    tables = [
+        table.append_column(makers, pa.array(np.full(table.num_rows, one.maker), makers.type))
+        for one, table in zip(slices, read_slices(run, slices, maker, name_of), strict=True)
+    ]
+    return pa.concat_tables(tables).combine_chunks() if tables else None
+
+
+def read_slices(run: Run, slices: Sequence[Slice], maker: str, name_of: Callable[[int, int], str]) -> list[pa.Table]:
+    """The rows of each slice, all asked for at once; as :func:`gather_slices`."""
+    ranges = [Range(name_of(s.maker, s.object), s.start, s.end, s.checksum, maker, s.maker) for s in slices]
+    return [read_slice(data) for data in read_ranges(run.work, ranges, zlib.crc32)]

@@ -1,0 +1,149 @@
+"""Strata of any keys: as the twin makes them one at a time, however the counts were cut and merged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from microagg_core.blocking.merging import merge_undersized
+from microagg_core.blocking.packing import assign_files, pack_blocks
+from microagg_core.blocking.strata import plan_strata
+from microagg_core.errors import DataError
+from microagg_core.steps.keys import key_tasks, merge_range, read_keys, write_keys
+from microagg_core.steps.work import Receipt, Run, Task
+from microagg_core.storage.objects import Store
+from twins import naive_strata
+
+VALUES = ["a", "b", "a|b", "\\", "\\N", "é", "", "|", None]
+KEYS = st.lists(st.tuples(*(st.integers(0, 3) for _ in range(3))), min_size=1, max_size=25, unique=True)
+
+
+@settings(max_examples=200, deadline=None)
+@given(KEYS, st.integers(2, 9), st.integers(0, 2), st.data())
+def test_merging_is_that_of_the_twin(keys: list[tuple[int, ...]], k: int, fixed: int, data: st.DataObject) -> None:
+    keys = sorted(keys)
+    rows = data.draw(st.lists(st.integers(1, 9), min_size=len(keys), max_size=len(keys)))
+    stratum, depth = merge_undersized(np.array(keys), np.array(rows), k, fixed)
+    expected = naive_strata.merged(keys, rows, k, fixed)
+    assert [np.flatnonzero(stratum == s).tolist() for s in range(len(depth))] == [places for places, _, _ in expected]
+    assert depth.tolist() == [exact for _, _, exact in expected]
+
+
+def keys_table(keys: list[tuple[str | None, str | None]], rows: list[int]) -> pa.Table:
+    columns = [pa.array([key[j] for key in keys], pa.string()) for j in range(2)]
+    zeros = np.zeros(len(keys), dtype=np.uint64)
+    return pa.table([pa.array(zeros), *columns, pa.array(rows, pa.int64())], names=["pattern", "b0", "b1", "rows"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), min_size=1, max_size=25, unique=True),
+    st.integers(2, 9),
+    st.data(),
+)
+def test_labels_are_those_of_the_twin(keys: list[tuple[str | None, str | None]], k: int, data: st.DataObject) -> None:
+    rows = data.draw(st.lists(st.integers(1, 9), min_size=len(keys), max_size=len(keys)))
+    order = [sorted({key[j] for key in keys}, key=lambda v: (v is None, v or "")) for j in range(2)]
+    sorted_keys = sorted(zip(keys, rows, strict=True), key=lambda pair: [order[j].index(pair[0][j]) for j in range(2)])
+    codes = [tuple(order[j].index(key[j]) for j in range(2)) for key, _ in sorted_keys]
+    strata = naive_strata.merged([(0, *code) for code in codes], [n for _, n in sorted_keys], k, 1)
+    expected = {
+        naive_strata.label([sorted_keys[place][0] for place in places], order): size
+        for places, size, _ in strata
+        if size >= k
+    }
+    try:
+        made = plan_strata(keys_table(keys, rows), k, "merge", [pa.string(), pa.string()])
+    except DataError:
+        assert not expected
+        return
+    labels = list(zip(*(made.labels[f"b{j}"].to_pylist() for j in range(2)), strict=True))
+    assert dict(zip(labels, made.rows_of_labels().tolist(), strict=True)) == expected
+    assert labels == sorted(labels, key=lambda label: [(text is None, text or "") for text in label])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 40))
+def test_files_are_filled_one_label_after_the_other(rows: list[int], limit: int) -> None:
+    first, count = assign_files(np.array(rows, dtype=np.int64), limit)
+    number = held = 0
+    for label, n in enumerate(rows):
+        if held and held + n > limit:
+            number, held = number + 1, 0
+        assert (first[label], count[label]) == (number, max(1, -(-n // limit)))
+        held += n
+        if n > limit:
+            number, held = number + int(count[label]), 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 160), st.integers(0, 4 * 2**20)), max_size=60))
+def test_partitions_are_filled_one_block_after_the_other(blocks: list[tuple[int, int]]) -> None:
+    seconds, n_bytes = np.array([b[0] / 4 for b in blocks]), np.array([b[1] for b in blocks], dtype=np.int64)
+    target = min(max(seconds.sum() / 48, 0.2), 30.0)
+    limit = min(max(n_bytes.sum() // 48, 4 * 2**20), 48 * 2**20)
+    expected, number, cost, size = [], 0, 0.0, 0
+    for second, some in zip(seconds.tolist(), n_bytes.tolist(), strict=True):
+        if expected and number == expected[-1] and (cost + second > target or size + some > limit):
+            number, cost, size = number + 1, 0.0, 0
+        expected.append(number)
+        cost, size = cost + second, size + some
+    assert pack_blocks(seconds, n_bytes).tolist() == expected
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from([0, 3, 900, 6000, 20_000]), min_size=1, max_size=4))
+def test_keys_come_to_the_same_counts_however_they_are_cut(seed: int, sizes: list[int]) -> None:
+    rng = np.random.default_rng(seed)
+    parts = []
+    for size in sizes:
+        numbers = rng.choice(30_000, size, replace=False)
+        rows = rng.integers(1, 5, size)
+        table = {"pattern": numbers.astype(np.uint64) % 3, "b0": np.char.mod("v%d", numbers), "rows": rows}
+        parts.append(pa.table(table))
+    store = Store(f"memory://keys-{seed}-{len(sizes)}", private=True)
+    run, receipts = Run(store, "key"), []
+    for number, table in enumerate(parts):
+        piece, slices = write_keys(Task("survey", number, run), table)
+        receipts.append(Receipt("survey", number, 0, (piece,), slices))
+    for most in (1_000_000, 2000, 300):
+        counted = _merged(receipts, run, most)
+        expected = pa.concat_tables(parts).group_by(["pattern", "b0"]).aggregate([("rows", "sum")])
+        assert _as_dict(counted) == _as_dict(expected.rename_columns(["pattern", "b0", "rows"]))
+    store.delete_all("")
+
+
+def _merged(receipts: list[Receipt], run: Run, most: int) -> pa.Table:
+    with patch("microagg_core.steps.keys.TASK_KEYS", most):
+        tasks = key_tasks(receipts, run)
+    done = [merge_range(task) for task in tasks]
+    assert [task.number for task in tasks] == list(range(len(tasks)))
+    return read_keys([run.work.read(receipt.pieces[0].name) for receipt in done])
+
+
+def _as_dict(table: pa.Table) -> dict[tuple[int, str], int]:
+    found = {}
+    for pattern, value, rows in zip(*(table[name].to_pylist() for name in ("pattern", "b0", "rows")), strict=True):
+        assert (pattern, value) not in found
+        found[pattern, value] = rows
+    return found
+
+
+def test_a_task_takes_a_bounded_number_of_keys(tmp_path: Path) -> None:
+    run = Run(Store(str(tmp_path / "work"), private=True), "key")
+    table = pa.table(
+        {"pattern": np.zeros(50_000, dtype=np.uint64), "b0": np.arange(50_000), "rows": np.ones(50_000, int)}
+    )
+    receipts = []
+    for number in range(3):
+        piece, slices = write_keys(Task("survey", number, run), table)
+        receipts.append(Receipt("survey", number, 0, (piece,), slices))
+    with patch("microagg_core.steps.keys.TASK_KEYS", 20_000):
+        tasks = key_tasks(receipts, run)
+    assert len(tasks) == 8
+    assert all(10_000 < int(task.slices.array["rows"].sum()) < 30_000 for task in tasks)
