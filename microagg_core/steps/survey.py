@@ -255,12 +255,13 @@ def _write(task: Task, found: _PartSurvey) -> tuple[list[Piece], Slices]:
         pieces.append(keys)
     for i, batches in enumerate(found.sketches.values()):
         if batches:
-            data = _sketch_bytes(merge_sketches(batches))
+            data = sketch_bytes(merge_sketches(batches))
             pieces.append(task.put(layout.survey(number, f"sketch-{i}.arrows"), data))
     return pieces, slices
 
 
-def _sketch_bytes(sketch: Sketch) -> bytes:
+def sketch_bytes(sketch: Sketch) -> bytes:
+    """A sketch as it is written; inverse of :func:`_read_sketch`."""
     table = pa.Table.from_pandas(sketch.table.reset_index(), preserve_index=False)
     return to_bytes(table.replace_schema_metadata({"complete": str(int(sketch.complete)), "rows": str(sketch.rows)}))
 

@@ -59,8 +59,8 @@ def write_input(folder: Path, rows: int, blocks: int, largest: float) -> None:
         pq.write_table(table, folder / f"part-{part:04d}.parquet")
 
 
-def write_spec(folder: Path, algorithm: str, max_records: int | None) -> Path:
-    """The spec over that input."""
+def write_spec(folder: Path, algorithm: str, max_records: int | None, *, identifiers: bool = True) -> Path:
+    """The spec over that input, with or without its identifier."""
     spec: dict[str, Any] = {
         "name": "benchmark",
         "k": 5,
@@ -75,6 +75,8 @@ def write_spec(folder: Path, algorithm: str, max_records: int | None) -> Path:
             "confidential": ["diagnosis", "wage", "benefit", "hours"],
         },
     }
+    if not identifiers:
+        del spec["roles"]["identifiers"]
     if max_records:
         spec["blocks"] = {"max_records": max_records}
     path = folder / "release.yaml"
