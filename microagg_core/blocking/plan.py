@@ -83,10 +83,9 @@ class BlockPlan:
 
     def blocks(self) -> pa.Table:
         """What the blocks' partitions have to know of them, a row a block."""
-        label = self.strata.label[self.block_stratum]
-        table = self.strata.labels.drop_columns(["label"]).take(pa.array(label))
-        table = table.append_column(FILE_FIRST, pa.array(self.file_first[label]))
-        return table.append_column(FILE_COUNT, pa.array(self.file_count[label]))
+        label, labels = self.strata.label[self.block_stratum], self.strata.labels
+        values = {name: labels[name].take(pa.array(label)) for name in labels.column_names if name != "label"}
+        return pa.table({**values, FILE_FIRST: self.file_first[label], FILE_COUNT: self.file_count[label]})
 
     def task_bytes(self, info: AlgorithmInfo, p: int, k: int, row_bytes: float) -> int:
         """What the largest task needs for its rows."""

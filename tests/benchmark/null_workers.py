@@ -12,7 +12,7 @@ import json
 import math
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -59,20 +59,13 @@ class Census:
         """Records of each part."""
         return self.rows // self.parts
 
-    @property
-    def rows_of_key(self) -> int:
-        """Records of each blocking key, but for those of a last part that do not come out even."""
-        return self.parts * self.rows_of_part // self.keys
-
     def keys_of_range(self, number: int, n_ranges: int) -> pa.Table:
         """One range of the counted keys: numbers of districts, and of types within them."""
-        numbers = np.arange(number, self.keys, n_ranges)
-        rows = np.full(len(numbers), self.rows_of_key)
-        if number == 0:
-            rows[0] += self.parts * self.rows_of_part - self.keys * self.rows_of_key
+        numbers, rows = np.arange(number, self.keys, n_ranges), self.parts * self.rows_of_part
+        rows_of_keys = rows // self.keys + (numbers < rows % self.keys)
         columns = {"pattern": pa.array(np.zeros(len(numbers), dtype=np.uint64))}
         columns |= {"b0": pa.array((numbers // 1000).astype(np.int16)), "b1": np.char.mod("g%d", numbers % 1000)}
-        return pa.table({**columns, "rows": rows})
+        return pa.table({**columns, "rows": rows_of_keys})
 
 
 class NullWorkers:
@@ -101,16 +94,18 @@ def null_workers(census: Census) -> Iterator[NullWorkers]:
     ours, theirs = multiprocessing.get_context("spawn").Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_answer_all, args=(census, theirs), daemon=True)
     process.start()
+    theirs.close()  # so that a process that ended is noticed
     try:
         yield NullWorkers(census, ours)
     finally:
-        ours.send(None)
+        ours.close()
         process.join()
 
 
 def _answer_all(census: Census, connection: Connection) -> None:
-    while (item := connection.recv()) is not None:
-        connection.send(answer(census, item))
+    with suppress(EOFError):
+        while True:
+            connection.send(answer(census, connection.recv()))
 
 
 def answer(census: Census, item: Task | tuple[Store, Upload]) -> Receipt | None:

@@ -122,8 +122,8 @@ def measure(
     kernel = sum(o.kernel_seconds for o in release.outcomes)
     return {
         "rows": rows,
-        "blocks": release.planned.plan.n_blocks,
-        "partitions": release.planned.plan.n_partitions,
+        "blocks": release.planned.outline.n_blocks,
+        "partitions": release.planned.outline.n_partitions,
         "workers": workers,
         "memory": memory,
         "wall_seconds": round(wall, 1),

@@ -65,8 +65,8 @@ def test_hidden_records_leave_no_trace(tmp_path: Path, changes: dict[str, Any]) 
     digests = data_digests(tmp_path / "night" / "output")
     assert digests and digests == data_digests(tmp_path / "alone" / "output")
     assert marked.measured.figures == alone.measured.figures
-    strata, expected = marked.planned.plan.strata, alone.planned.plan.strata
-    assert (strata.held_rows, strata.suppressed_rows) == (expected.suppressed_rows, 0)
+    outline, expected = marked.planned.outline, alone.planned.outline
+    assert (outline.withheld_rows, outline.suppressed_rows) == (expected.suppressed_rows, 0)
     survey = marked.planned.survey
     assert (survey.rows, survey.arrivals) == (1110, alone.planned.survey.rows)
     assert survey.fingerprints != alone.planned.survey.fingerprints
@@ -88,10 +88,10 @@ def test_blocks_of_arrivals_are_cut_and_counted_without_the_others(
     tables = [people(1500), people(900, first=1500)]
     codes = drawn_codes(tables, SOME)
     release = run_stages(night(write_release(tmp_path, tables, blocks={"max_records": 150}), codes))
-    assert release.planned.plan.trees and "count" in release.made
+    assert release.planned.outline.trees and "count" in release.made
     arrivals = pa.concat_tables(arrivals_of(tables, codes))
     released = released_table(tmp_path / "output")
-    assert int(release.planned.plan.block_rows.sum()) == released.num_rows == arrivals.num_rows
+    assert int(release.planned.outline.rows.sum()) == released.num_rows == arrivals.num_rows
     assert sorted(released["amount"].to_pylist()) == sorted(arrivals["amount"].to_pylist())
 
 
@@ -100,14 +100,15 @@ def test_held_records_are_counted_and_the_gate_knows_them(tmp_path: Path) -> Non
     marked = night(write_release(tmp_path, tables), drawn_codes(tables, {ARRIVAL: 0.79, WAITED: 0.01, CLOSED: 0.2}))
     marked.hold = Holding(until=60)
     run_stages(marked)
-    strata, arrivals = marked.planned.plan.strata, marked.planned.survey.arrivals
-    assert strata.held_rows > 0 == strata.suppressed_rows
-    assert released_table(tmp_path / "output").num_rows == arrivals - strata.held_rows
+    outline, arrivals = marked.planned.outline, marked.planned.survey.arrivals
+    held = outline.withheld_rows
+    assert held > 0 == outline.suppressed_rows
+    assert released_table(tmp_path / "output").num_rows == arrivals - held
     rows = next(check for check in marked.checks if check.name == "rows")
-    assert rows.passed and f"- {strata.held_rows} withheld" in rows.detail
+    assert rows.passed and f"- {held} withheld" in rows.detail
     report = marked.plan_report
-    assert report is not None and (report.records, report.held, report.withheld) == (arrivals, strata.held_rows, 0)
-    assert f"{strata.held_rows} records held for a later night" in report.sentence()
+    assert report is not None and (report.records, report.held, report.withheld) == (arrivals, held, 0)
+    assert f"{held} records held for a later night" in report.sentence()
 
 
 @pytest.mark.parametrize("undersized", ["merge", "suppress"])
@@ -153,7 +154,7 @@ def test_quasi_identifiers_of_every_kind(tmp_path: Path, arrivals: int) -> None:
     path = write_release(tmp_path, tables, roles=roles, blocks={"undersized": "suppress"}, missing="separate")
     release = run_stages(night(path, codes), *TO_MEASURE)
     assert all(check.passed for check in release.checks)
-    assert int(release.planned.plan.block_rows.sum()) == arrivals
+    assert int(release.planned.outline.rows.sum()) == arrivals
 
 
 @pytest.mark.parametrize("rows", [20, 40])

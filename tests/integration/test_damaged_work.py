@@ -103,7 +103,7 @@ def test_damage_is_an_answer_that_names_all_makers_and_discards_their_receipts(t
     for pieces in release.made["scatter"].values():
         release.work.put(pieces[0].name, b"x" * pieces[0].bytes)
     known = ("context", "survey", "plan", "scale")
-    task, *_ = release.receiving("anonymize", release.planned.plan.n_partitions, release.scattered, known)
+    task, *_ = release.receiving("anonymize", release.planned.outline.n_partitions, release.scattered, known)
     assert run_task(task) == Damage((("scatter", 0), ("scatter", 1)))
     assert not release.work.list(release.layout.receipts("scatter"))
     surveyed = release.pieces("survey")

@@ -29,6 +29,5 @@ def test_a_release(info: AlgorithmInfo, tmp_path: Path) -> None:
 
 def test_blocks_are_cut_to_what_an_algorithm_takes(tmp_path: Path) -> None:
     release = run_stages(start(write_release(tmp_path, [people(300)], algorithm="exhaustive")), "survey", "plan")
-    plan = release.planned.plan
-    assert plan.max_records == 20
-    assert plan.block_rows.max() <= 20 and plan.block_rows.sum() == 300
+    assert release.plan_report is not None and release.plan_report.max_records == 20
+    assert release.plan_report.largest[0].records <= 20 and release.planned.outline.rows.sum() == 300

@@ -16,6 +16,7 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import DamagedWorkError, GateError
+from microagg_core.tables.slices import Slices, read_slice, to_bytes
 from releasing.runs import ROLES, Release, forge, released_table, run_stages, start, write_release
 
 Breaking = Callable[[pa.Table], pa.Table]
@@ -205,8 +206,6 @@ def test_gate_lets_pass_what_is_right(tmp_path: Path) -> None:
 
 def test_record_numbers_exchanged_are_seen(tmp_path: Path) -> None:
     """The private numbers belong to the rows: the gate compares jointly, not column by column."""
-    from microagg_core.tables.slices import read_slice, to_bytes
-
     release = anonymized(tmp_path)
     name = release.layout.numbers(0)
     numbers = read_slice(release.work.read(name))["record"].to_pylist()
@@ -222,7 +221,7 @@ def test_record_numbers_that_the_input_does_not_have_are_seen(tmp_path: Path) ->
     name = release.layout.places(0)
     listed = release.work.read(name)
     first = release.assembled[0].slices[0]
-    release.assembled = [dataclasses.replace(release.assembled[0], slices=(first,))]
+    release.assembled = [dataclasses.replace(release.assembled[0], slices=Slices.of([first]))]
     assert len(listed) > first.end
     with pytest.raises(GateError, match="groups: a file's record numbers are not those"):
         run_stages(release, "validate")

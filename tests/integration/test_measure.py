@@ -179,8 +179,8 @@ def test_a_sampled_split_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )
     assert isinstance(release.workers, InProcess)
     run_stages(release)
-    rows = release.planned.plan.block_rows
-    assert release.planned.plan.trees
+    rows = np.asarray(release.measured.blocks["records"])
+    assert release.planned.outline.trees
     assert rows.sum() == 6000
     assert rows.min() >= 3
     assert np.median(rows) <= 40
