@@ -22,8 +22,9 @@ RUN_UNITS, TASK_UNITS = 2_000_000, 4_000_000
 TASK_KEYS = 1_000_000
 #: What whoever works on an input part holds for each of its keys.
 ROUTE_BYTES = 64
-#: Staging: rows are written when they reach this many bytes; a worker holds about four copies meanwhile.
-RUN_BYTES = 32 * 2**20
+#: Staging: rows are packed when they reach this many bytes, while a worker holds about four copies of them, and
+#: written when what is packed reaches as many as these.
+RUN_BYTES, OBJECT_BYTES = 24 * 2**20, 32 * 2**20
 #: Anonymizing: the most bytes of staged rows in one partition, and the copies that a worker holds while it works on it.
 PARTITION_BYTES = 48 * 2**20
 _COPIES = 6

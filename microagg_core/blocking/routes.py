@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from microagg_core.arrays import Floats, Ints, UInt64s
@@ -45,12 +48,13 @@ class Routes:
     first_block: Ints
     labels: pa.Table
 
+    @cached_property
+    def _index(self) -> pd.Index[Any]:
+        return pd.Index(self.hashes)
+
     def find(self, hashes: UInt64s) -> Ints:
         """The place of the key with each hash, or ``SUPPRESSED`` where there is none."""
-        place = np.searchsorted(self.hashes, hashes)
-        place[place == len(self.hashes)] = 0
-        there = self.hashes[place] == hashes if len(self.hashes) else np.zeros(len(hashes), dtype=np.bool_)
-        return np.where(there, place, SUPPRESSED)
+        return self._index.get_indexer(pd.Index(hashes)).astype(np.int64)
 
     def places_of(self, hashes: UInt64s) -> Ints:
         """The same, of records that all have a key.

@@ -6,10 +6,12 @@ may stand for the values of a group is for their kind to say: of numbers, what l
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Ints, UInt64s
+from microagg_core.arrays import Bools, Ints, UInt64s
 from microagg_core.kinds.contract import Kind
 from microagg_core.metrics.means import Groups
 
@@ -19,7 +21,7 @@ def input_of(numbers: Ints, came: pa.Table | None) -> pa.Table | None:
     if came is None:
         return None
     records = np.asarray(came["record"])
-    mine, theirs = np.argsort(numbers, kind="stable"), np.argsort(records, kind="stable")
+    mine, theirs = np.argsort(numbers), np.argsort(records)
     ordered = records[theirs]
     if len(ordered) != len(numbers) or (ordered != numbers[mine]).any() or (ordered[1:] == ordered[:-1]).any():
         return None
@@ -28,15 +30,30 @@ def input_of(numbers: Ints, came: pa.Table | None) -> pa.Table | None:
     return came.take(pa.array(order))
 
 
-def outside_ranges(kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray, combination: UInt64s) -> int:
+class Sharing:
+    """Which records share a released combination, of which each has a number."""
+
+    def __init__(self, combination: UInt64s) -> None:
+        self._combination = combination
+
+    @cached_property
+    def _groups(self) -> Groups:
+        return _groups_of(self._combination)
+
+    def among(self, some: Bools) -> Groups:
+        """The groups of some of the records."""
+        return self._groups if some.all() else _groups_of(self._combination[some])
+
+
+def outside_ranges(kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray, sharing: Sharing) -> int:
     """How many released values may not stand for the input's values of their combination.
 
-    ``combination`` holds one number for each released combination. A value that is missing on one side only counts.
+    A value that is missing on one side only counts.
 
     >>> from microagg_core.kinds.registry import kind_of
     >>> values = lambda *v: pa.chunked_array([v])
-    >>> combinations = np.array([1, 1, 2, 2], dtype=np.uint64)
-    >>> outside_ranges(kind_of("x", pa.int64()), values(1, 4, 7, 7), values(2, 2, 7, 8), combinations)
+    >>> sharing = Sharing(np.array([1, 1, 2, 2], dtype=np.uint64))
+    >>> outside_ranges(kind_of("x", pa.int64()), values(1, 4, 7, 7), values(2, 2, 7, 8), sharing)
     1
     """
     before, missing = kind.ticks(came)
@@ -45,13 +62,12 @@ def outside_ranges(kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray,
     wrong = int(np.sum(missing != missing_after))
     if not there.any():
         return wrong
-    groups = _groups_of(combination[there])
-    return wrong + int(np.sum(~kind.fits(before[there], after[there], groups)))
+    return wrong + int(np.sum(~kind.fits(before[there], after[there], sharing.among(there))))
 
 
 def _groups_of(combination: UInt64s) -> Groups:
     """The records of each combination, of which there may be any numbers."""
-    order = np.argsort(combination, kind="stable")
+    order = np.argsort(combination)
     ordered = combination[order]
     first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     return Groups(order, first, np.diff(np.append(first, len(ordered))))

@@ -61,16 +61,30 @@ class Sketch:
 
 def sketch_of(hashes: UInt64s, valid: Bools, Z: Floats, missing: Bools) -> Sketch:
     """The sketch of one batch: hashes of the column's values, and the quasi-identifiers beside them."""
-    codes, distinct = pd.factorize(hashes[valid])
+    n_values = int(valid.sum())
+    if n_values < len(valid):
+        hashes, Z, missing = hashes[valid], Z[valid], missing[valid]
+    codes, distinct = pd.factorize(hashes)
     complete = len(distinct) <= SAMPLE_VALUES
-    columns: dict[str, NDArray[Any]] = {"n": np.bincount(codes, minlength=len(distinct)).astype(np.float64)}
+    if not complete:
+        kept = np.argpartition(distinct, SAMPLE_VALUES)[:SAMPLE_VALUES]
+        place = np.full(len(distinct), -1)
+        place[kept] = np.arange(SAMPLE_VALUES)
+        rows = np.flatnonzero(place[codes] >= 0)
+        codes, distinct, Z, missing = place[codes[rows]], distinct[kept], Z[rows], missing[rows]
+    n = np.bincount(codes, minlength=len(distinct)).astype(np.float64)
+    columns: dict[str, NDArray[Any]] = {"n": n}
     for j in range(Z.shape[1]):
-        there = ~missing[valid, j]
-        values = np.where(there, Z[valid, j], 0.0)
-        weights = {f"c{j}": there.astype(np.float64), f"s{j}": values, f"q{j}": values * values}
-        columns |= {name: np.bincount(codes, w, minlength=len(distinct)) for name, w in weights.items()}
+        there, values = ~missing[:, j], np.ascontiguousarray(Z[:, j])
+        if there.all():
+            columns[f"c{j}"] = n
+        else:
+            values = np.where(there, values, 0.0)
+            columns[f"c{j}"] = np.bincount(codes, there.astype(np.float64), minlength=len(distinct))
+        columns[f"s{j}"] = np.bincount(codes, values, minlength=len(distinct))
+        columns[f"q{j}"] = np.bincount(codes, values * values, minlength=len(distinct))
     table = pd.DataFrame(columns, index=pd.Index(distinct, name="h", dtype=np.uint64)).sort_index()
-    return Sketch(table.iloc[:SAMPLE_VALUES], complete, int(valid.sum()))
+    return Sketch(table, complete, n_values)
 
 
 def merge_sketches(sketches: list[Sketch]) -> Sketch:

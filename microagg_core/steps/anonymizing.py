@@ -85,7 +85,7 @@ def run_block(
         missing: which of them are missing; the same for all records of a block.
         block: the block's number, which with the spec's seed makes the block's own seed.
     """
-    start = time.perf_counter()
+    start = time.thread_time()
     info = algorithms()[spec.algorithm.name]
     if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
         labels = np.zeros(len(missing), dtype=np.int64)
@@ -105,7 +105,7 @@ def run_block(
         improved = _lost(encoding, scale, offsets, again, missing) < _lost(encoding, scale, offsets, released, missing)
         if improved:
             labels, released = refined, again
-    return BlockOutcome(labels, released, time.perf_counter() - start, bound.sse, improved, proposal)
+    return BlockOutcome(labels, released, time.thread_time() - start, bound.sse, improved, proposal)
 
 
 def _grouped(spec: ReleaseSpec, Z: Floats, measured: Floats, seed: int) -> Proposal:

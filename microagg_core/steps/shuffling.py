@@ -10,20 +10,25 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Ints
-from microagg_core.blocking.memory import RUN_BYTES
+from microagg_core.blocking.memory import OBJECT_BYTES, RUN_BYTES
 from microagg_core.steps.pieces import Piece, Range, read_ranges
 from microagg_core.steps.work import Receipt, Run, Task
-from microagg_core.tables.slices import Slice, Slices, read_slice, write_slices
+from microagg_core.tables.slices import Slice, Slices, join_slices, read_slice, write_slices
 
 
 @dataclass
 class Scatter:
-    """The objects that one task writes for many destinations, each named by task and run."""
+    """The objects that one task writes for many destinations, each named by task and number.
+
+    Rows are held as they come, and packed by destination when there are enough of them; what is packed is a fraction
+    of the rows, and held until it is worth an object: readers ask for one range of each.
+    """
 
     task: Task
     name: Callable[[int, int], str]
     tables: list[pa.Table] = field(default_factory=list)
     destinations: list[Ints] = field(default_factory=list)
+    packed: list[tuple[bytes, Slices]] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     slices: Slices = field(default_factory=Slices)
     held: int = 0
@@ -38,18 +43,30 @@ class Scatter:
         self.held += table.nbytes
         self.rows += table.num_rows
         if self.held >= RUN_BYTES:
-            self.flush()
+            self._pack()
+        if sum(len(data) for data, _ in self.packed) >= OBJECT_BYTES:
+            self._write()
 
     def flush(self) -> None:
-        """Write what is held as one object."""
+        """Write what is held."""
+        self._pack()
+        self._write()
+
+    def _pack(self) -> None:
         if not self.tables:
             return
         rows, destination = pa.concat_tables(self.tables), np.concatenate(self.destinations)
-        number = len(self.pieces)
-        data, slices = write_slices(rows, destination, self.task.number, number)
-        self.pieces.append(self.task.put(self.name(self.task.number, number), data))
-        self.slices += slices
         self.tables, self.destinations, self.held = [], [], 0
+        self.packed.append(write_slices(rows, destination, self.task.number, len(self.pieces)))
+
+    def _write(self) -> None:
+        """Write what is packed as one object."""
+        if not self.packed:
+            return
+        data, slices = join_slices(self.packed)
+        self.packed = []
+        self.pieces.append(self.task.put(self.name(self.task.number, len(self.pieces)), data))
+        self.slices += slices
 
 
 def tasks_of_slices(step: str, receipts: Sequence[Receipt], n: int, run: Run, reads: tuple[Piece, ...]) -> list[Task]:

@@ -95,7 +95,7 @@ class UnitDigests:
             return
         for check, held in enumerate(self._held):
             pairs = np.concatenate(held)
-            pairs = np.ascontiguousarray(pairs[np.argsort(pairs[:, 0], kind="stable")])
+            pairs = np.ascontiguousarray(pairs[np.argsort(pairs[:, 0])])
             number = FIRST_DIGESTS + self._run * len(self._checks) + check
             self.pieces.append(self._task.put(_name(self._task.layout, self._task.number, number), pairs.tobytes()))
             self.slices += _buckets(pairs, self._task.number, number)
@@ -156,7 +156,7 @@ def count_repeated(pairs: Pairs) -> int:
     >>> count_repeated(np.array([[1, 2], [1, 3], [1, 2], [4, 4]], dtype=np.uint64))
     1
     """
-    first = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    first = pairs[np.argsort(pairs[:, 0])]
     same = first[1:, 0] == first[:-1, 0]
     if not same.any():
         return 0

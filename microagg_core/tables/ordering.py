@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints
 from microagg_core.tables.hashing import one_array
+
+#: Of fewer values than this, comparing is as quick.
+_FEW = 200
 
 
 def ranks(column: pa.ChunkedArray | pa.Array) -> Ints:
@@ -29,6 +35,22 @@ def distinct_in_order(array: pa.Array) -> pa.Array:
     distinct = pc.unique(array)
     sortable = distinct.cast(pa.int8()) if pa.types.is_boolean(distinct.type) else distinct
     return distinct.take(pc.sort_indices(sortable))
+
+
+def stable_order(values: NDArray[Any]) -> Ints:
+    """The order that sorts values, equal ones as they come; whole numbers of a narrow range in a pass or two.
+
+    >>> stable_order(np.array([70_003, 3, 70_003, -2])).tolist()
+    [3, 1, 0, 2]
+    """
+    if values.dtype.kind not in "iu" or len(values) < _FEW or int(values.max()) - int(values.min()) >= 2**32:
+        return np.argsort(values, kind="stable")
+    # NumPy sorts 16 bits without comparing: first by the lower ones, then by those above.
+    above = (values - values.min()).astype(np.uint32)
+    order = np.argsort((above & np.uint32(0xFFFF)).astype(np.uint16), kind="stable")
+    if int(above.max()) >= 2**16:
+        order = order[np.argsort((above >> np.uint32(16)).astype(np.uint16)[order], kind="stable")]
+    return order
 
 
 def as_key(array: pa.Array) -> pa.Array:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
 from typing import Any, overload
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints
 from microagg_core.tables.hashing import is_text_or_bytes, one_array
+from microagg_core.tables.ordering import stable_order
 
 #: The column of private record numbers.
 RECORD = "record"
@@ -135,7 +136,7 @@ def write_slices(table: pa.Table, destination: Ints, maker: int, number: int = 0
     >>> [(s.destination, s.rows) for s in slices], read_slice(data[slices[1].start : slices[1].end])["a"].to_pylist()
     ([(2, 1), (7, 2)], [1, 3])
     """
-    order = np.argsort(destination, kind="stable")
+    order = stable_order(destination)
     ordered = table.take(pa.array(order)).combine_chunks()
     present, first = np.unique(destination[order], return_index=True)
     bounds = [*first.tolist(), len(destination)]
@@ -148,6 +149,27 @@ def write_slices(table: pa.Table, destination: Ints, maker: int, number: int = 0
         sink.write(data)
         slices.append(Slice(maker, number, receiver, start, sink.tell(), rows, zlib.crc32(data)))
     return sink.getvalue(), Slices.of(slices)
+
+
+def join_slices(written: Sequence[tuple[bytes, Slices]]) -> tuple[bytes, Slices]:
+    """Objects of one task as one, in which the slices for a destination lie behind each other and count as one.
+
+    >>> some = [write_slices(pa.table({"a": values}), np.array([7, 2]), maker=0) for values in ([1, 2], [3, 4])]
+    >>> data, slices = join_slices(some)
+    >>> [(s.destination, read_slice(data[s.start : s.end])["a"].to_pylist()) for s in slices]
+    [(2, [2, 4]), (7, [1, 3])]
+    """
+    if len(written) == 1:
+        return written[0]
+    sink, joined = io.BytesIO(), dict[int, Slice]()
+    every = [(one.destination, run, one) for run, (_, slices) in enumerate(written) for one in slices]
+    for destination, run, one in sorted(every, key=lambda place: place[:2]):
+        data = memoryview(written[run][0])[one.start : one.end]
+        before = joined.get(destination, replace(one, start=sink.tell(), rows=0, checksum=0))
+        sink.write(data)
+        checksum = zlib.crc32(data, before.checksum)
+        joined[destination] = replace(before, end=sink.tell(), rows=before.rows + one.rows, checksum=checksum)
+    return sink.getvalue(), Slices.of(joined.values())
 
 
 def write_no_rows(table: pa.Table, destination: int, maker: int, number: int = 0) -> tuple[bytes, Slices]:

@@ -32,7 +32,8 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Partitions, runs and files of a few kilobytes, in this process."""
     monkeypatch.setattr("microagg_core.blocking.packing._LEAST_BYTES", 4096)
     monkeypatch.setattr("microagg_core.blocking.packing.FILE_BYTES", 16_384)
-    monkeypatch.setattr("microagg_core.steps.shuffling.RUN_BYTES", 8192)
+    monkeypatch.setattr("microagg_core.steps.shuffling.RUN_BYTES", 4096)
+    monkeypatch.setattr("microagg_core.steps.shuffling.OBJECT_BYTES", 8192)
 
 
 def tables() -> list[Any]:

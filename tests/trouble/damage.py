@@ -70,7 +70,8 @@ def _small_pieces() -> Iterator[None]:
         mock.patch("microagg_core.blocking.packing._LEAST_BYTES", 5000),
         mock.patch("microagg_core.blocking.packing.FILE_BYTES", 8192),
         mock.patch("microagg_core.steps.planning._SAMPLE_ROWS", 40),
-        mock.patch("microagg_core.steps.shuffling.RUN_BYTES", 3500),
+        mock.patch("microagg_core.steps.shuffling.RUN_BYTES", 1200),
+        mock.patch("microagg_core.steps.shuffling.OBJECT_BYTES", 3000),
         mock.patch("microagg_core.steps.units.RUN_UNITS", 60),
         mock.patch("microagg_core.steps.units.TASK_UNITS", 100),
     ):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Ints
 from microagg_core.kinds.registry import kind_of
 from microagg_core.tables.hashing import hash_rows
-from microagg_core.tables.ordering import ranks
+from microagg_core.tables.ordering import ranks, stable_order
 
 
 def content_order(table: pa.Table, blocking: list[str], quasi_identifiers: list[str]) -> Ints:
@@ -29,4 +29,7 @@ def content_order(table: pa.Table, blocking: list[str], quasi_identifiers: list[
     keys: list[NDArray[Any]] = [hash_rows(table.columns, table.num_rows, seed=0)]
     keys += [kind_of(name, table[name].type).sort_key(table[name]) for name in reversed(quasi_identifiers)]
     keys += [ranks(table[name]) for name in reversed(blocking)]
-    return np.lexsort(keys)
+    order = np.argsort(keys[0])
+    for key in keys[1:]:
+        order = order[stable_order(key[order])]
+    return order

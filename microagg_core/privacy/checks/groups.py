@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks.contract import Inspection, Promise, ReleasedFile
-from microagg_core.privacy.group_ranges import outside_ranges
+from microagg_core.privacy.group_ranges import Sharing, outside_ranges
 from microagg_core.tables.hashing import hash_rows
 
 _SEED = 11
@@ -31,9 +31,11 @@ class GroupRanges(Inspection[Outside]):
         kinds = file.promise.kinds
         if file.origins is None:
             return Outside(None if file.table.num_rows else (0,) * len(kinds))
-        hashes = hash_rows([file.table[name] for name in file.promise.key_columns], file.table.num_rows, _SEED)
+        sharing = Sharing(
+            hash_rows([file.table[name] for name in file.promise.key_columns], file.table.num_rows, _SEED)
+        )
         columns = [(kind, file.origins[f"q{j}"], file.table[kind.name]) for j, kind in enumerate(kinds)]
-        return Outside(tuple(outside_ranges(*column, hashes) for column in columns))
+        return Outside(tuple(outside_ranges(*column, sharing) for column in columns))
 
     def check(self, promise: Promise, files: Sequence[Outside], parts: Sequence[Outside]) -> Check:
         """None may be outside."""
