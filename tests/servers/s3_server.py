@@ -105,8 +105,8 @@ def _weed_binary() -> str:
     return found
 
 
-def start_weed(folder: Path, again_on: list[int] | None = None) -> S3Server:
-    """Start a server in a folder; ``again_on``: one that was there before, on its ports."""
+def start_weed(folder: Path, again_on: list[int] | None = None, *more: str) -> S3Server:
+    """Start a server in a folder; ``again_on``: one that was there before, on its ports; ``more`` options."""
     identity = {
         "name": "test",
         "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
@@ -122,7 +122,7 @@ def start_weed(folder: Path, again_on: list[int] | None = None) -> S3Server:
         f"-master.port={master}", f"-volume.port={volume}", "-filer", f"-filer.port={filer}",
         "-s3", f"-s3.port={s3}", f"-s3.config={folder / 's3.json'}",
         "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false",
-        "-master.volumeSizeLimitMB=256", "-volume.max=1000",
+        "-master.volumeSizeLimitMB=256", "-volume.max=1000", *more,
     ]  # fmt: skip
     with (folder / "weed.log").open("ab") as log:
         process = subprocess.Popen(
