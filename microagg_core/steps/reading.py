@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints
 from microagg_core.errors import DataError
-from microagg_core.formats.inputs.contract import InputPart
+from microagg_core.formats.inputs.contract import InputPart, file_changed
 from microagg_core.formats.reading import read_part
 from microagg_core.series.marks import CODE, WAITED, take_part
 from microagg_core.steps.work import Context, Task
 from microagg_core.storage.night_layout import NightLayout
-from microagg_core.storage.urls import shown
 from microagg_core.tables.slices import read_slice
 
 
@@ -100,7 +99,7 @@ def records_of_part(
 
 def input_changed(part: InputPart) -> DataError:
     """What stops a release whose input is no longer what it was."""
-    return DataError(f"{shown(part.url)} changed while the release was made; run again when nobody writes to the input")
+    return file_changed(part.files)
 
 
 def _marks_of(task: Task, number: int) -> BatchMarks | None:

@@ -32,7 +32,6 @@ from microagg_core.steps.reading import PartBatch, records_of_part
 from microagg_core.steps.units import UnitDigests, read_salt, unit_checks
 from microagg_core.steps.work import Context, Receipt, Task, load_context
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.urls import basename
 from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
 from microagg_core.tables.ordering import as_key
 from microagg_core.tables.slices import Slices, read_slice, to_bytes
@@ -329,7 +328,7 @@ def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, An
                 continue
             part = context.parts[next(i for i, c in enumerate(counts) if c)]
             cure = "; correct them" if what == "infinite" else "; fill them in, or set missing: separate"
-            place = f"the first in {basename(part.url)}, part {part.number}"
+            place = f"the first in {part.files}, part {part.number}"
             problems.append(f"quasi-identifier {kind.name!r} has {sum(counts)} {what} values ({place}){cure}")
     if problems:
         raise DataError("\n".join(problems))
