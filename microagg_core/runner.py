@@ -133,7 +133,7 @@ def run_scan(scan: Scan) -> Place:
         MicroaggError: it cannot be read.
     """
     try:
-        return scan.found()
+        return scan.look()
     except Exception as error:
         raise sanitized(error, "looking where the input may be cut") from None
 

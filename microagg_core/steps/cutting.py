@@ -21,7 +21,7 @@ class Scan:
     source: Input
     stretch: Stretch
 
-    def found(self) -> Place:
+    def look(self) -> Place:
         """What there is to know of it.
 
         Raises:
@@ -32,7 +32,7 @@ class Scan:
 
 
 def cut_input(
-    run: Run, listing: InputListing, source: Input, look: Callable[[list[Scan]], Sequence[Place]]
+    run: Run, listing: InputListing, source: Input, answers: Callable[[list[Scan]], Sequence[Place]]
 ) -> InputListing:
     """The listing with large files cut, as this run cut them before or as is found now.
 
@@ -40,7 +40,7 @@ def cut_input(
         run: whose work area keeps where they are cut.
         listing: the input.
         source: what the spec says of it.
-        look: has :meth:`Scan.found` done for each.
+        answers: of :meth:`Scan.look`, for each.
     """
     scans = [Scan(source, stretch) for stretch in to_scan(listing, source)]
     if not scans:
@@ -49,8 +49,8 @@ def cut_input(
     kept = read_sealed(run.work, name)
     parts = () if kept is None else from_plain(tuple[InputPart, ...], json.loads(kept))
     if _states(one for part in parts for one in part.stretches) != _states(scan.stretch for scan in scans):
-        found = zip((scan.stretch for scan in scans), look(scans), strict=True)
-        parts = cut_listing(listing, source, list(found)).parts
+        scanned = list(zip((scan.stretch for scan in scans), answers(scans), strict=True))
+        parts = cut_listing(listing, source, scanned).parts
         run.work.put(name, sealed(json.dumps(to_plain(parts)).encode()))
     return replace(listing, parts=parts)
 

@@ -7,14 +7,13 @@ from pathlib import Path
 from unittest import mock
 
 import pyarrow as pa
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from microagg_core.errors import DataError
 from microagg_core.formats.inputs.contract import InputListing
 from microagg_core.formats.inputs.csv_records import count_line_ends, quoting, record_starts
-from microagg_core.formats.reading import cut_listing, first_rows, list_input, read_part, scan_stretch, to_scan
+from microagg_core.formats.reading import cut_listing, list_input, read_part, scan_stretch, to_scan
 from microagg_core.spec.formats import CsvInput
 from microagg_core.spec.places import Input
 
@@ -126,7 +125,9 @@ def naive(lines: bytes, within: bool) -> tuple[list[int], bool]:
     return starts, state == "quoted"
 
 
-LINES = st.lists(st.sampled_from([b'"', b'"', b",", b"\n", b"\r", b"a"]), max_size=30).map(lambda x: b"".join(x) + b"\n")
+LINES = st.lists(st.sampled_from([b'"', b'"', b",", b"\n", b"\r", b"a"]), max_size=30).map(
+    lambda x: b"".join(x) + b"\n"
+)
 
 
 @settings(max_examples=500, deadline=None)

@@ -26,13 +26,13 @@ class Arrow(FileFormat):
 
     def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:
         """From the footer, and the size of the file."""
-        found, n_bytes = _read(file, url), file.seek(0, io.SEEK_END)
-        n_batches = found.num_record_batches
+        content, n_bytes = _read(file, url), file.seek(0, io.SEEK_END)
+        n_batches = content.num_record_batches
         together = max(1, PART_BYTES * n_batches // n_bytes)
         if n_batches <= together:
-            return found.schema, [((), n_bytes)]
+            return content.schema, [((), n_bytes)]
         places = [(start, min(start + together, n_batches)) for start in range(0, n_batches, together)]
-        return found.schema, [(place, n_bytes * (place[1] - place[0]) // n_batches) for place in places]
+        return content.schema, [(place, n_bytes * (place[1] - place[0]) // n_batches) for place in places]
 
     def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
         """Batch by batch, of which one column is fetched."""
@@ -46,11 +46,11 @@ class Arrow(FileFormat):
     ) -> Iterator[pa.RecordBatch]:
         """Only what the columns need is fetched, unless the file is small."""
         names = _read(file, stretch.url).schema.names
-        found = _read(file, stretch.url, [names.index(name) for name in columns])
-        first, end = stretch.place or (0, found.num_record_batches)
+        content = _read(file, stretch.url, [names.index(name) for name in columns])
+        first, end = stretch.place or (0, content.num_record_batches)
         try:
             for number in range(first, end):
-                yield from _checked(found.get_batch(number))
+                yield from _checked(content.get_batch(number))
         except (pa.ArrowException, OSError):
             raise DataError(
                 f"record batches {first} to {end - 1} of {shown(stretch.url)} cannot be read: the file is damaged or "

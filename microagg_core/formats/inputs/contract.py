@@ -166,19 +166,19 @@ class FileFormat(InputFormat):
         stretches: list[Stretch] = []
         sizes: list[int] = []
         schema: pa.Schema = None
-        for found, (of_file, places) in zip(files, ahead(lambda f: self._laid_out(f, source), files), strict=True):
+        for one, (of_file, places) in zip(files, ahead(lambda f: self._laid_out(f, source), files), strict=True):
             schema = of_file if schema is None else schema
-            _refuse_other_schema(schema, of_file, files[0].url, found.url)
+            _refuse_other_schema(schema, of_file, files[0].url, one.url)
             stretches += [stretch for stretch, _ in places]
             sizes += [size for _, size in places]
         parts = [InputPart(i, tuple(stretches[a:b])) for i, (a, b) in enumerate(_packs(sizes, self.part_bytes))]
         return InputListing(tuple(parts), schema, tuple((file.url, file.state) for file in files))
 
-    def _laid_out(self, found: InputFile, source: Input) -> tuple[pa.Schema, list[tuple[Stretch, int]]]:
+    def _laid_out(self, one: InputFile, source: Input) -> tuple[pa.Schema, list[tuple[Stretch, int]]]:
         """A file's schema and stretches; what state the file has is asked before it is read."""
-        url, size = found.url, found.size or 0
+        url, size = one.url, one.size or 0
         state = "" if _is_small(size) else input_file(url, source.storage_options).state
-        with _opened(found, source) as file:
+        with _opened(one, source) as file:
             schema, places = self.layout(file, url, source)
         is_cut = len(places) > 1
         return plain_schema(schema), [(Stretch(url, size, place, state * is_cut), n) for place, n in places]
@@ -186,9 +186,9 @@ class FileFormat(InputFormat):
     def row_counts(self, source: Input) -> Iterator[int]:
         """File by file."""
         files = input_files(source.url, source.storage_options)
-        for found, file in _opened_in_turn(files, source):
+        for one, file in _opened_in_turn(files, source):
             with file:
-                yield from self.rows_in(file, found.url, source)
+                yield from self.rows_in(file, one.url, source)
 
     def batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """Stretch by stretch.

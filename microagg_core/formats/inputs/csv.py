@@ -110,12 +110,12 @@ class Csv(FileFormat):
 
     def cut(self, listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
         """Large files as ranges that begin and end with records."""
-        found: defaultdict[str, list[tuple[Stretch, Place]]] = defaultdict(list)
+        of_files: defaultdict[str, list[tuple[Stretch, Place]]] = defaultdict(list)
         for stretch, place in scanned:
-            found[stretch.url].append((stretch, place))
+            of_files[stretch.url].append((stretch, place))
         parts: list[tuple[Stretch, ...]] = []
         for part in listing.parts:
-            ranges = found[part.stretches[0].url]
+            ranges = of_files[part.stretches[0].url]
             parts += [(one,) for one in _record_ranges(ranges, source)] if ranges else [part.stretches]
         numbered = tuple(InputPart(number, stretches) for number, stretches in enumerate(parts))
         return dataclasses.replace(listing, parts=numbered)
@@ -165,8 +165,8 @@ def _record_ranges(scanned: Sequence[tuple[Stretch, Place]], source: Input) -> l
     some, _ = scanned[0]
     with open_input(some.url, source.storage_options) as file:
         refuse_other_state(some, source)
-        found = [(end, Quoting(bool(settles), bool(turns))) for _, (end, settles, turns) in scanned]
-        ranges = CsvBytes(file, source.csv).record_ranges(some.size, found)
+        ends = [(end, Quoting(bool(settles), bool(turns))) for _, (end, settles, turns) in scanned]
+        ranges = CsvBytes(file, source.csv).record_ranges(some.size, ends)
     return [dataclasses.replace(some, place=place) for place in ranges]
 
 

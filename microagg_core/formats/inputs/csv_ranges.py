@@ -115,12 +115,12 @@ class CsvBytes:
         length = _LOOK_BYTES
         while True:
             data = self._read(start, length)
-            found = _LINE_END.search(data)
+            line_end = _LINE_END.search(data)
             if len(data) < length:
-                return start + (found.end() if found else len(data))
-            if found and found.end() < length:  # or a line feed might follow
-                return start + found.end()
-            start, length = start + (found.start() if found else length), min(2 * length, _MOST_BYTES)
+                return start + (line_end.end() if line_end else len(data))
+            if line_end and line_end.end() < length:  # or a line feed might follow
+                return start + line_end.end()
+            start, length = start + (line_end.start() if line_end else length), min(2 * length, _MOST_BYTES)
 
     def _quoting(self, start: int, end: int) -> Quoting:
         """What the lines between two starts of lines do, looked at from the end until it is settled."""
@@ -129,10 +129,10 @@ class CsvBytes:
             first = max(start, end - length)
             lines, length = self._read(first, end - first), 2 * length
             if first > start:
-                found = _LINE_END.search(lines)
-                if found is None or found.end() == len(lines):
+                line_end = _LINE_END.search(lines)
+                if line_end is None or line_end.end() == len(lines):
                     continue
-                first, lines = first + found.end(), lines[found.end() :]
+                first, lines = first + line_end.end(), lines[line_end.end() :]
             total, end, length = self._quoting_of(lines).then(total), first, min(length, _MOST_BYTES)
         return total
 

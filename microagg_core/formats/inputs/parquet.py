@@ -21,8 +21,8 @@ class Parquet(FileFormat):
 
     def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:
         """From the footer alone."""
-        found = _read(file, url)
-        meta = found.metadata
+        content = _read(file, url)
+        meta = content.metadata
         places: list[tuple[Place, int]] = []
         start, size, whole = 0, 0, 0
         for group in range(meta.num_row_groups):
@@ -31,7 +31,7 @@ class Parquet(FileFormat):
             if size >= PART_BYTES or group == meta.num_row_groups - 1:
                 places.append(((start, group + 1), size))
                 start, size = group + 1, 0
-        return found.schema_arrow, places if len(places) > 1 else [((), whole)]
+        return content.schema_arrow, places if len(places) > 1 else [((), whole)]
 
     def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
         """From the footer."""
@@ -41,10 +41,10 @@ class Parquet(FileFormat):
         self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
         """Only what the columns need is fetched, unless the file is small."""
-        found = _read(file, stretch.url)
-        first, end = stretch.place or (0, found.metadata.num_row_groups)
+        content = _read(file, stretch.url)
+        first, end = stretch.place or (0, content.metadata.num_row_groups)
         try:
-            yield from found.iter_batches(
+            yield from content.iter_batches(
                 batch_size=BATCH_ROWS, row_groups=range(first, end), columns=list(columns), use_threads=False
             )
         except (pa.ArrowException, OSError) as error:
