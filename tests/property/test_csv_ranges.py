@@ -32,8 +32,7 @@ def in_quotes(text: str) -> str:
 
 def as_it_is(text: str) -> str:
     """A cell without quotes: one that holds quotes behind its start has them as text."""
-    bare = text.replace(",", "").replace("\n", "").replace("\r", "").lstrip('"')
-    return bare
+    return text.replace(",", "").replace("\n", "").replace("\r", "").lstrip('"')
 
 
 CELLS = st.one_of(
@@ -53,8 +52,8 @@ def files(draw: st.DrawFn) -> bytes:
     lines = ["a,n,b", *(f"{a},{i},{b}" for i, (a, b) in enumerate(rows))]
     text = "".join(line + draw(st.sampled_from([end, end, end, end * 2, "\n"])) for line in lines)
     text = text if draw(st.booleans()) else text.rstrip("\r\n")
-    mark = draw(st.sampled_from(["", "\ufeff"]))
-    return (draw(st.sampled_from(["", "", end])) + mark + text if not mark else mark + text).encode()
+    before = draw(st.sampled_from(["", "\ufeff", end, "\n" * 9]))
+    return (before + text).encode()
 
 
 def read_all(listing: InputListing, source: Input) -> pa.Table:
