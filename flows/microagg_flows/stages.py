@@ -70,6 +70,8 @@ def survey(release: Release) -> str:
     listing = release._listed = cut_input(
         run, listing, spec.input, lambda scans: release.workers.map(run_scan, scans, "cut")
     )
+    for remark in listing.remarks:
+        release.progress.say(remark)
     rough = rough_moments(spec, listing, schema)
     release.known["context"] = save_context(run, spec, listing.schema, listing.parts, rough)
     release.known["salt"] = (draw_salt(run),)

@@ -206,3 +206,58 @@ def test_where_a_file_is_cut_is_looked_for_once(alone: Project, monkeypatch: pyt
     kept.write_bytes(kept.read_bytes()[:-9])
     assert alone.release()["status"] == "released"
     assert len(looked) == 2 * n_looks
+
+
+# --- Compressed files -----------------------------------------------------------------------------------------
+
+
+def compressed(content: bytes, ending: str) -> bytes:
+    """In two members, as who appends to such a file leaves it."""
+    codec = pa.Codec("gzip" if ending == "gz" else "zstd")
+    return b"".join(bytes(codec.compress(piece)) for piece in (content[:20_000], content[20_000:]))
+
+
+@pytest.mark.parametrize("ending", ["gz", "zst"])
+def test_a_compressed_file_is_one_part_and_the_plan_says_so(
+    ending: str, alone: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = write_csv(people(), alone.folder / "people.csv")
+    write_spec(alone, "people.csv")
+    expected = released(alone)
+    content = compressed(plain.read_bytes(), ending)
+    packed = Project(alone.folder / "packed", {"none": {}})
+    packed.folder.mkdir()
+    path = packed.folder / f"people.csv.{ending}"
+    path.write_bytes(content)
+    packed.write_spec(ROLES, input={"url": path.name, "csv": {"types": TYPES}}, blocks={"max_records": 300})
+    monkeypatch.setattr(RANGE_BYTES, 8000)
+    told = packed.call("plan", "release.yaml")
+    assert told.code == 0, told.err
+    assert f"people.csv.{ending} is one part, read by one worker: it is compressed" in told.err
+    assert released(packed) == expected
+    assert "compressed" not in alone.call("plan", "release.yaml").err
+
+
+@pytest.mark.parametrize("ending", ["gz", "zst"])
+def test_a_compressed_file_that_is_cut_short(ending: str, alone: Project) -> None:
+    plain = write_csv(people(), alone.folder / "people.csv")
+    path = alone.folder / f"people.csv.{ending}"
+    path.write_bytes(compressed(plain.read_bytes(), ending)[:-500])
+    alone.write_spec(ROLES, input={"url": path.name, "csv": {"types": TYPES}})
+    alone.call("run", "release.yaml", "--direct").assert_refused(3, f"people.csv.{ending} cannot be unpacked")
+    path.write_bytes(b"no such thing")
+    alone.call("run", "release.yaml", "--direct").assert_refused(3, f"people.csv.{ending} cannot be unpacked")
+
+
+def test_an_encoding_of_several_bytes_is_one_part(alone: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_csv(people(), alone.folder / "people.csv")
+    write_spec(alone, "people.csv")
+    expected = released(alone)
+    other = Project(alone.folder / "other", {"none": {}})
+    other.folder.mkdir()
+    (other.folder / "people.csv").write_bytes(path.read_bytes().decode().encode("utf-16"))
+    dialect = {"types": TYPES, "encoding": "utf-16"}
+    other.write_spec(ROLES, input={"url": "people.csv", "csv": dialect}, blocks={"max_records": 300})
+    monkeypatch.setattr(RANGE_BYTES, 8000)
+    assert "its encoding is utf-16" in other.call("plan", "release.yaml").err
+    assert released(other) == expected

@@ -8,10 +8,9 @@ import csv
 import dataclasses
 import io
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv
@@ -28,18 +27,19 @@ from microagg_core.formats.inputs.contract import (
 )
 from microagg_core.formats.inputs.csv_ranges import RANGE_BYTES, CsvBytes, even_ranges, has_plain_bytes
 from microagg_core.formats.inputs.csv_records import Quoting
+from microagg_core.formats.inputs.csv_text import CsvText
 from microagg_core.formats.inputs.csv_types import csv_type, suggested_types
-from microagg_core.spec.formats import CsvInput
+from microagg_core.spec.formats import CsvInput, compression_of
 from microagg_core.spec.places import Input
 from microagg_core.spec.starter import quoted
 from microagg_core.storage.inputs import input_file, input_files, open_input
 from microagg_core.storage.urls import shown
 
 _BLOCK_BYTES = 4 * 2**20
-#: Fetched at a time: more than a block, as a store takes its time to answer.
-_FETCH_BYTES = 2 * _BLOCK_BYTES
 #: Of a header, at a time.
 _HEADER_BYTES = 2**16
+#: Text becomes as much smaller, about, when it is compressed.
+_TIMES_COMPRESSED = 4
 #: Enough of a file to judge its types by.
 _HEAD_BYTES = 1 << 20
 
@@ -61,11 +61,12 @@ class Csv(FileFormat):
         if unknown:
             raise DataError(f"input.csv.types: {shown(url)} has no column {unknown[0]!r}")
         schema = pa.schema([pa.field(name, _declared(source.csv, name)) for name in names])
-        return schema, [((), file.seek(0, io.SEEK_END))]
+        return schema, [((), _text_bytes(url, file.seek(0, io.SEEK_END)))]
 
     def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
         """The line ends; one within a quoted cell counts too, so a file may be taken for a larger one."""
-        while block := file.read(_BLOCK_BYTES):
+        text = CsvText(file, url)
+        while block := text.read(_BLOCK_BYTES):
             yield block.count(b"\n") or 1
 
     def rows_of(
@@ -73,7 +74,7 @@ class Csv(FileFormat):
     ) -> Iterator[pa.RecordBatch]:
         """Block by block, with Arrow reading ahead."""
         names = _header(file, stretch.url, source)
-        text = _Bytes(file, stretch.place)
+        text = CsvText(file, stretch.url, stretch.place)
         yield from _parsed(text, source.csv.encoding, names, stretch, source, columns)
 
     def first_rows_of(
@@ -85,12 +86,21 @@ class Csv(FileFormat):
         into Python, for a file or for an encoding, would abort a process that is ending.
         """
         names = _header(file, stretch.url, source)
-        head = _Bytes(file, stretch.place).read(2 * _BLOCK_BYTES)
+        head = CsvText(file, stretch.url, stretch.place).read(2 * _BLOCK_BYTES)
         try:
             text = codecs.getincrementaldecoder(source.csv.encoding)().decode(head, len(head) < 2 * _BLOCK_BYTES)
         except UnicodeError as error:
             raise _error(error, stretch, source, names) from None
         yield from _parsed(pa.BufferReader(text.encode()), "utf-8", names, stretch, source, columns)
+
+    def listing(self, source: Input) -> InputListing:
+        """File by file; with a remark on those that are large and cannot be cut."""
+        listing = super().listing(source)
+        large = [one for one in _alone(listing) if len(even_ranges(_text_bytes(one.url, one.size))) > 1]
+        whys = [(shown(one.url), why) for one in large if (why := _why_whole(one.url, source.csv))]
+        more = f", and so for {len(whys) - 1} more" if len(whys) > 1 else ""
+        remarks = [f"{url} is one part, read by one worker: {why}{more}" for url, why in whys[:1]]
+        return dataclasses.replace(listing, remarks=tuple(remarks))
 
     def to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
         """The even ranges of large files, but for the last of each."""
@@ -130,34 +140,25 @@ class Csv(FileFormat):
         return _STARTER_OPTIONS + _starter_types(_guessed(source))
 
 
-class _Bytes(io.RawIOBase):
-    """Some bytes of an open file, for who reads them one after the other; the file stays open."""
-
-    def __init__(self, file: BinaryIO, place: Place, n_fetched: int = _FETCH_BYTES) -> None:
-        self._at, self._end = place or (0, sys.maxsize)
-        self._file, self._n_fetched = file, n_fetched
-        # Behind an empty line, which is no record, nothing at the start of a range is taken for the mark of UTF-8.
-        self._held = b"\n" if self._at else b""
-        file.seek(self._at)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        n = len(buffer)
-        while len(self._held) < n and self._at < self._end:
-            got = self._file.read(min(max(n, self._n_fetched), self._end - self._at))
-            self._held += got
-            self._at = self._at + len(got) if got else self._end
-        n = min(n, len(self._held))
-        buffer[:n], self._held = self._held[:n], self._held[n:]
-        return n
-
-
 def _large(listing: InputListing, source: Input) -> list[Stretch]:
     """The files that are to be cut."""
-    whole = [part.stretches[0] for part in listing.parts if len(part.stretches) == 1]
-    return [one for one in whole if len(even_ranges(one.size)) > 1 and has_plain_bytes(source.csv)]
+    return [one for one in _alone(listing) if len(even_ranges(one.size)) > 1 and not _why_whole(one.url, source.csv)]
+
+
+def _alone(listing: InputListing) -> list[Stretch]:
+    """The files that are a part of their own."""
+    return [part.stretches[0] for part in listing.parts if len(part.stretches) == 1]
+
+
+def _why_whole(url: str, dialect: CsvInput) -> str:
+    """What is in the way of cutting a file."""
+    encoded = "" if has_plain_bytes(dialect) else f"its encoding is {dialect.encoding}"
+    return "it is compressed" if compression_of(url) else encoded
+
+
+def _text_bytes(url: str, size: int) -> int:
+    """What a file holds, about."""
+    return size * _TIMES_COMPRESSED if compression_of(url) else size
 
 
 def _record_ranges(scanned: Sequence[tuple[Stretch, Place]], source: Input) -> list[Stretch]:
@@ -180,7 +181,7 @@ def _header(file: BinaryIO, url: str, source: Input) -> list[str]:
     Arrow's reader would read ahead in a thread of its own, and a command that refuses the file and ends at that
     moment would be aborted by it.
     """
-    start = io.BufferedReader(_Bytes(file, (), _HEADER_BYTES))
+    start = io.BufferedReader(CsvText(file, url, n_fetched=_HEADER_BYTES))
     with io.TextIOWrapper(start, encoding=_without_mark(source.csv.encoding), newline="") as text:
         try:
             lines = csv.reader(text, delimiter=source.csv.delimiter)
@@ -252,8 +253,8 @@ def _error(error: Exception, stretch: Stretch, source: Input, names: list[str]) 
 
 def _line(stretch: Stretch, source: Input, number: int) -> int:
     """The line of the file in which a record of the stretch begins; the record's number, where that takes decoding."""
-    with contextlib.suppress(MicroaggError), open_input(stretch.url, source.storage_options) as file:
-        if has_plain_bytes(source.csv):
+    if not _why_whole(stretch.url, source.csv):
+        with contextlib.suppress(MicroaggError), open_input(stretch.url, source.storage_options) as file:
             return CsvBytes(file, source.csv).line_of(_start(stretch), number)
     return number
 
@@ -264,7 +265,7 @@ def _line(stretch: Stretch, source: Input, number: int) -> int:
 def _guessed(source: Input) -> dict[str, str]:
     first = input_files(source.url, source.storage_options)[0]
     with open_input(first.url, source.storage_options) as file:
-        return suggested_types(file.read(_HEAD_BYTES), source.csv)
+        return suggested_types(CsvText(file, first.url).read(_HEAD_BYTES), source.csv)
 
 
 _STARTER_OPTIONS = """\
