@@ -7,7 +7,7 @@ changed is over all records either way, and a record's number is its position in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -100,6 +100,15 @@ def records_of_part(
 def input_changed(part: InputPart) -> DataError:
     """What stops a release whose input is no longer what it was."""
     return file_changed(part.files)
+
+
+def file_with(part: InputPart, context: Context, column: str, is_there: Callable[[pa.ChunkedArray], bool]) -> str:
+    """The first file of a part in which a column holds something, for a message; all of them, should none."""
+    if len(part.stretches) > 1:
+        for of_file in part.in_files():
+            if any(is_there(table[column]) for table in read_part(of_file, context.spec.input, (column,))):
+                return of_file.files
+    return part.files
 
 
 def _marks_of(task: Task, number: int) -> BatchMarks | None:

@@ -134,6 +134,18 @@ def test_a_bad_line_in_one_of_many_files_is_told_by_its_file(alone: Project) -> 
     alone.call("run", "release.yaml", "--direct").assert_refused(3, "07.csv:", "2 fields instead of 5")
 
 
+@pytest.mark.parametrize(("value", "what"), [("", "missing"), ("inf", "infinite")])
+def test_a_value_that_stops_the_release_is_told_by_its_file(value: str, what: str, alone: Project) -> None:
+    for i in range(12):
+        write_csv(people(30), alone.folder / "in" / f"{i:02d}.csv")
+    for i in (7, 9):
+        with (alone.folder / "in" / f"{i:02d}.csv").open("a") as file:
+            file.write(f"1,{value},p1,,07\n")
+    write_spec(alone, "in/*.csv")
+    refused = alone.call("run", "release.yaml", "--direct")
+    refused.assert_refused(3, f"quasi-identifier 'y' has 2 {what} values (the first in ", "in/07.csv, part 0)")
+
+
 def append(path: Path) -> None:
     with path.open("ab") as file:
         file.write(b"1,0.1,p1,,07\n" * 30)

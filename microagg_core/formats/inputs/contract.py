@@ -63,6 +63,10 @@ class InputPart:
         first, last = self.stretches[0].url, self.stretches[-1].url
         return shown(first) if first == last else f"{shown(first)} to {basename(last)}"
 
+    def in_files(self) -> Iterator[InputPart]:
+        """The same rows, in parts of one stretch each."""
+        return (InputPart(self.number, (stretch,)) for stretch in self.stretches)
+
 
 @dataclass(frozen=True)
 class InputListing:
