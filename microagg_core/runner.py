@@ -16,11 +16,13 @@ from dataclasses import dataclass, replace
 
 from microagg_core.compiling import TABLES, compile_parts
 from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError, sanitized
+from microagg_core.formats.inputs.contract import Place
 from microagg_core.releases.manifest import PartEntry
 from microagg_core.releases.parts import Upload, is_whole, upload_part
 from microagg_core.steps.anonymizing import anonymize_partition
 from microagg_core.steps.assembling import assemble_file
 from microagg_core.steps.checking import check_file, check_input
+from microagg_core.steps.cutting import Scan
 from microagg_core.steps.keys import merge_range
 from microagg_core.steps.nights.carrying import carry_range
 from microagg_core.steps.nights.counting import count_traces
@@ -122,6 +124,18 @@ def run_look(part: tuple[Store, PartEntry]) -> bool:
         return is_whole(folder, entry.name, entry)
     except Exception as error:
         raise sanitized(error, "looking at a published file") from None
+
+
+def run_scan(scan: Scan) -> Place:
+    """Look where a stretch of the input may be cut.
+
+    Raises:
+        MicroaggError: it cannot be read.
+    """
+    try:
+        return scan.look()
+    except Exception as error:
+        raise sanitized(error, "looking where the input may be cut") from None
 
 
 def peak_memory() -> int:

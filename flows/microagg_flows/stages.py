@@ -21,12 +21,13 @@ from microagg_core.privacy.gate import refuse_failed
 from microagg_core.releases.parts import Upload
 from microagg_core.releases.publish import finish, publish
 from microagg_core.reporting.plan_report import report_plan
-from microagg_core.runner import run_look, run_upload
+from microagg_core.runner import run_look, run_scan, run_upload
 from microagg_core.spec.columns import resolve_schema
 from microagg_core.spec.loading import canonical
 from microagg_core.steps.audit import Origin, find_published, write_audit
 from microagg_core.steps.checking import run_checks
 from microagg_core.steps.cleaning import clean_due
+from microagg_core.steps.cutting import cut_input
 from microagg_core.steps.keys import key_tasks, read_keys
 from microagg_core.steps.measuring import measure_release
 from microagg_core.steps.planning import Passes, make_plan, refuse_unwise
@@ -66,6 +67,11 @@ def survey(release: Release) -> str:
     clean_due(spec, release.progress.say)
     schema = nights.begin(release, schema)
     spec = release.spec
+    listing = release._listed = cut_input(
+        run, listing, spec.input, lambda scans: release.workers.map(run_scan, scans, "cut")
+    )
+    for remark in listing.remarks:
+        release.progress.say(remark)
     rough = rough_moments(spec, listing, schema)
     release.known["context"] = save_context(run, spec, listing.schema, listing.parts, rough)
     release.known["salt"] = (draw_salt(run),)

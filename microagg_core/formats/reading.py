@@ -5,11 +5,11 @@ A file may be larger than a worker. Messages name the file, the line and the col
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from microagg_core.formats.inputs.contract import InputListing, InputPart
+from microagg_core.formats.inputs.contract import InputListing, InputPart, Place, Stretch
 from microagg_core.formats.inputs.plain_types import plain
 from microagg_core.formats.inputs.registry import input_format
 from microagg_core.spec.places import Input
@@ -23,6 +23,35 @@ def list_input(source: Input) -> InputListing:
         DataError: a damaged file, or files with different schemas.
     """
     return input_format(source).listing(source)
+
+
+def to_scan(listing: InputListing, source: Input) -> list[Stretch]:
+    """What somebody has to look at before :func:`cut_listing` can cut the larger parts; nothing, as a rule.
+
+    Raises:
+        StorageError: a file is not readable any more.
+    """
+    return input_format(source).to_scan(listing, source)
+
+
+def scan_stretch(stretch: Stretch, source: Input) -> Place:
+    """What :func:`cut_listing` wants to know of a stretch that is to be scanned.
+
+    Raises:
+        StorageError: the file is not readable.
+        DataError: it is not what it was.
+    """
+    return input_format(source).scan(stretch, source)
+
+
+def cut_listing(listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
+    """The listing with larger parts cut, by what was found in each stretch that was to be scanned; the rows stay.
+
+    Raises:
+        StorageError: a file is not readable.
+        DataError: it is not what it was.
+    """
+    return input_format(source).cut(listing, source, scanned)
 
 
 def has_fewer_rows(source: Input, limit: int) -> bool:

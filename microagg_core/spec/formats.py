@@ -24,12 +24,35 @@ FORMAT_OF_ENDING: dict[str, InputFormatName] = {
     ".arrow": "arrow",
     ".feather": "arrow",
 }
+#: How files of text may be compressed, by the ending that they have besides.
+COMPRESSION_OF_ENDING = {".gz": "gzip", ".zst": "zstd"}
 #: Names by which arrow types may be declared for CSV columns; parametrised ones are matched by pattern.
 CSV_TYPES = (
     "text", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float32", "float64", "date", "timestamp",
 )  # fmt: skip
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
+
+
+def compression_of(url: str) -> str | None:
+    """How a file is compressed, as its ending tells.
+
+    >>> compression_of("s3://in/people.CSV.gz"), compression_of("people.csv")
+    ('gzip', None)
+    """
+    return next((name for end, name in COMPRESSION_OF_ENDING.items() if url.lower().endswith(end)), None)
+
+
+def format_of(url: str) -> InputFormatName | None:
+    """The format of a file, compressed or not, as its ending tells.
+
+    >>> format_of("people.csv.gz"), format_of("people.feather"), format_of("people")
+    ('csv', 'arrow', None)
+    """
+    name = url.lower()
+    if compression_of(name):
+        name = name.rpartition(".")[0]
+    return next((form for end, form in FORMAT_OF_ENDING.items() if name.endswith(end)), None)
 
 
 def _delimiter(text: str) -> str:

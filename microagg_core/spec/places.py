@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from microagg_core.spec.braces import with_known_names, without_names
 from microagg_core.spec.credentials import secrets_in
-from microagg_core.spec.formats import FORMAT_OF_ENDING, CsvInput, CsvOutput, InputFormatName, ReleasedFormatName
+from microagg_core.spec.formats import CsvInput, CsvOutput, InputFormatName, ReleasedFormatName, format_of
 from microagg_core.spec.model import Model, Number, PartError
 from microagg_core.storage.urls import holds_credentials
 
@@ -67,7 +67,7 @@ class Input(Location):
         """The format, taken from the file's ending where the spec leaves it to that."""
         if self.format != "auto":
             return self.format
-        return next((name for end, name in FORMAT_OF_ENDING.items() if self.url.lower().endswith(end)), "parquet")
+        return format_of(self.url) or "parquet"
 
 
 class Lasting(Location):

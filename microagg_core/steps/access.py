@@ -47,8 +47,8 @@ def _reach(spec: ReleaseSpec) -> None:
     Raises:
         MicroaggError: one of them is out of reach.
     """
-    url, _ = input_files(spec.input.url, spec.input.storage_options)[0]
-    with open_input(url, spec.input.storage_options) as file:
+    first = input_files(spec.input.url, spec.input.storage_options)[0]
+    with open_input(first.url, spec.input.storage_options) as file:
         file.read(1)
     work = work_store(spec)
     probe = f"{PROBES}/{uuid.uuid4().hex}"

@@ -7,7 +7,7 @@ changed is over all records either way, and a record's number is its position in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints
 from microagg_core.errors import DataError
-from microagg_core.formats.inputs.contract import InputPart
+from microagg_core.formats.inputs.contract import InputPart, file_changed
 from microagg_core.formats.reading import read_part
 from microagg_core.series.marks import CODE, WAITED, take_part
 from microagg_core.steps.work import Context, Task
 from microagg_core.storage.night_layout import NightLayout
-from microagg_core.storage.urls import shown
 from microagg_core.tables.slices import read_slice
 
 
@@ -100,7 +99,16 @@ def records_of_part(
 
 def input_changed(part: InputPart) -> DataError:
     """What stops a release whose input is no longer what it was."""
-    return DataError(f"{shown(part.url)} changed while the release was made; run again when nobody writes to the input")
+    return file_changed(part.files)
+
+
+def file_with(part: InputPart, context: Context, column: str, is_there: Callable[[pa.ChunkedArray], bool]) -> str:
+    """The first file of a part in which a column holds something, for a message; all of them, should none."""
+    if len(part.stretches) > 1:
+        for of_file in part.in_files():
+            if any(is_there(table[column]) for table in read_part(of_file, context.spec.input, (column,))):
+                return of_file.files
+    return part.files
 
 
 def _marks_of(task: Task, number: int) -> BatchMarks | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,17 @@ from numpy.typing import NDArray
 
 from microagg_core.errors import DataError
 from microagg_core.formats.released.registry import released_format
-from microagg_core.kinds.contract import Traits
+from microagg_core.kinds.contract import Kind, Traits
 from microagg_core.metrics.moments import Moments, merge_all
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.privacy.sketches import Sketch, merge_sketches, sketch_of
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.keys import ROWS, WAITED, merge_keys, write_keys
 from microagg_core.steps.pieces import Piece, Pieces
-from microagg_core.steps.reading import PartBatch, records_of_part
+from microagg_core.steps.reading import PartBatch, file_with, records_of_part
 from microagg_core.steps.units import UnitDigests, read_salt, unit_checks
 from microagg_core.steps.work import Context, Receipt, Task, load_context
 from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.urls import basename
 from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
 from microagg_core.tables.ordering import as_key
 from microagg_core.tables.slices import Slices, read_slice, to_bytes
@@ -320,6 +320,12 @@ def _refuse_few(rows: int, k: int) -> None:
         raise DataError(f"the input has {rows} records, fewer than k={k}")
 
 
+def _any_of(what: str, kind: Kind, column: pa.ChunkedArray) -> bool:
+    """Whether a column of a quasi-identifier has a missing or an infinite value."""
+    ticks, missing = kind.ticks(column)
+    return bool(missing.any() if what == "missing" else (~kind.finite(ticks)).any())
+
+
 def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, Any]]) -> None:
     problems = []
     for j, kind in enumerate(context.kinds):
@@ -329,7 +335,8 @@ def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, An
                 continue
             part = context.parts[next(i for i, c in enumerate(counts) if c)]
             cure = "; correct them" if what == "infinite" else "; fill them in, or set missing: separate"
-            place = f"the first in {basename(part.url)}, part {part.number}"
+            of_part = partial(_any_of, what, kind)
+            place = f"the first in {file_with(part, context, kind.name, of_part)}, part {part.number}"
             problems.append(f"quasi-identifier {kind.name!r} has {sum(counts)} {what} values ({place}){cure}")
     if problems:
         raise DataError("\n".join(problems))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from microagg_core.errors import StorageError
@@ -11,8 +13,19 @@ from microagg_core.storage.troubles import explaining
 from microagg_core.storage.urls import basename, shown
 
 
-def input_files(url: str, options: dict[str, Any]) -> list[tuple[str, str]]:
-    """Every file that a URL or glob names, sorted, with a text that changes when the file does.
+@dataclass(frozen=True)
+class InputFile:
+    """A file of the input as it was found."""
+
+    url: str
+    #: Bytes; none where the file system does not tell.
+    size: int | None
+    #: A text that changes when the file does.
+    state: str
+
+
+def input_files(url: str, options: dict[str, Any]) -> list[InputFile]:
+    """Every file that a URL or glob names, sorted.
 
     Raises:
         StorageError: no such file, or the store cannot be read.
@@ -32,16 +45,40 @@ def input_files(url: str, options: dict[str, Any]) -> list[tuple[str, str]]:
         raise StorageError(f"{shown(url)}: no file matches; check input.url")
     if infos[0]["type"] != "file":
         raise StorageError(f"{shown(url)} is a folder; name its files, for example {shown(url).rstrip('/')}/*.parquet")
-    return [(fs.unstrip_protocol(info["name"]), _state(info)) for info in infos]
+    return [_file(fs.unstrip_protocol(info["name"]), info) for info in infos]
+
+
+def input_file(url: str, options: dict[str, Any]) -> InputFile:
+    """One input file as it is now: asked for in one way, as a store's listing may tell it in another.
+
+    Raises:
+        StorageError: there is no such file, or the store cannot be read.
+    """
+    with explaining(url, "reading"):
+        fs, path = file_system_of(url, options)
+        fs.invalidate_cache(path)
+        return _file(url, fs.info(path))
 
 
 def open_input(url: str, options: dict[str, Any], *, sequential: bool = False) -> BinaryIO:
     """Open one input file for reading; ``sequential`` reads ahead."""
-    folder = url[: -len(basename(url))]
-    return Store(folder, options, follow_links=True).open(basename(url), sequential=sequential)
+    store, name = _place(url, options)
+    return store.open(name, sequential=sequential)
 
 
-def _state(info: dict[str, Any]) -> str:
-    """Size and version of a file: the entity tag of an object store, the modification time of a disk."""
+def fetch_input(url: str, options: dict[str, Any]) -> BinaryIO:
+    """One input file that is small, read at once: a store is asked one time."""
+    store, name = _place(url, options)
+    return io.BytesIO(store.read(name))
+
+
+def _place(url: str, options: dict[str, Any]) -> tuple[Store, str]:
+    name = basename(url)
+    return Store(url[: -len(name)], options, follow_links=True), name
+
+
+def _file(url: str, info: dict[str, Any]) -> InputFile:
+    """Size and version: the entity tag of an object store, the modification time of a disk."""
+    size = info.get("size")
     version = info.get("ETag") or info.get("etag") or info.get("mtime") or info.get("LastModified")
-    return f"{info.get('size')}/{version}"
+    return InputFile(url, None if size is None else int(size), f"{size}/{version}")

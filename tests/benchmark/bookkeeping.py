@@ -20,7 +20,7 @@ import pyarrow as pa
 from null_workers import Census, null_workers
 from release_at_scale import write_spec
 
-from microagg_core.formats.inputs.contract import InputListing, InputPart
+from microagg_core.formats.inputs.contract import InputListing, InputPart, Stretch
 from microagg_core.metrics.moments import EMPTY
 from microagg_core.spec.loading import load_spec
 from microagg_flows.release import Release, new_release
@@ -46,7 +46,7 @@ def listing(parts: int) -> InputListing:
     """An input of files that are not there."""
     urls = [f"file:///nowhere/part-{number:05d}.parquet" for number in range(parts)]
     return InputListing(
-        tuple(InputPart(number, url, (0, 1)) for number, url in enumerate(urls)),
+        tuple(InputPart(number, (Stretch(url, place=(0, 1)),)) for number, url in enumerate(urls)),
         _SCHEMA,
         tuple((url, "1/1") for url in urls),
     )
