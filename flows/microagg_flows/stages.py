@@ -24,6 +24,7 @@ from microagg_core.reporting.plan_report import report_plan
 from microagg_core.runner import run_look, run_upload
 from microagg_core.spec.columns import resolve_schema
 from microagg_core.spec.loading import canonical
+from microagg_core.steps.access import try_work_area
 from microagg_core.steps.audit import Origin, find_published, write_audit
 from microagg_core.steps.checking import run_checks
 from microagg_core.steps.cleaning import clean_due
@@ -62,6 +63,7 @@ def survey(release: Release) -> str:
         clean_due(spec, release.progress.say)
         return _already(release)
     run = release.run
+    try_work_area(run.work)
     release.running.begin(run)  # what it goes on from is not due
     clean_due(spec, release.progress.say)
     schema = nights.begin(release, schema)

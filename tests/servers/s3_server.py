@@ -59,10 +59,18 @@ class S3Server:
             config=Config(connect_timeout=2, read_timeout=20, retries={"max_attempts": 1}),
         )
 
-    def new_bucket(self) -> Place:
-        name = f"test-{uuid.uuid4().hex[:20]}"
-        self.client().create_bucket(Bucket=name)
+    def new_bucket(self, versioning: str = "") -> Place:
+        """An empty bucket; ``versioning`` is S3's word for whether it keeps what is removed ('Enabled', ...)."""
+        name, client = f"test-{uuid.uuid4().hex[:20]}", self.client()
+        client.create_bucket(Bucket=name)
+        if versioning:
+            client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": versioning})
         return Place(f"s3://{name}", self.storage_options)
+
+    def versions(self, place: Place) -> list[str]:
+        """The keys of all that a bucket holds, versions and marks of removal included."""
+        pages = self.client().get_paginator("list_object_versions").paginate(Bucket=place.url.removeprefix("s3://"))
+        return [one["Key"] for page in pages for kind in ("Versions", "DeleteMarkers") for one in page.get(kind, [])]
 
 
 @pytest.fixture(scope="session")
