@@ -63,8 +63,8 @@ def survey(release: Release) -> str:
         clean_due(spec, release.progress.say)
         return _already(release)
     run = release.run
-    try_work_area(run.work)
     release.running.begin(run)  # what it goes on from is not due
+    try_work_area(run.work)
     clean_due(spec, release.progress.say)
     schema = nights.begin(release, schema)
     spec = release.spec
