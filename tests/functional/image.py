@@ -88,7 +88,8 @@ def _pip_settings() -> dict[str, str]:
 def _paths(values: Iterable[str]) -> Iterator[str]:
     """Places of this machine that settings name."""
     for value in " ".join(values).split():
-        path = value.removeprefix("file://")
+        # An index that is a folder has its files beside its pages.
+        path = value.removeprefix("file://").removesuffix("/simple")
         if path.startswith("/") and Path(path).exists():
             yield path
 
