@@ -55,13 +55,14 @@ def _reach(spec: ReleaseSpec) -> None:
 
 
 def try_work_area(work: Store) -> None:
-    """Write an object of the work area and remove it for good, before there are rows that would have to stay.
+    """Write, list and remove an object of the work area, before there are rows that would have to stay.
 
     Raises:
-        StorageError: one of the two cannot be done, or versions of what is removed are kept.
+        StorageError: one of these cannot be done, or versions of what is removed are kept.
 
     >>> try_work_area(Store("memory://work-area"))
     """
     probe = f"{PROBES}/{uuid.uuid4().hex}"
     work.put(probe, b"reached\n")
+    work.list(PROBES)
     work.delete(probe)

@@ -11,7 +11,8 @@ import sysconfig
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,14 +114,22 @@ def _weed_binary() -> str:
     return found
 
 
-def start_weed(folder: Path, again_on: list[int] | None = None) -> S3Server:
-    """Start a server in a folder; ``again_on``: one that was there before, on its ports."""
+def start_weed(folder: Path, again_on: list[int] | None = None, others: Mapping[str, Any] | None = None) -> S3Server:
+    """Start a server in a folder.
+
+    Args:
+        folder: where its data lie.
+        again_on: the ports of one that was there before.
+        others: identities beside the tests' own, and their policies, as its configuration has them.
+    """
     identity = {
         "name": "test",
         "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
         "actions": ["Admin", "Read", "Write", "List", "Tagging"],
     }
-    (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+    more = others or {}
+    known = {**more, "identities": [identity, *more.get("identities", [])]}
+    (folder / "s3.json").write_text(json.dumps(known))
     # Every bucket is given volumes of its own, seven at once unless told: a session's buckets would use them up.
     (folder / "master.toml").write_text("[master.volume_growth]\ncopy_1 = 1\n")
     (folder / "data").mkdir(exist_ok=again_on is not None)
@@ -161,13 +170,12 @@ def is_ready(server: S3Server) -> bool:
     return True
 
 
-@pytest.fixture(scope="session")
-def s3_server(s3_environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A real S3 server of this test session's own."""
-    folder = tmp_path_factory.mktemp("seaweedfs")
+@contextmanager
+def running_weed(folder: Path, others: Mapping[str, Any] | None = None) -> Iterator[S3Server]:
+    """A server that answers, while the block lasts; with identities beside the tests' own."""
     for _ in range(3):  # somebody may take a port between the look and the start
         (attempt := folder / uuid.uuid4().hex).mkdir()
-        server = start_weed(attempt)
+        server = start_weed(attempt, others=others)
         process = server.process
         assert process is not None
         deadline = time.monotonic() + START_SECONDS
@@ -181,6 +189,13 @@ def s3_server(s3_environment: None, tmp_path_factory: pytest.TempPathFactory) ->
             time.sleep(0.2)
         stop_weed(server)
     pytest.fail(f"SeaweedFS did not start; its last words: {(attempt / 'weed.log').read_text()[-2000:]}")
+
+
+@pytest.fixture(scope="session")
+def s3_server(s3_environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real S3 server of this test session's own."""
+    with running_weed(tmp_path_factory.mktemp("seaweedfs")) as server:
+        yield server
 
 
 @pytest.fixture
