@@ -24,6 +24,7 @@ from microagg_core.reporting.plan_report import report_plan
 from microagg_core.runner import run_look, run_scan, run_upload
 from microagg_core.spec.columns import resolve_schema
 from microagg_core.spec.loading import canonical
+from microagg_core.steps.access import try_work_area
 from microagg_core.steps.audit import Origin, find_published, write_audit
 from microagg_core.steps.checking import run_checks
 from microagg_core.steps.cleaning import clean_due
@@ -64,6 +65,7 @@ def survey(release: Release) -> str:
         return _already(release)
     run = release.run
     release.running.begin(run)  # what it goes on from is not due
+    try_work_area(run.work)
     clean_due(spec, release.progress.say)
     schema = nights.begin(release, schema)
     spec = release.spec

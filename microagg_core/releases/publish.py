@@ -200,9 +200,8 @@ def _clear(output: Store, release_id: str) -> tuple[str, ...]:
     try:
         for _, manifest in existing(output, release_id):
             kept = manifest.part_names() | {manifest.layout.manifest(), manifest.layout.withdrawn()}
-            for name in output.list(manifest.layout.folder, unfinished=True):
-                if name not in kept:
-                    output.delete(name)
+            listed = output.list(manifest.layout.folder, unfinished=True)
+            output.delete_many([name for name in listed if name not in kept])
     except MicroaggError as error:
         return (f"files that belong to no release could not be cleared away: {error.message}",)
     return ()
@@ -287,9 +286,8 @@ class _Attempt:
 
     def remove(self) -> None:
         """Remove what this attempt wrote; only right where its manifest cannot come to be any more."""
-        for upload in self.uploads:
-            self.output.delete(upload.target)
-        self.output.delete(self.manifest.layout.probe(self.name))
+        targets = [upload.target for upload in self.uploads]
+        self.output.delete_many([*targets, self.manifest.layout.probe(self.name)])
 
     def _give_up(self, error: BaseException) -> Manifest | None:
         """After a failure: the manifest that is there all the same; our parts go unless it may name them."""

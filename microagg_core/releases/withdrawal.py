@@ -87,8 +87,7 @@ def withdraw(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> int:
     """
     put_up(output, layout, tombstone)
     names = output.list(layout.data(), unfinished=True)
-    for name in names:
-        output.delete(name)
+    output.delete_many(names)
     return len(names)
 
 

@@ -329,10 +329,7 @@ def clear_unnamed(ledger: Ledger) -> int:
         return 0
     kept = [head, *(ledger.generation(night) for night in range(max(head.night - _KEPT + 1, 0), head.night))]
     named = {file.name for generation in kept for file in generation.files}
-    removed = 0
-    for name in ledger.store.list(LEDGER_DATA, unfinished=True):
-        night = night_of(name)
-        if name not in named and night is not None and night <= head.night:
-            ledger.store.delete(name)
-            removed += 1
-    return removed
+    listed = set(ledger.store.list(LEDGER_DATA, unfinished=True)) - named
+    unneeded = [name for name in sorted(listed) if (night := night_of(name)) is not None and night <= head.night]
+    ledger.store.delete_many(unneeded)
+    return len(unneeded)

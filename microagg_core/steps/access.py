@@ -50,8 +50,19 @@ def _reach(spec: ReleaseSpec) -> None:
     first = input_files(spec.input.url, spec.input.storage_options)[0]
     with open_input(first.url, spec.input.storage_options) as file:
         file.read(1)
-    work = work_store(spec)
+    try_work_area(work_store(spec))
+    Store(spec.output.url, dict(spec.output.storage_options)).exists(LATEST)
+
+
+def try_work_area(work: Store) -> None:
+    """Write, list and remove an object of the work area, before there are rows that would have to stay.
+
+    Raises:
+        StorageError: one of these cannot be done, or versions of what is removed are kept.
+
+    >>> try_work_area(Store("memory://work-area"))
+    """
     probe = f"{PROBES}/{uuid.uuid4().hex}"
     work.put(probe, b"reached\n")
+    work.list(PROBES)
     work.delete(probe)
-    Store(spec.output.url, dict(spec.output.storage_options)).exists(LATEST)

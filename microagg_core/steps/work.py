@@ -57,8 +57,7 @@ class Run:
 
     def forget(self, places: Iterable[Place]) -> None:
         """Take what these tasks made for not done, because it is damaged."""
-        for step, number in places:
-            self.work.delete(self.layout.receipt(step, number))
+        self.work.delete_many([self.layout.receipt(step, number) for step, number in places])
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,6 +184,11 @@ class LocalDisk:
             self._folders.refuse_link(folder, last, name)
             os.unlink(last, dir_fd=folder)
         self._prune(name.rpartition("/")[0])
+
+    def delete_many(self, names: Sequence[str]) -> None:
+        """Remove objects, missing ones included."""
+        for name in names:
+            self.delete(name)
 
     def _prune(self, folder: str) -> None:
         """Remove a folder and those above it, up to the root, as long as they are empty or gone."""

@@ -11,24 +11,21 @@ from __future__ import annotations
 import contextlib
 import datetime
 import hashlib
-import signal
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from microagg_core.errors import SpecError
 from microagg_core.storage.local import LocalDisk
+from microagg_core.storage.removals import Removal
+from microagg_core.storage.settled import settled
 from microagg_core.storage.troubles import explaining, service_code
 from microagg_core.storage.urls import shown
-
-T = TypeVar("T")
 
 #: A store that takes requests and does not answer is given up after a minute and a half: botocore's own patience, times
 #: its tries, times those of s3fs, would be half an hour. What takes longer to pass is for the stage's own tries.
@@ -43,50 +40,6 @@ _CONFLICT = {"ConditionalRequestConflict", "OperationAborted", "409"}
 _PRECONDITION = {"PreconditionFailed", "412"}
 _ATTEMPTS = 8
 _DELETES_AT_ONCE = 8
-#: What asks a process to end: by a key, by another process, by a terminal that is closed.
-_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-def settled(call: Callable[[], T]) -> T:
-    """Make a request and stay until it is over, even when the user presses Ctrl-C.
-
-    A file system with an event loop of its own goes on with a request whose caller was interrupted: an object
-    could appear after the clean-up that was meant to remove it. So an interrupt is noted while the request lasts
-    and delivered when it is over. A second one is delivered at once, unless the handler is ``patient``: then whoever
-    has put it in place bounds the wait. Only the main thread is ever interrupted.
-
-    >>> settled(lambda: 7)
-    7
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return call()
-    before = {number: signal.getsignal(number) for number in _INTERRUPTS}
-    handlers = {number: handler for number, handler in before.items() if callable(handler)}
-    noted: list[tuple[int, FrameType | None]] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        noted.append((number, frame))
-        handler = handlers[signal.Signals(number)]
-        if len(noted) == 2 and not getattr(handler, "patient", False):
-            handler(number, frame)
-
-    _exchange(dict.fromkeys(handlers, note))
-    try:
-        return call()
-    finally:
-        _exchange(handlers)
-        if noted:
-            handlers[signal.Signals(noted[0][0])](*noted[0])
-
-
-def _exchange(handlers: Mapping[signal.Signals, Callable[[int, FrameType | None], Any]]) -> None:
-    """Put handlers in place, all of them: one that raises in between would leave the others out."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
-    try:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
@@ -117,6 +70,16 @@ def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     if url.startswith(("s3://", "s3a://")):
         fs.retries = _S3_TRIES
     return fs, str(path)
+
+
+def _remove_one_by_one(fs: Any, paths: Sequence[str]) -> None:
+    def remove(path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            settled(lambda: fs.rm_file(path))
+
+    with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
+        for _ in pool.map(remove, paths):
+            pass
 
 
 @dataclass(frozen=True)
@@ -231,15 +194,26 @@ class RemoteStore:
 
     def delete(self, name: str) -> None:
         """Remove an object; a missing one is fine."""
-        fs, path = self._at(name)
-        with contextlib.suppress(FileNotFoundError):
-            settled(lambda: fs.rm_file(path))
+        self.delete_many([name])
+
+    def delete_many(self, names: Sequence[str]) -> None:
+        """Remove objects, missing ones included."""
+        if not names:
+            return
+        fs, root = self._connect()
+        if self._is_s3(fs):
+            settled(lambda: Removal(fs, root, shown(self.url)).remove(names))
+        else:
+            _remove_one_by_one(fs, [f"{root}/{name}" for name in names])
 
     def delete_all(self, prefix: str) -> None:
         """Remove everything below a folder."""
-        with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
-            for _ in pool.map(self.delete, self.names(prefix)):
-                pass
+        fs, root = self._connect()
+        names = self.names(prefix)
+        if self._is_s3(fs):
+            settled(lambda: Removal(fs, root, shown(self.url)).remove_below(prefix, names))
+        else:
+            self.delete_many(names)
 
     def _found(self, prefix: str) -> dict[str, Any]:
         """What is known of every object below a folder, by name, asked afresh."""

@@ -35,6 +35,16 @@ _BAD_CREDENTIALS = {
     "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired",
     "AuthorizationHeaderMalformed",
 }  # fmt: skip
+#: What an object store calls it when credentials are good and something is not for them.
+DENIED = {"AccessDenied", "403"}
+#: What has to be granted for a request. That an object is missing, S3 tells those alone who may list.
+_ACTIONS = {
+    "GetObject": "s3:GetObject and s3:ListBucket", "HeadObject": "s3:GetObject and s3:ListBucket",
+    "HeadBucket": "s3:ListBucket", "ListObjectsV2": "s3:ListBucket", "ListObjectVersions": "s3:ListBucketVersions",
+    "PutObject": "s3:PutObject", "CreateMultipartUpload": "s3:PutObject", "UploadPart": "s3:PutObject",
+    "CompleteMultipartUpload": "s3:PutObject", "AbortMultipartUpload": "s3:AbortMultipartUpload",
+    "DeleteObject": "s3:DeleteObject", "DeleteObjects": "s3:DeleteObject",
+}  # fmt: skip
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _S3 = ("s3://", "s3a://")
 _LIBRARIES = ("botocore", "aiobotocore", "aiohttp", "s3fs", "fsspec", "gcsfs", "adlfs", "azure", "google")
@@ -64,6 +74,13 @@ def service_code(error: BaseException) -> str | None:
     return None
 
 
+def _action(error: BaseException) -> str:
+    """What the request that was refused takes, in words; nothing where that is not known."""
+    names = (getattr(link, "operation_name", None) for link in _chain(error))
+    action = next((_ACTIONS[name] for name in names if name in _ACTIONS), None)
+    return f"; it takes {action}" if action else ""
+
+
 def _named(error: BaseException, names: set[str]) -> bool:
     return any(base.__name__ in names for link in _chain(error) for base in type(link).__mro__)
 
@@ -78,6 +95,10 @@ def _of_the_store(error: BaseException, code: str | None, where: str) -> Storage
         return StorageError(
             f"{where}: the store refused the credentials ({code}); "
             "check those in the environment, profile or role of every worker"
+        )
+    if code in DENIED:
+        return StorageError(
+            f"{where}: access was denied; check the credentials of every worker and what they may do{_action(error)}"
         )
     if code in ("NoSuchBucket", "InvalidBucketName"):
         return StorageError(f"{where}: there is no such bucket; create it or correct the URL")

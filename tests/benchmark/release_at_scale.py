@@ -167,7 +167,7 @@ def places(folder: Path, on_s3: bool) -> Iterator[tuple[dict[str, Any], Traffic 
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     os.environ |= {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_DEFAULT_REGION": REGION}
-    server = start_weed(folder, None, f"-metricsPort={port}", "-metricsIp=127.0.0.1")
+    server = start_weed(folder, options=[f"-metricsPort={port}", "-metricsIp=127.0.0.1"])
     try:
         while not is_ready(server):
             time.sleep(0.5)

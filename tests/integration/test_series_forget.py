@@ -154,7 +154,7 @@ def _writes(monkeypatch: pytest.MonkeyPatch, dies_at: int) -> list[str]:
 
         return counted
 
-    for name in ("put", "put_checked", "create", "delete", "put_if", "delete_all"):
+    for name in ("put", "put_checked", "create", "delete", "delete_many", "put_if", "delete_all"):
         monkeypatch.setattr(Store, name, counting(getattr(Store, name)))
     return done
 

@@ -60,6 +60,18 @@ def test_listing_and_deleting(store: Store) -> None:
     assert store.list() == ["ab/4"]
 
 
+def test_deleting_many(store: Store) -> None:
+    names = [f"a/{i % 7}/{i}" for i in range(1100)]  # more than one request of S3
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: store.put(name, b"x"), [*names, "ab/4"]))
+    store.delete_many(["a/never-there", *names])
+    store.delete_many([])
+    assert store.list() == ["ab/4"]
+    with pytest.raises(ValueError, match="relative"):
+        store.delete_many(["ab/4", "../x"])
+    assert store.list() == ["ab/4"]
+
+
 def test_listings_see_what_another_client_wrote(store: Store) -> None:
     assert store.list("a") == []
     process = multiprocessing.get_context("spawn").Process(target=_put, args=(store, "a/new"))

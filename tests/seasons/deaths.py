@@ -10,7 +10,7 @@ from unittest import mock
 
 from microagg_core.storage.objects import Store
 
-WRITES = ("put", "put_file", "put_checked", "create", "delete", "delete_all", "put_if")
+WRITES = ("put", "put_file", "put_checked", "create", "delete", "delete_many", "delete_all", "put_if")
 
 
 class Died(BaseException):

@@ -11,7 +11,8 @@ import sysconfig
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,10 +60,18 @@ class S3Server:
             config=Config(connect_timeout=2, read_timeout=20, retries={"max_attempts": 1}),
         )
 
-    def new_bucket(self) -> Place:
-        name = f"test-{uuid.uuid4().hex[:20]}"
-        self.client().create_bucket(Bucket=name)
+    def new_bucket(self, versioning: str = "") -> Place:
+        """An empty bucket; ``versioning`` is S3's word for whether it keeps what is removed ('Enabled', ...)."""
+        name, client = f"test-{uuid.uuid4().hex[:20]}", self.client()
+        client.create_bucket(Bucket=name)
+        if versioning:
+            client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": versioning})
         return Place(f"s3://{name}", self.storage_options)
+
+    def versions(self, place: Place) -> list[str]:
+        """The keys of all that a bucket holds, versions and marks of removal included."""
+        pages = self.client().get_paginator("list_object_versions").paginate(Bucket=place.url.removeprefix("s3://"))
+        return [one["Key"] for page in pages for kind in ("Versions", "DeleteMarkers") for one in page.get(kind, [])]
 
 
 @pytest.fixture(scope="session")
@@ -105,14 +114,25 @@ def _weed_binary() -> str:
     return found
 
 
-def start_weed(folder: Path, again_on: list[int] | None = None, *more: str) -> S3Server:
-    """Start a server in a folder; ``again_on``: one that was there before, on its ports; ``more`` options."""
+def start_weed(
+    folder: Path, again_on: list[int] | None = None, others: Mapping[str, Any] | None = None, options: Sequence[str] = ()
+) -> S3Server:
+    """Start a server in a folder.
+
+    Args:
+        folder: where its data lie.
+        again_on: the ports of one that was there before.
+        others: identities beside the tests' own, and their policies, as its configuration has them.
+        options: more of them for its command.
+    """
     identity = {
         "name": "test",
         "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
         "actions": ["Admin", "Read", "Write", "List", "Tagging"],
     }
-    (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+    more = others or {}
+    known = {**more, "identities": [identity, *more.get("identities", [])]}
+    (folder / "s3.json").write_text(json.dumps(known))
     # Every bucket is given volumes of its own, seven at once unless told: a session's buckets would use them up.
     (folder / "master.toml").write_text("[master.volume_growth]\ncopy_1 = 1\n")
     (folder / "data").mkdir(exist_ok=again_on is not None)
@@ -122,7 +142,7 @@ def start_weed(folder: Path, again_on: list[int] | None = None, *more: str) -> S
         f"-master.port={master}", f"-volume.port={volume}", "-filer", f"-filer.port={filer}",
         "-s3", f"-s3.port={s3}", f"-s3.config={folder / 's3.json'}",
         "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false",
-        "-master.volumeSizeLimitMB=256", "-volume.max=1000", *more,
+        "-master.volumeSizeLimitMB=256", "-volume.max=1000", *options,
     ]  # fmt: skip
     with (folder / "weed.log").open("ab") as log:
         process = subprocess.Popen(
@@ -153,13 +173,12 @@ def is_ready(server: S3Server) -> bool:
     return True
 
 
-@pytest.fixture(scope="session")
-def s3_server(s3_environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A real S3 server of this test session's own."""
-    folder = tmp_path_factory.mktemp("seaweedfs")
+@contextmanager
+def running_weed(folder: Path, others: Mapping[str, Any] | None = None) -> Iterator[S3Server]:
+    """A server that answers, while the block lasts; with identities beside the tests' own."""
     for _ in range(3):  # somebody may take a port between the look and the start
         (attempt := folder / uuid.uuid4().hex).mkdir()
-        server = start_weed(attempt)
+        server = start_weed(attempt, others=others)
         process = server.process
         assert process is not None
         deadline = time.monotonic() + START_SECONDS
@@ -173,6 +192,13 @@ def s3_server(s3_environment: None, tmp_path_factory: pytest.TempPathFactory) ->
             time.sleep(0.2)
         stop_weed(server)
     pytest.fail(f"SeaweedFS did not start; its last words: {(attempt / 'weed.log').read_text()[-2000:]}")
+
+
+@pytest.fixture(scope="session")
+def s3_server(s3_environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real S3 server of this test session's own."""
+    with running_weed(tmp_path_factory.mktemp("seaweedfs")) as server:
+        yield server
 
 
 @pytest.fixture

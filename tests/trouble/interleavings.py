@@ -76,6 +76,10 @@ class ModelStore(Store):
     def delete(self, name: str) -> None:
         self._ask("delete", name)
 
+    def delete_many(self, names: Sequence[str]) -> None:
+        for name in names:  # one request may remove some and leave others for later
+            self.delete(name)
+
     def list(self, prefix: str = "", *, unfinished: bool = False) -> Any:
         return list(self._ask("list", prefix))
 
