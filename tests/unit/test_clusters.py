@@ -14,7 +14,7 @@ from microagg_core.spec.release import Cluster, LocalCluster
 from microagg_flows.clusters import KINDS
 
 
-def test_every_cluster_of_a_spec_has_a_kind_that_connects() -> None:
+def test_every_cluster_of_a_spec_has_a_kind_that_has_workers() -> None:
     assert set(KINDS) == set(get_args(Cluster))
     assert all(callable(kind.load()) for kind in KINDS.values())
 

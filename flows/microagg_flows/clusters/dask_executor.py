@@ -15,15 +15,16 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-import dask
-from distributed import Client, Future
+from distributed import Future
 from distributed.client import ClosedClientError
 from distributed.scheduler import KilledWorker
 
-from microagg_core.blocking.memory import WORKER_BASE_BYTES, bytes_per_task, holds_a_worker
+from microagg_core.blocking.memory import bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
 from microagg_core.spec.release import ReleaseSpec
+from microagg_flows.clusters.dask_settings import pause_share
 from microagg_flows.clusters.handshake import greet, greet_scheduler
+from microagg_flows.clusters.pool import Pool
 from microagg_flows.clusters.watch import Standstill, Watch, WorkerState
 from microagg_flows.progress import Progress, shown
 
@@ -32,8 +33,8 @@ Result = TypeVar("Result")
 
 #: Tasks out at a time, for each worker thread: enough to keep it busy, few enough to lose.
 _AHEAD = 3
-#: How often to look at the cluster while tasks are out, and how long the scheduler may take to answer.
-_LOOK_SECONDS, _ANSWER_SECONDS = 2.0, 20.0
+#: How often to look at the cluster while tasks are out.
+_LOOK_SECONDS = 2.0
 #: How long a receipt, a few hundred bytes, may be on its way.
 _RECEIPT_SECONDS = 30.0
 #: How often the paused workers of one stage are started anew before that is no cure, and how long this may take:
@@ -58,24 +59,20 @@ class DaskExecutor:
     """The workers of one scheduler.
 
     Args:
-        client: connected to it.
+        pool: the scheduler, and what is known of its workers.
         spec: of the release, for whose places every worker is asked.
         progress: where the user looks.
-        no_workers: seconds for which there may be no worker.
-        own: whether the workers are this release's alone: started from where this process was, and to be restarted
-            where Dask has paused them for good.
     """
 
-    def __init__(self, client: Client, spec: ReleaseSpec, progress: Progress, *, no_workers: float, own: bool) -> None:
+    def __init__(self, pool: Pool, spec: ReleaseSpec, progress: Progress) -> None:
         self.progress = progress
-        self._client, self._spec = client, spec
-        self._no_workers, self._own = no_workers, own
-        self._pause = float(dask.config.get("distributed.worker.memory.pause") or 1.0)
+        self._pool, self._client, self._spec = pool, pool.client, spec
+        self._pause = pause_share()
         self._greeted: list[str] = []
         self._workers: list[WorkerState] = []
         self._looked = 0.0
-        if not own:
-            greet_scheduler(client)
+        if not pool.own:
+            greet_scheduler(pool.client)
         self.look_around()
 
     def look_around(self) -> list[WorkerState] | None:
@@ -89,36 +86,15 @@ class DaskExecutor:
             raise TransientClusterError(
                 "the connection to the Dask scheduler is gone; finished work is kept, so start the release again"
             )
-        try:
-            scheduler: Any = self._client.scheduler
-            identity: Any = self._client.sync(  # type: ignore[no-untyped-call]
-                scheduler.identity, n_workers=-1, callback_timeout=_ANSWER_SECONDS
-            )
-        except (OSError, TimeoutError, asyncio.CancelledError, AttributeError):
+        states = self._pool.workers()
+        if states is None:
             return None
-        states = [WorkerState.of(address, worker) for address, worker in identity["workers"].items()]
         strangers = [w for w in states if w.address not in self._greeted and (w.running or w.paused)]
         # A worker of our own that was started anew is what its predecessor was.
-        if strangers and not (self._own and self._greeted):
-            self._refuse_small(strangers)
-            addresses = [worker.address for worker in strangers]
-            self._greeted += greet(self._client, self._spec, addresses, len(self._greeted))
+        if strangers and not (self._pool.own and self._greeted):
+            self._greeted += greet(self._client, self._spec, strangers, len(self._greeted))
         self._workers = states
         return states
-
-    def _refuse_small(self, workers: list[WorkerState]) -> None:
-        """Stop where Dask would pause a worker before it has any rows.
-
-        Raises:
-            ClusterError: with the worker's number.
-        """
-        for number, worker in enumerate(workers, start=len(self._greeted) + 1):
-            if worker.memory_limit and not holds_a_worker(worker.memory_limit, self._pause):
-                raise ClusterError(
-                    f"worker {number} ({worker.address}) has {worker.memory_limit // 2**20} MiB, and Dask pauses it at "
-                    f"{self._pause:.0%} of that, while it needs {WORKER_BASE_BYTES // 2**20} MiB before it has any "
-                    "rows; give it more memory"
-                )
 
     def memory_per_task(self) -> int | None:
         """Bytes that a task can count on for its rows, below Dask's threshold; None where workers have no limit."""
@@ -151,8 +127,8 @@ class DaskExecutor:
         return [results[i] for i in range(len(items))]
 
     def _completed(self, out: _Out) -> Iterator[tuple[int, Any]]:
-        watch = Watch(self._no_workers, self._pause)
-        restarts = _RESTARTS if self._own else 0
+        watch = Watch(self._pool.no_workers, self._pause)
+        restarts = _RESTARTS if self._pool.own else 0
         try:
             while self._fill(out):
                 try:

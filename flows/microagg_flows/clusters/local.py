@@ -18,9 +18,9 @@ from distributed import Client, LocalCluster, Security
 
 from microagg_core.errors import ClusterError, StorageError
 from microagg_core.spec.release import LocalCluster as LocalSpec
-from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.clusters.dask_executor import DaskExecutor
 from microagg_flows.clusters.dask_settings import dask_settings
+from microagg_flows.clusters.dask_workers import DaskWorkers
+from microagg_flows.clusters.pool import Pool
 from microagg_flows.process.interrupts import sparing_children
 from microagg_flows.process.scratch import scratch
 from microagg_flows.progress import Progress, awaited
@@ -30,16 +30,16 @@ _WAIT_SECONDS = 60.0
 
 
 @contextmanager
-def connect(cluster: LocalSpec, spec: ReleaseSpec, progress: Progress) -> Iterator[DaskExecutor]:
+def hired(cluster: LocalSpec, progress: Progress) -> Iterator[DaskWorkers]:
     """Workers of this machine, while the block lasts.
 
     Raises:
-        ClusterError: they cannot be started, or one of them is not fit for the work.
+        ClusterError: they cannot be started.
     """
     with dask_settings(), scratch() as folder, ExitStack() as running:
         with awaited(progress, f"{cluster.workers} workers to start"):
             client = _start(cluster, str(folder / "workers"), running)
-        yield DaskExecutor(client, spec, progress, no_workers=_WAIT_SECONDS, own=True)
+        yield DaskWorkers(Pool(client, no_workers=_WAIT_SECONDS, own=True))
 
 
 def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
