@@ -38,7 +38,8 @@ def test_only_kinds_that_use_dask_load_it(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "distributed", None)
     for model, kind in KINDS.items():
         if kind.extra:
-            with pytest.raises(SpecError, match=r"a Dask cluster .* needs .* run: pip install 'microagg\[cluster\]'"):
+            words = rf"{kind.what} .* needs .*; run: pip install 'microagg\[{kind.extra}\]'"
+            with pytest.raises(SpecError, match=words):
                 kind.load()
         else:
             assert kind.load() and model is not LocalCluster

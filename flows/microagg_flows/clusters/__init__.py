@@ -11,7 +11,16 @@ from contextlib import contextmanager
 
 from microagg_core.compiling import start_compiling
 from microagg_core.formats.reading import has_fewer_rows
-from microagg_core.spec.release import Cluster, LocalCluster, NoCluster, ReleaseSpec, RunningCluster
+from microagg_core.spec.release import (
+    Cluster,
+    KubernetesCluster,
+    LocalCluster,
+    NoCluster,
+    ReleaseSpec,
+    RunningCluster,
+    SlurmCluster,
+    SshCluster,
+)
 from microagg_flows.clusters.contract import ClusterKind
 from microagg_flows.clusters.records import WorkerRecord
 from microagg_flows.executors import Executor, OnceCompiled
@@ -20,10 +29,19 @@ from microagg_flows.progress import Progress
 #: Below this many records a release takes seconds in one process, and less than starting a cluster.
 SMALL_ROWS = 200_000
 
+
+def _elsewhere(name: str, what: str) -> ClusterKind:
+    """A kind whose workers are started on other machines, with an extra of its name."""
+    return ClusterKind(f"microagg_flows.clusters.{name}", on_this_machine=False, extra=name, what=what)
+
+
 KINDS: dict[type[Cluster], ClusterKind] = {
     NoCluster: ClusterKind("microagg_flows.clusters.none", on_this_machine=True),
     LocalCluster: ClusterKind("microagg_flows.clusters.local", on_this_machine=True, extra="cluster"),
     RunningCluster: ClusterKind("microagg_flows.clusters.running", on_this_machine=False, extra="cluster"),
+    SshCluster: _elsewhere("ssh", "workers through ssh"),
+    SlurmCluster: _elsewhere("slurm", "workers by Slurm"),
+    KubernetesCluster: _elsewhere("kubernetes", "workers on Kubernetes"),
 }
 
 

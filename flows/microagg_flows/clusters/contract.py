@@ -51,11 +51,13 @@ class ClusterKind:
         module: where its ``hired`` is; loaded when it is wanted, because Dask takes a second and may be missing.
         on_this_machine: whether its workers share this machine's compiled kernels, which are then made beforehand.
         extra: the extra of the package that brings what it needs, or nothing.
+        what: the kind in words.
     """
 
     module: str
     on_this_machine: bool
     extra: str = ""
+    what: str = "a Dask cluster"
 
     def load(self) -> Hire:
         """The kind's ``hired``.
@@ -63,6 +65,6 @@ class ClusterKind:
         Raises:
             SpecError: what it needs is not installed.
         """
-        with needing(self.extra, "a Dask cluster (without one: cluster: none)"):
+        with needing(self.extra, f"{self.what} (without one: cluster: none)"):
             hired: Hire = import_module(self.module).hired
         return hired

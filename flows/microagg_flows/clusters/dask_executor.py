@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -33,8 +34,8 @@ Result = TypeVar("Result")
 
 #: Tasks out at a time, for each worker thread: enough to keep it busy, few enough to lose.
 _AHEAD = 3
-#: How often to look at the cluster while tasks are out.
-_LOOK_SECONDS = 2.0
+#: How often to look at the cluster while tasks are out, and how often, where tasks end, whether somebody has come.
+_LOOK_SECONDS, _COUNT_SECONDS = 2.0, 0.25
 #: How long a receipt, a few hundred bytes, may be on its way.
 _RECEIPT_SECONDS = 30.0
 #: How often the paused workers of one stage are started anew before that is no cure, and how long this may take:
@@ -49,9 +50,8 @@ class _Out:
     function: Callable[[Any], Any]
     what: str
     waiting: Iterator[tuple[int, Any]]
-    numbers: dict[str, int] = field(default_factory=dict)
-    futures: dict[str, Future[Any]] = field(default_factory=dict)
-    finished: SimpleQueue[Future[Any]] = field(default_factory=SimpleQueue)
+    futures: dict[int, Future[Any]] = field(default_factory=dict)
+    finished: SimpleQueue[tuple[int, Future[Any]]] = field(default_factory=SimpleQueue)
     run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
 
@@ -70,7 +70,7 @@ class DaskExecutor:
         self._pause = pause_share()
         self._greeted: list[str] = []
         self._workers: list[WorkerState] = []
-        self._looked = 0.0
+        self._looked = self._counted = 0.0
         if not pool.own:
             greet_scheduler(pool.client)
         self.look_around()
@@ -98,14 +98,10 @@ class DaskExecutor:
 
     def memory_per_task(self) -> int | None:
         """Bytes that a task can count on for its rows, below Dask's threshold; None where workers have no limit."""
-        return min(
-            (
-                bytes_per_task(worker.memory_limit, self._pause, worker.threads)
-                for worker in self._workers
-                if worker.memory_limit
-            ),
-            default=None,
-        )
+        sizes = [(worker.memory_limit, worker.threads) for worker in self._workers if worker.memory_limit]
+        if not self._workers and (wanted := self._pool.wanted):
+            sizes = [(wanted.memory_bytes, wanted.threads)]  # they are still to come
+        return min((bytes_per_task(limit, self._pause, threads) for limit, threads in sizes), default=None)
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
         """Apply a function to every item on the workers; results in the items' order.
@@ -128,43 +124,46 @@ class DaskExecutor:
 
     def _completed(self, out: _Out) -> Iterator[tuple[int, Any]]:
         watch = Watch(self._pool.no_workers, self._pause)
-        restarts = _RESTARTS if self._pool.own else 0
+        restarts = _RESTARTS if self._pool.restarts else 0
         try:
             while self._fill(out):
                 try:
-                    future = out.finished.get(timeout=_LOOK_SECONDS)
+                    number, future = out.finished.get(timeout=_LOOK_SECONDS)
                 except Empty:
                     restarts -= self._see_to(watch, out.what, restarts)
                     continue
                 watch.done()
-                if time.monotonic() - self._looked > _LOOK_SECONDS:
-                    self.look_around()
-                yield self._taken(out, future)
+                self._look_for_others()
+                del out.futures[number]
+                yield number, _result_of(future, out.what, number)
+                future.release()  # type: ignore[no-untyped-call]
         finally:
             with contextlib.suppress(ClosedClientError):  # where the connection is gone, nothing is held for us
                 for future in out.futures.values():
                     future.cancel()  # type: ignore[no-untyped-call]
 
+    def _look_for_others(self) -> None:
+        """Where tasks end one after the other, nobody waits: who has come is looked for between them."""
+        now = time.monotonic()
+        if now - self._looked > _LOOK_SECONDS:
+            self.look_around()
+        elif now - max(self._looked, self._counted) > _COUNT_SECONDS:
+            self._counted = now
+            if self._pool.addresses() != frozenset(worker.address for worker in self._workers):
+                self.look_around()
+
     def _fill(self, out: _Out) -> bool:
-        """Hand out tasks while there are any and workers to do them; whether some are out."""
-        threads = max(1, sum(worker.threads for worker in self._workers))
+        """Hand out tasks while there are any and workers to do them, or that are to come; whether some are out."""
+        threads = max(1, self._pool.most_threads, sum(worker.threads for worker in self._workers))
         while len(out.futures) < _AHEAD * threads:
             number, item = next(out.waiting, (-1, None))
             if number < 0:
                 break
-            key = f"{out.what}-{number}-{out.run}"
-            out.numbers[key] = number
-            future = self._client.submit(out.function, item, key=key, pure=False, retries=0)
-            out.futures[key] = future
-            future.add_done_callback(out.finished.put)  # type: ignore[no-untyped-call]
+            # Tasks of one name are kept by the scheduler until a worker is free: who comes late finds some left.
+            key = (f"{out.what}-{out.run}", number)
+            out.futures[number] = future = self._client.submit(out.function, item, key=key, pure=False, retries=0)
+            future.add_done_callback(partial(_put, out.finished, number))  # type: ignore[no-untyped-call]
         return bool(out.futures)
-
-    def _taken(self, out: _Out, future: Future[Any]) -> tuple[int, Any]:
-        number = out.numbers.pop(str(future.key))
-        del out.futures[str(future.key)]
-        result = _result_of(future, out.what, number)
-        future.release()  # type: ignore[no-untyped-call]
-        return number, result
 
     def _see_to(self, watch: Watch, what: str, restarts: int) -> int:
         """Look why nothing was finished for a moment; the number of restarts that this took.
@@ -175,9 +174,13 @@ class DaskExecutor:
         why = watch.look(self.look_around())
         if why is None:
             return 0
-        watch.refuse_to_wait(why, what)
+        supply = self._pool.supply
+        news = supply.news() if why is Standstill.NO_WORKERS else ""
+        if why is Standstill.NO_WORKERS and (refusal := supply.refusal()):
+            raise ClusterError(f"{what}: no worker comes, because {refusal}; finished work is kept, so {supply.cure}")
+        watch.refuse_to_wait(why, what, news, supply.cure)
         if line := watch.worth_a_line(why):
-            self.progress.say(f"{what}: {line}")
+            self.progress.say(f"{what}: {line}{f' ({news})' if news else ''}")
             if why is Standstill.PAUSED and restarts:
                 return self._restart_paused(what)
         return 0
@@ -188,6 +191,10 @@ class DaskExecutor:
         self.progress.say(f"{what}: {len(paused)} workers stay above Dask's memory threshold and are started anew")
         self._client.restart_workers(paused, timeout=_RESTART_SECONDS, raise_for_error=False)
         return 1
+
+
+def _put(finished: SimpleQueue[tuple[int, Future[Any]]], number: int, future: Future[Any]) -> None:
+    finished.put((number, future))
 
 
 def _result_of(future: Future[Any], what: str, number: int) -> Any:

@@ -30,7 +30,7 @@ def hired(cluster: RunningCluster, _progress: Progress) -> Iterator[DaskWorkers]
         ClusterError: no scheduler answers.
     """
     with dask_settings(), _connected(cluster) as client:
-        yield DaskWorkers(Pool(client, no_workers=cluster.wait, own=False))
+        yield DaskWorkers(Pool(client, no_workers=cluster.wait))
 
 
 @contextmanager
