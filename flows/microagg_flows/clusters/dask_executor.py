@@ -177,7 +177,10 @@ class DaskExecutor:
         supply = self._pool.supply
         news = supply.news() if why is Standstill.NO_WORKERS else ""
         if why is Standstill.NO_WORKERS and (refusal := supply.refusal()):
-            raise ClusterError(f"{what}: no worker comes, because {refusal}; finished work is kept, so {supply.cure}")
+            raise ClusterError(
+                f"{what}: no worker comes, because {refusal}; finished work is kept, so mend that, and start the "
+                "release again"
+            )
         watch.refuse_to_wait(why, what, news, supply.cure)
         if line := watch.worth_a_line(why):
             self.progress.say(f"{what}: {line}{f' ({news})' if news else ''}")

@@ -39,6 +39,8 @@ _DEATH_SECONDS = 60
 _SUBMISSIONS, _PAUSE_SECONDS = 3, 5.0
 #: How often to ask Slurm what becomes of the jobs, and how long it may take to answer.
 _ASK_SECONDS, _ANSWER_SECONDS = 10.0, 20.0
+#: Jobs that are over are replaced by then, if their workers had come; if not, nobody replaces them.
+_REPLACED_SECONDS = 25.0
 _LONGEST_WORDS = 200
 
 
@@ -184,7 +186,7 @@ class _Jobs:
     def __init__(self, cluster: SLURMCluster, wanted: Slurm) -> None:
         self._cluster, self._wanted = cluster, wanted
         self._told, self._asked_at = "", 0.0
-        self._gone_before = False
+        self._gone: tuple[list[str], float] = [], 0.0
 
     def news(self) -> str:
         """How many of them wait, and why."""
@@ -198,7 +200,8 @@ class _Jobs:
         if refused and len(refused) == len(jobs):
             return f"Slurm takes no job ({refused[-1]})"
         self._ask()
-        if self._gone_before:
+        gone, since = self._gone
+        if gone and time.monotonic() - since > _REPLACED_SECONDS:
             where = f"look into {self._wanted.logs}" if self._wanted.logs else "name a folder in cluster.slurm.logs"
             return f"Slurm's jobs end before their workers come; {where}, where they say why"
         return ""
@@ -218,5 +221,8 @@ class _Jobs:
         states = sorted(set(answer.stdout.splitlines()))
         # Slurm forgets jobs that are over, and says so of a single one; a controller that is away says something else.
         over = answer.returncode == 0 or "Invalid job id" in answer.stderr
-        self._gone_before = over and not states
+        if not over or states:
+            self._gone = [], 0.0
+        elif self._gone[0] != ids:
+            self._gone = ids, self._asked_at
         self._told = f"{len(ids)} jobs of Slurm: {', '.join(states).lower()[:_LONGEST_WORDS]}" if states else ""
