@@ -19,9 +19,11 @@ import pytest
 from distributed import Client
 
 from inputs.people import people
+from microagg_core.blocking.memory import bytes_per_task
 from microagg_core.errors import ClusterError, DataError, StorageError
 from microagg_core.spec.clusters import Tls
 from microagg_core.spec.loading import load_spec
+from microagg_core.spec.pools import Adapt
 from microagg_core.spec.release import LocalCluster, NoCluster, ReleaseSpec, RunningCluster
 from microagg_flows.clusters import connect, worker_records
 from microagg_flows.executors import InProcess
@@ -194,6 +196,19 @@ def test_work_is_handed_out_before_the_first_worker_is_there_and_follows_the_poo
             worker()
             wait_until(lambda: len(executor.look_around() or ()) == 2, "the second worker", 60)
             assert len(set(executor.map(whoever, list(range(40)), "who"))) == 2
+
+
+def test_a_local_cluster_adapts_from_zero_and_its_workers_have_the_variables_of_the_spec(tmp_path: Path) -> None:
+    cluster = LocalCluster(adapt=Adapt(minimum=0, maximum=2), memory="1GiB", environment={"PLACE": "here"})
+    with connect(cluster, some_spec(tmp_path), Silence()) as executor:
+        assert executor.look_around() == []
+        assert executor.memory_per_task() == bytes_per_task(2**30, 0.8, 1), "of those that are to come"
+        assert set(executor.map(place_of, list(range(5)), "place")) == {"here"}
+
+
+def place_of(_item: int) -> str | None:
+    """A variable of the process that does it."""
+    return os.environ.get("PLACE")
 
 
 def whoever(_item: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -14,17 +16,17 @@ import pytest
 from inputs.people import people
 from microagg_core.errors import ClusterError
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import LocalCluster, ReleaseSpec, SlurmCluster
+from microagg_core.spec.release import ReleaseSpec, SlurmCluster
 from microagg_core.spec.remote_workers import Slurm
 from microagg_flows.clusters import connect, worker_records
 from microagg_flows.progress import Silence
-from microagg_flows.release import new_release
-from microagg_flows.stages import run_until
-from releasing.runs import NOW, data_digests, write_release
+from releasing.runs import data_digests, run_stages, start, write_release
 from servers.prefect_server import wait_until
 from servers.slurm_server import SlurmServer, running_slurm
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow(reason="Slurm takes its time to start and to end jobs")]
+
+COMMAND = "import sys; from microagg_flows.command import main; sys.argv[0] = 'microagg'; main()"
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +52,21 @@ def job_and_place(_item: int) -> tuple[str, str]:
     return os.environ["SLURM_JOB_ID"], os.environ.get("PLACE", "")
 
 
-def test_adapting_from_zero_makes_the_release_that_any_other_cluster_makes(slurm: SlurmServer, tmp_path: Path) -> None:
+def test_microagg_run_adapts_from_zero_and_makes_the_release_that_any_other_cluster_makes(
+    slurm: SlurmServer, tmp_path: Path
+) -> None:
     tables = [people(2000, first=i * 2000) for i in range(3)]
-    adapting = cluster_of(adapt={"minimum": 0, "maximum": 3})
-    for name, cluster in {"slurm": adapting, "local": LocalCluster(workers=1, memory="1GiB")}.items():
-        spec = load_spec(str(write_release(tmp_path / name, tables, blocks={"max_records": 400})))
-        with connect(cluster, spec, Silence()) as workers:
-            assert slurm.jobs() == []
-            run_until("report", new_release(spec, workers, None, False, NOW))
-    assert data_digests(tmp_path / "slurm" / "output") == data_digests(tmp_path / "local" / "output")
+    changes: dict[str, Any] = {"blocks": {"max_records": 400}, "id": "2026-11-18"}
+    adapting = cluster_of(adapt={"minimum": 0, "maximum": 3}).model_dump(mode="json", exclude_none=True)
+    path = write_release(tmp_path / "slurm", tables, cluster=adapting, **changes)
+    command = [sys.executable, "-c", COMMAND, "run", str(path), "--direct", "--json"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["id"] == "2026-11-18"
+    run_stages(start(write_release(tmp_path / "alone", tables, **changes)))
+    assert data_digests(tmp_path / "slurm" / "output") == data_digests(tmp_path / "alone" / "output")
     wait_until(lambda: slurm.jobs() == [], "the jobs to end", 30)
+    assert slurm.told("squeue", "--noheader", "--states=all", "--format=%j").split().count("microagg") >= 1
 
 
 def test_each_worker_is_a_job_and_one_that_is_cancelled_is_replaced(slurm: SlurmServer, tmp_path: Path) -> None:

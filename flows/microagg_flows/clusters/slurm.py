@@ -67,14 +67,14 @@ class _Job(SLURMJob):
 
     async def start(self) -> None:
         """Hand the job in."""
-        for _ in range(_SUBMISSIONS):
+        for tries_left in reversed(range(_SUBMISSIONS)):
             try:
                 await super().start()  # type: ignore[no-untyped-call]
                 self.said = ""
                 return
             except (RuntimeError, ValueError, OSError) as error:
                 self.said = _last_line(str(error))
-                await asyncio.sleep(_PAUSE_SECONDS)
+                await asyncio.sleep(_PAUSE_SECONDS if tries_left else 0)
         # Of a worker that does not come nobody is told; whoever waits for one asks.
         self.status = type(self.status).running
 
