@@ -16,6 +16,8 @@ import kr8s
 from dask_kubernetes.exceptions import SchedulerStartupError
 from dask_kubernetes.operator import KubeCluster, make_cluster_spec
 from distributed import Client
+from distributed.utils import LoopRunner, sync
+from tornado.ioloop import IOLoop
 
 from microagg_core.errors import ClusterError
 from microagg_core.spec.remote_workers import Kubernetes, KubernetesCluster
@@ -24,7 +26,10 @@ from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool
 from microagg_flows.progress import Progress, awaited
 
-_CONNECT_SECONDS = 30
+_CONNECT_SECONDS, _CLOSE_SECONDS = 30, 60
+#: How Kubernetes says no, and what becomes of a cluster that it took, or of a configuration that leads to none.
+_REFUSALS = (httpx.HTTPError, kr8s.ServerError, kr8s.APITimeoutError, kr8s.ConnectionClosedError)
+_TROUBLES = (OSError, KeyError, ValueError, RuntimeError, TimeoutError, SchedulerStartupError)
 #: A scheduler that nobody speaks with any more is removed by the operator, should this process be killed.
 _IDLE_SECONDS = 3600
 #: Where a worker may write: its root is read-only.
@@ -39,12 +44,25 @@ def hired(cluster: KubernetesCluster, progress: Progress) -> Iterator[DaskWorker
         ClusterError: there is no Kubernetes, no operator, or no scheduler comes of it.
     """
     wanted = cluster.kubernetes
-    with dask_settings(), awaited(progress, "a scheduler on Kubernetes"):
-        pods = _started(wanted)
-    with dask_settings(), _closing(pods), _client(pods) as client:
-        if wanted.adapt:
-            pods.adapt(minimum=wanted.n_least, maximum=wanted.n_most)
-        yield DaskWorkers(Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=_Pods(wanted)))
+    with dask_settings(), _loop() as loop:
+        pods: Any = _made(wanted, loop)
+        with _closing(pods, loop):
+            with awaited(progress, "a scheduler on Kubernetes"):
+                _start(pods, wanted, loop)
+            with _client(pods) as client:
+                supply = _Pods(wanted)
+                yield DaskWorkers(Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=supply))
+
+
+@contextmanager
+def _loop() -> Iterator[IOLoop]:
+    """A loop in a thread of its own, in which nothing has to wait without an end."""
+    runner = LoopRunner(asynchronous=False)
+    runner.start()  # type: ignore[no-untyped-call]
+    try:
+        yield runner.loop
+    finally:
+        runner.stop()  # type: ignore[no-untyped-call]
 
 
 def manifest(wanted: Kubernetes, name: str) -> dict[str, Any]:
@@ -91,20 +109,37 @@ def _restrict(pod: dict[str, Any], wanted: Kubernetes) -> None:
     }
 
 
-def _started(wanted: Kubernetes) -> KubeCluster:
-    """The scheduler that the operator has started.
+def _made(wanted: Kubernetes, loop: IOLoop) -> KubeCluster:
+    """The cluster, of which Kubernetes knows nothing yet."""
+    name = f"microagg-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+    return KubeCluster(
+        custom_cluster_spec=manifest(wanted, name),
+        namespace=wanted.namespace,
+        resource_timeout=wanted.wait,
+        quiet=True,
+        shutdown_on_close=True,
+        asynchronous=True,
+        loop=loop,
+    )
+
+
+def _start(pods: Any, wanted: Kubernetes, loop: IOLoop) -> None:
+    """Have the operator start the scheduler, and as many workers as there is work for.
 
     Raises:
-        ClusterError: it has not.
+        ClusterError: it has not, for as long as the spec waits for workers.
     """
-    name = f"microagg-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+
+    async def start() -> None:
+        await pods
+        if wanted.adapt:
+            await pods.adapt(minimum=wanted.n_least, maximum=wanted.n_most)
+
     try:
-        return KubeCluster(
-            custom_cluster_spec=manifest(wanted, name), namespace=wanted.namespace, quiet=True, shutdown_on_close=True
-        )
-    except (httpx.HTTPError, kr8s.ServerError, kr8s.APITimeoutError, kr8s.ConnectionClosedError) as error:
+        sync(loop, start, callback_timeout=wanted.wait)
+    except _REFUSALS as error:
         raise ClusterError(f"Kubernetes does not take the cluster ({_in_words(error)}); {_CURE}") from None
-    except (OSError, ValueError, RuntimeError, SchedulerStartupError, TimeoutError) as error:
+    except _TROUBLES as error:
         raise ClusterError(f"Kubernetes has started no scheduler ({type(error).__name__}); {_CURE}") from None
 
 
@@ -119,24 +154,30 @@ def _in_words(error: BaseException) -> str:
 
 
 @contextmanager
-def _closing(pods: KubeCluster) -> Iterator[None]:
+def _closing(pods: Any, loop: IOLoop) -> Iterator[None]:
     """The DaskCluster goes when the block ends; where that fails, the operator removes it when it is idle."""
+
+    async def close() -> None:
+        await pods.close(timeout=_CLOSE_SECONDS)
+
     try:
         yield
     finally:
-        with suppress(httpx.HTTPError, OSError, TimeoutError, kr8s.ServerError):
-            pods.close(timeout=60)
+        with suppress(*_REFUSALS, *_TROUBLES):
+            sync(loop, close, callback_timeout=2 * _CLOSE_SECONDS)
 
 
 @contextmanager
-def _client(pods: KubeCluster) -> Iterator[Client]:
+def _client(pods: Any) -> Iterator[Client]:
     """A client of the scheduler.
 
     Raises:
         ClusterError: it does not answer.
     """
     try:
-        client = Client(pods, timeout=_CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
+        client = Client(  # type: ignore[no-untyped-call]
+            pods.scheduler_address, timeout=_CONNECT_SECONDS, set_as_default=False
+        )
     except (OSError, TimeoutError, RuntimeError, ValueError):
         raise ClusterError(
             "the scheduler on Kubernetes does not answer; see whether a network policy keeps this process from it"
