@@ -7,12 +7,16 @@ from contextlib import contextmanager
 
 from microagg_core.errors import SpecError
 
+_DASK = ("cloudpickle", "cryptography", "dask", "distributed")
 #: What each extra of the distribution brings, by the names under which it is imported.
 _PACKAGES = {
-    "cluster": ("cloudpickle", "cryptography", "dask", "distributed"),
+    "cluster": _DASK,
+    "kubernetes": (*_DASK, "dask_kubernetes", "httpx", "kr8s"),
     "plot": ("matplotlib",),
     "prefect": ("fastapi", "httpx", "prefect", "sqlalchemy"),
     "s3": ("s3fs",),
+    "slurm": (*_DASK, "dask_jobqueue"),
+    "ssh": (*_DASK, "asyncssh"),
 }
 
 

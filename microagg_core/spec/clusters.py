@@ -6,7 +6,6 @@ A new kind is a model here, named in ``MODELS``, ``Cluster`` and ``AnyCluster``,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal
@@ -14,29 +13,16 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
-from microagg_core.spec.model import Model, Number, Problem, Whole
+from microagg_core.spec.model import Model, Number, Problem
 from microagg_core.spec.places import without_credentials
+from microagg_core.spec.pools import StartedWorkers
+from microagg_core.spec.remote_workers import KubernetesCluster, SlurmCluster, SshCluster
 
 ADDRESS_PATTERN = r"^(tcp|tls|ucx|ws|wss|inproc)://.+"
 
 
-class LocalCluster(Model):
+class LocalCluster(StartedWorkers):
     """A Dask cluster on this machine, started for the run and stopped after it."""
-
-    workers: Whole = Field(default=2, ge=1, description="worker processes")
-    threads: Whole = Field(default=1, ge=1, description="threads of each worker")
-    memory: str = Field(default="2GiB", description="memory limit of each worker, e.g. 1GiB")
-
-    @field_validator("memory")
-    @classmethod
-    def _a_size(cls, memory: str) -> str:
-        parse_bytes(memory)
-        return memory
-
-    @property
-    def memory_bytes(self) -> int:
-        """The memory limit in bytes."""
-        return parse_bytes(self.memory)
 
 
 class NoCluster(Model):
@@ -115,9 +101,20 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-Cluster = NoCluster | LocalCluster | RunningCluster
+Cluster = NoCluster | LocalCluster | RunningCluster | SshCluster | SlurmCluster | KubernetesCluster
 #: Every kind by its name, with what a spec says of it.
-MODELS: dict[str, type[Model]] = {"none": NoCluster, "local": LocalCluster, "running": RunningCluster}
+MODELS: dict[str, type[Model]] = {
+    "none": NoCluster,
+    "local": LocalCluster,
+    "running": RunningCluster,
+    "ssh": SshCluster,
+    "slurm": SlurmCluster,
+    "kubernetes": KubernetesCluster,
+}
+
+
+#: Kinds whose parts stand one level further in.
+_ELSEWHERE = {"ssh", "slurm", "kubernetes"}
 
 
 def _cluster_shape(value: Any) -> Any:
@@ -132,8 +129,11 @@ def _cluster_shape(value: Any) -> Any:
         return {"address": value}
     if isinstance(value, dict) and set(value) == {"local"}:
         value = value["local"] if value["local"] is not None else {}
-    if not isinstance(value, dict) or "local" in value:
-        raise ValueError("must be 'none', 'local', 'local:' with workers, threads and memory, or a scheduler's address")
+    if not isinstance(value, dict) or "local" in value or (len(value) > 1 and _ELSEWHERE & set(value)):
+        raise ValueError(
+            "must be 'none', 'local', a scheduler's address, or one of 'local:', 'ssh:', 'slurm:' and 'kubernetes:' "
+            "with what each takes"
+        )
     return value
 
 
@@ -150,21 +150,10 @@ AnyCluster = Annotated[
     Annotated[None, Tag("choice")]
     | Annotated[NoCluster, Tag("none")]
     | Annotated[LocalCluster, Tag("local")]
-    | Annotated[RunningCluster, Tag("running")],
+    | Annotated[RunningCluster, Tag("running")]
+    | Annotated[SshCluster, Tag("ssh")]
+    | Annotated[SlurmCluster, Tag("slurm")]
+    | Annotated[KubernetesCluster, Tag("kubernetes")],
     Discriminator(_cluster_kind),
     BeforeValidator(_cluster_shape),
 ]
-_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-
-
-def parse_bytes(text: str) -> int:
-    """Bytes of a size such as ``512MiB``; ValueError for anything else, and for nothing at all.
-
-    >>> parse_bytes("1.5 GiB")
-    1610612736
-    """
-    match = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([A-Za-z]*)\s*", text)
-    size = int(float(match[1]) * _UNITS.get(match[2].lower(), 0)) if match else 0
-    if size < 1:
-        raise ValueError(f"must be a size such as 512MiB or 2GiB (got {text!r})")
-    return size

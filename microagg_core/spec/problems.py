@@ -19,12 +19,17 @@ from microagg_core.spec.marked_yaml import Found, Place
 from microagg_core.spec.model import PartError
 from microagg_core.spec.places import NAME_PATTERN
 from microagg_core.spec.release import LocalCluster, Model, ReleaseSpec
+from microagg_core.spec.remote_workers import HOST_PATTERN, PATH_PATTERN, WALLTIME_PATTERN, WORD_PATTERN
 from microagg_core.storage.urls import holds_credentials
 
 _LONGEST_VALUE = 60
 #: What the patterns mean, for the people whose text does not match.
 PATTERNS = {
     NAME_PATTERN: "must be at most 64 letters, digits, '.', '_' and '-', and start with a letter or digit",
+    WORD_PATTERN: "must be one word of letters, digits and any of . _ : , @ + / = -",
+    PATH_PATTERN: "must be a path of letters, digits and any of . _ ~ / + @ = -",
+    HOST_PATTERN: "must be a machine as [user@]name[:port]",
+    WALLTIME_PATTERN: "must be a time such as 01:00:00, or 2-00:00:00 for two days",
     ADDRESS_PATTERN: "must be the address of a scheduler, such as tls://scheduler:8786, or 'local' or 'none'",
 }
 #: pydantic's kinds of errors, in our words; {names} are filled from the error's context.
@@ -116,7 +121,7 @@ def _got(tree: Place, loc: Loc) -> str:
     """The value in brackets, unless it may be a secret."""
     place, _ = follow(tree, loc)
     value = place.value
-    hidden = "storage_options" in loc or any(looks_secret(part) for part in loc)
+    hidden = "storage_options" in loc or "environment" in loc or any(looks_secret(part) for part in loc)
     if hidden or (isinstance(value, str) and holds_credentials(value)):
         return ""
     return f" (got {_shown(place)})"
@@ -160,7 +165,7 @@ def _unknown_key(loc: Loc) -> str:
         return f"is not a key the spec knows here; it belongs under {_any_of(homes)}"
     keys = list(model.model_fields)
     if model in MODELS.values():
-        keys = ["local", *(name for kind in MODELS.values() for name in kind.model_fields)]
+        keys = list(dict.fromkeys(["local", *(name for kind in MODELS.values() for name in kind.model_fields)]))
     if near := difflib.get_close_matches(key, keys, 1):
         return f"is not a key the spec knows; did you mean {near[0]}?"
     return f"is not a key the spec knows; here it knows {', '.join(keys)}"

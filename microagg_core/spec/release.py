@@ -14,11 +14,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from microagg_core.algorithms import algorithms
-from microagg_core.spec.clusters import AnyCluster, Cluster, LocalCluster, NoCluster, RunningCluster, parse_bytes
+from microagg_core.spec.clusters import AnyCluster, Cluster, LocalCluster, NoCluster, RunningCluster
 from microagg_core.spec.formats import CSV_TYPES, CsvInput, CsvOutput
 from microagg_core.spec.model import ColumnName, Columns, Model, PartError, Problem, Whole
 from microagg_core.spec.places import NAME_PATTERN, Input, Keep, Location, Output, Work
+from microagg_core.spec.pools import parse_bytes
 from microagg_core.spec.refinement import Refine, TimeBudget
+from microagg_core.spec.remote_workers import KubernetesCluster, SlurmCluster, SshCluster
 from microagg_core.spec.schedule import Schedule
 from microagg_core.spec.series import Hold, Series
 from microagg_core.storage.urls import is_inside
@@ -37,6 +39,7 @@ __all__ = [
     "Hold",
     "Input",
     "Keep",
+    "KubernetesCluster",
     "LocalCluster",
     "Location",
     "Model",
@@ -49,6 +52,8 @@ __all__ = [
     "RunningCluster",
     "Schedule",
     "Series",
+    "SlurmCluster",
+    "SshCluster",
     "TimeBudget",
     "Work",
     "parse_bytes",
@@ -241,7 +246,8 @@ class ReleaseSpec(Model):
     cluster: AnyCluster = Field(
         default=None,
         description="who does the work: 'none' (the process that was called), 'local' (Dask workers on this machine), "
-        "or the address of a running Dask scheduler; default: none below 200,000 records, else local",
+        "the address of a running Dask scheduler, or workers that are started through ssh, slurm or kubernetes; "
+        "default: none below 200,000 records, else local",
     )
 
     @property

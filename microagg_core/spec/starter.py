@@ -138,5 +138,5 @@ missing: error            # quasi-identifiers without a value: error, or separat
 #   leavers: withhold     # a group that lost somebody waits until it is whole again; or ghosts, decoys
 #   key_file: series.key  # a secret of at least 16 bytes, chmod 600; or MICROAGG_SERIES_KEY in the environment
 
-# cluster: local          # or none, or the address of a running scheduler; without it, the input's size decides
+# cluster: local          # or none, an address, ssh, slurm, kubernetes; without it, the input's size decides
 """

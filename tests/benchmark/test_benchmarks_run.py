@@ -92,3 +92,12 @@ def test_loss_reached_runs() -> None:
     assert [len(table) for table in tables] == [2, 3, 3, 3]
     searched, proved = float(tables[0][1].split()[2]), float(tables[3][2].split()[3])
     assert 0 < proved <= searched
+
+
+@pytest.mark.server
+@pytest.mark.slow(reason="workers start, and tasks sleep")
+def test_growing_pool_runs_and_workers_that_come_late_get_work() -> None:
+    arguments = ["--tasks", "60", "--seconds", "0.4", "--most", "3", "--least", "2"]
+    found = json.loads(output_of("growing_pool.py", *arguments))
+    assert (found["workers_used"], found["lost"]) == (3, 0)
+    assert 0.2 < found["share_of_ideal"] <= 1.05

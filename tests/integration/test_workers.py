@@ -19,11 +19,13 @@ import pytest
 from distributed import Client
 
 from inputs.people import people
+from microagg_core.blocking.memory import bytes_per_task
 from microagg_core.errors import ClusterError, DataError, StorageError
 from microagg_core.spec.clusters import Tls
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import LocalCluster, ReleaseSpec, RunningCluster
-from microagg_flows.clusters import connect
+from microagg_core.spec.pools import Adapt
+from microagg_core.spec.release import LocalCluster, NoCluster, ReleaseSpec, RunningCluster
+from microagg_flows.clusters import connect, worker_records
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
 from microagg_flows.release import new_release
@@ -196,6 +198,19 @@ def test_work_is_handed_out_before_the_first_worker_is_there_and_follows_the_poo
             assert len(set(executor.map(whoever, list(range(40)), "who"))) == 2
 
 
+def test_a_local_cluster_adapts_from_zero_and_its_workers_have_the_variables_of_the_spec(tmp_path: Path) -> None:
+    cluster = LocalCluster(adapt=Adapt(minimum=0, maximum=2), memory="1GiB", environment={"PLACE": "here"})
+    with connect(cluster, some_spec(tmp_path), Silence()) as executor:
+        assert executor.look_around() == []
+        assert executor.memory_per_task() == bytes_per_task(2**30, 0.8, 1), "of those that are to come"
+        assert set(executor.map(place_of, list(range(5)), "place")) == {"here"}
+
+
+def place_of(_item: int) -> str | None:
+    """A variable of the process that does it."""
+    return os.environ.get("PLACE")
+
+
 def whoever(_item: int) -> int:
     """The process that does it."""
     time.sleep(0.05)
@@ -211,10 +226,10 @@ def test_without_a_worker_the_wait_ends_as_the_spec_says(tmp_path: Path) -> None
         executor.map(abs, [-1], "abs")
 
 
-def await_worker(address: str) -> None:
-    """Wait until a worker has joined."""
+def await_worker(address: str, n_workers: int = 1) -> None:
+    """Wait until workers have joined."""
     with Client(address, set_as_default=False) as client:
-        client.wait_for_workers(1, timeout=60)
+        client.wait_for_workers(n_workers, timeout=60)
 
 
 def without_the_package(folder: Path) -> str:
@@ -253,6 +268,29 @@ def test_a_worker_that_cannot_reach_the_input_says_so(tmp_path: Path) -> None:
         connect(LocalCluster(workers=2, memory="1GiB"), spec, Silence()),
     ):
         pass
+
+
+def test_each_worker_has_a_record_before_it_is_given_work(tmp_path: Path) -> None:
+    """Those that are fit and those that are not, however their cluster is had."""
+    spec = some_spec(tmp_path)
+    (here,) = worker_records(NoCluster(), spec, Silence())
+    one, other = worker_records(LocalCluster(workers=2, memory="1GiB"), spec, Silence())
+    assert (here.unfit, one.unfit, other.unfit) == (None, None, None)
+    assert here.software == one.software == other.software
+    assert (one.number, other.number, one.threads, one.memory_limit) == (1, 2, 1, 2**30)
+    assert set(one.versions) == {"python", "dask", "distributed", "cloudpickle"}
+    with scheduler(tmp_path) as (address, worker):
+        worker(PYTHONPATH=without_the_package(tmp_path))
+        worker("--memory-limit", "300MiB")
+        await_worker(address, 2)
+        for part in (tmp_path / "input").iterdir():
+            part.unlink()
+        records = worker_records(RunningCluster(address=address), spec, Silence())
+        said = sorted(str(record.unfit) for record in records)
+        assert "has 300 MiB, and Dask pauses it at 80% of that" in said[0] + said[1]
+        assert "lacks the package microagg_core" in said[0] + said[1]
+        (small,) = (record for record in records if record.memory_limit == 300 * 2**20)
+        assert "no file matches" in small.access and small.kernels == ""
 
 
 def hold_memory(mebibytes: int) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -51,6 +51,43 @@ def _address(scheduler_file: Path, scheduler: subprocess.Popen[bytes]) -> str:
             break
         time.sleep(0.05)
     raise RuntimeError(f"the scheduler did not start: {scheduler_file.with_name('scheduler.log').read_text()}")
+
+
+@dataclass
+class GrowingCluster:
+    """A scheduler, and a way to give it workers of one thread each."""
+
+    address: str
+    folder: Path
+    processes: list[subprocess.Popen[bytes]]
+
+    def start_worker(self, *options: str) -> None:
+        """Start one more; it joins within seconds."""
+        number = len(self.processes)
+        fixed = ["--nthreads", "1", "--memory-limit", "2GiB", "--no-dashboard", "--no-nanny"]
+        places = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        command = ["worker", self.address, *fixed, "--local-directory", str(self.folder), *options]
+        self.processes.append(_start(command, self.folder / f"worker-{number}.log", places))
+
+
+@contextmanager
+def growing_cluster(folder: Path) -> Iterator[GrowingCluster]:
+    """A scheduler without workers, while the block lasts."""
+    scheduler_file = folder / "scheduler.json"
+    scheduler = _start(
+        ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(scheduler_file)],
+        folder / "scheduler.log",
+        {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    cluster = GrowingCluster("", folder, [scheduler])
+    try:
+        cluster.address = _address(scheduler_file, scheduler)
+        yield cluster
+    finally:
+        for process in cluster.processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # one that is about to start hears nothing else
+            process.wait()
 
 
 @contextmanager

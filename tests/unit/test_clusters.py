@@ -14,7 +14,7 @@ from microagg_core.spec.release import Cluster, LocalCluster
 from microagg_flows.clusters import KINDS
 
 
-def test_every_cluster_of_a_spec_has_a_kind_that_connects() -> None:
+def test_every_cluster_of_a_spec_has_a_kind_that_has_workers() -> None:
     assert set(KINDS) == set(get_args(Cluster))
     assert all(callable(kind.load()) for kind in KINDS.values())
 
@@ -38,7 +38,8 @@ def test_only_kinds_that_use_dask_load_it(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "distributed", None)
     for model, kind in KINDS.items():
         if kind.extra:
-            with pytest.raises(SpecError, match=r"a Dask cluster .* needs .* run: pip install 'microagg\[cluster\]'"):
+            words = rf"{kind.what} .* needs .*; run: pip install 'microagg\[{kind.extra}\]'"
+            with pytest.raises(SpecError, match=words):
                 kind.load()
         else:
             assert kind.load() and model is not LocalCluster

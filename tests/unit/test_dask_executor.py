@@ -10,6 +10,7 @@ from distributed.client import ClosedClientError
 
 from microagg_core.errors import TransientClusterError
 from microagg_flows.clusters.dask_executor import DaskExecutor
+from microagg_flows.clusters.pool import Pool
 from microagg_flows.progress import Silence
 
 
@@ -29,6 +30,6 @@ class _Closing:
 def test_a_connection_that_is_closed_while_tasks_are_handed_out_is_trouble_of_the_cluster() -> None:
     client: Any = _Closing()
     spec: Any = None
-    executor = DaskExecutor(client, spec, Silence(), no_workers=1.0, own=True)
+    executor = DaskExecutor(Pool(client, no_workers=1.0, own=True), spec, Silence())
     with pytest.raises(TransientClusterError, match=r"the cluster failed during anonymize \(ClosedClientError\)"):
         executor.map(abs, [1, 2], "anonymize")

@@ -102,7 +102,7 @@ ONE_ERROR = {
         ("name: a\nalgorithm:\n  name: v_mdav\n  gamma: -1", "4: algorithm.gamma: must be a number of at least 0 or 'auto' (got -1)"),
         ("name: a\nalgorithm:\n  name: v_mdav\n  parameters:\n    delta: 1", "5: algorithm.parameters.delta: is not a parameter of v_mdav; it takes gamma"),
         ("name: a\nalgorithm: [mdav]", "2: algorithm: must be a mapping with the keys name, parameters (got a list)"),
-        ("name: a\ncluster: 5", "2: cluster: must be 'none', 'local', 'local:' with workers, threads and memory, or a scheduler's address (got 5)"),
+        ("name: a\ncluster: 5", "2: cluster: must be 'none', 'local', a scheduler's address, or one of 'local:', 'ssh:', 'slurm:' and 'kubernetes:' with what each takes (got 5)"),
         ("name: a\ncluster: host:8786", "2: cluster: must be the address of a scheduler, such as tls://scheduler:8786, or 'local' or 'none' (got 'host:8786')"),
         ("name: a\ncluster:\n  address: 5", "3: cluster.address: must be the address of a scheduler, such as tls://scheduler:8786, or 'local' or 'none' (got 5)"),
         ("name: a\ncluster:\n  local:\n    worker: 2", "4: cluster.local.worker: is not a key the spec knows; did you mean workers?"),

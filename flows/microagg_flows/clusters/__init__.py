@@ -1,28 +1,47 @@
 """Kinds of clusters, by the model that describes one in a release spec, and the workers that a release gets.
 
-A kind is a model in :mod:`microagg_core.spec.clusters`, a module here whose ``connect`` follows
-:class:`~microagg_flows.clusters.contract.Connect`, and a line in ``KINDS``.
+A kind is a model in :mod:`microagg_core.spec.clusters`, a module here whose ``hired`` follows
+:class:`~microagg_flows.clusters.contract.Hire`, and a line in ``KINDS``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from microagg_core.compiling import start_compiling
 from microagg_core.formats.reading import has_fewer_rows
-from microagg_core.spec.release import Cluster, LocalCluster, NoCluster, ReleaseSpec, RunningCluster
+from microagg_core.spec.release import (
+    Cluster,
+    KubernetesCluster,
+    LocalCluster,
+    NoCluster,
+    ReleaseSpec,
+    RunningCluster,
+    SlurmCluster,
+    SshCluster,
+)
 from microagg_flows.clusters.contract import ClusterKind
+from microagg_flows.clusters.records import WorkerRecord
 from microagg_flows.executors import Executor, OnceCompiled
 from microagg_flows.progress import Progress
 
 #: Below this many records a release takes seconds in one process, and less than starting a cluster.
 SMALL_ROWS = 200_000
 
+
+def _elsewhere(name: str, what: str) -> ClusterKind:
+    """A kind whose workers are started on other machines, with an extra of its name."""
+    return ClusterKind(f"microagg_flows.clusters.{name}", on_this_machine=False, extra=name, what=what)
+
+
 KINDS: dict[type[Cluster], ClusterKind] = {
     NoCluster: ClusterKind("microagg_flows.clusters.none", on_this_machine=True),
     LocalCluster: ClusterKind("microagg_flows.clusters.local", on_this_machine=True, extra="cluster"),
     RunningCluster: ClusterKind("microagg_flows.clusters.running", on_this_machine=False, extra="cluster"),
+    SshCluster: _elsewhere("ssh", "workers through ssh"),
+    SlurmCluster: _elsewhere("slurm", "workers by Slurm"),
+    KubernetesCluster: _elsewhere("kubernetes", "workers on Kubernetes"),
 }
 
 
@@ -37,14 +56,29 @@ def cluster_for(spec: ReleaseSpec) -> Cluster:
     return NoCluster() if has_fewer_rows(spec.input, SMALL_ROWS) else LocalCluster()
 
 
-def connect(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> AbstractContextManager[Executor]:
+@contextmanager
+def connect(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
     """The workers of a cluster, while the block lasts; one that was started for it is stopped at the end.
 
     Raises:
         SpecError: what this kind of cluster needs is not installed.
         ClusterError: it cannot be started or reached, or a worker is not fit for the work.
     """
-    return KINDS[type(cluster)].load()(cluster, spec, progress)
+    with KINDS[type(cluster)].load()(cluster, progress) as workers:
+        yield workers.executor(spec, progress)
+
+
+def worker_records(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> list[WorkerRecord]:
+    """What each worker of a cluster says of itself, and why a release would not give it work, if so.
+
+    A cluster that would be started for a release is started for the question, and stopped after it.
+
+    Raises:
+        SpecError: what this kind of cluster needs is not installed.
+        ClusterError: it cannot be started or reached, or no worker comes or answers.
+    """
+    with KINDS[type(cluster)].load()(cluster, progress) as workers:
+        return workers.records(spec)
 
 
 @contextmanager

@@ -12,18 +12,20 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-import dask
-from distributed import Client, Future
+from distributed import Future
 from distributed.client import ClosedClientError
 from distributed.scheduler import KilledWorker
 
-from microagg_core.blocking.memory import WORKER_BASE_BYTES, bytes_per_task, holds_a_worker
+from microagg_core.blocking.memory import bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
 from microagg_core.spec.release import ReleaseSpec
+from microagg_flows.clusters.dask_settings import pause_share
 from microagg_flows.clusters.handshake import greet, greet_scheduler
+from microagg_flows.clusters.pool import Pool
 from microagg_flows.clusters.watch import Standstill, Watch, WorkerState
 from microagg_flows.progress import Progress, shown
 
@@ -32,8 +34,8 @@ Result = TypeVar("Result")
 
 #: Tasks out at a time, for each worker thread: enough to keep it busy, few enough to lose.
 _AHEAD = 3
-#: How often to look at the cluster while tasks are out, and how long the scheduler may take to answer.
-_LOOK_SECONDS, _ANSWER_SECONDS = 2.0, 20.0
+#: How often to look at the cluster while tasks are out, and how often, where tasks end, whether somebody has come.
+_LOOK_SECONDS, _COUNT_SECONDS = 2.0, 0.25
 #: How long a receipt, a few hundred bytes, may be on its way.
 _RECEIPT_SECONDS = 30.0
 #: How often the paused workers of one stage are started anew before that is no cure, and how long this may take:
@@ -48,9 +50,8 @@ class _Out:
     function: Callable[[Any], Any]
     what: str
     waiting: Iterator[tuple[int, Any]]
-    numbers: dict[str, int] = field(default_factory=dict)
-    futures: dict[str, Future[Any]] = field(default_factory=dict)
-    finished: SimpleQueue[Future[Any]] = field(default_factory=SimpleQueue)
+    futures: dict[int, Future[Any]] = field(default_factory=dict)
+    finished: SimpleQueue[tuple[int, Future[Any]]] = field(default_factory=SimpleQueue)
     run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
 
@@ -58,24 +59,20 @@ class DaskExecutor:
     """The workers of one scheduler.
 
     Args:
-        client: connected to it.
+        pool: the scheduler, and what is known of its workers.
         spec: of the release, for whose places every worker is asked.
         progress: where the user looks.
-        no_workers: seconds for which there may be no worker.
-        own: whether the workers are this release's alone: started from where this process was, and to be restarted
-            where Dask has paused them for good.
     """
 
-    def __init__(self, client: Client, spec: ReleaseSpec, progress: Progress, *, no_workers: float, own: bool) -> None:
+    def __init__(self, pool: Pool, spec: ReleaseSpec, progress: Progress) -> None:
         self.progress = progress
-        self._client, self._spec = client, spec
-        self._no_workers, self._own = no_workers, own
-        self._pause = float(dask.config.get("distributed.worker.memory.pause") or 1.0)
+        self._pool, self._client, self._spec = pool, pool.client, spec
+        self._pause = pause_share()
         self._greeted: list[str] = []
         self._workers: list[WorkerState] = []
-        self._looked = 0.0
-        if not own:
-            greet_scheduler(client)
+        self._looked = self._counted = 0.0
+        if not pool.own:
+            greet_scheduler(pool.client)
         self.look_around()
 
     def look_around(self) -> list[WorkerState] | None:
@@ -89,47 +86,22 @@ class DaskExecutor:
             raise TransientClusterError(
                 "the connection to the Dask scheduler is gone; finished work is kept, so start the release again"
             )
-        try:
-            scheduler: Any = self._client.scheduler
-            identity: Any = self._client.sync(  # type: ignore[no-untyped-call]
-                scheduler.identity, n_workers=-1, callback_timeout=_ANSWER_SECONDS
-            )
-        except (OSError, TimeoutError, asyncio.CancelledError, AttributeError):
+        states = self._pool.workers()
+        if states is None:
             return None
-        states = [WorkerState.of(address, worker) for address, worker in identity["workers"].items()]
         strangers = [w for w in states if w.address not in self._greeted and (w.running or w.paused)]
         # A worker of our own that was started anew is what its predecessor was.
-        if strangers and not (self._own and self._greeted):
-            self._refuse_small(strangers)
-            addresses = [worker.address for worker in strangers]
-            self._greeted += greet(self._client, self._spec, addresses, len(self._greeted))
+        if strangers and not (self._pool.own and self._greeted):
+            self._greeted += greet(self._client, self._spec, strangers, len(self._greeted))
         self._workers = states
         return states
 
-    def _refuse_small(self, workers: list[WorkerState]) -> None:
-        """Stop where Dask would pause a worker before it has any rows.
-
-        Raises:
-            ClusterError: with the worker's number.
-        """
-        for number, worker in enumerate(workers, start=len(self._greeted) + 1):
-            if worker.memory_limit and not holds_a_worker(worker.memory_limit, self._pause):
-                raise ClusterError(
-                    f"worker {number} ({worker.address}) has {worker.memory_limit // 2**20} MiB, and Dask pauses it at "
-                    f"{self._pause:.0%} of that, while it needs {WORKER_BASE_BYTES // 2**20} MiB before it has any "
-                    "rows; give it more memory"
-                )
-
     def memory_per_task(self) -> int | None:
         """Bytes that a task can count on for its rows, below Dask's threshold; None where workers have no limit."""
-        return min(
-            (
-                bytes_per_task(worker.memory_limit, self._pause, worker.threads)
-                for worker in self._workers
-                if worker.memory_limit
-            ),
-            default=None,
-        )
+        sizes = [(worker.memory_limit, worker.threads) for worker in self._workers if worker.memory_limit]
+        if not self._workers and (wanted := self._pool.wanted):
+            sizes = [(wanted.memory_bytes, wanted.threads)]  # they are still to come
+        return min((bytes_per_task(limit, self._pause, threads) for limit, threads in sizes), default=None)
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
         """Apply a function to every item on the workers; results in the items' order.
@@ -151,44 +123,47 @@ class DaskExecutor:
         return [results[i] for i in range(len(items))]
 
     def _completed(self, out: _Out) -> Iterator[tuple[int, Any]]:
-        watch = Watch(self._no_workers, self._pause)
-        restarts = _RESTARTS if self._own else 0
+        watch = Watch(self._pool.no_workers, self._pause)
+        restarts = _RESTARTS if self._pool.restarts else 0
         try:
             while self._fill(out):
                 try:
-                    future = out.finished.get(timeout=_LOOK_SECONDS)
+                    number, future = out.finished.get(timeout=_LOOK_SECONDS)
                 except Empty:
                     restarts -= self._see_to(watch, out.what, restarts)
                     continue
                 watch.done()
-                if time.monotonic() - self._looked > _LOOK_SECONDS:
-                    self.look_around()
-                yield self._taken(out, future)
+                self._look_for_others()
+                del out.futures[number]
+                yield number, _result_of(future, out.what, number)
+                future.release()  # type: ignore[no-untyped-call]
         finally:
             with contextlib.suppress(ClosedClientError):  # where the connection is gone, nothing is held for us
                 for future in out.futures.values():
                     future.cancel()  # type: ignore[no-untyped-call]
 
+    def _look_for_others(self) -> None:
+        """Where tasks end one after the other, nobody waits: who has come is looked for between them."""
+        now = time.monotonic()
+        if now - self._looked > _LOOK_SECONDS:
+            self.look_around()
+        elif now - max(self._looked, self._counted) > _COUNT_SECONDS:
+            self._counted = now
+            if self._pool.addresses() != frozenset(worker.address for worker in self._workers):
+                self.look_around()
+
     def _fill(self, out: _Out) -> bool:
-        """Hand out tasks while there are any and workers to do them; whether some are out."""
-        threads = max(1, sum(worker.threads for worker in self._workers))
+        """Hand out tasks while there are any and workers to do them, or that are to come; whether some are out."""
+        threads = max(1, self._pool.most_threads, sum(worker.threads for worker in self._workers))
         while len(out.futures) < _AHEAD * threads:
             number, item = next(out.waiting, (-1, None))
             if number < 0:
                 break
-            key = f"{out.what}-{number}-{out.run}"
-            out.numbers[key] = number
-            future = self._client.submit(out.function, item, key=key, pure=False, retries=0)
-            out.futures[key] = future
-            future.add_done_callback(out.finished.put)  # type: ignore[no-untyped-call]
+            # Tasks of one name are kept by the scheduler until a worker is free: who comes late finds some left.
+            key = (f"{out.what}-{out.run}", number)
+            out.futures[number] = future = self._client.submit(out.function, item, key=key, pure=False, retries=0)
+            future.add_done_callback(partial(_put, out.finished, number))  # type: ignore[no-untyped-call]
         return bool(out.futures)
-
-    def _taken(self, out: _Out, future: Future[Any]) -> tuple[int, Any]:
-        number = out.numbers.pop(str(future.key))
-        del out.futures[str(future.key)]
-        result = _result_of(future, out.what, number)
-        future.release()  # type: ignore[no-untyped-call]
-        return number, result
 
     def _see_to(self, watch: Watch, what: str, restarts: int) -> int:
         """Look why nothing was finished for a moment; the number of restarts that this took.
@@ -199,9 +174,16 @@ class DaskExecutor:
         why = watch.look(self.look_around())
         if why is None:
             return 0
-        watch.refuse_to_wait(why, what)
+        supply = self._pool.supply
+        news = supply.news() if why is Standstill.NO_WORKERS else ""
+        if why is Standstill.NO_WORKERS and (refusal := supply.refusal()):
+            raise ClusterError(
+                f"{what}: no worker comes, because {refusal}; finished work is kept, so mend that, and start the "
+                "release again"
+            )
+        watch.refuse_to_wait(why, what, news, supply.cure)
         if line := watch.worth_a_line(why):
-            self.progress.say(f"{what}: {line}")
+            self.progress.say(f"{what}: {line}{f' ({news})' if news else ''}")
             if why is Standstill.PAUSED and restarts:
                 return self._restart_paused(what)
         return 0
@@ -212,6 +194,10 @@ class DaskExecutor:
         self.progress.say(f"{what}: {len(paused)} workers stay above Dask's memory threshold and are started anew")
         self._client.restart_workers(paused, timeout=_RESTART_SECONDS, raise_for_error=False)
         return 1
+
+
+def _put(finished: SimpleQueue[tuple[int, Future[Any]]], number: int, future: Future[Any]) -> None:
+    finished.put((number, future))
 
 
 def _result_of(future: Future[Any], what: str, number: int) -> Any:

@@ -20,6 +20,11 @@ _SETTINGS = {
 }
 
 
+def pause_share() -> float:
+    """The share of its memory limit at which Dask pauses a worker."""
+    return float(dask.config.get("distributed.worker.memory.pause") or 1.0)
+
+
 @contextmanager
 def dask_settings() -> Iterator[None]:
     """Dask as a release uses it, while the block lasts."""

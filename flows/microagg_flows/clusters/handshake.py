@@ -15,43 +15,62 @@ import cloudpickle
 from distributed import Client
 from distributed.versions import get_versions
 
-from microagg_core.errors import ClusterError, TransientClusterError, of_kind
+from microagg_core.blocking.memory import WORKER_BASE_BYTES, holds_a_worker
+from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, of_kind
 from microagg_core.software import deviations, software
 from microagg_core.spec.release import ReleaseSpec
+from microagg_flows.clusters.dask_settings import pause_share
+from microagg_flows.clusters.records import WorkerRecord
+from microagg_flows.clusters.watch import WorkerState
 
 _ANSWER_SECONDS = 60
 #: Packages of which both sides must have the same version: they speak with each other.
 _SPEAKING = ("dask", "distributed", "cloudpickle")
 
 
-def greet(client: Client, spec: ReleaseSpec, addresses: Sequence[str], n_before: int) -> list[str]:
-    """Ask workers what they are and what they can reach; those that answered.
+def greet(client: Client, spec: ReleaseSpec, workers: Sequence[WorkerState], n_before: int) -> list[str]:
+    """Ask workers what they are and what they can reach; the addresses of those that answered.
 
     Args:
         client: connected to their scheduler.
         spec: names the places that they must reach.
-        addresses: the workers to ask.
+        workers: whom to ask.
         n_before: how many were greeted before, to go on numbering.
 
     Raises:
         ClusterError: one of them is not fit for the work, with its number and why; or none answered.
         MicroaggError: one of them does not reach what it needs; of the kind that it met.
     """
+    records = records_of(client, spec, workers, n_before)
+    for record in records:
+        if record.unfit is not None:
+            raise record.unfit
+    return [record.address for record in records]
+
+
+def records_of(
+    client: Client, spec: ReleaseSpec, workers: Sequence[WorkerState], n_before: int = 0
+) -> list[WorkerRecord]:
+    """What workers say of themselves, and what stands against each; one that left meanwhile says nothing.
+
+    Raises:
+        TransientClusterError: they do not answer.
+    """
     scheduler: Any = client.scheduler
+    addresses = [worker.address for worker in workers]
     versions = _asked(
-        client, scheduler.broadcast, msg={"op": "versions", "packages": []}, workers=list(addresses), on_error="ignore"
+        client, scheduler.broadcast, msg={"op": "versions", "packages": []}, workers=addresses, on_error="ignore"
     )
-    for number, address in enumerate(addresses, start=n_before + 1):
-        if address in versions:
-            _refuse_versions(f"worker {number} ({address})", versions[address])
-    answers = _asked(
-        client, client.run, introduce, spec.model_dump(mode="json"), workers=list(addresses), on_error="return"
-    )
+    # Code of ours cannot be read by another Python, and need not be: its worker is refused for that.
+    alike = [address for address in addresses if not _versions_problem(versions.get(address))]
+    parts = spec.model_dump(mode="json")
+    answers = _asked(client, client.run, introduce, parts, workers=alike, on_error="return") if alike else {}
     # One that left meanwhile, with the connection to it, has nothing to say.
-    present = [address for address in addresses if not isinstance(answers.get(address), OSError | None)]
-    for number, address in enumerate(present, start=n_before + 1):
-        _refuse(f"worker {number} ({address})", answers[address])
-    return present
+    present = [w for w in workers if not isinstance(answers.get(w.address), OSError | None) or w.address not in alike]
+    return [
+        _record(number, worker, versions.get(worker.address), answers.get(worker.address))
+        for number, worker in enumerate(present, start=n_before + 1)
+    ]
 
 
 def greet_scheduler(client: Client) -> None:
@@ -61,8 +80,10 @@ def greet_scheduler(client: Client) -> None:
         ClusterError: it has other versions, or lacks the package.
     """
     scheduler: Any = client.scheduler
-    _refuse_versions("the scheduler", _asked(client, scheduler.versions, packages=[]))
-    _refuse("the scheduler", _asked(client, client.run_on_scheduler, introduce, None))
+    problem = _versions_problem(_asked(client, scheduler.versions, packages=[]))
+    unfit = problem or _unfit(_asked(client, client.run_on_scheduler, introduce, None))
+    if unfit is not None:
+        raise of_kind(unfit.kind, f"the scheduler {unfit.message}")
 
 
 def _asked(client: Client, question: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -90,25 +111,61 @@ def introduce(spec: dict[str, Any] | None) -> dict[str, Any]:
         from microagg_core.steps.access import access_problem, kernels_problem
     except ImportError as error:
         return {"lacks": error.name}
-    problem = (access_problem(spec) or kernels_problem(spec)) if spec else None
-    return {"software": own_software(), "problem": problem}
+    return {
+        "software": own_software(),
+        "access": access_problem(spec) if spec else None,
+        "kernels": kernels_problem(spec) if spec else None,
+    }
 
 
-def _refuse_versions(who: str, theirs: Mapping[str, Any]) -> None:
+def _record(number: int, worker: WorkerState, versions: Mapping[str, Any] | None, answer: Any) -> WorkerRecord:
+    told = answer if isinstance(answer, dict) else {}
+    unfit = _versions_problem(versions) or _memory_problem(worker) or _unfit(answer)
+    who = f"worker {number} ({worker.address})"
+    return WorkerRecord(
+        number=number,
+        address=worker.address,
+        versions={} if versions is None else {"python": _python(versions), **_spoken(versions)},
+        software=told.get("software", {}),
+        threads=worker.threads,
+        memory_limit=worker.memory_limit,
+        memory=worker.memory,
+        access=(told.get("access") or ("", ""))[1],
+        kernels=(told.get("kernels") or ("", ""))[1],
+        unfit=None if unfit is None else of_kind(unfit.kind, f"{who} {unfit.message}"),
+    )
+
+
+def _versions_problem(theirs: Mapping[str, Any] | None) -> MicroaggError | None:
+    """What is said against somebody's versions; the sentence goes on after a name."""
+    if theirs is None:
+        return None
     ours: Mapping[str, Any] = get_versions()
-    differing = [
-        f"{name} {their} instead of {our}"
-        for name, our, their in [
-            ("Python", _python(ours), _python(theirs)),
-            *((name, ours["packages"].get(name), theirs["packages"].get(name)) for name in _SPEAKING),
-        ]
-        if our != their
-    ]
-    if differing:
-        raise ClusterError(
-            f"{who} has {' and '.join(differing)}; install the same versions on the whole cluster and where the "
-            "release is started"
-        )
+    pairs = [("Python", _python(ours), _python(theirs))]
+    pairs += [(name, _spoken(ours)[name], _spoken(theirs)[name]) for name in _SPEAKING]
+    differing = [f"{name} {their} instead of {our}" for name, our, their in pairs if our != their]
+    if not differing:
+        return None
+    return ClusterError(
+        f"has {' and '.join(differing)}; install the same versions on the whole cluster and where the release is "
+        "started"
+    )
+
+
+def _memory_problem(worker: WorkerState) -> MicroaggError | None:
+    """Whether Dask would pause a worker before it has any rows; the sentence goes on after a name."""
+    pause = pause_share()
+    if not worker.memory_limit or holds_a_worker(worker.memory_limit, pause):
+        return None
+    return ClusterError(
+        f"has {worker.memory_limit // 2**20} MiB, and Dask pauses it at {pause:.0%} of that, while it needs "
+        f"{WORKER_BASE_BYTES // 2**20} MiB before it has any rows; give it more memory"
+    )
+
+
+def _spoken(versions: Mapping[str, Any]) -> dict[str, str]:
+    """The versions of what both sides need to speak with each other."""
+    return {name: str(versions["packages"].get(name)) for name in _SPEAKING}
 
 
 def _python(versions: Mapping[str, Any]) -> str:
@@ -116,18 +173,17 @@ def _python(versions: Mapping[str, Any]) -> str:
     return ".".join(str(versions["host"]["python"]).split(".")[:2])
 
 
-def _refuse(who: str, answer: Any) -> None:
-    """Stop where somebody cannot be given work, and say why."""
+def _unfit(answer: Any) -> MicroaggError | None:
+    """Why somebody who answered cannot be given work; the sentence goes on after a name."""
     if isinstance(answer, BaseException) or not isinstance(answer, dict):
-        raise ClusterError(
-            f"{who} could not say what it is ({type(answer).__name__}); install microagg there as it is here"
-        )
+        return ClusterError(f"could not say what it is ({type(answer).__name__}); install microagg there as it is here")
     if "lacks" in answer:
-        raise ClusterError(f"{who} lacks the package {answer['lacks']}; install microagg there as it is here")
+        return ClusterError(f"lacks the package {answer['lacks']}; install microagg there as it is here")
     if differing := deviations(answer["software"], software()):
-        raise ClusterError(
-            f"{who} has {', '.join(differing)}, and would make another release; install the same versions everywhere"
+        return ClusterError(
+            f"has {', '.join(differing)}, and would make another release; install the same versions everywhere"
         )
-    if answer["problem"]:
-        kind, sentence = answer["problem"]
-        raise of_kind(kind, f"{who} cannot do the work: {sentence}")
+    if problem := answer["access"] or answer["kernels"]:
+        kind, sentence = problem
+        return of_kind(kind, f"cannot do the work: {sentence}")
+    return None

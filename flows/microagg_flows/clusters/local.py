@@ -18,28 +18,26 @@ from distributed import Client, LocalCluster, Security
 
 from microagg_core.errors import ClusterError, StorageError
 from microagg_core.spec.release import LocalCluster as LocalSpec
-from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.clusters.dask_executor import DaskExecutor
 from microagg_flows.clusters.dask_settings import dask_settings
+from microagg_flows.clusters.dask_workers import DaskWorkers
+from microagg_flows.clusters.pool import Pool
+from microagg_flows.clusters.supplying import adapted
 from microagg_flows.process.interrupts import sparing_children
 from microagg_flows.process.scratch import scratch
 from microagg_flows.progress import Progress, awaited
 
-#: A worker that dies is started again by its nanny within seconds.
-_WAIT_SECONDS = 60.0
-
 
 @contextmanager
-def connect(cluster: LocalSpec, spec: ReleaseSpec, progress: Progress) -> Iterator[DaskExecutor]:
+def hired(cluster: LocalSpec, progress: Progress) -> Iterator[DaskWorkers]:
     """Workers of this machine, while the block lasts.
 
     Raises:
-        ClusterError: they cannot be started, or one of them is not fit for the work.
+        ClusterError: they cannot be started.
     """
     with dask_settings(), scratch() as folder, ExitStack() as running:
-        with awaited(progress, f"{cluster.workers} workers to start"):
+        with awaited(progress, f"{cluster.n_least} workers to start"):
             client = _start(cluster, str(folder / "workers"), running)
-        yield DaskExecutor(client, spec, progress, no_workers=_WAIT_SECONDS, own=True)
+        yield DaskWorkers(Pool(client, no_workers=cluster.wait, own=True, restarts=True, wanted=cluster))
 
 
 def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
@@ -55,17 +53,20 @@ def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
             _try_shared_memory()
             workers = running.enter_context(
                 LocalCluster(  # type: ignore[no-untyped-call]
-                    n_workers=cluster.workers,
+                    n_workers=cluster.n_least,
                     threads_per_worker=cluster.threads,
                     memory_limit=cluster.memory_bytes,
                     processes=True,
                     host="127.0.0.1",
                     dashboard_address="127.0.0.1:0",
                     local_directory=folder,
+                    env=dict(cluster.environment),
                     security=security,
                     silence_logs=50,
                 )
             )
+            if cluster.adapt:
+                adapted(workers, cluster)
             client: Client = running.enter_context(
                 Client(workers, security=security, set_as_default=False)  # type: ignore[no-untyped-call]
             )

@@ -5,12 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psutil
+
+from microagg_core.errors import of_kind
+from microagg_core.software import software
 from microagg_core.spec.release import NoCluster, ReleaseSpec
-from microagg_flows.executors import Executor, InProcess
+from microagg_core.steps.access import access_problem, kernels_problem
+from microagg_flows.clusters.records import WorkerRecord
+from microagg_flows.executors import InProcess
 from microagg_flows.progress import Progress
 
 
 @contextmanager
-def connect(_cluster: NoCluster, _spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
+def hired(_cluster: NoCluster, _progress: Progress) -> Iterator[ThisProcess]:
     """Nobody but this process."""
-    yield InProcess(progress)
+    yield ThisProcess()
+
+
+class ThisProcess:
+    """The process that was called, as the only worker."""
+
+    def executor(self, _spec: ReleaseSpec, progress: Progress) -> InProcess:
+        """It does the tasks one after the other."""
+        return InProcess(progress)
+
+    def records(self, spec: ReleaseSpec) -> list[WorkerRecord]:
+        """What it says of itself."""
+        parts = spec.model_dump(mode="json")
+        access, kernels = access_problem(parts), kernels_problem(parts)
+        problem = access or kernels
+        here = software()
+        record = WorkerRecord(
+            number=1,
+            address="",
+            versions={"python": here["python"]},
+            software=here,
+            threads=1,
+            memory_limit=0,
+            memory=psutil.Process().memory_info().rss,
+            access=access[1] if access else "",
+            kernels=kernels[1] if kernels else "",
+            unfit=of_kind(problem[0], f"this process cannot do the work: {problem[1]}") if problem else None,
+        )
+        return [record]

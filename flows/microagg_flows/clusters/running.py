@@ -13,23 +13,24 @@ from typing import Any
 from distributed import Client, Security
 
 from microagg_core.errors import ClusterError
-from microagg_core.spec.release import ReleaseSpec, RunningCluster
-from microagg_flows.clusters.dask_executor import DaskExecutor
+from microagg_core.spec.release import RunningCluster
 from microagg_flows.clusters.dask_settings import dask_settings
+from microagg_flows.clusters.dask_workers import DaskWorkers
+from microagg_flows.clusters.pool import Pool
 from microagg_flows.progress import Progress
 
 _CONNECT_SECONDS = 30
 
 
 @contextmanager
-def connect(cluster: RunningCluster, spec: ReleaseSpec, progress: Progress) -> Iterator[DaskExecutor]:
+def hired(cluster: RunningCluster, _progress: Progress) -> Iterator[DaskWorkers]:
     """The workers of a running scheduler, while the block lasts.
 
     Raises:
-        ClusterError: no scheduler answers, or a worker is not fit for the work.
+        ClusterError: no scheduler answers.
     """
     with dask_settings(), _connected(cluster) as client:
-        yield DaskExecutor(client, spec, progress, no_workers=cluster.wait, own=False)
+        yield DaskWorkers(Pool(client, no_workers=cluster.wait))
 
 
 @contextmanager

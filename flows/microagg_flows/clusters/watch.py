@@ -129,8 +129,14 @@ class Watch:
         self._told = why
         return f"nothing was finished for {waited:.0f} s: {why.value}"
 
-    def refuse_to_wait(self, why: Standstill, what: str) -> None:
+    def refuse_to_wait(self, why: Standstill, what: str, news: str = "", cure: str = "") -> None:
         """Stop where the work has stood still for too long.
+
+        Args:
+            why: what :meth:`look` said.
+            what: the work.
+            news: what is known of workers that do not come.
+            cure: what to do where there are none.
 
         Raises:
             ClusterError: with the cause and what to do.
@@ -141,7 +147,9 @@ class Watch:
         start = f"{what}: nothing was finished for {waited:.0f} s, because {why.value}"
         if why is Standstill.PAUSED:
             raise ClusterError(f"{start}{self._memory()}; give each worker more memory or fewer threads")
-        raise TransientClusterError(f"{start}; finished work is kept, so {_CURES[why]}")
+        if why is not Standstill.NO_WORKERS or not cure:
+            cure = _CURES[why]
+        raise TransientClusterError(f"{start}{f' ({news})' if news else ''}; finished work is kept, so {cure}")
 
     def _memory(self) -> str:
         worker = max(self._workers, key=lambda w: w.memory)

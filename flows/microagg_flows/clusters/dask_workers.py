@@ -1,0 +1,56 @@
+"""What Dask's workers are asked before they are given work, and who gives it to them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from microagg_core.errors import ClusterError
+from microagg_core.spec.release import ReleaseSpec
+from microagg_flows.clusters.dask_executor import DaskExecutor
+from microagg_flows.clusters.handshake import greet_scheduler, records_of
+from microagg_flows.clusters.pool import Pool
+from microagg_flows.clusters.records import WorkerRecord
+from microagg_flows.clusters.watch import WorkerState
+from microagg_flows.progress import Progress
+
+#: How often to look whether workers have come.
+_LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class DaskWorkers:
+    """The workers of one scheduler."""
+
+    pool: Pool
+
+    def executor(self, spec: ReleaseSpec, progress: Progress) -> DaskExecutor:
+        """Who has them do the tasks of the spec's release."""
+        return DaskExecutor(self.pool, spec, progress)
+
+    def records(self, spec: ReleaseSpec) -> list[WorkerRecord]:
+        """What each says of itself, as soon as there is one.
+
+        Raises:
+            ClusterError: none comes, none answers, or the scheduler itself is not fit for the work.
+        """
+        client = self.pool.client
+        if not self.pool.own:
+            greet_scheduler(client)
+        # Where a pool grows with its work, something has to be wanted of it.
+        wanted = client.submit(abs, -1, pure=False)
+        try:
+            return records_of(client, spec, self._awaited())
+        finally:
+            wanted.cancel()  # type: ignore[no-untyped-call]
+
+    def _awaited(self) -> list[WorkerState]:
+        deadline = time.monotonic() + self.pool.no_workers
+        while not (workers := self.pool.workers()):
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"no worker came within {self.pool.no_workers:.0f} s; start workers, or give them more time in "
+                    "cluster.wait"
+                )
+            time.sleep(_LOOK_SECONDS)
+        return workers

@@ -1,0 +1,110 @@
+"""ssh servers of a test's own: their host keys, ports and users' keys are made for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from servers.process import end_with_the_tests
+
+_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class SshServers:
+    """Servers on this machine, and what a client needs to get in."""
+
+    ports: tuple[int, ...]
+    key_file: str
+    known_hosts: str
+    folder: Path
+
+    @property
+    def hosts(self) -> list[str]:
+        """As a spec names them."""
+        return [f"127.0.0.1:{port}" for port in self.ports]
+
+
+def _sshd() -> str:
+    found = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin")
+    if found is None or os.geteuid() != 0:
+        pytest.skip("ssh servers need sshd (Debian: openssh-server) and root")
+    return found
+
+
+def _key(path: Path) -> str:
+    """A new key in a file; its public half."""
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    path.write_bytes(key.export_private_key())
+    path.chmod(0o600)
+    return key.export_public_key().decode().strip()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def _configuration(folder: Path, port: int, environment: dict[str, str]) -> Path:
+    variables = " ".join(f'"{name}={value}"' for name, value in environment.items())
+    lines = [
+        f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {folder / 'host_key'}", "PidFile none", "UsePAM no",
+        f"AuthorizedKeysFile {folder.parent / 'authorized_keys'}", "StrictModes no", "PasswordAuthentication no",
+        "PermitRootLogin prohibit-password", f"SetEnv {variables}",
+    ]  # fmt: skip
+    (folder / "sshd_config").write_text("\n".join(lines) + "\n")
+    return folder / "sshd_config"
+
+
+def kept(*names: str) -> dict[str, str]:
+    """Those of this process' variables that there are."""
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def running_ssh_servers(folder: Path, n: int = 2) -> Iterator[SshServers]:
+    """So many ssh servers, while the block lasts; commands find Python's modules as this process does."""
+    sshd = _sshd()
+    Path("/run/sshd").mkdir(exist_ok=True)  # without it no sshd starts
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **kept("MICROAGG_CACHE_DIR")}
+    (folder / "authorized_keys").write_text(_key(folder / "user_key") + "\n")
+    known, ports, processes = [], [], []
+    try:
+        for number in range(n):
+            (own := folder / f"server-{number}").mkdir()
+            port = _free_port()
+            known.append(f"[127.0.0.1]:{port} {_key(own / 'host_key')}")
+            command = [sshd, "-D", "-e", "-f", str(_configuration(own, port, environment))]
+            with (own / "sshd.log").open("wb") as log:
+                processes.append(subprocess.Popen(command, stderr=log, preexec_fn=end_with_the_tests))
+            ports.append(port)
+        (folder / "known_hosts").write_text("\n".join(known) + "\n")
+        deadline = time.monotonic() + _SECONDS
+        while not all(_listens(port) for port in ports):
+            if time.monotonic() > deadline:
+                pytest.fail(f"sshd does not listen: {(folder / 'server-0' / 'sshd.log').read_text()}")
+            time.sleep(0.05)
+        yield SshServers(tuple(ports), str(folder / "user_key"), str(folder / "known_hosts"), folder)
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait(30)
