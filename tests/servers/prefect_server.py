@@ -159,15 +159,16 @@ def process(command: list[str], environment: dict[str, str], log: Path) -> Itera
 
 
 @contextmanager
-def prefect_server(folder: Path) -> Iterator[PrefectServer]:
-    """A server on a free port, with a database of its own."""
+def prefect_server(folder: Path, pages: bool = False) -> Iterator[PrefectServer]:
+    """A server on a free port, with a database of its own; with its pages for a browser, or without."""
     home = folder / "server"
     home.mkdir()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     server = PrefectServer(f"http://127.0.0.1:{port}/api", folder)
-    command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    command += [] if pages else ["--no-ui"]
     log = folder / "server.log"
     with process(command, {**server.environment(**_SHORT_WAITS), **quiet(home)}, log) as started:
 

@@ -1,0 +1,237 @@
+"""Prefect's pages of real runs, looked at with a real browser: pictures for the eye, and what a program can see.
+
+    python tests/functional/prefect_pages.py FOLDER
+
+A server with its pages, a worker and four deployments: a release, a refusal, a failure and a night that is left out. Each page
+is opened in Chromium at two widths and kept as a picture in the folder. Exit code 1 where a page has a number that nobody
+reads, a text of ours that is cut off, or nothing of ours at all. Chromium is the system's, Debian's package ``chromium``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from websockets.sync.client import ClientConnection
+from websockets.sync.client import connect as connect_socket
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from microagg_core.demo import make_people
+from releasing.runs import AGAIN, write_release
+from servers.prefect_server import PrefectServer, prefect_server, prefect_worker, process, wait_until
+
+#: How wide the window is: of a laptop, and of half a screen.
+WIDTHS = (1440, 900)
+_HEIGHT = 1000
+#: How long a page may take until it says what it is about, and a browser until it answers.
+_PAGE_SECONDS, _ANSWER_SECONDS = 20.0, 10.0
+#: A number as it was measured, which no person reads; ids of Prefect's own have letters among their digits.
+LONG_NUMBER = re.compile(r"(?<![\w-])\d+\.\d{5,}|(?<![\w.-])\d{9,}(?![\w-])")
+_BROWSER = [
+    "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-port=0",
+    "--hide-scrollbars", "--disable-dev-shm-usage",
+]  # fmt: skip
+_ROLES = {
+    "identifiers": ["person_id"],
+    "quasi_identifiers": ["birth_date", "dwelling_area_m2", "commute_km", "year_of_arrival"],
+    "blocking": ["region", "district", "sex"],
+    "confidential": ["education", "diagnosis", "monthly_income", "benefits", "weekly_hours"],
+}
+#: Texts that do not fit where they stand: a cell, a title or a link that hides a part of what it says.
+_CUT_OFF = """
+[...document.querySelectorAll('table td, table th, h1, h2, h3, .markdown-renderer *, p, a, li, span, code')]
+  .filter(e => e.offsetParent && e.innerText && !e.children.length && e.scrollWidth > e.clientWidth + 1
+    && e.clientWidth > 0 && ['hidden', 'clip'].includes(getComputedStyle(e).overflowX))
+  .map(e => e.innerText)
+"""
+
+
+@dataclass
+class Tab:
+    """A page of a browser, spoken to over the browser's own protocol."""
+
+    socket: ClientConnection
+    _number: int = 0
+
+    def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Have the page do something; what it answers."""
+        self._number += 1
+        self.socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
+        while True:
+            answer: dict[str, Any] = json.loads(self.socket.recv(timeout=_ANSWER_SECONDS))
+            if answer.get("id") == self._number:
+                return dict(answer["result"])
+
+    def value(self, expression: str) -> Any:
+        """What an expression comes to in the page."""
+        return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
+    def says(self, text: str) -> str:
+        """All that the page says, once it says this, or does not for long."""
+        deadline, said = time.monotonic() + _PAGE_SECONDS, ""
+        while text not in said and time.monotonic() < deadline:
+            time.sleep(0.3)
+            said = str(self.value("document.body ? document.body.innerText : ''"))
+        time.sleep(1.0)  # what moves comes to rest
+        return str(self.value("document.body.innerText"))
+
+
+@dataclass(frozen=True)
+class Browser:
+    """A browser, by the port at which it is told what to do."""
+
+    port: int
+
+    @contextmanager
+    def tab(self, url: str, width: int) -> Iterator[Tab]:
+        """A page in a window of a width, closed at the end."""
+        opened = self._tell("PUT", "new?about:blank")
+        with connect_socket(opened["webSocketDebuggerUrl"], max_size=None) as socket:
+            tab = Tab(socket)
+            size = {"width": width, "height": _HEIGHT, "deviceScaleFactor": 1, "mobile": False}
+            tab.ask("Emulation.setDeviceMetricsOverride", **size)
+            tab.ask("Page.navigate", url=url)
+            yield tab
+        self._tell("GET", f"close/{opened['id']}")
+
+    def _tell(self, method: str, what: str) -> Any:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/json/{what}", method=method)
+        with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:
+            text = answer.read()
+        return json.loads(text) if text.startswith(b"{") else None
+
+
+@contextmanager
+def browser(folder: Path) -> Iterator[Browser]:
+    """A real Chromium without a window, ended at the end."""
+    user, environment = folder / "browser", {"HOME": str(folder), "PATH": os.environ["PATH"]}
+    with process([*_BROWSER, f"--user-data-dir={user}"], environment, folder / "browser.log"):
+        told = user / "DevToolsActivePort"
+        wait_until(lambda: told.exists() and "\n" in told.read_text(), "the browser", 60)
+        yield Browser(int(told.read_text().split()[0]))
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page that is looked at: its name, where it is, and what it says once it is there."""
+
+    name: str
+    url: str
+    says: str
+
+    def look(self, chromium: Browser, width: int, picture: Path) -> list[str]:
+        """Keep a picture of it; what a program sees in it that a person would not like."""
+        for _ in range(3):  # a busy machine's browser loses a page now and then
+            with suppress(TimeoutError), chromium.tab(self.url, width) as tab:
+                said = tab.says(self.says)
+                height = max(_HEIGHT, int(tab.value("document.documentElement.scrollHeight")))
+                tab.ask(
+                    "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+                )
+                taken = tab.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+                picture.write_bytes(base64.b64decode(taken["data"]))
+                return troubles_of(said, self.says, tab.value(_CUT_OFF) or [])
+        return ["does not open"]
+
+
+def specs_in(folder: Path) -> None:
+    """Specs of four series: one is released, one refused, one fails, and one comes too late."""
+    whole = make_people(3000)
+    tables = [whole.slice(0, 1500), whole.slice(1500)]
+    night = {"cron": "30 2 * * *", "timezone": "UTC"}
+    local = {"local": {"workers": 1, "threads": 1, "memory": "1GiB"}}
+    common = {"roles": _ROLES, "cluster": local, "schedule": night, **AGAIN}
+    _write(folder / "people", tables, common)
+    _write(folder / "households-north", [tables[0], with_an_infinity(tables[1])], common)
+    _write(folder / "absent", tables, {**common, "input": {"url": "input-{date}/*.parquet"}})
+    _write(folder / "late", tables, common)
+
+
+def _write(folder: Path, tables: list[pa.Table], changes: dict[str, Any]) -> None:
+    folder.mkdir()
+    write_release(folder, tables, name=folder.name, **changes)
+
+
+def with_an_infinity(table: pa.Table) -> pa.Table:
+    """The table, one of its distances without an end."""
+    far = table["commute_km"].to_numpy().copy()
+    far[-1] = np.inf
+    return table.set_column(table.schema.get_field_index("commute_km"), "commute_km", pa.array(far))
+
+
+def run_all(server: PrefectServer, specs: Path) -> dict[str, dict[str, Any]]:
+    """A run of each deployment, once all of them have ended."""
+    microagg = str(Path(sys.executable).with_name("microagg"))
+    for command in (["deploy", str(specs)],):
+        subprocess.run([microagg, *command], env=server.environment(), check=True, timeout=120)
+    started = {}
+    for name in (path.name for path in sorted(specs.iterdir())):
+        deployment = server.get(f"deployments/name/microagg-release/{name}")
+        late = (datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=3)).isoformat()
+        state = {"type": "SCHEDULED", "state_details": {"scheduled_time": late}} if name == "late" else None
+        started[name] = server.post(f"deployments/{deployment['id']}/create_flow_run", state=state)["id"]
+    return {name: server.ended(run) for name, run in started.items()}
+
+
+def pages_of(server: PrefectServer, runs: dict[str, dict[str, Any]]) -> Iterator[Page]:
+    """The pages that are looked at."""
+    site = server.url.removesuffix("/api")
+    yield Page("runs", f"{site}/runs", runs["people"]["name"])
+    yield Page("deployments", f"{site}/deployments", "people")
+    yield Page("artifacts", f"{site}/artifacts", "microagg-people")
+    for name, run in runs.items():
+        place = f"{site}/runs/flow-run/{run['id']}"
+        yield Page(f"run-{name}", place, run["name"])
+        yield Page(f"run-{name}-artifacts", f"{place}?tab=Artifacts", run["name"])
+        yield Page(f"run-{name}-details", f"{place}?tab=Details", run["name"])
+        for artifact in server.artifacts(run["id"]):
+            if key := artifact["key"]:
+                yield Page(f"artifact-{key}", f"{site}/artifacts/artifact/{artifact['id']}", key)
+
+
+def troubles_of(text: str, says: str, cut_off: list[str]) -> list[str]:
+    """What a program sees in a page that a person would not like."""
+    absent = [] if says in text else [f"does not say {says!r}"]
+    numbers = [f"has the number {number}" for number in LONG_NUMBER.findall(text)]
+    return absent + numbers + [f"cuts off {one!r}" for one in cut_off]
+
+
+def main() -> int:
+    """Make the pictures, and say what is wrong with the pages."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where the pictures go; made if it is not there")
+    folder: Path = parser.parse_args().folder.absolute()
+    (folder / "specs").mkdir(parents=True)
+    specs_in(folder / "specs")
+    wrong = 0
+    with prefect_server(folder, pages=True) as server:
+        server.prefect("work-pool", "create", "microagg", "--type", "process")
+        with prefect_worker(server, "microagg", {}), browser(folder) as chromium:
+            for page in pages_of(server, run_all(server, folder / "specs")):
+                for width in WIDTHS:
+                    for trouble in page.look(chromium, width, folder / f"{page.name}-{width}.png"):
+                        print(f"{page.name} at {width}: {trouble}")
+                        wrong += 1
+    print(f"{len(list(folder.glob('*.png')))} pictures in {folder}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
