@@ -119,6 +119,18 @@ def of_kind(kind: str, message: str) -> MicroaggError:
     return kinds.get(kind, InternalError)(message)
 
 
+def of_code(code: int, message: str) -> MicroaggError | None:
+    """The error that a command's exit code stands for; None where it stands for none.
+
+    >>> of_code(4, "the ledger is not sound"), of_code(0, "all is well")
+    (GateError('the ledger is not sound'), None)
+    """
+    if code == EXIT_DONE:
+        return None
+    kinds = {error.exit_code: error for error in MicroaggError.__subclasses__()}
+    return kinds.get(code, InternalError)(message)
+
+
 def sanitized(error: BaseException, doing: str) -> MicroaggError:
     """Turn any exception into one that is safe to show, log and store.
 

@@ -43,7 +43,7 @@ def standing_of(spec: ReleaseSpec, days: Iterable[datetime.date]) -> Iterator[tu
 
 
 def backfill(
-    order: Order, days: Iterable[datetime.date], make: Callable[[Order], object], say: Callable[[str], object]
+    order: Order, days: Iterable[datetime.date], make: Callable[[Order], object], say: Callable[[str, str], object]
 ) -> None:
     """Release the days that are missing, in order, up to the first that fails.
 
@@ -51,17 +51,17 @@ def backfill(
         order: of which spec.
         days: which, old to new.
         make: how a release is made.
-        say: told of each day.
+        say: told of each day, and what it is now.
 
     Raises:
         MicroaggError: what a day's release raises, with the day.
     """
     for day, is_done in standing_of(load_spec(order.spec, order.settings), days):
         if is_done:
-            say(f"{day} is published already")
+            say(day, "published already")
             continue
         try:
             make(replace(order, id=day))
         except MicroaggError as error:
             raise type(error)(f"{day}: {error.message}") from None
-        say(f"{day} is published")
+        say(day, "published")

@@ -11,12 +11,12 @@ from microagg_core.reporting.plan_report import PlanReport
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.publishing import meant_moment, release_id, settled_spec
-from microagg_flows.accounts.account import accounted
+from microagg_flows.accounts.account import Account, accounted, current_account
 from microagg_flows.clusters import executor_for
 from microagg_flows.outcome import Outcome, telling_if_published
 from microagg_flows.progress import Progress
 from microagg_flows.release import Release, StageOutcome, new_release
-from microagg_flows.stages import Stage, run_until
+from microagg_flows.stages import Stage, run_stage, run_until
 
 
 @dataclass(frozen=True)
@@ -85,15 +85,24 @@ def run_release(
         return account.outcome
 
 
+def begun(tonight: Settled) -> Account | None:
+    """The account of the command that is under way, which is told what it is about; None where nobody keeps one."""
+    account = current_account()
+    if account is not None:
+        account.begin(tonight.spec, tonight.id)
+    return account
+
+
 def plan_release(order: Order, progress: Progress) -> tuple[PlanReport, MicroaggError | None]:
     """Survey and plan only; a plan that a release would refuse comes with the refusal."""
     tonight = Settled.of(order, now())
+    account = begun(tonight)
     with executor_for(tonight.spec, progress) as workers:
         # Whatever is published under the id is no concern of a plan.
         release = new_release(tonight.spec, workers, tonight.id, True, tonight.moment)
         release.ignore_published = True
         try:
-            run_until("plan", release)
+            run_until("plan", release, account.following(run_stage) if account else None)
         except MicroaggError as error:
             if release.plan_report is None:
                 raise

@@ -12,7 +12,7 @@ from typing import Any
 from microagg_core.metrics.figures import CorrelationChange, Figures
 from microagg_core.plain import to_plain
 from microagg_core.releases.publish import Published
-from microagg_core.reporting.words import markdown_cell, size_in_words
+from microagg_core.reporting.words import markdown_cell, markdown_pairs, size_in_words
 
 FORMAT_VERSION = 1
 
@@ -176,8 +176,8 @@ ATTRIBUTE_HEADER = ("quasi-identifier", "L_SSE", "IL1s", "mean", "deviation", "v
 
 def as_markdown(document: dict[str, Any]) -> str:
     """The document as markdown; names of columns are escaped, values of records are not in it."""
-    lines = [f"# Release {document['id']}, revision {document['revision']}", "", "| | |", "| --- | --- |"]
-    lines += [f"| {markdown_cell(name)} | {markdown_cell(text)} |" for name, text in summary_rows(document)]
+    title = f"# Release {document['id']}, revision {document['revision']}"
+    lines = [title, "", *markdown_pairs(summary_rows(document))]
     attributes = attribute_rows(document)
     if attributes:
         lines += ["", "| " + " | ".join(ATTRIBUTE_HEADER) + " |", "| --- |" + " ---: |" * (len(ATTRIBUTE_HEADER) - 1)]

@@ -1,4 +1,4 @@
-"""How a run ended, as a document for programs and as markdown: its class, its sentence, what to do, what it took.
+"""How a call ended, as a document for programs and as markdown: its class, its sentence, what to do, what it took.
 
 The document lies in the private work area. What of it goes elsewhere is :func:`results_markdown`, which has no counts
 but those that a manifest publishes.
@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from microagg_core.errors import EXIT_DONE, EXIT_INTERRUPTED, DataError, GateError, MicroaggError, SpecError
 from microagg_core.plain import to_plain
-from microagg_core.reporting.words import duration, markdown_cell, size_in_words
+from microagg_core.reporting.words import NONE, duration, markdown_cell, markdown_pairs, size_in_words
 
 FORMAT_VERSION = 1
 
 OutcomeClass = Literal[
-    "running", "released", "already released", "refused", "failed", "interrupted", "ended without a word"
+    "running", "released", "already released", "done", "refused", "failed", "interrupted", "ended without a word"
 ]
 #: What a run that is under way leaves for the case that it is killed.
 RUNNING: OutcomeClass = "running"
@@ -43,6 +43,8 @@ class RunResults:
     id: str | None
     started: str
     ended: str | None
+    #: Which command it was; a flow's run is one of ``run``.
+    command: str = "run"
     exit_code: int | None = None
     #: The kind of an error, in a word.
     kind: str | None = None
@@ -65,6 +67,10 @@ class RunResults:
     release_bytes: Compared = Compared(None, None)
     #: What went wrong without stopping the run.
     warnings: tuple[str, ...] = ()
+    #: The run's id in the events of its lineage.
+    lineage_run: str | None = None
+    #: Where a person can watch Dask's workers, while there are any.
+    dashboard: str | None = None
     #: Where the run works: by it the next one knows whether it is there still.
     process: dict[str, Any] | None = None
 
@@ -73,14 +79,14 @@ class RunResults:
         return {"format_version": FORMAT_VERSION, **{name: _rounded(value) for name, value in to_plain(self).items()}}
 
 
-def outcome_of(error: MicroaggError | None, already: bool = False) -> OutcomeClass:
-    """The class of an outcome.
+def outcome_of(error: MicroaggError | None, well: OutcomeClass = "released") -> OutcomeClass:
+    """The class of an outcome; ``well`` is that of a run that nothing went wrong with.
 
     >>> outcome_of(None), outcome_of(DataError("no records")), outcome_of(MicroaggError("a bug"))
     ('released', 'refused', 'failed')
     """
     if error is None or error.exit_code == EXIT_DONE:
-        return "already released" if already else "released"
+        return well
     if error.exit_code == EXIT_INTERRUPTED:
         return "interrupted"
     return "refused" if isinstance(error, SpecError | DataError | GateError) else "failed"
@@ -126,7 +132,7 @@ def compared_rows(results: RunResults) -> list[tuple[str, str, str]]:
 
 
 def _shown(figure: float | None, in_words: Callable[[float], str]) -> str:
-    return "-" if figure is None else in_words(figure)
+    return NONE if figure is None else in_words(figure)
 
 
 def results_markdown(results: RunResults) -> str:
@@ -137,12 +143,12 @@ def results_markdown(results: RunResults) -> str:
         ("stage", results.stage),
         ("what happened", results.sentence),
         ("what to do", results.what_to_do),
+        *(("note", warning) for warning in results.warnings),
         ("began", results.started),
         ("ended", results.ended),
     ]
-    lines = [f"# {markdown_cell(title)}: {results.outcome}", "", "| | |", "| --- | --- |"]
-    lines += [f"| {name} | {markdown_cell(text)} |" for name, text in rows if text]
-    return "\n".join(lines) + "\n" + compared_markdown(results)
+    pairs = markdown_pairs([(name, text) for name, text in rows if text])
+    return "\n".join([f"# {markdown_cell(title)}: {results.outcome}", "", *pairs]) + "\n" + compared_markdown(results)
 
 
 def compared_markdown(results: RunResults) -> str:
@@ -162,7 +168,7 @@ def stage_rows(results: RunResults) -> list[dict[str, str]]:
             "time": duration(stage["seconds"]),
             "CPU of tasks": duration(stage["cpu_seconds"]),
             "CPU of the flow": duration(stage["flow_cpu_seconds"]),
-            "peak of a worker": size_in_words(stage["peak_bytes"]) if stage["peak_bytes"] else "-",
+            "peak of a worker": size_in_words(stage["peak_bytes"]) if stage["peak_bytes"] else NONE,
         }
         for stage in results.stages
     ]

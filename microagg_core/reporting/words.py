@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+#: Stands where there is no figure. A hyphen alone is a list's bullet where a cell is read as markdown.
+NONE = "–"
+
 
 def duration(seconds: float) -> str:
     """Seconds in words, with as many digits as mean something.
@@ -33,3 +38,13 @@ def markdown_cell(text: str) -> str:
     'a\\\\|b'
     """
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+def markdown_pairs(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Names and texts as the lines of a table in markdown; the first pair is its head, as a table must have one.
+
+    >>> markdown_pairs([("outcome", "released"), ("stage", "report")])
+    ['| outcome | released |', '| --- | --- |', '| stage | report |']
+    """
+    first, *others = [f"| {markdown_cell(name)} | {markdown_cell(text)} |" for name, text in rows]
+    return [first, "| --- | --- |", *others]

@@ -370,6 +370,15 @@ def newest_results(names: Iterable[str], most: int) -> list[str]:
     return [name for _, name in sorted(named, reverse=True)[:most]]
 
 
+def is_call_of(name: str, series: str, release_id: str) -> bool:
+    """Whether an outcome is that of a call that was to make a release of a series.
+
+    >>> is_call_of("audit/runs/people-2026-11-18-20261119T023000Z-01ab.json", "people", "2026-11-18")
+    True
+    """
+    return name.rpartition("/")[2].rsplit("-", 2)[0] == f"{series}-{release_id}"
+
+
 @dataclass(frozen=True)
 class LedgerLayout:
     """Names of what one night adds to the private ledger of a series, relative to the ledger's own root.

@@ -72,8 +72,14 @@ def test_a_failure_is_readable_and_stays_in_its_table() -> None:
     text = results_markdown(FAILED)
     assert text.startswith("# people 2026-11-18: failed\n")
     assert "| what happened | a \\| worker was lost; run it again |" in text
-    assert "| memory of a worker | 1.0 MiB | - |" in text
+    assert "| memory of a worker | 1.0 MiB | – |" in text
+    assert "| | |" not in text, "a table's head that is empty is an empty bar on a page"
     assert results_markdown(replace(FAILED, series=None, id=None)).startswith("# a release: failed")
+
+
+def test_no_cell_is_read_as_a_list_where_there_is_no_figure() -> None:
+    (row,) = stage_rows(replace(FAILED, stages=({**STAGE, "peak_bytes": 0},)))
+    assert [text for text in row.values() if text.startswith(("-", "*", "+"))] == []
 
 
 def test_nothing_to_compare_is_no_table() -> None:

@@ -1,4 +1,4 @@
-"""The account of one run: written when it begins, after each stage and when it ends, whatever ends it.
+"""The account of one call: written when it begins, after each stage and when it ends, whatever ends it.
 
 It lies in the private work area, and where the user wants it besides. It decides nothing: where it cannot be written
 the release is made all the same, and the run says so.
@@ -19,7 +19,7 @@ from microagg_core.blocking.memory import WORKER_BASE_BYTES
 from microagg_core.errors import InterruptionError, MicroaggError, TransientStorageError, sanitized
 from microagg_core.plain import to_plain
 from microagg_core.releases.publish import new_attempt
-from microagg_core.reporting.run_results import RUNNING, Compared, RunResults, cure_of, outcome_of
+from microagg_core.reporting.run_results import RUNNING, Compared, OutcomeClass, RunResults, cure_of, outcome_of
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.work import work_store
@@ -27,13 +27,17 @@ from microagg_core.storage.layout import CallLayout
 from microagg_core.storage.objects import Store, canonical_json
 from microagg_core.storage.urls import is_local
 from microagg_flows.accounts.keeping import mark_untold, this_process, write_private
-from microagg_flows.accounts.lineage import Lineage
+from microagg_flows.accounts.lineage import Lineage, ParentRun
 from microagg_flows.outcome import INTERRUPTED, Outcome
 from microagg_flows.process.interrupts import is_requested
 from microagg_flows.release import Release, StageOutcome
 from microagg_flows.stages import Stage
 
 StageRunner = Callable[[Stage, Release], StageOutcome | None]
+
+#: The command that makes a release, and those that work on one under its id.
+RUN = "run"
+_MAKING = (RUN, "plan", "step")
 
 
 @dataclass
@@ -42,6 +46,9 @@ class Account:
 
     #: Where its results go besides the work area.
     file: Path | None = None
+    command: str = RUN
+    #: What a call that was interrupted leaves, in a sentence.
+    interrupted: str = INTERRUPTED
     started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
     release: Release | None = None
     outcome: Outcome = field(default_factory=Outcome)
@@ -49,33 +56,41 @@ class Account:
     stage: str | None = None
     #: What a flow failed with, which tells so by its state.
     error: MicroaggError | None = None
-    #: What went wrong with the account itself, a sentence each.
+    #: The run of an orchestrator that this one is a part of.
+    parent: ParentRun | None = None
+    #: Where a person can watch Dask's workers.
+    dashboard: str | None = None
+    #: Told of that place when it is known.
+    on_dashboard: Callable[[str], object] | None = None
+    #: What went wrong besides, or with the account itself, a sentence each.
     troubles: list[str] = field(default_factory=list)
+    series: str | None = None
+    id: str | None = None
     _layout: CallLayout | None = None
     _work: Store | None = None
     _lineage: Lineage | None = None
     _clock: float = field(default_factory=time.perf_counter)
 
-    @property
-    def series(self) -> str | None:
-        """The series, once the spec is read."""
-        return self._layout.series if self._layout else None
-
-    @property
-    def id(self) -> str | None:
-        """The release's id, once the spec is read."""
-        return self._layout.id if self._layout else None
-
     def begin(self, spec: ReleaseSpec, identity: str) -> None:
-        """The run is known now: it says that it is under way, and what became of earlier ones that could not."""
+        """The run is known now: it says that it is under way, and what became of earlier ones that could not.
+
+        A call that is no run says so too, under its command's name; it makes no data, so it has no lineage.
+        """
+        self.series, self.id = spec.name, identity if self.command in _MAKING else None
         self._layout = CallLayout(spec.name, identity, f"{self.started:%Y%m%dT%H%M%SZ}", new_attempt())
         self._work = work_store(spec)
-        self._lineage = Lineage(self._layout, spec)
+        self._lineage = Lineage(self._layout, spec, self.parent) if self.command == RUN else None
         # What cannot be written now is told at the end, if it still cannot: until then the run has its own troubles.
         with suppress(MicroaggError):
             self._keep(self.results(None, under_way=True))
             self._tell_lineage("START", None)
             mark_untold(self._work, spec.name)
+
+    def note_dashboard(self, link: str) -> None:
+        """Dask's workers can be watched there."""
+        self.dashboard = link
+        if self.on_dashboard is not None:
+            self.on_dashboard(link)
 
     def following(self, run: StageRunner) -> StageRunner:
         """Stages are run as before, and the account knows how far they are."""
@@ -110,10 +125,9 @@ class Account:
             return None
         interrupted = error is not None and not isinstance(error, Exception)
         if (interrupted or is_requested()) and not isinstance(error, InterruptionError):
-            return (
-                self.outcome.told(KeyboardInterrupt()) if self.outcome.published() else InterruptionError(INTERRUPTED)
-            )
-        return self.error if error is None else sanitized(error, "the run")
+            told = self.outcome.published()
+            return self.outcome.told(KeyboardInterrupt()) if told else InterruptionError(self.interrupted)
+        return self.error if error is None else sanitized(error, f"microagg {self.command}")
 
     def results(self, error: MicroaggError | None, under_way: bool = False) -> RunResults:
         """How the run ended, or how far it is."""
@@ -123,7 +137,8 @@ class Account:
         published = release.published if release else None
         sentence = error.message if error else self.outcome.note
         return RunResults(
-            outcome=RUNNING if under_way else outcome_of(error, published is not None and published.already),
+            outcome=RUNNING if under_way else outcome_of(error, self._well()),
+            command=self.command,
             series=self.series,
             id=self.id,
             started=_moment(self.started),
@@ -140,8 +155,17 @@ class Account:
             seconds=time.perf_counter() - self._clock,
             warnings=(*(published.warnings if published else ()), *self.troubles),
             process=this_process(),
+            lineage_run=self._lineage.run_id if self._lineage else None,
+            dashboard=self.dashboard,
             **_figures(release),
         )
+
+    def _well(self) -> OutcomeClass:
+        """How the call ended where nothing went wrong."""
+        published = self.release.published if self.release else None
+        if published is None and self.command != RUN:
+            return "done"
+        return "already released" if published is not None and published.already else "released"
 
     def _keep(self, results: RunResults) -> None:
         if self._work is not None and self._layout is not None:
@@ -171,8 +195,13 @@ _current: ContextVar[Account | None] = ContextVar("account", default=None)
 
 
 @contextmanager
-def accounted(file: Path | None = None) -> Iterator[Account]:
+def accounted(file: Path | None = None, command: str = RUN, interrupted: str = INTERRUPTED) -> Iterator[Account]:
     """The run in the block is accounted for; nested: there is one account, and the outermost block ends it.
+
+    Args:
+        file: where its results go besides the work area.
+        command: which command it is.
+        interrupted: what it leaves when it is interrupted, in a sentence.
 
     Raises:
         SpecError: the file for the results cannot be written.
@@ -180,7 +209,7 @@ def accounted(file: Path | None = None) -> Iterator[Account]:
     if (outer := _current.get()) is not None:
         yield outer
         return
-    account = Account(file)
+    account = Account(file, command, interrupted)
     if file is not None:
         write_private(file, canonical_json(account.results(None, under_way=True).document()))
     token = _current.set(account)

@@ -11,6 +11,7 @@ import json
 import os
 import urllib.request
 import uuid
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -23,36 +24,52 @@ from microagg_flows.release import Release
 
 _SCHEMAS = "https://openlineage.io/spec"
 _EVENT = f"{_SCHEMAS}/2-0-2/OpenLineage.json#/$defs/RunEvent"
-#: Runs are named by the call that they are: two of one run's key, of which the first failed, are two.
-_RUNS = uuid.uuid5(uuid.NAMESPACE_URL, "urn:microagg:runs")
 _NAMESPACE = "microagg"
 _PATH = "api/v1/lineage"
 _SECONDS = 5.0
 
 
-class Lineage:
-    """The events of one run."""
+@dataclass(frozen=True)
+class ParentRun:
+    """The run of an orchestrator that this one is a part of."""
 
-    def __init__(self, layout: CallLayout, spec: ReleaseSpec) -> None:
+    id: str
+    job: str
+
+
+class Lineage:
+    """The events of one call; two of one run's key, of which the first failed, are two runs."""
+
+    def __init__(self, layout: CallLayout, spec: ReleaseSpec, parent: ParentRun | None = None) -> None:
         self._layout = layout
         self._spec = spec
+        self._parent = parent
+        #: The same in all events of this call, and in its outcome.
+        self.run_id = str(uuid.uuid4())
         # Who does not take the first event would keep the user waiting for nothing.
         self._is_taken = True
 
     def event(self, kind: str, release: Release | None, results: RunResults | None) -> dict[str, Any]:
         """START, COMPLETE, FAIL or ABORT."""
-        run = {"runId": str(uuid.uuid5(_RUNS, self._layout.name)), "facets": _run_facets(release, results)}
+        run = {"runId": self.run_id, "facets": {**self._parent_facet(), **_run_facets(release, results)}}
         manifest = release.committed if release else None
         return {
             "eventType": kind,
             "eventTime": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
             "run": run,
-            "job": {"namespace": os.environ.get("OPENLINEAGE_NAMESPACE", _NAMESPACE), "name": self._layout.series},
+            "job": {"namespace": _namespace(), "name": self._layout.series},
             "inputs": [_dataset(self._spec.input.url)],
             "outputs": [{**_dataset(self._spec.output.url), **_released(manifest)}],
             "producer": _producer(),
             "schemaURL": _EVENT,
         }
+
+    def _parent_facet(self) -> dict[str, Any]:
+        if self._parent is None:
+            return {}
+        schema = "facets/1-0-1/ParentRunFacet.json"
+        run, job = {"runId": self._parent.id}, {"namespace": _namespace(), "name": self._parent.job}
+        return {"parent": _facet(schema, run=run, job=job)}
 
     def post(self, document: dict[str, Any]) -> str:
         """Send an event to whom OPENLINEAGE_URL names; a sentence where it was not taken, else nothing."""
@@ -68,6 +85,10 @@ class Lineage:
             return (
                 f"{shown(url)} did not take the lineage event ({reason}); it is in the audit; correct OPENLINEAGE_URL"
             )
+
+
+def _namespace() -> str:
+    return os.environ.get("OPENLINEAGE_NAMESPACE", _NAMESPACE)
 
 
 def _request(url: str, document: dict[str, Any]) -> urllib.request.Request:

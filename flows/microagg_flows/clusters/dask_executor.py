@@ -23,6 +23,7 @@ from distributed.scheduler import KilledWorker
 from microagg_core.blocking.memory import bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
 from microagg_core.spec.release import ReleaseSpec
+from microagg_flows.clusters.dashboard import tell_dashboard
 from microagg_flows.clusters.dask_settings import pause_share
 from microagg_flows.clusters.handshake import greet, greet_scheduler
 from microagg_flows.clusters.pool import Pool
@@ -74,6 +75,7 @@ class DaskExecutor:
         if not pool.own:
             greet_scheduler(pool.client)
         self.look_around()
+        tell_dashboard(pool.client, progress)
 
     def look_around(self) -> list[WorkerState] | None:
         """The workers as the scheduler knows them, strangers among them greeted; None where it does not answer.

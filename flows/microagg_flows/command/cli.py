@@ -31,9 +31,18 @@ from microagg_flows.command.backfilling import backfill
 from microagg_flows.command.deploying import deploy
 from microagg_flows.command.series import series
 from microagg_flows.command.studies import attack, compare
-from microagg_flows.command.telling import SaidError, Wish, make_and_show, write_out
-from microagg_flows.outcome import INTERRUPTED, Outcome, observed
-from microagg_flows.process.interrupts import INTERRUPTED_EARLY, end_now, is_requested, orderly
+from microagg_flows.command.telling import (
+    SaidError,
+    Wish,
+    about,
+    left_by_interruption,
+    make_and_show,
+    told,
+    told_progress,
+    write_out,
+)
+from microagg_flows.outcome import Outcome, observed
+from microagg_flows.process.interrupts import end_now, is_requested, orderly
 from microagg_flows.process.limits import claim_limits
 from microagg_flows.process.scratch import remove_current, scratch
 from microagg_flows.process.streams import forgiving
@@ -86,7 +95,7 @@ def _ended(error: BaseException, command: str, outcome: Outcome) -> MicroaggErro
         return _PublishedError(outcome.noted(error))
     if outcome.published():
         return outcome.told(error)
-    return InterruptionError(_INTERRUPTED.get(command, INTERRUPTED_EARLY))
+    return InterruptionError(left_by_interruption(command))
 
 
 app = typer.Typer(
@@ -108,16 +117,6 @@ ReplaceOption = Annotated[
     bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
 ]
 
-#: What an interruption leaves, where that is more than nothing.
-_INTERRUPTED = {
-    "run": INTERRUPTED,
-    "backfill": "interrupted; what is finished is kept, and the same command goes on from there",
-    "demo": "interrupted; nothing was released, and the same command starts afresh",
-    "step": "interrupted; what is finished is kept, and the same command goes on from there",
-    "forget": "interrupted; with --yes the same command goes on from there",
-    "series": "interrupted; what is finished is kept, and the same command goes on from there",
-    "clean": "interrupted; what was removed is gone, and the same command removes the rest",
-}
 _QUIET_SETTINGS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -157,6 +156,7 @@ app.command()(deploy)
 
 
 @app.command()
+@told("plan")
 def plan(
     spec: SpecArgument,
     release_id: IdOption = None,
@@ -166,14 +166,11 @@ def plan(
 ) -> None:
     """Survey the input and show the plan, for the operator alone; nothing is released."""
     from microagg_core.plain import to_plain
-    from microagg_flows.progress import terminal_progress
     from microagg_flows.releasing import Order, plan_release
 
     claim_limits()
     with scratch():
-        report, refusal = plan_release(
-            Order(spec, release_id, settings=tuple(settings or ())), terminal_progress(quiet)
-        )
+        report, refusal = plan_release(Order(spec, release_id, settings=tuple(settings or ())), told_progress(quiet))
     if as_json:
         typer.echo(json.dumps({**to_plain(report), "refused": refusal.message if refusal else None}, indent=1))
     else:
@@ -185,6 +182,7 @@ def plan(
 
 
 @app.command()
+@told("step")
 def step(
     name: Annotated[str, typer.Argument(help="With --number, the step of that task; else the stage to get to.")],
     spec: SpecArgument,
@@ -327,6 +325,7 @@ def clean(
 
 
 @app.command()
+@told("forget")
 def forget(
     spec: SpecArgument,
     units: Annotated[str, typer.Option("--units", help="CSV or Parquet file with the columns of the unit.")],
@@ -335,10 +334,12 @@ def forget(
     as_json: JsonOption = False,
 ) -> None:
     """Erase units from a series: the releases that hold them are withdrawn, the newest is published without them."""
+    from microagg_core.spec.loading import load_spec
     from microagg_flows.forgetting import forget as forget_units
     from microagg_flows.releasing import now
 
     claim_limits()
+    about(load_spec(spec, settings or ()), is_kept=yes)
     with scratch():
         report = forget_units(spec, units, yes, now(), settings or ())
     typer.echo(json.dumps(report.document(), indent=1) if as_json else "\n".join(report.sentences()))

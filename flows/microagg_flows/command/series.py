@@ -9,6 +9,7 @@ import typer
 
 from microagg_core.errors import SpecError
 from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption, SpecArgument
+from microagg_flows.command.telling import about, told, told_progress
 from microagg_flows.process.limits import claim_open_files
 from microagg_flows.process.scratch import scratch
 
@@ -19,6 +20,7 @@ series = typer.Typer(
 
 
 @series.command()
+@told("series status")
 def status(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption = False) -> None:
     """Show how many nights and units the ledger knows, and the smallest trace."""
     from microagg_core.series.ledger import ledger_of
@@ -26,7 +28,7 @@ def status(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption =
     from microagg_core.spec.loading import load_spec
     from microagg_flows.command.terminal import show_series
 
-    ledger = ledger_of(load_spec(spec, settings or ()))
+    ledger = ledger_of(about(load_spec(spec, settings or ())))
     state = status_of(ledger)
     if as_json:
         typer.echo(json.dumps(state.document() if state else None, indent=1))
@@ -37,6 +39,7 @@ def status(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption =
 
 
 @series.command()
+@told("series verify")
 def verify(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption = False) -> None:
     """Read the whole ledger again: the chain of nights, checksums, units, counts, traces."""
     from microagg_core.plain import to_plain
@@ -45,7 +48,7 @@ def verify(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption =
     from microagg_core.spec.loading import load_spec
     from microagg_flows.command.terminal import show_checks
 
-    ledger = ledger_of(load_spec(spec, settings or ()))
+    ledger = ledger_of(about(load_spec(spec, settings or ())))
     checks = verify_ledger(ledger)
     code = exit_code_of(checks)
     if as_json:
@@ -60,6 +63,7 @@ def verify(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption =
 
 
 @series.command()
+@told("series rebuild")
 def rebuild(
     spec: SpecArgument,
     night: Annotated[
@@ -72,12 +76,13 @@ def rebuild(
 ) -> None:
     """Make the ledger again from the releases and their inputs; what is sound stays, the rest is moved aside."""
     from microagg_core.plain import to_plain
-    from microagg_flows.progress import terminal_progress
+    from microagg_core.spec.loading import load_spec
     from microagg_flows.rebuilding import rebuild_ledger
 
     claim_open_files()
+    about(load_spec(spec, settings or ()), is_kept=True)
     with scratch():
-        rebuilt = rebuild_ledger(spec, _inputs(night or []), terminal_progress(quiet), settings or ())
+        rebuilt = rebuild_ledger(spec, _inputs(night or []), told_progress(quiet), settings or ())
     if as_json:
         typer.echo(json.dumps(to_plain(rebuilt), indent=1))
     else:

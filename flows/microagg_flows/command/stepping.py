@@ -6,7 +6,7 @@ import json
 
 from microagg_core.errors import SpecError
 from microagg_core.plain import to_plain
-from microagg_flows.progress import terminal_progress
+from microagg_flows.command.telling import told_progress
 from microagg_flows.releasing import Order
 from microagg_flows.step_by_step.going_on import go_on
 from microagg_flows.step_by_step.one_task import do_task
@@ -26,7 +26,7 @@ def step_release(
         SpecError: the options do not go together.
         MicroaggError: what the step raises.
     """
-    progress = terminal_progress(quiet)
+    progress = told_progress(quiet)
     if number is None:
         standing = go_on(name, order, run, progress)
         return json.dumps(to_plain(standing), indent=1) if as_json else standing.line()

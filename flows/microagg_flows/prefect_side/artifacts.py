@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 from prefect import get_run_logger
 from prefect.artifacts import (
+    create_link_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
@@ -117,6 +118,11 @@ class PrefectProgress:
         run, client = context.flow_run, context.client
         name, tags = f"{series} {identity}", sorted({*run.tags, *tags_of(series)})
         self.ask(lambda: client.update_flow_run(run.id, name=name, tags=tags))
+
+    def link_dashboard(self, series: str, link: str) -> None:
+        """Have the run's page lead to where Dask's workers can be watched."""
+        key = artifact_key(series, "dashboard")
+        self.ask(lambda: create_link_artifact(link, "Dask's dashboard", key=key, description="while the run lasts"))
 
     def _update(self) -> None:
         artifact = self._artifact

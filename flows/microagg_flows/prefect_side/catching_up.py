@@ -2,7 +2,7 @@
 
 A run that waited until the next one was due is late. Where the spec catches up with nothing it is left out, as is one
 whose night was released meanwhile; where the spec catches up with all, each run makes the nights that are missing
-before its own.
+before its own. One that fails holds up no other: it is said, and later runs try it again for a week.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ from typing import Any
 from prefect.client.schemas.objects import FlowRun
 from prefect.utilities.asyncutils import run_coro_as_sync
 
+from microagg_core.errors import InterruptionError, MicroaggError
 from microagg_core.releases.latest import committed_revisions_in
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.schedule import Schedule
+from microagg_core.steps.work import work_store
+from microagg_core.storage.layout import AUDIT, RUNS, is_call_of
 from microagg_core.storage.objects import Store
 from microagg_flows.backfilling import backfill, standing_of
 from microagg_flows.releasing import Order
 
+#: How many days a night that failed is tried again.
+TRIED_FOR_DAYS = 7
 _A_MOMENT = datetime.timedelta(seconds=1)
 
 
@@ -57,18 +62,28 @@ def is_scheduled(run: FlowRun | None, order: Order) -> bool:
 
 
 def missed_days(spec: ReleaseSpec, meant_for: datetime.datetime) -> list[datetime.date]:
-    """The days between the newest release before a night and that night on which others were due.
+    """The days without a release on which others were due before a night: those since the newest release, and those of
+    the week before that were tried and failed.
 
     There are none before the first release.
     """
     if spec.schedule is None or spec.schedule.catch_up == "none":
         return []
-    newest = max((day for day in _released_days(spec) if day < meant_for.date()), default=None)
-    if newest is None:
+    tonight = meant_for.date()
+    released = {day for day in _released_days(spec) if day < tonight}
+    if not released:
         return []
-    next_day = datetime.datetime.combine(newest, datetime.time(), datetime.UTC) + datetime.timedelta(days=1)
+    next_day = datetime.datetime.combine(max(released), datetime.time(), datetime.UTC) + datetime.timedelta(days=1)
     times = due(spec.schedule, next_day - _A_MOMENT, meant_for)
-    return sorted({time.date() for time in times} - {meant_for.date()})
+    week = {tonight - datetime.timedelta(days=n) for n in range(1, TRIED_FOR_DAYS + 1)}
+    failed = {day for day in _tried_days(spec, week - released) if day > min(released)}
+    return sorted(({time.date() for time in times} | failed) - {tonight})
+
+
+def _tried_days(spec: ReleaseSpec, days: set[datetime.date]) -> set[datetime.date]:
+    """Those of some days that runs were made for."""
+    calls = work_store(spec).list(f"{AUDIT}/{RUNS}")
+    return {day for day in days if any(is_call_of(name, spec.name, day.isoformat()) for name in calls)}
 
 
 def _released_days(spec: ReleaseSpec) -> list[datetime.date]:
@@ -86,12 +101,17 @@ def _released_days(spec: ReleaseSpec) -> list[datetime.date]:
 
 def catch_up(
     order: Order, days: Sequence[datetime.date], make: Callable[[Order], object], say: Callable[[str], object]
-) -> None:
-    """Make the nights that were missed, in order.
-
-    Raises:
-        MicroaggError: what the first that fails raises, with its day.
-    """
+) -> list[str]:
+    """Make the nights that were missed, in order; a sentence for each that failed, as it holds up no other."""
     if days:
-        say(f"{len(days)} nights were missed since the newest release; they are made first")
-        backfill(order, days, make, say)
+        say(f"{len(days)} nights are missing; they are made first")
+    failed = []
+    for day in days:
+        try:
+            backfill(order, [day], make, lambda day, standing: say(f"{day} is {standing}"))
+        except InterruptionError:
+            raise
+        except MicroaggError as error:
+            last = day + datetime.timedelta(days=TRIED_FOR_DAYS)
+            failed.append(f"{error.message} (the night is missing; runs up to that of {last} try it again)")
+    return failed

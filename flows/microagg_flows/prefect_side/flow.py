@@ -17,13 +17,14 @@ from typing import Any
 
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
-from prefect.client.schemas.objects import State
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import FlowRunContext
 from prefect.exceptions import FailedRun
 from prefect.states import Completed, Failed
 
 from microagg_core.errors import InternalError, MicroaggError, of_kind, sanitized
 from microagg_flows.accounts.account import Account, accounted, apart
+from microagg_flows.accounts.lineage import ParentRun
 from microagg_flows.prefect_side.artifacts import LAST_SECONDS, SILENT_SECONDS, PrefectProgress, hurry, keep_artifacts
 from microagg_flows.prefect_side.catching_up import catch_up, is_scheduled, missed_days, reason_to_leave_out
 from microagg_flows.process.interrupts import reclaim
@@ -131,8 +132,10 @@ def _ended(order: Order, progress: PrefectProgress, account: Account) -> Any:
         if reason := reason_to_leave_out(tonight.spec, run, order, tonight.moment, now()):
             progress.say(reason)
             return Completed(name="Skipped", message=reason)
+        account.parent = ParentRun(str(run.id), _job_of(run, tonight)) if run else None
+        account.on_dashboard = lambda link: progress.link_dashboard(tonight.spec.name, link)
         if is_scheduled(run, order):
-            catch_up(order, missed_days(tonight.spec, tonight.moment), _run_within, progress.say)
+            account.troubles += _caught_up(order, tonight, progress)
         document = _release(order, progress)
         keep_artifacts(account.results(None), document, progress)
         return document
@@ -144,6 +147,19 @@ def _ended(order: Order, progress: PrefectProgress, account: Account) -> Any:
         hurry(SILENT_SECONDS)
         keep_artifacts(account.results(account.ended_by(interruption)), None, progress)
         raise
+
+
+def _job_of(run: FlowRun, tonight: Settled) -> str:
+    """What Prefect calls all runs like this one."""
+    return f"{release_flow.name}/{tonight.spec.name}" if run.deployment_id else release_flow.name
+
+
+def _caught_up(order: Order, tonight: Settled, progress: PrefectProgress) -> list[str]:
+    """Make the nights that are missing; a sentence for each that failed, which does not hold up tonight's."""
+    failed = catch_up(order, missed_days(tonight.spec, tonight.moment), _run_within, progress.say)
+    for sentence in failed:
+        get_run_logger().error(sentence)
+    return failed
 
 
 def _run_within(order: Order) -> None:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from microagg_core.compiling import start_compiling
 from microagg_core.errors import MicroaggError, SpecError
 from microagg_core.runner import STEPS
+from microagg_flows.accounts.account import Account
 from microagg_flows.executors import OnceCompiled
 from microagg_flows.outcome import telling_if_published
 from microagg_flows.progress import Progress
 from microagg_flows.release import Release, new_release
-from microagg_flows.releasing import Order, Settled, now
-from microagg_flows.stages import STAGES, run_until
+from microagg_flows.releasing import Order, Settled, begun, now
+from microagg_flows.stages import STAGES, run_stage, run_until
 from microagg_flows.step_by_step.handing_out import HandingOut, TasksLeftError, withdraw
 from microagg_flows.step_by_step.written_tasks import as_ranges
 
@@ -45,6 +46,7 @@ def go_on(stage: str, order: Order, run: str | None, progress: Progress) -> Stan
     """
     _refuse_unknown(stage)
     tonight = Settled.of(order, now())
+    account = begun(tonight)
     spec = tonight.spec
     with (
         telling_if_published() as outcome,
@@ -53,14 +55,14 @@ def go_on(stage: str, order: Order, run: str | None, progress: Progress) -> Stan
         workers = OnceCompiled(HandingOut(progress, run), compiling)
         release = outcome.release = new_release(spec, workers, tonight.id, order.replace, tonight.moment)
         release.running.goes_on = True
-        return _standing(stage, release)
+        return _standing(stage, release, account)
     # Whatever failed then is in the outcome's note: the release is published, and nothing is left to do.
     return Standing(release.key)
 
 
-def _standing(stage: str, release: Release) -> Standing:
+def _standing(stage: str, release: Release, account: Account | None) -> Standing:
     try:
-        run_until(stage, release)
+        run_until(stage, release, account.following(run_stage) if account else None)
     except TasksLeftError as left:
         release.progress.say(left.message)
         return Standing(release.key, left.step, as_ranges(left.numbers), left.n_tasks, len(left.numbers))
