@@ -35,9 +35,10 @@ from microagg_flows.stages import Stage
 
 StageRunner = Callable[[Stage, Release], StageOutcome | None]
 
-#: The command that makes a release, and those that work on one under its id.
+#: The command that makes a release, all that do, and those that are about one under its id.
 RUN = "run"
-_MAKING = (RUN, "plan", "step")
+_RUNS = (RUN, "step")
+_OF_AN_ID = (*_RUNS, "plan")
 
 
 @dataclass
@@ -76,8 +77,10 @@ class Account:
 
         A call that is no run says so too, under its command's name; it makes no data, so it has no lineage.
         """
-        self.series, self.id = spec.name, identity if self.command in _MAKING else None
-        self._layout = CallLayout(spec.name, identity, f"{self.started:%Y%m%dT%H%M%SZ}", new_attempt())
+        self.series, self.id = spec.name, identity if self.command in _OF_AN_ID else None
+        # By these names it is known which releases runs were made for.
+        called = identity if self.command in _RUNS else self.command.replace(" ", "-")
+        self._layout = CallLayout(spec.name, called, f"{self.started:%Y%m%dT%H%M%SZ}", new_attempt())
         self._work = work_store(spec)
         self._lineage = Lineage(self._layout, spec, self.parent) if self.command == RUN else None
         # What cannot be written now is told at the end, if it still cannot: until then the run has its own troubles.

@@ -7,7 +7,7 @@ A kind is a model in :mod:`microagg_core.spec.clusters`, a module here whose ``h
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from microagg_core.compiling import start_compiling
 from microagg_core.formats.reading import has_fewer_rows
@@ -21,7 +21,7 @@ from microagg_core.spec.release import (
     SlurmCluster,
     SshCluster,
 )
-from microagg_flows.clusters.contract import ClusterKind
+from microagg_flows.clusters.contract import ClusterKind, Workers
 from microagg_flows.clusters.records import WorkerRecord
 from microagg_flows.executors import Executor, OnceCompiled
 from microagg_flows.progress import Progress
@@ -64,8 +64,18 @@ def connect(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> Iterator
         SpecError: what this kind of cluster needs is not installed.
         ClusterError: it cannot be started or reached, or a worker is not fit for the work.
     """
-    with KINDS[type(cluster)].load()(cluster, progress) as workers:
+    with hired_workers(cluster, progress) as workers:
         yield workers.executor(spec, progress)
+
+
+def hired_workers(cluster: Cluster, progress: Progress) -> AbstractContextManager[Workers]:
+    """Those of a cluster, to be asked and given work while the block lasts.
+
+    Raises:
+        SpecError: what this kind of cluster needs is not installed.
+        ClusterError: it cannot be started or reached.
+    """
+    return KINDS[type(cluster)].load()(cluster, progress)
 
 
 def worker_records(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> list[WorkerRecord]:

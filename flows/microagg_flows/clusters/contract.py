@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from microagg_core.extras import needing
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.surroundings import Surroundings
 from microagg_flows.clusters.records import WorkerRecord
 from microagg_flows.executors import Executor
 from microagg_flows.progress import Progress
@@ -22,6 +23,13 @@ class Workers(Protocol):
 
         Raises:
             ClusterError: nobody comes, or nobody answers.
+        """
+
+    def surroundings(self, spec: ReleaseSpec) -> dict[str, Surroundings]:
+        """By address, what each finds around it; nobody is asked who would not be given work.
+
+        Raises:
+            ClusterError: nobody answers.
         """
 
     def executor(self, spec: ReleaseSpec, progress: Progress) -> Executor:

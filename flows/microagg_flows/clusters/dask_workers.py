@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from microagg_core.errors import ClusterError
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.surroundings import Surroundings
 from microagg_flows.clusters.dask_executor import DaskExecutor
-from microagg_flows.clusters.handshake import greet_scheduler, records_of
+from microagg_flows.clusters.handshake import greet_scheduler, records_of, surroundings_of
 from microagg_flows.clusters.pool import Pool
 from microagg_flows.clusters.records import WorkerRecord
 from microagg_flows.clusters.watch import WorkerState
@@ -43,6 +44,15 @@ class DaskWorkers:
             return records_of(client, spec, self._awaited())
         finally:
             wanted.cancel()  # type: ignore[no-untyped-call]
+
+    def surroundings(self, spec: ReleaseSpec) -> dict[str, Surroundings]:
+        """What each that would be given work finds around it, by its address.
+
+        Raises:
+            ClusterError: none answers.
+        """
+        fit = [record.address for record in records_of(self.pool.client, spec, self._awaited()) if not record.unfit]
+        return surroundings_of(self.pool.client, spec, fit)
 
     def _awaited(self) -> list[WorkerState]:
         deadline = time.monotonic() + self.pool.no_workers

@@ -19,6 +19,7 @@ from microagg_core.blocking.memory import WORKER_BASE_BYTES, holds_a_worker
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, of_kind
 from microagg_core.software import deviations, software
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.surroundings import Surroundings, surroundings
 from microagg_flows.clusters.dask_settings import pause_share
 from microagg_flows.clusters.records import WorkerRecord
 from microagg_flows.clusters.watch import WorkerState
@@ -71,6 +72,19 @@ def records_of(
         _record(number, worker, versions.get(worker.address), answers.get(worker.address))
         for number, worker in enumerate(present, start=n_before + 1)
     ]
+
+
+def surroundings_of(client: Client, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
+    """What workers that are fit for the work find around them, by address; one that left meanwhile finds nothing.
+
+    Raises:
+        TransientClusterError: they do not answer.
+    """
+    if not addresses:
+        return {}
+    parts = spec.model_dump(mode="json")
+    answers = _asked(client, client.run, surroundings, parts, workers=list(addresses), on_error="return")
+    return {address: answer for address, answer in answers.items() if isinstance(answer, Surroundings)}
 
 
 def greet_scheduler(client: Client) -> None:

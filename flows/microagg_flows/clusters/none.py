@@ -11,6 +11,7 @@ from microagg_core.errors import of_kind
 from microagg_core.software import software
 from microagg_core.spec.release import NoCluster, ReleaseSpec
 from microagg_core.steps.access import access_problem, kernels_problem
+from microagg_core.steps.surroundings import Surroundings, surroundings
 from microagg_flows.clusters.records import WorkerRecord
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Progress
@@ -24,6 +25,10 @@ def hired(_cluster: NoCluster, _progress: Progress) -> Iterator[ThisProcess]:
 
 class ThisProcess:
     """The process that was called, as the only worker."""
+
+    def surroundings(self, spec: ReleaseSpec) -> dict[str, Surroundings]:
+        """What it finds around it."""
+        return {"": surroundings(spec.model_dump(mode="json"))}
 
     def executor(self, _spec: ReleaseSpec, progress: Progress) -> InProcess:
         """It does the tasks one after the other."""

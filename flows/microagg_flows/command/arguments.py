@@ -12,6 +12,7 @@ from microagg_flows.accounts.log_lines import LogFormat, LogLevel
 SpecArgument = Annotated[
     str, typer.Argument(help="The release spec: a path or any fsspec URL.", metavar="release.yaml")
 ]
+IdOption = Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from microagg_core.errors import EXIT_DONE, InterruptionError, MicroaggError, sanitized
 from microagg_flows.accounts.log_lines import LogFormat, LogLevel, LogWish
 from microagg_flows.command.arguments import (
+    IdOption,
     JsonOption,
     LogFileOption,
     LogFormatOption,
@@ -29,6 +30,7 @@ from microagg_flows.command.arguments import (
 )
 from microagg_flows.command.backfilling import backfill
 from microagg_flows.command.deploying import deploy
+from microagg_flows.command.examining import doctor
 from microagg_flows.command.series import series
 from microagg_flows.command.studies import attack, compare
 from microagg_flows.command.telling import (
@@ -112,7 +114,6 @@ app = typer.Typer(
 
 app.add_typer(series, name="series")
 
-IdOption = Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")]
 ReplaceOption = Annotated[
     bool, typer.Option("--replace", help="Publish a new revision where the id is taken by another release.")
 ]
@@ -153,6 +154,7 @@ def run(
 
 app.command()(backfill)
 app.command()(deploy)
+app.command()(doctor)
 
 
 @app.command()

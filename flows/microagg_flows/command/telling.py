@@ -152,7 +152,7 @@ def about(spec: ReleaseSpec, is_kept: bool = False) -> ReleaseSpec:
     if account is not None:
         account.series = spec.name
         if is_kept:
-            account.begin(spec, account.command.replace(" ", "-"))
+            account.begin(spec, account.command)
     return spec
 
 

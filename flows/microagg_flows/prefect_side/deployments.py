@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
-from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
+from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions, WorkerStatus
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.utilities.callables import parameter_schema
@@ -22,6 +23,33 @@ from microagg_flows.prefect_side.flow import release_flow
 #: The flow of the installed package: a worker needs `microagg` in its environment, and no copy of any folder.
 _ENTRYPOINT = "microagg_flows.prefect_side.flow.release_flow"
 _ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "warning", "DO_NOT_TRACK": "1"}
+
+
+@dataclass(frozen=True)
+class DeploymentStanding:
+    """How a deployment is: whether its schedule is active, its pool, and how many workers of that are online."""
+
+    is_scheduled: bool
+    pool: str
+    workers: int
+
+
+def deployment_standing(series: str) -> DeploymentStanding | None:
+    """How the deployment of a series is; None where there is none.
+
+    Raises:
+        ClusterError: Prefect's server does not say.
+    """
+    with _explained(), get_client(sync_client=True) as client:
+        try:
+            found = client.read_deployment_by_name(f"{release_flow.name}/{series}")
+        except ObjectNotFound:
+            return None
+        is_active = not found.paused and any(one.active for one in found.schedules)
+        pool = found.work_pool_name or ""
+        workers = client.read_workers_for_work_pool(pool) if pool else []
+        online = [one for one in workers if one.status == WorkerStatus.ONLINE]
+        return DeploymentStanding(is_active, pool, len(online))
 
 
 def deploy(deployables: Sequence[Deployable], pool: str, settings: Sequence[str]) -> None:

@@ -1,0 +1,56 @@
+"""The release itself: the input and its columns, the series and its key, the id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from microagg_core.formats.reading import list_input
+from microagg_core.formats.released.registry import released_format
+from microagg_core.releases.publish import existing
+from microagg_core.series.ledger import ledger_of
+from microagg_core.spec.columns import resolve_schema
+from microagg_core.steps.nights.beginning import key_of, refuse_other_key
+from microagg_core.storage.objects import Store
+from microagg_core.storage.urls import shown
+from microagg_flows.doctor.findings import Finding, looked, strange, well
+from microagg_flows.doctor.patient import Patient
+
+
+def look(patient: Patient) -> Iterator[Finding]:
+    """The input's columns fit the spec, the key is the ledger's, the id is free."""
+    yield from looked("input", lambda: _input(patient))
+    yield from looked("series", lambda: _series(patient))
+    yield from looked("output", lambda: _output(patient))
+
+
+def _input(patient: Patient) -> Iterator[Finding]:
+    spec = patient.spec
+    listing = list_input(spec.input)
+    schema = resolve_schema(spec, listing.schema)
+    released_format(spec.output).refuse_types(schema.released_schema)
+    parts = len(listing.parts)
+    yield well("input", f"{parts} part{'' if parts == 1 else 's'} in {shown(spec.input.url)}, with the spec's columns")
+
+
+def _series(patient: Patient) -> Iterator[Finding]:
+    if patient.spec.series is None:
+        return
+    ledger = ledger_of(patient.spec)
+    key, head = key_of(patient.spec, ledger), ledger.head()
+    if head is None:
+        yield well("series", "its ledger has no night yet, and its key is there")
+        return
+    refuse_other_key(head, key, ledger)
+    yield well("series", f"its ledger has {head.night + 1} nights, and its key is theirs")
+
+
+def _output(patient: Patient) -> Iterator[Finding]:
+    output = Store(patient.spec.output.url, dict(patient.spec.output.storage_options))
+    committed = existing(output, patient.id)
+    if not committed:
+        yield well("output", f"{output} is in reach, and {patient.id} is not taken")
+        return
+    revision = committed[-1][0]
+    yield strange(
+        "output", f"{patient.id} is there already, as {revision}; other data or another spec would be refused"
+    )

@@ -1,0 +1,90 @@
+"""The work area's store: whether it keeps what is promised of it, and how fast it is. Nothing is written elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from microagg_core.errors import StorageError
+from microagg_core.steps.work import work_store
+from microagg_core.storage.objects import Store
+from microagg_core.storage.probing import StoreProbe, keeps_versions, probe_store
+from microagg_core.storage.urls import is_local, local_path
+from microagg_flows.doctor.clocks import clock_finding
+from microagg_flows.doctor.findings import Finding, looked, strange, well, wrong
+from microagg_flows.doctor.patient import Patient
+
+#: Below this much a machine's disk is soon full.
+LEAST_FREE = 2**30
+#: A megabyte that takes longer makes of each pass over the rows a wait.
+SLOW_SECONDS = 2.0
+
+
+def look(patient: Patient) -> Iterator[Finding]:
+    """The work area is written, and an object is created once; its bucket, speed, clock and disk."""
+    yield from looked("work area", lambda: _store(patient, work_store(patient.spec)))
+
+
+def _store(patient: Patient, work: Store) -> Iterator[Finding]:
+    probe = probe_store(work)
+    yield _creation(patient, work, probe)
+    yield from _versions(work)
+    yield _speed(f"{work}", probe.seconds_out, probe.seconds_back)
+    if probe.ahead is not None:
+        yield clock_finding("the store's clock", probe.ahead)
+    if is_local(work.url):
+        yield free_finding(f"{work}", shutil.disk_usage(_there(Path(local_path(work.url)))).free)
+
+
+def _creation(patient: Patient, work: Store, probe: StoreProbe) -> Finding:
+    if not probe.creates_once:
+        return wrong(
+            "work area",
+            StorageError(
+                f"{work} lets somebody create an object that is there already, so two runs could publish over each "
+                "other; use a store that knows conditional writes (If-None-Match)"
+            ),
+        )
+    alike = _service(work.url) == _service(patient.spec.output.url)
+    others = "" if alike else "; the output is elsewhere, where nothing is written to find out"
+    return well("work area", f"{work} is written, and an object is created once{others}")
+
+
+def _versions(work: Store) -> Iterator[Finding]:
+    kept = keeps_versions(work)
+    if kept:
+        yield strange(
+            "versions",
+            f"the bucket of {work} keeps versions, so rows that are removed stay as older ones; switch that off, or "
+            "have a rule of the bucket remove older versions",
+        )
+    elif not is_local(work.url):
+        yield well("versions", "none are kept" if kept is False else "the store does not say whether it keeps any")
+
+
+def _speed(who: str, out: float, back: float) -> Finding:
+    says = f"a megabyte takes {1000 * out:.0f} ms there and {1000 * back:.0f} ms back"
+    if max(out, back) < SLOW_SECONDS:
+        return well("speed", f"{who}: {says}")
+    return strange("speed", f"{who}: {says}; look at the network in between")
+
+
+def free_finding(who: str, free: int) -> Finding:
+    """Whether a disk has room."""
+    says = f"{free / 2**30:,.1f} GiB are free"
+    return well("disk", f"{who}: {says}") if free >= LEAST_FREE else strange("disk", f"{who}: {says}; make room there")
+
+
+def _service(url: str) -> str:
+    """What two places have to share to be alike.
+
+    >>> _service("/data/work") == _service("file:///data/output"), _service("s3://a/work")
+    (True, 's3')
+    """
+    return "" if is_local(url) else url.partition("://")[0]
+
+
+def _there(path: Path) -> Path:
+    """A path, or what of it is there."""
+    return next(folder for folder in (path, *path.absolute().parents) if folder.exists())

@@ -1,0 +1,149 @@
+"""The workers: whether each could be given work, its kernels, memory, disk, clock and its way to the work area."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from microagg_core.blocking.memory import WORKER_BASE_BYTES, bytes_per_task
+from microagg_core.errors import ClusterError, MicroaggError
+from microagg_core.steps.surroundings import Surroundings
+from microagg_core.steps.work import work_store
+from microagg_core.storage.layout import AUDIT, RUNS, newest_results
+from microagg_flows.clusters import cluster_for, hired_workers
+from microagg_flows.clusters.dask_settings import pause_share
+from microagg_flows.clusters.records import WorkerRecord
+from microagg_flows.doctor.clocks import clock_finding
+from microagg_flows.doctor.findings import Finding, looked, strange, well, wrong
+from microagg_flows.doctor.patient import Patient
+from microagg_flows.doctor.storage import LEAST_FREE, SLOW_SECONDS
+
+_MIB = 2**20
+#: Outcomes among which one with a plan is looked for.
+_MOST_LOOKED_AT = 20
+
+
+def look(patient: Patient) -> Iterator[Finding]:
+    """Each worker is asked what it is, and what it finds around it."""
+    yield from looked("workers", lambda: _workers(patient))
+
+
+def _workers(patient: Patient) -> Iterator[Finding]:
+    cluster = cluster_for(patient.spec)
+    with hired_workers(cluster, patient.progress) as workers:
+        patient.records = workers.records(patient.spec)
+        asked = time.time()
+        patient.around = workers.surroundings(patient.spec)
+        took = time.time() - asked
+    unfit = [wrong("workers", record.unfit) for record in patient.records if record.unfit is not None]
+    if unfit:
+        yield from unfit
+    else:
+        yield _alike(patient.records)
+    yield from looked("memory", lambda: _memory(patient))
+    yield from _around(patient, asked, took)
+
+
+def _alike(records: list[WorkerRecord]) -> Finding:
+    if len(records) == 1 and not records[0].address:
+        return well("workers", "this process does the work, and has input, work area and output in reach")
+    threads = sum(record.threads for record in records)
+    return well(
+        "workers",
+        f"{len(records)} with {threads} threads, of this Python, Dask and sources, with input, work area and output in "
+        "reach",
+    )
+
+
+def _memory(patient: Patient) -> Iterator[Finding]:
+    """What each thread has for its rows, beside what the newest release's plan needed."""
+    there = min((per_task for record in patient.records if (per_task := _per_task(record)) is not None), default=None)
+    if there is None:
+        yield well("memory", "nobody sets a limit")
+        return
+    has = f"each thread has {there // _MIB} MiB for its rows"
+    needed = most_needed(patient)
+    if needed is None:
+        yield well("memory", f"{has}; microagg plan says what this input needs")
+        return
+    what, n_bytes = needed
+    if there < n_bytes:
+        raise ClusterError(
+            f"{has}, and {what} needed {n_bytes // _MIB} MiB; give workers more memory or fewer threads, or lower "
+            "blocks.max_records"
+        )
+    close = strange if there < 1.2 * n_bytes else well
+    yield close("memory", f"{has}, and {what} needed {n_bytes // _MIB} MiB")
+
+
+def _per_task(record: WorkerRecord) -> int | None:
+    return bytes_per_task(record.memory_limit, pause_share(), record.threads) if record.memory_limit else None
+
+
+def most_needed(patient: Patient) -> tuple[str, int] | None:
+    """Which of the last runs needed most for one task, and how many bytes; None where no plan was made.
+
+    An outcome has what a plan would need of a whole worker; the worker's own share is taken off.
+    """
+    work, told = work_store(patient.spec), []
+    for name in newest_results(work.list(f"{AUDIT}/{RUNS}"), _MOST_LOOKED_AT):
+        with suppress(MicroaggError, ValueError, KeyError, TypeError):  # damaged, or of another version
+            results = json.loads(work.read(name))
+            estimate = results["memory_bytes"]["estimate"]
+            if results["series"] == patient.spec.name and estimate:
+                told.append((int(estimate) - WORKER_BASE_BYTES, f"{results['command']} {results['id']}"))
+    return max(told)[::-1] if told else None
+
+
+def _around(patient: Patient, asked: float, took: float) -> Iterator[Finding]:
+    around = {record.number: patient.around.get(record.address) for record in patient.records}
+    known = {number: one for number, one in around.items() if one is not None}
+    if not known:
+        return
+    yield _kernels(patient.records, known)
+    yield _disks(known)
+    yield from _ways(known)
+    if any(record.address for record in patient.records):
+        yield from _clocks(known, asked, took)
+
+
+def _kernels(records: list[WorkerRecord], known: dict[int, Surroundings]) -> Finding:
+    cold = [number for number, one in known.items() if not one.is_warm]
+    if not cold:
+        return well("kernels", "compiled for all who need them")
+    who = _listed(cold) if any(record.address for record in records) else "this process"
+    return strange("kernels", f"not compiled for {who}, which takes a run a minute or two; microagg warm does it there")
+
+
+def _disks(known: dict[int, Surroundings]) -> Finding:
+    least = min(one.free_bytes for one in known.values())
+    full = [number for number, one in known.items() if one.free_bytes < LEAST_FREE]
+    says = f"temporary files have {least / 2**30:,.1f} GiB or more"
+    return strange("disk", f"{_listed(full)}: {says}; make room there") if full else well("disk", says)
+
+
+def _ways(known: dict[int, Surroundings]) -> Iterator[Finding]:
+    times = [(one.seconds_out, one.seconds_back) for one in known.values()]
+    out = [seconds for seconds, _ in times if seconds is not None]
+    back = [seconds for _, seconds in times if seconds is not None]
+    if out and back:
+        says = f"a megabyte takes workers at most {1000 * max(out):.0f} ms there and {1000 * max(back):.0f} ms back"
+        slow = max(*out, *back) > SLOW_SECONDS
+        yield strange("speed", f"{says}; look at their network") if slow else well("speed", says)
+
+
+def _clocks(known: dict[int, Surroundings], asked: float, took: float) -> Iterator[Finding]:
+    ahead = {number: max(0.0, one.clock - asked - took) + min(0.0, one.clock - asked) for number, one in known.items()}
+    number = max(ahead, key=lambda n: abs(ahead[n]))
+    yield clock_finding(f"the clock of worker {number}", ahead[number])
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    """Workers by their numbers.
+
+    >>> _listed([1, 3])
+    'workers 1, 3'
+    """
+    return "workers " + ", ".join(map(str, numbers))
