@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from microagg_core.errors import DataError, MicroaggError
+from microagg_core.errors import DataError, MicroaggError, TransientStorageError
 from microagg_core.reporting.plan_report import PlanReport
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.cleaning import clean_due
 from microagg_core.steps.publishing import meant_moment, release_id, settled_spec
 from microagg_flows.accounts.account import Account, accounted, current_account
 from microagg_flows.clusters import executor_for
@@ -78,11 +80,29 @@ def run_release(
     with accounted() as account:
         tonight = Settled.of(order, meant_for)
         account.begin(tonight.spec, tonight.id)
-        with telling_if_published() as account.outcome, executor_for(tonight.spec, progress) as workers:
+        with (
+            _cleaning_all_the_same(account, tonight.spec, progress),
+            telling_if_published() as account.outcome,
+            executor_for(tonight.spec, progress) as workers,
+        ):
             release = new_release(tonight.spec, workers, tonight.id, order.replace, tonight.moment)
             account.outcome.release = release
             run_until("report", release, account.following(run))
         return account.outcome
+
+
+@contextmanager
+def _cleaning_all_the_same(account: Account, spec: ReleaseSpec, progress: Progress) -> Iterator[None]:
+    """What is due in the work area goes, also where a run fails before it comes to that: night after night, maybe."""
+    try:
+        yield
+    except TransientStorageError:  # it would not answer now either
+        raise
+    except MicroaggError:
+        release = account.outcome.release
+        if release is None or not release.key:
+            clean_due(spec, progress.say)
+        raise
 
 
 def begun(tonight: Settled) -> Account | None:

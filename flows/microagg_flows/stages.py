@@ -19,7 +19,7 @@ from microagg_core.formats.released.registry import released_format
 from microagg_core.plain import to_plain
 from microagg_core.privacy.gate import refuse_failed
 from microagg_core.releases.parts import Upload
-from microagg_core.releases.publish import finish, publish
+from microagg_core.releases.publish import existing, finish, publish
 from microagg_core.reporting.plan_report import report_plan
 from microagg_core.runner import run_look, run_scan, run_upload
 from microagg_core.spec.columns import resolve_schema
@@ -63,6 +63,8 @@ def survey(release: Release) -> str:
     if _is_published(release, release.replace):
         clean_due(spec, release.progress.say)
         return _already(release)
+    if existing(release.output, release.identity) and not release.ignore_published:
+        release.progress.say(f"{release.identity} is published already; whether from the same rows, the survey tells")
     run = release.run
     release.running.begin(run)  # what it goes on from is not due
     try_work_area(run.work)

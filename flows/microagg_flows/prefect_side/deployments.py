@@ -1,4 +1,4 @@
-"""A Prefect deployment for each series: its schedule, one run at a time, the others queued."""
+"""A Prefect deployment for each series: its schedule, one run at a time, the others queued; and one that cleans."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from prefect import Flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions, WorkerStatus
@@ -18,11 +19,21 @@ from prefect.utilities.callables import parameter_schema
 from microagg_core.errors import ClusterError, SpecError
 from microagg_flows.deploying import Deployable
 from microagg_flows.prefect_side.artifacts import tags_of
+from microagg_flows.prefect_side.cleaning import clean_flow
 from microagg_flows.prefect_side.flow import release_flow
 
 #: The flow of the installed package: a worker needs `microagg` in its environment, and no copy of any folder.
 _ENTRYPOINT = "microagg_flows.prefect_side.flow.release_flow"
-_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "warning", "DO_NOT_TRACK": "1"}
+_CLEANING_ENTRYPOINT = "microagg_flows.prefect_side.cleaning.clean_flow"
+_ENVIRONMENT = {
+    "DASK_LOGGING__DISTRIBUTED": "warning",
+    "DO_NOT_TRACK": "1",
+    # A worker that is scraped holds the port, and every run that would open it too would crash.
+    "PREFECT_CLIENT_METRICS_ENABLED": "false",
+}
+#: When work areas are cleaned: by day, when no night is made.
+_CLEANED = CronSchedule(cron="0 12 * * *", timezone="UTC")
+CLEANING = "work-areas"
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,8 @@ def deploy(deployables: Sequence[Deployable], pool: str, settings: Sequence[str]
         flow_id = client.create_flow_from_name(release_flow.name)
         for one in deployables:
             client.create_deployment(flow_id=flow_id, **_deployment(one, pool, settings))
+        flow_id = client.create_flow_from_name(clean_flow.name)
+        client.create_deployment(flow_id=flow_id, **_cleaning(deployables, pool, settings))
 
 
 def _deployment(one: Deployable, pool: str, settings: Sequence[str]) -> dict[str, Any]:
@@ -73,15 +86,33 @@ def _deployment(one: Deployable, pool: str, settings: Sequence[str]) -> dict[str
         "name": one.spec.name,
         "description": f"Releases of the series {one.spec.name}, from {one.place}.",
         "tags": tags_of(one.spec.name),
-        "entrypoint": _ENTRYPOINT,
-        "pull_steps": [],
         "parameters": {"spec": one.place, **({"settings": list(settings)} if settings else {})},
-        "parameter_openapi_schema": parameter_schema(release_flow).model_dump(exclude_unset=True),
-        "enforce_parameter_schema": True,
-        "schedules": [DeploymentScheduleCreate(schedule=times, active=True, slug="schedule")] if times else [],
         # Two releases of one series would only race each other; the second waits, as it may be another night.
         "concurrency_limit": 1,
         "concurrency_options": ConcurrencyOptions(collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
+        **_of_flow(release_flow, _ENTRYPOINT, times, pool),
+    }
+
+
+def _cleaning(deployables: Sequence[Deployable], pool: str, settings: Sequence[str]) -> dict[str, Any]:
+    specs = [one.place for one in deployables]
+    return {
+        "name": CLEANING,
+        "description": "Removes the rows of failed runs whose time is up, of every series.",
+        "tags": ["microagg"],
+        "parameters": {"specs": specs, **({"settings": list(settings)} if settings else {})},
+        **_of_flow(clean_flow, _CLEANING_ENTRYPOINT, _CLEANED, pool),
+    }
+
+
+def _of_flow(flow: Flow[..., Any], entrypoint: str, times: CronSchedule | None, pool: str) -> dict[str, Any]:
+    """What deployments of the installed package have in common."""
+    return {
+        "entrypoint": entrypoint,
+        "pull_steps": [],
+        "parameter_openapi_schema": parameter_schema(flow).model_dump(exclude_unset=True),
+        "enforce_parameter_schema": True,
+        "schedules": [DeploymentScheduleCreate(schedule=times, active=True, slug="schedule")] if times else [],
         "work_pool_name": pool,
         "job_variables": {"env": _ENVIRONMENT},
         "paused": False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from prefect.settings import (
     PREFECT_API_REQUEST_TIMEOUT,
     PREFECT_API_URL,
     PREFECT_CLIENT_MAX_RETRIES,
+    PREFECT_CLIENT_METRICS_PORT,
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
     PREFECT_LOGGING_TO_API_ENABLED,
     get_current_settings,
@@ -74,6 +76,13 @@ def _server(progress: Progress) -> Iterator[None]:
                 yield
             except Abort:
                 raise ClusterError("the flow run was stopped in Prefect; start the release again") from None
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                raise ClusterError(
+                    f"PREFECT_CLIENT_METRICS_PORT: port {PREFECT_CLIENT_METRICS_PORT.value()} is taken on this "
+                    "machine, by a worker maybe; set another"
+                ) from None
             except httpx.HTTPError as error:
                 if is_requested() or _is_interruption(error):
                     raise KeyboardInterrupt from None
