@@ -62,7 +62,7 @@ _CUT_OFF = """
   .map(e => e.innerText)
 """
 
-_CLICK = "[...document.querySelectorAll('[role=tab], button, a')].find(e => e.innerText.trim() === 'TITLE').click()"
+_CLICK = "[...document.querySelectorAll('.p-tab')].find(e => e.innerText.trim() === 'TITLE').click()"
 
 
 @dataclass

@@ -305,3 +305,94 @@ def test_a_catalogue_that_does_not_take_events_stops_no_release(
     assert len(ended.sentences()) == len(ended.err.splitlines()) == 1
     assert "did not take the lineage event" in ended.sentences()[0]
     assert len(events(place)) == 2
+
+
+# --- other commands ---
+
+
+def test_a_plan_says_how_it_ended_as_a_run_does(place: Project) -> None:
+    ended = place.call("plan", "release.yaml", "--log-format", "json", "--results", "told.json", "--json")
+    results = json.loads((place.folder / "told.json").read_text())
+    assert only_results(place) == results
+    assert (ended.code, results["command"], results["outcome"], results["id"]) == (0, "plan", "done", "one")
+    assert [stage["name"] for stage in results["stages"]] == ["survey", "plan"]
+    assert results["kernel_seconds"]["estimate"] is not None
+    assert {json.loads(line)["series"] for line in ended.err.splitlines()} <= {None, "people"}
+    assert not (place.work / "audit" / "lineage").exists(), "no data are made"
+
+
+def test_a_plan_that_is_refused_says_so_once(place: Project) -> None:
+    place.write(table(float("inf")))
+    ended = place.call("plan", "release.yaml", "--log-format", "json", "--log-level", "error")
+    (line,) = map(json.loads, ended.err.splitlines())
+    results = only_results(place)
+    assert (ended.code, line["level"], line["event"]) == (3, "error", results["sentence"])
+    assert (results["outcome"], results["command"]) == ("refused", "plan")
+
+
+def test_steps_leave_outcomes_and_a_log(place: Project) -> None:
+    place.call("step", "report", "release.yaml", "--log-file", "log", "--results", "told.json")
+    results = json.loads((place.folder / "told.json").read_text())
+    assert (results["command"], results["outcome"], results["stage"]) == ("step", "done", "survey")
+    ended = place.call("step", "survey", "release.yaml", "--number", "99", "--run", results["run"], "--log-file", "log")
+    last = (place.folder / "log").read_text().splitlines()[-1]
+    assert ended.code == 2 and last.endswith(ended.sentences()[-1]) and " ERROR " in last
+
+
+def test_a_look_at_a_ledger_says_how_it_ended(place: Project) -> None:
+    place.write_spec(ROLES, **AGAIN)
+    place.release()
+    before = all_results(place)
+    place.call("series", "status", "release.yaml", "--results", "told.json")
+    results = json.loads((place.folder / "told.json").read_text())
+    assert (results["command"], results["series"], results["outcome"]) == ("series status", "people", "done")
+    for path in (place.work / "series" / "people" / "generations").iterdir():
+        path.write_text("damaged")
+    ended = place.call("series", "verify", "release.yaml", "--results", "told.json", "--log-file", "log")
+    results = json.loads((place.folder / "told.json").read_text())
+    assert ended.code == results["exit_code"] != 0
+    assert " ERROR " in (place.folder / "log").read_text()
+    assert all_results(place) == before, "looking leaves nothing in the work area"
+
+
+def test_an_erasure_leaves_its_outcome(place: Project) -> None:
+    (place.folder / "units.csv").write_text("note\na\n")
+    ended = place.call("forget", "release.yaml", "--units", "units.csv", "--yes", "--log-format", "json")
+    results = only_results(place)
+    assert (ended.code, results["command"], results["id"]) == (2, "forget", None)
+    assert json.loads(ended.err.splitlines()[-1])["event"] == results["sentence"]
+
+
+def test_a_backfill_is_one_document(place: Project) -> None:
+    place.write_spec(ROLES, id="date", input={"url": "in-{date}/*.parquet"}, **AGAIN)
+    place.folder.joinpath("in-2026-01-01").mkdir()
+    pa.parquet.write_table(table(), place.folder / "in-2026-01-01" / "part.parquet")
+    days = ("--from", "2026-01-01", "--to", "2026-01-03")
+    missing = place.call("backfill", "release.yaml", *days, "--dry-run", "--json").document()["days"]
+    assert {day["standing"] for day in missing} == {"missing"} and len(missing) == 3
+    ended = place.call("backfill", "release.yaml", *days, "--json", "-q", "--direct", "--results", "told.json")
+    first, second = ended.document()["days"]
+    results = json.loads((place.folder / "told.json").read_text())
+    assert (first["id"], first["standing"]) == ("2026-01-01", "published")
+    assert (second["standing"], second["exit_code"], ended.code) == ("failed", 5, 5)
+    assert (results["command"], results["outcome"]) == ("backfill", "failed")
+    assert results["sentence"] == f"2026-01-02: {second['sentence']}" == ended.sentences()[-1]
+    assert [one["id"] for one in all_results(place)] == ["2026-01-01", "2026-01-02"], "each day has its own"
+
+
+def test_all_events_of_a_call_are_of_one_run_which_its_outcome_names(place: Project) -> None:
+    place.release()
+    first = {event["run"]["runId"] for event in events(place)}
+    assert first == {only_results(place)["lineage_run"]}
+    place.release()
+    assert len({event["run"]["runId"] for event in events(place)}) == 2
+
+
+def test_what_is_due_goes_however_early_a_run_fails(place: Project) -> None:
+    place.write_spec(ROLES, work={"url": "work", "keep": {"failed_days": 0}}, input={"url": "gone/*.parquet"})
+    failed = place.work / "runs" / "failed"
+    failed.mkdir(parents=True)
+    (failed / "rows").write_text("rows")
+    os.utime(failed / "rows", (0, 0))
+    assert place.call(*RUN).code == 5
+    assert not failed.exists()

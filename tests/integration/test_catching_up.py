@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from inputs.people import people
+from microagg_core.errors import DataError, InterruptionError
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.prefect_side.catching_up import due, missed_days, reason_to_leave_out
+from microagg_core.steps.work import work_store
+from microagg_flows.prefect_side.catching_up import catch_up, due, missed_days, reason_to_leave_out
 from microagg_flows.releasing import Order
 from releasing.runs import AGAIN, run_stages, start, write_release
 
@@ -55,6 +57,44 @@ def test_missed_days_lie_between_the_newest_release_and_the_night(tmp_path: Path
 def test_a_night_at_the_edge_of_its_day_counts(tmp_path: Path, cron: str) -> None:
     spec = spec_at(tmp_path, 7, cron=cron, catch_up="all")
     assert [day.day for day in missed_days(spec, NIGHT)] == [8, 9]
+
+
+def test_a_night_that_failed_is_tried_for_a_week(tmp_path: Path) -> None:
+    """Others have been released since; what was never tried, or is older than the first release, stays away."""
+    spec = spec_at(tmp_path, 1, 9, catch_up="all")
+    for call in ("test-2026-11-04", "test-2026-11-02", "others-2026-11-05", "test-plan"):
+        work_store(spec).put_json(f"audit/runs/{call}-20261104T023000Z-0123456789ab.json", {})
+    assert [day.day for day in missed_days(spec, NIGHT)] == [4]
+    assert [day.day for day in missed_days(spec, NIGHT + DAY)] == [4, 10]
+    assert [day.day for day in missed_days(spec, NIGHT + 2 * DAY)] == [10, 11], "a week is over"
+
+
+def test_a_night_that_fails_holds_up_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "release.yaml"
+    spec_at(tmp_path, catch_up="all")
+    made, said = [], []
+
+    def make(order: Order) -> None:
+        made.append(order.id)
+        if order.id == "2026-11-08":
+            raise DataError("the input has no records; look at it")
+
+    days = [datetime.date(2026, 11, day) for day in (7, 8, 9)]
+    (failed,) = catch_up(Order(str(path)), days, make, said.append)
+    assert made == ["2026-11-07", "2026-11-08", "2026-11-09"]
+    assert failed.startswith("2026-11-08: the input has no records; look at it (")
+    assert "up to that of 2026-11-15" in failed
+    assert said == ["3 nights are missing; they are made first", *(f"2026-11-0{n} is published" for n in (7, 9))]
+
+
+def test_an_interruption_stops_all_of_it(tmp_path: Path) -> None:
+    spec_at(tmp_path, catch_up="all")
+
+    def make(_: Order) -> None:
+        raise InterruptionError("interrupted")
+
+    with pytest.raises(InterruptionError):
+        catch_up(Order(str(tmp_path / "release.yaml")), [NIGHT.date(), NIGHT.date()], make, str)
 
 
 def test_nobody_missed_a_day_on_which_nothing_was_due(tmp_path: Path) -> None:

@@ -265,7 +265,7 @@ def test_bad_data_fail_once_and_say_why(
 def test_missed_nights_are_made_first(
     server: PrefectServer, nightly: dict[str, Any], specs: Path, worker_log: Path, surveying: Held
 ) -> None:
-    """The newest release is three days old; the input of yesterday comes late."""
+    """The newest release is three days old; the input of yesterday comes late, and holds up no other night."""
     surveying.let_go()
     today = datetime.datetime.now(datetime.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     days = [str((today - datetime.timedelta(days=n)).date()) for n in (3, 2, 1, 0)]
@@ -277,24 +277,67 @@ def test_missed_nights_are_made_first(
     late = (folder / f"input-{days[2]}").rename(folder / "late")
 
     deployment = deployment_of(server, "missed")
-    failed = server.ended(trigger(server, deployment, folder / "release.yaml", at=today))
-    assert failed["state_type"] == "FAILED"
-    assert re.match(rf"exit 5 \(storage\): {days[2]}: .*no file matches", failed["state"]["message"])
-    assert sorted(path.name for path in (folder / "output").iterdir() if path.is_dir()) == days[:2]
+    first = server.ended(trigger(server, deployment, folder / "release.yaml", at=today))
+    assert first["state_type"] == "COMPLETED", first["state"]["message"]
+    assert released_days(folder) == [days[0], days[1], days[3]]
+    (told,) = [
+        line for line in server.log(first["id"]) if line.startswith(f"{days[2]}: ") and "no file matches" in line
+    ]
+    assert set(server.levels(first["id"], told)) == {logging.ERROR, logging.WARNING}
+    (summary,) = [a["data"] for a in server.artifacts(first["id"]) if a["type"] == "markdown"]
+    assert f"| note | {days[2]}: " in summary
 
     late.rename(folder / f"input-{days[2]}")
-    run = server.ended(trigger(server, deployment, folder / "release.yaml", at=today))
+    tomorrow = trigger(server, deployment, folder / "release.yaml", at=today)
+    run = server.ended(tomorrow)
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
-    assert sorted(path.name for path in (folder / "output").iterdir() if path.is_dir()) == days
+    assert released_days(folder) == days
     assert run["name"] == f"missed {days[3]}" and set(run["tags"]) == {"microagg", "missed"}
     runs = server.post("flow_runs/filter", flow_runs={"tags": {"all_": ["missed"]}}, sort="START_TIME_ASC")
-    within = [one for one in runs if one["state_type"] != "SCHEDULED" and one["id"] not in (failed["id"], run["id"])]
+    within = [one for one in runs if one["state_type"] != "SCHEDULED" and one["id"] not in (first["id"], run["id"])]
     ended = [(one["name"], one["state_type"]) for one in within]
     assert ended == [
         (f"missed {days[1]}", "COMPLETED"),
         (f"missed {days[2]}", "FAILED"),
         (f"missed {days[2]}", "COMPLETED"),
     ]
+    begun = next((folder / "work" / "audit" / "lineage").glob(f"missed-{days[1]}-*-start.json"))
+    parent = json.loads(begun.read_text())["run"]["facets"]["parent"]
+    assert (parent["run"]["runId"], parent["job"]["name"]) == (within[0]["id"], "microagg-release")
+
+
+def released_days(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "output").iterdir() if path.is_dir())
+
+
+def test_work_areas_are_cleaned_by_day(
+    server: PrefectServer, nightly: dict[str, Any], specs: Path, worker_log: Path, surveying: Held
+) -> None:
+    surveying.let_go()
+    deployment = server.get("deployments/name/microagg-clean/work-areas")
+    assert deployment["parameters"] == {"specs": [str(specs / name / "release.yaml") for name in ("missed", "nightly")]}
+    assert [one["schedule"]["cron"] for one in deployment["schedules"]] == ["0 12 * * *"]
+    left = specs / "nightly" / "work" / "runs" / "failed" / "rows"
+    left.parent.mkdir(parents=True)
+    left.write_text("rows")
+    os.utime(left, (0, 0))
+    run = server.ended(str(server.post(f"deployments/{deployment['id']}/create_flow_run")["id"]))
+    assert (run["state_type"], run["state"]["message"]) == ("COMPLETED", "removed 1 failed runs")
+    assert not left.exists()
+
+
+def test_a_look_before_the_night_sees_who_will_make_it(
+    server: PrefectServer, nightly: dict[str, Any], specs: Path, worker_log: Path
+) -> None:
+    arguments = [COMMAND, "doctor", str(specs / "nightly" / "release.yaml"), "--set", "cluster=none"]
+    done = subprocess.run(arguments, env=server.environment(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"ok       Prefect: a server of this version answers at {server.url}" in done.stdout
+    assert "ok       deployment: microagg-release/nightly is scheduled, and 1 workers of microagg are" in done.stdout
+    done = subprocess.run(
+        [*arguments, "--set", "name=nobody"], env=server.environment(), capture_output=True, text=True
+    )
+    assert "warning  deployment: microagg-release/nobody is not there; make it with microagg deploy" in done.stdout
 
 
 def test_a_run_that_was_overtaken_is_left_out(

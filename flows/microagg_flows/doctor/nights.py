@@ -32,7 +32,10 @@ def look(patient: Patient) -> Iterator[Finding]:
 def _next_nights(schedule: Schedule, now: datetime.datetime) -> Iterator[Finding]:
     with needing("prefect", "a schedule"):
         from microagg_flows.prefect_side.catching_up import due
-    times = due(schedule, now, now + datetime.timedelta(days=_DAYS_AHEAD))[:_NIGHTS]
+    try:
+        times = due(schedule, now, now + datetime.timedelta(days=_DAYS_AHEAD))[:_NIGHTS]
+    except ValueError:  # such as the 30th of February
+        times = []
     if not times:
         raise SpecError("schedule.cron: no night is due within a year; correct it")
     listed = ", ".join(f"{time:%Y-%m-%d %H:%M}" for time in times)

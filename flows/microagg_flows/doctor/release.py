@@ -33,10 +33,16 @@ def _input(patient: Patient) -> Iterator[Finding]:
 
 
 def _series(patient: Patient) -> Iterator[Finding]:
-    if patient.spec.series is None:
+    series = patient.spec.series
+    if series is None:
         return
     ledger = ledger_of(patient.spec)
-    key, head = key_of(patient.spec, ledger), ledger.head()
+    head = ledger.head()
+    if head is None and series.mode == "independent" and not series.key_file:
+        # Its key is drawn, and written, by the first night.
+        yield well("series", "its ledger has no night yet")
+        return
+    key = key_of(patient.spec, ledger)
     if head is None:
         yield well("series", "its ledger has no night yet, and its key is there")
         return
