@@ -63,7 +63,8 @@ class Account:
     dashboard: str | None = None
     #: Told of that place when it is known.
     on_dashboard: Callable[[str], object] | None = None
-    #: What went wrong besides, or with the account itself, a sentence each.
+    #: What went wrong besides, and was said already; and what went wrong with the account itself, a sentence each.
+    notes: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     series: str | None = None
     id: str | None = None
@@ -156,7 +157,7 @@ class Account:
             manifest=published.manifest_url if published else None,
             software=software(),
             seconds=time.perf_counter() - self._clock,
-            warnings=(*(published.warnings if published else ()), *self.troubles),
+            warnings=(*(published.warnings if published else ()), *self.notes, *self.troubles),
             process=this_process(),
             lineage_run=self._lineage.run_id if self._lineage else None,
             dashboard=self.dashboard,

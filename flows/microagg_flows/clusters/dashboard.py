@@ -40,4 +40,5 @@ def dashboard_link(client: Client) -> str:
 
 def _has_pages(dask_scheduler: Any) -> bool:
     """Runs in the scheduler: without the package for pages its server has metrics alone."""
-    return any("bokeh" in type(one).__module__ for one in dask_scheduler.http_application.applications)
+    pages = "distributed.dashboard"
+    return any(type(one).__module__.startswith(pages) for one in dask_scheduler.http_application.applications)

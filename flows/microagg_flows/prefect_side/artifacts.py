@@ -52,7 +52,10 @@ def artifact_key(series: str | None, what: str = "") -> str:
 
 def keep_artifacts(results: RunResults, document: dict[str, Any] | None, progress: PrefectProgress) -> None:
     """Create the artifacts of a run that has ended, in the current flow run; ``document`` is that of its release."""
-    summary = as_markdown(document) + compared_markdown(results) if document else results_markdown(results)
+    if document:
+        summary = as_markdown({**document, "warnings": list(results.warnings)}) + compared_markdown(results)
+    else:
+        summary = results_markdown(results)
     stages = stage_rows(results)
     title = " ".join([*(name for name in (results.series, results.id) if name), results.outcome])
     progress.wait_for("Prefect's server to take the report")

@@ -135,7 +135,7 @@ def _ended(order: Order, progress: PrefectProgress, account: Account) -> Any:
         account.parent = ParentRun(str(run.id), _job_of(run, tonight)) if run else None
         account.on_dashboard = lambda link: progress.link_dashboard(tonight.spec.name, link)
         if is_scheduled(run, order):
-            account.troubles += _caught_up(order, tonight, progress)
+            account.notes += _caught_up(order, tonight, progress)
         document = _release(order, progress)
         keep_artifacts(account.results(None), document, progress)
         return document
