@@ -310,19 +310,22 @@ def released_days(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "output").iterdir() if path.is_dir())
 
 
-def test_work_areas_are_cleaned_by_day(
-    server: PrefectServer, nightly: dict[str, Any], specs: Path, worker_log: Path, surveying: Held
+def test_what_no_run_comes_to_is_cleaned_by_day(
+    server: PrefectServer, nightly: dict[str, Any], worker_log: Path, surveying: Held, tmp_path: Path
 ) -> None:
     surveying.let_go()
-    deployment = server.get("deployments/name/microagg-clean/work-areas")
-    assert deployment["parameters"] == {"specs": [str(specs / name / "release.yaml") for name in ("missed", "nightly")]}
+    spec = spec_of(tmp_path / "rare", some_people(), name="rare")
+    assert deployed(server, spec.parent).returncode == 0
+    deployment = server.get("deployments/name/microagg-clean/rare")
+    assert deployment["parameters"] == {"spec": str(spec)} and deployment["tags"] == ["microagg", "rare"]
     assert [one["schedule"]["cron"] for one in deployment["schedules"]] == ["0 12 * * *"]
-    left = specs / "nightly" / "work" / "runs" / "failed" / "rows"
+    left = spec.parent / "work" / "runs" / "failed" / "rows"
     left.parent.mkdir(parents=True)
     left.write_text("rows")
     os.utime(left, (0, 0))
     run = server.ended(str(server.post(f"deployments/{deployment['id']}/create_flow_run")["id"]))
-    assert (run["state_type"], run["state"]["message"]) == ("COMPLETED", "removed 1 failed runs")
+    said = "removed 1 failed runs, kept 0 that are not due yet"
+    assert (run["state_type"], run["state"]["message"]) == ("COMPLETED", said)
     assert not left.exists()
 
 

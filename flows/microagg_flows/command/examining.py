@@ -28,14 +28,14 @@ def doctor(
 
     claim_limits()
     about(load_spec(spec, settings or ()))
-    found = []
+    findings = []
     with scratch():
         for finding in examine(Order(spec, release_id, settings=tuple(settings or ())), told_progress(quiet)):
-            found.append(finding)
+            findings.append(finding)
             if not as_json:
                 typer.echo(finding.line())
-    code = exit_code_of(found)
+    code = exit_code_of(findings)
     if as_json:
-        typer.echo(json.dumps({"findings": [one.document() for one in found], "exit_code": code}, indent=1))
+        typer.echo(json.dumps({"findings": [one.document() for one in findings], "exit_code": code}, indent=1))
     if code:
         raise typer.Exit(code)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from pathlib import Path
 
 from microagg_core.extras import needing
 from microagg_core.spec.release import NoCluster, ReleaseSpec
 from microagg_flows import stages
 from microagg_flows.clusters import cluster_for
+from microagg_flows.prefect_side.named import names_prefect_server
 from microagg_flows.progress import Progress
 from microagg_flows.releasing import Order, Settled, now, run_release
 
@@ -34,14 +33,3 @@ def _needs_nobody(spec: ReleaseSpec) -> bool:
     if spec.cluster is not None or names_prefect_server(os.environ):
         return False
     return isinstance(cluster_for(spec), NoCluster)
-
-
-def names_prefect_server(environment: Mapping[str, str]) -> bool:
-    """Whether a Prefect server is named, in the environment or a profile; loading Prefect to ask takes seconds."""
-    if "PREFECT_API_URL" in environment:
-        return True
-    try:
-        home = Path(environment.get("PREFECT_HOME") or Path("~/.prefect").expanduser())
-        return "PREFECT_API_URL" in (home / "profiles.toml").read_text(encoding="utf-8")
-    except (OSError, ValueError, RuntimeError):  # a user without a home has no profile either
-        return False

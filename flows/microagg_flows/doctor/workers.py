@@ -99,33 +99,33 @@ def most_needed(patient: Patient) -> tuple[str, int] | None:
 
 def _around(patient: Patient, asked: float, took: float) -> Iterator[Finding]:
     around = {record.number: patient.around.get(record.address) for record in patient.records}
-    known = {number: one for number, one in around.items() if one is not None}
-    if not known:
+    facts = {number: one for number, one in around.items() if one is not None}
+    if not facts:
         return
-    yield _kernels(patient.records, known)
-    yield _disks(known)
-    yield from _ways(known)
+    yield _kernels(patient.records, facts)
+    yield _disks(facts)
+    yield from _ways(facts)
     if any(record.address for record in patient.records):
-        yield from _clocks(known, asked, took)
+        yield from _clocks(facts, asked, took)
 
 
-def _kernels(records: list[WorkerRecord], known: dict[int, Surroundings]) -> Finding:
-    cold = [number for number, one in known.items() if not one.is_warm]
+def _kernels(records: list[WorkerRecord], facts: dict[int, Surroundings]) -> Finding:
+    cold = [number for number, one in facts.items() if not one.is_warm]
     if not cold:
         return well("kernels", "compiled for all who need them")
     who = _listed(cold) if any(record.address for record in records) else "this process"
     return strange("kernels", f"not compiled for {who}, which takes a run a minute or two; microagg warm does it there")
 
 
-def _disks(known: dict[int, Surroundings]) -> Finding:
-    least = min(one.free_bytes for one in known.values())
-    full = [number for number, one in known.items() if one.free_bytes < LEAST_FREE]
+def _disks(facts: dict[int, Surroundings]) -> Finding:
+    least = min(one.free_bytes for one in facts.values())
+    full = [number for number, one in facts.items() if one.free_bytes < LEAST_FREE]
     says = f"temporary files have {least / 2**30:,.1f} GiB or more"
     return strange("disk", f"{_listed(full)}: {says}; make room there") if full else well("disk", says)
 
 
-def _ways(known: dict[int, Surroundings]) -> Iterator[Finding]:
-    times = [(one.seconds_out, one.seconds_back) for one in known.values()]
+def _ways(facts: dict[int, Surroundings]) -> Iterator[Finding]:
+    times = [(one.seconds_out, one.seconds_back) for one in facts.values()]
     out = [seconds for seconds, _ in times if seconds is not None]
     back = [seconds for _, seconds in times if seconds is not None]
     if out and back:
@@ -134,8 +134,8 @@ def _ways(known: dict[int, Surroundings]) -> Iterator[Finding]:
         yield strange("speed", f"{says}; look at their network") if slow else well("speed", says)
 
 
-def _clocks(known: dict[int, Surroundings], asked: float, took: float) -> Iterator[Finding]:
-    ahead = {number: max(0.0, one.clock - asked - took) + min(0.0, one.clock - asked) for number, one in known.items()}
+def _clocks(facts: dict[int, Surroundings], asked: float, took: float) -> Iterator[Finding]:
+    ahead = {number: max(0.0, one.clock - asked - took) + min(0.0, one.clock - asked) for number, one in facts.items()}
     number = max(ahead, key=lambda n: abs(ahead[n]))
     yield clock_finding(f"the clock of worker {number}", ahead[number])
 

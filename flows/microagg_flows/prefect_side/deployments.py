@@ -1,4 +1,4 @@
-"""A Prefect deployment for each series: its schedule, one run at a time, the others queued; and one that cleans."""
+"""A Prefect deployment for each series: its schedule, one run at a time, the others queued."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ _ENVIRONMENT = {
 }
 #: When work areas are cleaned: by day, when no night is made.
 _CLEANED = CronSchedule(cron="0 12 * * *", timezone="UTC")
-CLEANING = "work-areas"
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,11 @@ def deployment_standing(series: str) -> DeploymentStanding | None:
     """
     with _explained(), get_client(sync_client=True) as client:
         try:
-            found = client.read_deployment_by_name(f"{release_flow.name}/{series}")
+            deployment = client.read_deployment_by_name(f"{release_flow.name}/{series}")
         except ObjectNotFound:
             return None
-        is_active = not found.paused and any(one.active for one in found.schedules)
-        pool = found.work_pool_name or ""
+        is_active = not deployment.paused and any(one.active for one in deployment.schedules)
+        pool = deployment.work_pool_name or ""
         workers = client.read_workers_for_work_pool(pool) if pool else []
         online = [one for one in workers if one.status == WorkerStatus.ONLINE]
         return DeploymentStanding(is_active, pool, len(online))
@@ -76,7 +75,9 @@ def deploy(deployables: Sequence[Deployable], pool: str, settings: Sequence[str]
         for one in deployables:
             client.create_deployment(flow_id=flow_id, **_deployment(one, pool, settings))
         flow_id = client.create_flow_from_name(clean_flow.name)
-        client.create_deployment(flow_id=flow_id, **_cleaning(deployables, pool, settings))
+        for one in deployables:
+            if one.spec.schedule is None:  # no run comes to its work area by itself
+                client.create_deployment(flow_id=flow_id, **_cleaning(one, pool, settings))
 
 
 def _deployment(one: Deployable, pool: str, settings: Sequence[str]) -> dict[str, Any]:
@@ -94,13 +95,12 @@ def _deployment(one: Deployable, pool: str, settings: Sequence[str]) -> dict[str
     }
 
 
-def _cleaning(deployables: Sequence[Deployable], pool: str, settings: Sequence[str]) -> dict[str, Any]:
-    specs = [one.place for one in deployables]
+def _cleaning(one: Deployable, pool: str, settings: Sequence[str]) -> dict[str, Any]:
     return {
-        "name": CLEANING,
-        "description": "Removes the rows of failed runs whose time is up, of every series.",
-        "tags": ["microagg"],
-        "parameters": {"specs": specs, **({"settings": list(settings)} if settings else {})},
+        "name": one.spec.name,
+        "description": f"Removes the rows of failed runs of the series {one.spec.name} whose time is up.",
+        "tags": tags_of(one.spec.name),
+        "parameters": {"spec": one.place, **({"settings": list(settings)} if settings else {})},
         **_of_flow(clean_flow, _CLEANING_ENTRYPOINT, _CLEANED, pool),
     }
 
