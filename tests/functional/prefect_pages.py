@@ -54,12 +54,17 @@ _ROLES = {
     "blocking": ["region", "district", "sex"],
     "confidential": ["education", "diagnosis", "monthly_income", "benefits", "weekly_hours"],
 }
-#: Texts that do not fit where they stand: a cell, a title or a link that hides a part of what it says.
+#: Texts that do not fit where they stand: what they are in hides a part of what they say.
 _CUT_OFF = """
-[...document.querySelectorAll('table td, table th, h1, h2, h3, .markdown-renderer *, p, a, li, span, code')]
-  .filter(e => e.offsetParent && e.innerText && !e.children.length && e.scrollWidth > e.clientWidth + 1
-    && e.clientWidth > 0 && ['hidden', 'clip'].includes(getComputedStyle(e).overflowX))
-  .map(e => e.innerText)
+[...document.querySelectorAll('table td, table th, h1, h2, h3, p, a, li, span, code, strong')].filter(e => {
+  if (!e.offsetParent || !e.innerText || !e.innerText.trim()) return false;
+  const range = document.createRange();
+  range.selectNodeContents(e);
+  const right = range.getBoundingClientRect().right;
+  for (let place = e; place && place !== document.body; place = place.parentElement)
+    if (getComputedStyle(place).overflowX !== 'visible' && right > place.getBoundingClientRect().right + 1) return true;
+  return right > innerWidth + 1;
+}).map(e => e.innerText)
 """
 
 _CLICK = "[...document.querySelectorAll('.p-tab')].find(e => e.innerText.trim() === 'TITLE').click()"
