@@ -115,7 +115,10 @@ def _weed_binary() -> str:
 
 
 def start_weed(
-    folder: Path, again_on: list[int] | None = None, others: Mapping[str, Any] | None = None, options: Sequence[str] = ()
+    folder: Path,
+    again_on: list[int] | None = None,
+    others: Mapping[str, Any] | None = None,
+    options: Sequence[str] = (),
 ) -> S3Server:
     """Start a server in a folder.
 
