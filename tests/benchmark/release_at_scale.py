@@ -27,8 +27,10 @@ from typing import Any
 import numpy as np
 import psutil
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
+from numpy.typing import NDArray
 
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import LocalCluster, ReleaseSpec
@@ -49,19 +51,20 @@ def write_input(store: Store, rows: int, blocks: int, largest: float) -> None:
     rng = np.random.default_rng(1)
     share = 1.0 / np.arange(1, blocks + 1) ** 0.6
     share = np.append(largest, share[1:] / share[1:].sum() * (1 - largest)) if largest else share / share.sum()
+    ends = np.cumsum(share)[:-1]
     for part, first in enumerate(range(0, rows, _PART_ROWS)):
         n = min(_PART_ROWS, rows - first)
-        key = rng.choice(blocks, size=n, p=share)
+        key = np.searchsorted(ends, rng.random(n)).astype(np.int32)
         table = pa.table(
             {
-                "person_id": np.char.mod("P%09d", np.arange(first, first + n)),
+                "person_id": _texts("P", np.arange(first, first + n), 9),
                 "region": (key // 10).astype(np.int16),
-                "group": np.char.mod("g%d", key % 10),
+                "group": _texts("g", key % 10, 1),
                 "birth": pa.array(rng.integers(-15_000, 18_000, n).astype(np.int32)).view(pa.date32()),
                 "income": np.round(np.exp(rng.normal(10, 0.6, n))),
                 "area": rng.gamma(4, 20, n).astype(np.int32),
                 "commute": rng.exponential(8, n).astype(np.float32),
-                "diagnosis": np.char.mod("%02d", rng.integers(0, 90, n)),
+                "diagnosis": _texts("", rng.integers(0, 90, n), 2),
                 "wage": (rng.gamma(3, 900, n) // 50 * 50).astype(np.int64),
                 "benefit": rng.random(n) < 0.2,
                 "hours": rng.integers(0, 60, n).astype(np.int8),
@@ -70,6 +73,12 @@ def write_input(store: Store, rows: int, blocks: int, largest: float) -> None:
         sink = io.BytesIO()
         pq.write_table(table, sink)
         store.put(f"part-{part:04d}.parquet", sink.getvalue())
+
+
+def _texts(before: str, numbers: NDArray[Any], digits: int) -> pa.Array:
+    """Numbers with leading zeros, behind a text."""
+    padded = pc.utf8_lpad(pa.array(numbers).cast(pa.string()), width=digits, padding="0")
+    return pc.binary_join_element_wise(before, padded, "")
 
 
 def write_spec(folder: Path, algorithm: str, max_records: int | None, *, identifiers: bool = True) -> Path:

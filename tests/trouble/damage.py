@@ -145,7 +145,7 @@ class DamagedRelease:
         path = self._folder / "work" / case.file
         alike = [p for p in sorted(path.parent.iterdir()) if p != path and p.suffix == path.suffix and p.is_file()]
         others = alike or [p for p in sorted(path.parents[1].rglob("*")) if p != path and p.is_file()]
-        left = DAMAGES[case.damage](path.read_bytes(), others[0].read_bytes())
+        left = DAMAGES[case.damage](path.read_bytes(), (others or [path])[0].read_bytes())
         if left is None:
             path.unlink()
         else:
