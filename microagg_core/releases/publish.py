@@ -257,8 +257,9 @@ class _Attempt:
         try:
             probe_conditional_create(self.output, layout.probe(self.name))
             upload_all(self.output, self.uploads)
+            there = self.output.sizes(layout.data())
             for upload in self.uploads:
-                if self.output.size(upload.target) != upload.entry.bytes:
+                if there.get(upload.target) != upload.entry.bytes:
                     upload_part(self.output, upload)
             before_commit(self.manifest)
             self.asked = True

@@ -228,6 +228,11 @@ class LocalDisk:
         """The names of all objects below a folder; with ``unfinished``, also of what was never completed."""
         return [name for name, _ in self._files(prefix) if unfinished or not _is_unfinished(name.rpartition("/")[2])]
 
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Bytes of every object below a folder, by name."""
+        files = self._files(prefix)
+        return {name: state.st_size for name, state in files if not _is_unfinished(name.rpartition("/")[2])}
+
     def last_change(self, prefix: str) -> float | None:
         """When anything below a folder was last written, in seconds since 1970; None where there is nothing."""
         return max((state.st_mtime for _, state in self._files(prefix)), default=None)

@@ -198,6 +198,11 @@ class Store:
         with self._doing("listing", prefix) as backend:
             return sorted(backend.names(prefix.rstrip("/"), unfinished))
 
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Bytes of every object below a folder, by name, from one listing; none where it is missing."""
+        with self._doing("listing", prefix) as backend:
+            return backend.sizes(prefix.rstrip("/"))
+
     def folders(self, prefix: str = "") -> Names:
         """The sorted names of the folders one level below a folder; none where it is missing.
 

@@ -233,6 +233,10 @@ class RemoteStore:
         """The names of all objects below a folder; what is unfinished never has a name here."""
         return list(self._found(prefix))
 
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Bytes of every object below a folder, by name."""
+        return {name: int(info["size"]) for name, info in self._found(prefix).items()}
+
     def last_change(self, prefix: str) -> float | None:
         """When anything below a folder was last written, in seconds since 1970; None where that is not known."""
         moments = [

@@ -44,6 +44,21 @@ def test_release_at_scale_runs() -> None:
     assert len(found["peak_mib"]) >= 2
 
 
+@pytest.mark.server
+def test_release_at_scale_runs_on_s3() -> None:
+    found = json.loads(output_of("release_at_scale.py", "--rows", "20000", "--blocks", "30", "--workers", "1", "--s3"))
+    assert found["traffic"]["input read"] > 0 < found["traffic"]["output written"] < found["traffic"]["work written"]
+    assert found["outside_kernels"]["us_a_row"] > 0
+
+
+def test_bookkeeping_runs() -> None:
+    found = json.loads(output_of("bookkeeping.py", "--rows", "1e6", "--blocks", "5e4", "--parts", "3"))
+    assert (found["blocks"], found["rows"]) == (50_000, 1_000_000)
+    assert found["partitions"] > 1 < found["files"]
+    assert set(found["stages"]) >= {"survey", "plan", "scatter", "anonymize", "validate", "publish"}
+    assert 50 < found["flow_peak_mib"] < 2000
+
+
 def test_work_bytes_runs() -> None:
     header, *kinds, whole, objects, seconds = output_of("work_bytes.py", "--people", "2000").splitlines()
     assert header.split()[-4:] == ["writes", "kB", "reads", "kB"]

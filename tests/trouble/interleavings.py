@@ -83,6 +83,9 @@ class ModelStore(Store):
     def list(self, prefix: str = "", *, unfinished: bool = False) -> Any:
         return list(self._ask("list", prefix))
 
+    def sizes(self, prefix: str) -> dict[str, int]:
+        return dict(self._ask("sizes", prefix))
+
     def folders(self, prefix: str = "") -> Any:
         return list(self._ask("folders", prefix))
 
@@ -109,8 +112,10 @@ def answered(held: Held, request: Request) -> tuple[Held, Any]:
         return held, Failed(StorageError) if there is None else there
     if kind == "versioned":
         return held, there
-    if kind in ("list", "folders"):
+    if kind in ("list", "sizes", "folders"):
         below = [known for known in objects if known.startswith(f"{name}/" if name else "")]
+        if kind == "sizes":
+            return held, tuple(sorted((known, len(objects[known])) for known in below))
         if kind == "list":
             return held, tuple(sorted(below))
         tails = [known[len(name) + 1 if name else 0 :] for known in below]
