@@ -337,6 +337,8 @@ def asked_of(store: Store, request: Request) -> Any:
             return version_of(there) == what[1] and store.put_if(name, what[0], version)
         if kind == "create":
             return store.create(name, what)
+        if kind == "sizes":
+            return tuple(sorted(store.sizes(name).items()))
         if kind in ("list", "folders"):
             return tuple(store.list(name, unfinished=True) if kind == "list" else store.folders(name))
         answer = getattr(store, kind)(name)
