@@ -19,6 +19,7 @@ from microagg_flows import stages
 ROLES = {"quasi_identifiers": ["x", "y"], "blocking": ["place"], "confidential": ["note", "code"]}
 TYPES = {"x": "int64", "y": "float64"}
 NOTES = ["plain", 'says "no"', "two\nlines", "a,b", "three\r\n\r\nlines", "é" * 40, "", '"\n"\n",'] + [""] * 40
+MANY_PARTS = "microagg_core.formats.inputs.contract.MANY_PARTS"
 RANGE_BYTES = "microagg_core.formats.inputs.csv_ranges.RANGE_BYTES"
 
 
@@ -65,6 +66,7 @@ def released(project: Project) -> tuple[list[str], int]:
 
 
 def test_the_same_bytes_however_the_input_is_cut(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MANY_PARTS, 1)
     table = people()
     pieces = [table.slice(start, 100) for start in range(0, 2500, 100)]
 
@@ -125,7 +127,8 @@ def test_the_line_is_that_of_the_file(
     assert "canary" not in refused.err
 
 
-def test_a_bad_line_in_one_of_many_files_is_told_by_its_file(alone: Project) -> None:
+def test_a_bad_line_in_one_of_many_files_is_told_by_its_file(alone: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MANY_PARTS, 1)
     for i in range(12):
         write_csv(people(30), alone.folder / "in" / f"{i:02d}.csv")
     with (alone.folder / "in" / "07.csv").open("a") as file:
@@ -135,7 +138,10 @@ def test_a_bad_line_in_one_of_many_files_is_told_by_its_file(alone: Project) -> 
 
 
 @pytest.mark.parametrize(("value", "what"), [("", "missing"), ("inf", "infinite")])
-def test_a_value_that_stops_the_release_is_told_by_its_file(value: str, what: str, alone: Project) -> None:
+def test_a_value_that_stops_the_release_is_told_by_its_file(
+    value: str, what: str, alone: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MANY_PARTS, 1)
     for i in range(12):
         write_csv(people(30), alone.folder / "in" / f"{i:02d}.csv")
     for i in (7, 9):

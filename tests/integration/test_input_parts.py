@@ -84,6 +84,7 @@ def test_small_files_are_read_together(
 ) -> None:
     """In the files' order, one without a record among them, as many as the time to open them allows."""
     store = Store(place.url, place.storage_options)
+    monkeypatch.setattr("microagg_core.formats.inputs.contract.MANY_PARTS", 1)
     for i in range(23):
         store.put(f"in/{i:02d}.{ending}", write(table(0 if i == 4 else 10, 10 * i)))
     source = Input(url=f"{place.url}/in/*.{ending}", storage_options=place.storage_options, csv=TYPES)
@@ -114,7 +115,6 @@ def test_a_damaged_file_among_many_is_named(place: Place) -> None:
 def test_a_large_csv_file_is_read_in_ranges(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("microagg_core.formats.inputs.csv_ranges.RANGE_BYTES", 4000)
     monkeypatch.setattr("microagg_core.formats.inputs.csv_ranges._LOOK_BYTES", 100)
-    monkeypatch.setattr("microagg_core.formats.inputs.csv.Csv.part_bytes", 4000)
     store = Store(place.url, place.storage_options)
     store.put("a.csv", as_csv(table(3)))
     store.put("b.csv", as_csv(table(2000, 3)))

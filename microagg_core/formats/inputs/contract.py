@@ -24,6 +24,8 @@ from microagg_core.storage.urls import basename, shown
 PART_BYTES = 128 * 2**20
 #: To open one more file takes as long as to read this much of it.
 OPENING_BYTES = 2 * 2**20
+#: As many parts as workers may well share: small files are one part with others only where there would be more.
+MANY_PARTS = 32
 #: A file up to this size is read at once, whatever is wanted of it.
 AT_ONCE_BYTES = 2**20
 #: Rows of a batch, where the format leaves their number to us.
@@ -219,17 +221,21 @@ def file_changed(files: str) -> DataError:
 
 
 def _packs(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
-    """The first and the end of each run of neighbours that are read together.
+    """The first and the end of each run of neighbours that are read together: up to a limit, but not if they are few.
 
-    >>> list(_packs([10, 10 * 2**20, 2**30, 5], 20 * 2**20))
-    [(0, 2), (2, 3), (3, 4)]
+    >>> list(_packs([10, 20, 30], limit=2**30))
+    [(0, 1), (1, 2), (2, 3)]
+    >>> [end - first for first, end in _packs([10] * 500, limit=50 * 2**20)][-3:]
+    [15, 15, 5]
     """
+    costs = [size + OPENING_BYTES for size in sizes]
+    limit = min(limit, sum(costs) // MANY_PARTS)
     first, held = 0, 0
-    for number, size in enumerate(sizes):
-        if number > first and held + size + OPENING_BYTES > limit:
+    for number, cost in enumerate(costs):
+        if number > first and held + cost > limit:
             yield first, number
             first, held = number, 0
-        held += size + OPENING_BYTES
+        held += cost
     yield first, len(sizes)
 
 

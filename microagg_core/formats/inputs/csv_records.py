@@ -55,7 +55,7 @@ def record_starts(lines: bytes, delimiter: int, within: bool) -> Ints:
     """Where records begin in whole lines, of which the first begins behind a line end; blank lines are none.
 
     >>> record_starts(b'1,"two\\r\\nlines"\\r\\n\\n2,x\\n', ord(","), within=False)
-    array([ 0, 18])
+    array([ 0, 17])
     """
     data = np.frombuffer(lines, np.uint8)
     if not len(data):
