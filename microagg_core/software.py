@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
+
+from microagg_core.errors import ClusterError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 PACKAGES = ("microagg_core", "microagg_flows")
 LIBRARIES = ("networkx", "numba", "numpy", "pandas", "pyarrow", "scipy")
@@ -39,6 +45,25 @@ def deviations(there: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]
     return [
         f"{name} {there.get(name)} instead of {value}" for name, value in wanted.items() if there.get(name) != value
     ]
+
+
+def done_alike(function: Callable[[Item], Result], item: Item, wanted: Mapping[str, str]) -> Result:
+    """What a function makes of an item, where the software is what is wanted: a worker may join while tasks are out.
+
+    Raises:
+        ClusterError: it is other software, whose work would be kept and taken for that of the rest.
+
+    >>> done_alike(abs, -1, software())
+    1
+    >>> done_alike(abs, -1, {**software(), "numpy": "1.0"})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    microagg_core.errors.ClusterError: a worker has numpy ... instead of 1.0, and would make another release; install...
+    """
+    if differing := deviations(software(), wanted):
+        raise ClusterError(
+            f"a worker has {', '.join(differing)}, and would make another release; install the same versions everywhere"
+        )
+    return function(item)
 
 
 @cache

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
 
 from microagg_core.spec.credentials import secrets_in
 from microagg_core.spec.model import Model, Number, PartError, Problem, Whole
@@ -36,6 +36,9 @@ def _number_as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+_Text = Annotated[str, BeforeValidator(_number_as_text), WithJsonSchema({"type": ["string", "number"]})]
+
+
 class Adapt(Model):
     """A number of workers that follows the work."""
 
@@ -62,7 +65,7 @@ class StartedWorkers(Model):
         allow_inf_nan=False,
         description="seconds without any worker, at the start or later, before the release gives up",
     )
-    environment: dict[str, Annotated[str, BeforeValidator(_number_as_text)]] = Field(
+    environment: dict[str, _Text] = Field(
         default={}, description="environment variables of the workers; never credentials"
     )
 

@@ -45,7 +45,9 @@ class _Elsewhere(StartedWorkers):
 class Ssh(_Elsewhere):
     """Workers that are started on other machines through ssh."""
 
-    hosts: tuple[Host, ...] = Field(description="machines, each as [user@]name[:port]")
+    hosts: tuple[Host, ...] = Field(
+        description="machines, each as [user@]name[:port]", json_schema_extra={"minItems": 1}
+    )
     key_file: str | None = Field(
         default=None, min_length=1, description="path of the private key; default: those of ssh and its agent"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from microagg_flows.clusters import connect, worker_records
 from microagg_flows.progress import Silence
 from releasing.runs import data_digests, run_stages, start, write_release
 from servers.prefect_server import wait_until
+from servers.process import end_with_the_tests
 from servers.slurm_server import SlurmServer, running_slurm
 
 pytestmark = [pytest.mark.server, pytest.mark.slow(reason="Slurm takes its time to start and to end jobs")]
@@ -86,6 +88,25 @@ def test_each_job_has_a_record(slurm: SlurmServer, tmp_path: Path) -> None:
     cluster = cluster_of(adapt={"maximum": 2})
     (record,) = worker_records(cluster, some_spec(tmp_path), Silence())
     assert record.unfit is None and (record.threads, record.memory_limit) == (1, 2**30)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_no_job_outlives_a_run_that_is_interrupted_or_killed(
+    slurm: SlurmServer, tmp_path: Path, number: int, code: int
+) -> None:
+    tables = [people(2000)]
+    # Long enough to be struck: the refinement of each block is given its time.
+    changes: dict[str, Any] = {"refine": {"seconds": 60}, "reproducible": False, "id": "2026-11-18"}
+    cluster = cluster_of(workers=1).model_dump(mode="json", exclude_none=True)
+    path = write_release(tmp_path, tables, cluster=cluster, **changes)
+    command = [sys.executable, "-c", COMMAND, "run", str(path), "--direct"]
+    with (tmp_path / "run.log").open("wb") as log:
+        run = subprocess.Popen(command, stderr=log, start_new_session=True, preexec_fn=end_with_the_tests)
+    wait_until(lambda: "anonymize" in (tmp_path / "run.log").read_text(), "the blocks", 120)
+    assert len(slurm.jobs()) == 1
+    run.send_signal(number)
+    assert run.wait(90) == code, (tmp_path / "run.log").read_text()
+    wait_until(lambda: slurm.jobs() == [], "the job to end", 90)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -73,6 +74,16 @@ def test_workers_are_spread_over_the_machines_have_their_variables_and_end(serve
         wait_until(lambda n=process, m=session: not psutil.pid_exists(n) and not psutil.pid_exists(m), "the end", 30)
 
 
+def test_nothing_of_a_worker_listens_without_tls_but_on_its_own_machine(servers: SshServers, tmp_path: Path) -> None:
+    with connect(cluster_on(servers, workers=1), some_spec(tmp_path), Silence()) as executor:
+        ((process, session, _),) = executor.map(whoever, [0], "who")
+        (worker,) = executor.look_around() or ()  # type: ignore[attr-defined]
+        sockets = [socket for pid in (process, session) for socket in psutil.Process(pid).net_connections("tcp")]
+    told = urlsplit(worker.address).port
+    others = [s.laddr.ip for s in sockets if s.status == psutil.CONN_LISTEN and s.laddr.port != told]
+    assert set(others) <= {"127.0.0.1"}
+
+
 def test_no_certificate_and_no_variable_is_in_the_list_of_processes(servers: SshServers, tmp_path: Path) -> None:
     cluster = cluster_on(servers, workers=1, environment={"PLACE": "canary"})
     with connect(cluster, some_spec(tmp_path), Silence()) as executor:
@@ -83,7 +94,10 @@ def test_no_certificate_and_no_variable_is_in_the_list_of_processes(servers: Ssh
 
 def test_each_worker_on_a_machine_has_a_record(servers: SshServers, tmp_path: Path) -> None:
     records = worker_records(cluster_on(servers), some_spec(tmp_path), Silence())
-    assert records and all(record.unfit is None and record.memory_limit == 2**30 for record in records)
+    assert [(record.number, record.unfit) for record in records] == [(1, None), (2, None)]
+    assert {record.memory_limit for record in records} == {2**30}
+    with pytest.raises(ClusterError, match="no worker comes, because none of its machines works"):
+        worker_records(cluster_on(servers, python="/nowhere/python"), some_spec(tmp_path), Silence())
 
 
 @pytest.mark.parametrize(

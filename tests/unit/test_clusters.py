@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from typing import get_args
 
@@ -43,3 +44,21 @@ def test_only_kinds_that_use_dask_load_it(monkeypatch: pytest.MonkeyPatch) -> No
                 kind.load()
         else:
             assert kind.load() and model is not LocalCluster
+
+
+LOADED = """
+import signal, threading
+from microagg_flows.clusters import KINDS
+before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+loading = threading.Thread(target=lambda: [kind.load() for kind in KINDS.values()] and print("loaded"))
+loading.start()
+loading.join()
+[kind.load() for kind in KINDS.values()]
+print(before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)])
+"""
+
+
+def test_no_kind_answers_signals_in_place_of_the_command_whatever_thread_loads_it() -> None:
+    """A library's handler would end an interrupted release with exit code 0."""
+    run = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["loaded", "True"]

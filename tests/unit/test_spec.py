@@ -10,8 +10,18 @@ from pydantic import ValidationError
 
 from microagg_core.algorithms import algorithms
 from microagg_core.spec.loading import canonical, spec_schema
+from microagg_core.spec.pools import Adapt
 from microagg_core.spec.problems import PATTERNS
-from microagg_core.spec.release import LocalCluster, NoCluster, ReleaseSpec, RunningCluster, parse_bytes
+from microagg_core.spec.release import (
+    LocalCluster,
+    NoCluster,
+    ReleaseSpec,
+    RunningCluster,
+    SlurmCluster,
+    SshCluster,
+    parse_bytes,
+)
+from microagg_core.spec.remote_workers import Slurm, Ssh
 from microagg_core.spec.series import UNTIL_PATTERN
 
 SMALLEST: dict[str, Any] = {
@@ -77,6 +87,10 @@ def test_a_spec_survives_its_own_json() -> None:
         ("tls://scheduler:8786", RunningCluster(address="tls://scheduler:8786")),
         ({"address": "tls://scheduler:8786"}, RunningCluster(address="tls://scheduler:8786")),
         (RunningCluster(address="tls://a:1"), RunningCluster(address="tls://a:1")),
+        ({"local": {"adapt": {"maximum": 3}}}, LocalCluster(adapt=Adapt(minimum=0, maximum=3))),
+        ({"ssh": {"hosts": ["a"]}}, SshCluster(ssh=Ssh(hosts=("a",)))),
+        ({"slurm": {"walltime": 43_200}}, SlurmCluster(slurm=Slurm(walltime="12:00:00"))),
+        ({"slurm": {"environment": {"N": 1}}}, SlurmCluster(slurm=Slurm(environment={"N": "1"}))),
     ],
 )
 def test_ways_to_write_a_cluster(written: Any, meant: Any) -> None:
@@ -148,6 +162,13 @@ def test_k_is_a_whole_number_and_nothing_that_passes_for_one(value: Any) -> None
         ({"cluster": {"local": {}, "workers": 2}}, "must be 'none', 'local'"),
         ({"cluster": "tls://user:pw@host:1"}, "must not hold a user or password"),
         ({"cluster": "tcp://scheduler:8786"}, "is beyond this machine and without TLS"),
+        ({"cluster": {"slurm": {"environment": {"AWS_SECRET_ACCESS_KEY": "canary"}}}}, "looks like a credential"),
+        ({"cluster": {"local": {"environment": {"PLACE": "https://a:canary@b"}}}}, "holds a user or password"),
+        ({"cluster": {"local": {"environment": {"PLACE": "a\nb"}}}}, "must be one line of text"),
+        ({"cluster": {"ssh": {"hosts": ["a"], "workers": 2, "adapt": {"maximum": 3}}}}, "in the place of workers"),
+        ({"cluster": {"slurm": {"adapt": {"minimum": 3, "maximum": 2}}}}, "must not be above the maximum"),
+        ({"cluster": {"slurm": {"options": ["night"]}}}, "must be options of sbatch"),
+        ({"cluster": {"kubernetes": {"image": "a"}}}, "unencrypted must be true"),
         (
             {"cluster": {"address": "tcp://127.0.0.1:1", "tls": {"ca": "a", "cert": "b", "key": "c"}}},
             "is for an address that starts with tls:// or wss://",
@@ -249,6 +270,16 @@ SCHEMA_CASES = [
     ({"cluster": {"address": "tls://scheduler:8786"}}, True),
     ({"cluster": {"local": {"worker": 2}}}, False),
     ({"cluster": "scheduler"}, False),
+    ({"cluster": {"slurm": {"queue": "night", "walltime": "02:00:00", "adapt": {"minimum": 1, "maximum": 40}}}}, True),
+    ({"cluster": {"slurm": {"environment": {"OMP_NUM_THREADS": 1, "A": "b"}}}}, True),
+    ({"cluster": {"slurm": {"walltime": "2 hours"}}}, False),
+    ({"cluster": {"slurm": {"queue": "a; b"}}}, False),
+    ({"cluster": {"slurm": {}, "workers": 2}}, False),
+    ({"cluster": {"ssh": {"hosts": ["a", "b@c:22"], "workers": 4}}}, True),
+    ({"cluster": {"ssh": {"hosts": []}}}, False),
+    ({"cluster": {"ssh": {"hosts": ["-oProxyCommand=x y"]}}}, False),
+    ({"cluster": {"kubernetes": {"image": "registry/microagg:1", "unencrypted": True}}}, True),
+    ({"cluster": {"kubernetes": {"unencrypted": True}}}, False),
     ({"unit": "person"}, True),
     ({"unit": ["person"]}, True),
     ({"unit": []}, False),

@@ -98,3 +98,11 @@ def test_each_cause_is_told_once_and_again_after_something_was_done() -> None:
             watch.done()
     lines = [line for line in told if line]
     assert lines == ["nothing was finished for 30 s: there is no worker"] * 2
+
+
+def test_what_is_known_of_workers_that_do_not_come_is_said_with_what_to_do_about_it() -> None:
+    watch, _ = watched(30.0, [])
+    with pytest.raises(
+        ClusterError, match=r"there is no worker \(2 jobs wait\); finished work is kept, so see to the queue"
+    ):
+        watch.refuse_to_wait(Standstill.NO_WORKERS, "anonymize", "2 jobs wait", "see to the queue")

@@ -22,6 +22,7 @@ from distributed.scheduler import KilledWorker
 
 from microagg_core.blocking.memory import bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
+from microagg_core.software import done_alike, software
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters.dashboard import tell_dashboard
 from microagg_flows.clusters.dask_settings import pause_share
@@ -53,6 +54,7 @@ class _Out:
     waiting: Iterator[tuple[int, Any]]
     futures: dict[int, Future[Any]] = field(default_factory=dict)
     finished: SimpleQueue[tuple[int, Future[Any]]] = field(default_factory=SimpleQueue)
+    software: dict[str, str] = field(default_factory=software)
     run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
 
@@ -163,7 +165,9 @@ class DaskExecutor:
                 break
             # Tasks of one name are kept by the scheduler until a worker is free: who comes late finds some left.
             key = (f"{out.what}-{out.run}", number)
-            out.futures[number] = future = self._client.submit(out.function, item, key=key, pure=False, retries=0)
+            out.futures[number] = future = self._client.submit(
+                done_alike, out.function, item, out.software, key=key, pure=False, retries=0
+            )
             future.add_done_callback(partial(_put, out.finished, number))  # type: ignore[no-untyped-call]
         return bool(out.futures)
 

@@ -15,8 +15,8 @@ from microagg_flows.clusters.records import WorkerRecord
 from microagg_flows.clusters.watch import WorkerState
 from microagg_flows.progress import Progress
 
-#: How often to look whether workers have come.
-_LOOK_SECONDS = 0.5
+#: How often to look whether workers have come, and how long the others may take that the spec wants, after the first.
+_LOOK_SECONDS, _OTHERS_SECONDS = 0.5, 30.0
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class DaskWorkers:
         return DaskExecutor(self.pool, spec, progress)
 
     def records(self, spec: ReleaseSpec) -> list[WorkerRecord]:
-        """What each says of itself, as soon as there is one.
+        """What each says of itself, as soon as all have come that the spec wants, or some and a while has passed.
 
         Raises:
             ClusterError: none comes, none answers, or the scheduler itself is not fit for the work.
@@ -55,12 +55,31 @@ class DaskWorkers:
         return surroundings_of(self.pool.client, spec, fit)
 
     def _awaited(self) -> list[WorkerState]:
-        deadline = time.monotonic() + self.pool.no_workers
-        while not (workers := self.pool.workers()):
-            if time.monotonic() > deadline:
-                raise ClusterError(
-                    f"no worker came within {self.pool.no_workers:.0f} s; start workers, or give them more time in "
-                    "cluster.wait"
-                )
+        began, pool = time.monotonic(), self.pool
+        n_wanted = max(1, pool.wanted.n_least) if pool.wanted else 1
+        first: float | None = None
+        while len(workers := pool.workers() or []) < n_wanted:
+            now = time.monotonic()
+            first = first or (now if workers else None)
+            if workers and first and now - first > _OTHERS_SECONDS:
+                break
+            if not workers:
+                self._refuse_to_wait(now - began)
             time.sleep(_LOOK_SECONDS)
         return workers
+
+    def _refuse_to_wait(self, waited: float) -> None:
+        """Stop where nobody will come, or came for too long.
+
+        Raises:
+            ClusterError: with what is known of the workers.
+        """
+        supply = self.pool.supply
+        if refusal := supply.refusal():
+            raise ClusterError(f"no worker comes, because {refusal}; mend that, and ask again")
+        if waited > self.pool.no_workers:
+            news = supply.news()
+            raise ClusterError(
+                f"no worker came within {self.pool.no_workers:.0f} s{f' ({news})' if news else ''}; start workers, or "
+                "give them more time (wait, in cluster)"
+            )

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from dask_jobqueue.slurm import SLURMCluster, SLURMJob
 from distributed import Security
 
 from microagg_core.errors import ClusterError
@@ -25,7 +24,11 @@ from microagg_flows.clusters.dask_settings import dask_settings
 from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool
 from microagg_flows.clusters.supplying import adapted, client_of, scheduler_options, tls_settings
+from microagg_flows.process.interrupts import refusing_handlers
 from microagg_flows.progress import Progress
+
+with refusing_handlers():  # on Ctrl-C it would end this process without a word, and with exit code 0
+    from dask_jobqueue.slurm import SLURMCluster, SLURMJob
 
 _MIB = 2**20
 #: What a job asks for besides its worker's memory: the process that watches over the worker.
@@ -122,7 +125,10 @@ def _parts(wanted: Slurm, security: Security) -> dict[str, Any]:
         "python": shlex.quote(wanted.python) if wanted.python else None,
         "job_extra_directives": [*_logs(wanted), *wanted.options],
         "job_script_prologue": [*_environment(wanted.environment, security), *wanted.prologue],
-        "worker_extra_args": ["--lifetime", f"{wanted.seconds - before_the_end}s"],
+        "worker_extra_args": [
+            *("--lifetime", f"{wanted.seconds - before_the_end}s"),
+            *("--no-dashboard", "--dashboard-address", "127.0.0.1:0"),  # what a worker says of itself speaks no TLS
+        ],
         "death_timeout": str(_DEATH_SECONDS),
         "protocol": "tls://",
         "security": security,

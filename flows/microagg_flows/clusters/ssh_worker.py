@@ -30,6 +30,7 @@ async def work(wish: dict[str, Any]) -> None:
         protocol="tls://",
         env=wish["environment"],
         dashboard=False,
+        dashboard_address="127.0.0.1:0",  # what a worker says of itself speaks no TLS
     )
     over = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
     async with nanny:

@@ -169,6 +169,17 @@ def reclaim() -> None:
                 signal.signal(number, _current)
 
 
+@contextmanager
+def refusing_handlers() -> Iterator[None]:
+    """A library that is loaded in this block puts no handlers of signals in place, in whatever thread it is loaded."""
+    before = signal.signal
+    signal.signal = lambda number, _handler: signal.getsignal(number)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        signal.signal = before
+
+
 def end_at_once_when_signalled() -> None:
     """For the moments in which the command is loaded: there is nothing to put away yet."""
     for number in SIGNALS:
