@@ -148,16 +148,14 @@ class Nights:
             if ended.code:
                 return
 
-    def left(self) -> set[str]:
-        """The folders of what the work area holds, versions included."""
+    def versions(self, bucket: str, prefix: str) -> Iterator[tuple[str, bool]]:
+        """All that a bucket holds below a prefix: names, and whether a listing hides it."""
         pages = self.server.client().get_paginator("list_object_versions")
-        prefix = f"microagg/{self.grant.name}/"
-        return {
-            version["Key"].removeprefix(prefix).partition("/")[0]
-            for page in pages.paginate(Bucket=self.grant.of(WORK), Prefix=prefix)
-            for kind in ("Versions", "DeleteMarkers")
-            for version in page.get(kind, [])
-        }
+        for page in pages.paginate(Bucket=self.grant.of(bucket), Prefix=self.grant.of(prefix)):
+            for version in page.get("Versions", []):
+                yield version["Key"].removeprefix(self.grant.of(prefix)), not version["IsLatest"]
+            for mark in page.get("DeleteMarkers", []):
+                yield mark["Key"].removeprefix(self.grant.of(prefix)), True
 
 
 @pytest.mark.parametrize("grant", [WHOLE, SEAWEED_ITSELF, KEPT], ids=["policy", "seaweedfs", "versioned"])
@@ -167,7 +165,12 @@ def test_what_is_granted_is_enough(grant: Grant, server: S3Server, credentials: 
     ended = list(nights.calls())
     assert [one.code for one in ended] == [0] * 5, ended[-1].err
     assert ended[2].out.startswith("removed ") and not any("access was denied" in one.err for one in ended)
-    assert nights.left() == {"audit", "series"}
+    work, output = (list(nights.versions(*place)) for place in ((WORK, "microagg/people/"), (OUTPUT, "people/")))
+    assert {name.partition("/")[0] for name, _ in work} == {"audit", "series"}
+    # Who was forgotten is not there as a version either, in the ledger or in a release.
+    hidden = {name for name, is_hidden in [*work, *output] if is_hidden}
+    assert all(name == "latest.json" or name.startswith("audit/") for name in hidden), hidden
+    assert not [name for name, _ in output if name.startswith("2026-11-17/") and "/data/" in name]
 
 
 @pytest.mark.parametrize("pair", NEEDED, ids=[f"{sid}-{action}" for sid, action in NEEDED])
