@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from inputs.people import people
 from releasing.runs import write_release
@@ -149,3 +150,13 @@ def test_a_release_whose_process_is_gone_is_told(server: PrefectServer, receiver
         started.kill()
     while receiver.told("lost")["run"] != "people lost":  # those of other tests are over by now, or told too
         pass
+
+
+def test_that_there_was_no_release_is_told(server: PrefectServer, receiver: Receiver) -> None:
+    """The last of the tests, because it is told again and again."""
+    path = server.folder / "automations.yaml"
+    (silent,) = [one for one in yaml.safe_load(path.read_text())["automations"] if one["name"] == "microagg-silent"]
+    silent["trigger"]["within"] = 10
+    path.write_text(yaml.safe_dump({"automations": [{**silent, "name": "soon"}]}))
+    assert server.prefect("automation", "create", "--from-file", str(path)).returncode == 0
+    assert receiver.told("silent") == {"alert": "silent"}
