@@ -77,6 +77,16 @@ def test_a_failure_is_readable_and_stays_in_its_table() -> None:
     assert results_markdown(replace(FAILED, series=None, id=None)).startswith("# a release: failed")
 
 
+def test_a_long_sentence_is_a_paragraph_as_cells_do_not_break_lines() -> None:
+    sentence = (
+        "s3://a-bucket/with/many/folders/2026-11-18/*/part-*.parquet: no file matches, and none will; check input.url"
+    )
+    text = results_markdown(replace(FAILED, sentence=sentence))
+    assert f"\n\n**what happened**\n{sentence.replace('*', chr(92) + '*')}\n" in text
+    assert max(len(line) for line in text.splitlines() if line.startswith("|")) < 100
+    assert "| what to do | run it again |" in text
+
+
 def test_no_cell_is_read_as_a_list_where_there_is_no_figure() -> None:
     (row,) = stage_rows(replace(FAILED, stages=({**STAGE, "peak_bytes": 0},)))
     assert [text for text in row.values() if text.startswith(("-", "*", "+"))] == []
