@@ -12,7 +12,14 @@ from typing import Any, Literal
 
 from microagg_core.errors import EXIT_DONE, EXIT_INTERRUPTED, DataError, GateError, MicroaggError, SpecError
 from microagg_core.plain import to_plain
-from microagg_core.reporting.words import NONE, duration, markdown_cell, markdown_pairs, size_in_words
+from microagg_core.reporting.words import (
+    NONE,
+    duration,
+    markdown_cell,
+    markdown_pairs,
+    markdown_paragraph,
+    size_in_words,
+)
 
 FORMAT_VERSION = 1
 
@@ -141,14 +148,14 @@ def results_markdown(results: RunResults) -> str:
     rows = [
         ("outcome", results.outcome + (f" (exit {results.exit_code})" if results.exit_code is not None else "")),
         ("stage", results.stage),
-        ("what happened", results.sentence),
-        ("what to do", results.what_to_do),
         *(("note", warning) for warning in results.warnings),
         ("began", results.started),
         ("ended", results.ended),
     ]
-    pairs = markdown_pairs([(name, text) for name, text in rows if text])
-    return "\n".join([f"# {markdown_cell(title)}: {results.outcome}", "", *pairs]) + "\n" + compared_markdown(results)
+    said = (("what happened", results.sentence), ("what to do", results.what_to_do))
+    lines = [line for name, text in said if text for line in markdown_paragraph(name, text)]
+    lines += ["", *markdown_pairs([(name, text) for name, text in rows if text])]
+    return "\n".join([f"# {markdown_cell(title)}: {results.outcome}", *lines]) + "\n" + compared_markdown(results)
 
 
 def compared_markdown(results: RunResults) -> str:

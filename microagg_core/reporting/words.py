@@ -60,5 +60,14 @@ def markdown_pairs(rows: Sequence[tuple[str, str]]) -> list[str]:
     lines[1:1] = ["| --- | --- |"] if lines else []
     for name, text in rows:
         if len(text) > _CELL:
-            lines += ["", f"**{name}**", _plain(" ".join(text.split()))]
+            lines += markdown_paragraph(name, text)
     return lines
+
+
+def markdown_paragraph(name: str, text: str) -> list[str]:
+    """A name and a text of any length, as the lines of a paragraph in markdown.
+
+    >>> markdown_paragraph("what to do", "correct a/*.csv")
+    ['', '**what to do**', 'correct a/\\\\*.csv']
+    """
+    return ["", f"**{name}**", _plain(" ".join(text.split()))]

@@ -61,8 +61,11 @@ _CUT_OFF = """
   const range = document.createRange();
   range.selectNodeContents(e);
   const right = range.getBoundingClientRect().right;
-  for (let place = e; place && place !== document.body; place = place.parentElement)
-    if (getComputedStyle(place).overflowX !== 'visible' && right > place.getBoundingClientRect().right + 1) return true;
+  for (let place = e; place && place !== document.body; place = place.parentElement) {
+    const box = place.getBoundingClientRect();
+    if (box.width < 2) return false;  // for ears alone
+    if (getComputedStyle(place).overflowX !== 'visible' && right > box.right + 1) return true;
+  }
   return right > innerWidth + 1;
 }).map(e => e.innerText)
 """
