@@ -35,7 +35,7 @@ UNTOLD_SENTENCE = "the run ended without a word, killed or with its machine; run
 
 @dataclass(frozen=True)
 class Compared:
-    """What the plan said, and what it came to; None where there was no plan, or the run did not get so far."""
+    """What the plan said or an earlier run took, and what it came to; None where it did not come to it."""
 
     estimate: int | float | None
     actual: int | float | None
@@ -67,6 +67,9 @@ class RunResults:
     #: By stage: seconds, CPU and peak, as :class:`microagg_flows.release.StageOutcome` has them.
     stages: tuple[dict[str, Any], ...] = ()
     seconds: float | None = None
+    #: Of the whole run, and of the threads that did its tasks: what the newest release before took, and what it took.
+    wall_seconds: Compared = Compared(None, None)
+    cpu_seconds: Compared = Compared(None, None)
     kernel_seconds: Compared = Compared(None, None)
     #: The most that a process of a worker had.
     memory_bytes: Compared = Compared(None, None)
@@ -127,6 +130,8 @@ def compared_rows(results: RunResults) -> list[tuple[str, str, str]]:
     [('time in kernels', '1.2 s', '0.99 s')]
     """
     rows = [
+        ("time, as of the last release", results.wall_seconds, duration),
+        ("CPU of tasks, as of the last release", results.cpu_seconds, duration),
         ("time in kernels", results.kernel_seconds, duration),
         ("memory of a worker", results.memory_bytes, size_in_words),
         ("rows in memory, files", results.release_bytes, size_in_words),
