@@ -12,7 +12,14 @@ from typing import Any, Literal
 
 from microagg_core.errors import EXIT_DONE, EXIT_INTERRUPTED, DataError, GateError, MicroaggError, SpecError
 from microagg_core.plain import to_plain
-from microagg_core.reporting.words import NONE, duration, markdown_cell, markdown_pairs, size_in_words
+from microagg_core.reporting.words import (
+    NONE,
+    duration,
+    markdown_cell,
+    markdown_pairs,
+    markdown_paragraph,
+    size_in_words,
+)
 
 FORMAT_VERSION = 1
 
@@ -28,7 +35,7 @@ UNTOLD_SENTENCE = "the run ended without a word, killed or with its machine; run
 
 @dataclass(frozen=True)
 class Compared:
-    """What the plan said, and what it came to; None where there was no plan, or the run did not get so far."""
+    """What the plan said or an earlier run took, and what it came to; None where it did not come to it."""
 
     estimate: int | float | None
     actual: int | float | None
@@ -60,6 +67,9 @@ class RunResults:
     #: By stage: seconds, CPU and peak, as :class:`microagg_flows.release.StageOutcome` has them.
     stages: tuple[dict[str, Any], ...] = ()
     seconds: float | None = None
+    #: Of the whole run, and of the threads that did its tasks: what the newest release before took, and what it took.
+    wall_seconds: Compared = Compared(None, None)
+    cpu_seconds: Compared = Compared(None, None)
     kernel_seconds: Compared = Compared(None, None)
     #: The most that a process of a worker had.
     memory_bytes: Compared = Compared(None, None)
@@ -120,6 +130,8 @@ def compared_rows(results: RunResults) -> list[tuple[str, str, str]]:
     [('time in kernels', '1.2 s', '0.99 s')]
     """
     rows = [
+        ("time, as of the last release", results.wall_seconds, duration),
+        ("CPU of tasks, as of the last release", results.cpu_seconds, duration),
         ("time in kernels", results.kernel_seconds, duration),
         ("memory of a worker", results.memory_bytes, size_in_words),
         ("rows in memory, files", results.release_bytes, size_in_words),
@@ -141,14 +153,14 @@ def results_markdown(results: RunResults) -> str:
     rows = [
         ("outcome", results.outcome + (f" (exit {results.exit_code})" if results.exit_code is not None else "")),
         ("stage", results.stage),
-        ("what happened", results.sentence),
-        ("what to do", results.what_to_do),
         *(("note", warning) for warning in results.warnings),
         ("began", results.started),
         ("ended", results.ended),
     ]
-    pairs = markdown_pairs([(name, text) for name, text in rows if text])
-    return "\n".join([f"# {markdown_cell(title)}: {results.outcome}", "", *pairs]) + "\n" + compared_markdown(results)
+    said = (("what happened", results.sentence), ("what to do", results.what_to_do))
+    lines = [line for name, text in said if text for line in markdown_paragraph(name, text)]
+    lines += ["", *markdown_pairs([(name, text) for name, text in rows if text])]
+    return "\n".join([f"# {markdown_cell(title)}: {results.outcome}", *lines]) + "\n" + compared_markdown(results)
 
 
 def compared_markdown(results: RunResults) -> str:

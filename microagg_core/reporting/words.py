@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 #: Stands where there is no figure. A hyphen alone is a list's bullet where a cell is read as markdown.
 NONE = "–"
+#: Cells of a page's table do not break lines, so a longer text would be cut off in a narrow window.
+_CELL = 72
 
 
 def duration(seconds: float) -> str:
@@ -37,14 +39,35 @@ def markdown_cell(text: str) -> str:
     >>> markdown_cell("a|b")
     'a\\\\|b'
     """
-    return text.replace("|", "\\|").replace("\n", " ")
+    return _plain(text.replace("|", "\\|").replace("\n", " "))
+
+
+def _plain(text: str) -> str:
+    """A text in which nothing is taken for emphasis or a tag, such as the stars of ``a/*/*.parquet``."""
+    return text.replace("*", "\\*").replace("<", "\\<")
 
 
 def markdown_pairs(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Names and texts as the lines of a table in markdown; the first pair is its head, as a table must have one.
+    """Names and texts in markdown: a table of those that fit into a cell, and a paragraph for each of the others.
 
-    >>> markdown_pairs([("outcome", "released"), ("stage", "report")])
-    ['| outcome | released |', '| --- | --- |', '| stage | report |']
+    The first pair is the table's head, as a table must have one.
+
+    >>> markdown_pairs([("outcome", "released"), ("stage", "report"), ("note", "a sentence; " * 10)])[:5]
+    ['| outcome | released |', '| --- | --- |', '| stage | report |', '', '**note**']
     """
-    first, *others = [f"| {markdown_cell(name)} | {markdown_cell(text)} |" for name, text in rows]
-    return [first, "| --- | --- |", *others]
+    short = [pair for pair in rows if len(pair[1]) <= _CELL]
+    lines = [f"| {markdown_cell(name)} | {markdown_cell(text)} |" for name, text in short]
+    lines[1:1] = ["| --- | --- |"] if lines else []
+    for name, text in rows:
+        if len(text) > _CELL:
+            lines += markdown_paragraph(name, text)
+    return lines
+
+
+def markdown_paragraph(name: str, text: str) -> list[str]:
+    """A name and a text of any length, as the lines of a paragraph in markdown.
+
+    >>> markdown_paragraph("what to do", "correct a/*.csv")
+    ['', '**what to do**', 'correct a/\\\\*.csv']
+    """
+    return ["", f"**{name}**", _plain(" ".join(text.split()))]

@@ -82,6 +82,21 @@ def test_a_release_leaves_what_it_took_beside_what_was_planned(place: Project) -
     assert results["memory_bytes"]["actual"] == max(stage["peak_bytes"] for stage in results["stages"])
 
 
+def test_time_and_cpu_stand_beside_those_of_the_release_before(place: Project) -> None:
+    place.write_spec(ROLES, **AGAIN)
+    place.release()
+    place.call("plan", "release.yaml", "--id", "two")
+    place.release("--id", "two")
+    first, second = (one for one in all_results(place) if one["command"] == "run")
+    assert first["wall_seconds"] == {"estimate": None, "actual": first["seconds"]}
+    assert second["wall_seconds"]["estimate"] == first["seconds"]
+    assert second["cpu_seconds"]["estimate"] == pytest.approx(first["cpu_seconds"]["actual"], abs=0.01)
+    place.write(table(float("inf")))
+    place.call(*RUN, "--id", "three")
+    last = all_results(place)[-1]
+    assert (last["outcome"], last["wall_seconds"]["estimate"]) == ("refused", second["seconds"])
+
+
 def test_what_is_there_already_says_so(place: Project) -> None:
     place.release()
     place.release("--results", "told.json")

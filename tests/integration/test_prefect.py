@@ -285,7 +285,7 @@ def test_missed_nights_are_made_first(
     ]
     assert server.levels(first["id"], told) == [logging.ERROR]
     (summary,) = [a["data"] for a in server.artifacts(first["id"]) if a["type"] == "markdown"]
-    assert f"| note | {days[2]}: " in summary
+    assert f"**note**\n{days[2]}: " in summary
 
     late.rename(folder / f"input-{days[2]}")
     tomorrow = trigger(server, deployment, folder / "release.yaml", at=today)

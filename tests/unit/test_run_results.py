@@ -68,13 +68,24 @@ def test_the_cure_is_what_is_said_last() -> None:
     assert cure_of("nothing but this") is None
 
 
-def test_a_failure_is_readable_and_stays_in_its_table() -> None:
+def test_a_failure_is_readable() -> None:
     text = results_markdown(FAILED)
     assert text.startswith("# people 2026-11-18: failed\n")
-    assert "| what happened | a \\| worker was lost; run it again |" in text
+    assert "**what happened**\na | worker was lost; run it again\n\n**what to do**\nrun it again\n\n|" in text
     assert "| memory of a worker | 1.0 MiB | – |" in text
     assert "| | |" not in text, "a table's head that is empty is an empty bar on a page"
     assert results_markdown(replace(FAILED, series=None, id=None)).startswith("# a release: failed")
+
+
+def test_a_long_sentence_is_a_paragraph_as_cells_do_not_break_lines() -> None:
+    sentence = (
+        "s3://a-bucket/with/many/folders/2026-11-18/*/part-*.parquet: no file matches, and none will; check input.url"
+    )
+    text = results_markdown(replace(FAILED, sentence=sentence))
+    assert f"\n\n**what happened**\n{sentence.replace('*', chr(92) + '*')}\n" in text
+    assert max(len(line) for line in text.splitlines() if line.startswith("|")) < 100
+    noted = results_markdown(replace(FAILED, warnings=(sentence, "a short one")))
+    assert "| note | a short one |" in noted and f"**note**\n{sentence[:30]}" in noted
 
 
 def test_no_cell_is_read_as_a_list_where_there_is_no_figure() -> None:

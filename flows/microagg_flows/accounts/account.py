@@ -26,7 +26,7 @@ from microagg_core.steps.work import work_store
 from microagg_core.storage.layout import CallLayout
 from microagg_core.storage.objects import Store, canonical_json
 from microagg_core.storage.urls import is_local
-from microagg_flows.accounts.keeping import mark_untold, this_process, write_private
+from microagg_flows.accounts.keeping import last_released, mark_untold, this_process, write_private
 from microagg_flows.accounts.lineage import Lineage, ParentRun
 from microagg_flows.outcome import INTERRUPTED, Outcome
 from microagg_flows.process.interrupts import is_requested
@@ -71,6 +71,8 @@ class Account:
     _layout: CallLayout | None = None
     _work: Store | None = None
     _lineage: Lineage | None = None
+    #: The outcome of the newest release of the series before this one.
+    _before: dict[str, Any] = field(default_factory=dict)
     _clock: float = field(default_factory=time.perf_counter)
 
     def begin(self, spec: ReleaseSpec, identity: str) -> None:
@@ -89,6 +91,7 @@ class Account:
             self._keep(self.results(None, under_way=True))
             self._tell_lineage("START", None)
             mark_untold(self._work, spec.name)
+            self._before = last_released(self._work, spec.name) or {}
 
     def note_dashboard(self, link: str) -> None:
         """Dask's workers can be watched there."""
@@ -140,6 +143,7 @@ class Account:
         manifest = release.committed if release else None
         published = release.published if release else None
         sentence = error.message if error else self.outcome.note
+        seconds = time.perf_counter() - self._clock
         return RunResults(
             outcome=RUNNING if under_way else outcome_of(error, self._well()),
             command=self.command,
@@ -156,13 +160,25 @@ class Account:
             run=release.key or None if release else None,
             manifest=published.manifest_url if published else None,
             software=software(),
-            seconds=time.perf_counter() - self._clock,
+            seconds=seconds,
             warnings=(*(published.warnings if published else ()), *self.notes, *self.troubles),
             process=this_process(),
             lineage_run=self._lineage.run_id if self._lineage else None,
             dashboard=self.dashboard,
             **_figures(release),
+            **self._beside_before(release, seconds),
         )
+
+    def _beside_before(self, release: Release | None, seconds: float) -> dict[str, Any]:
+        """What no plan knows, beside what the newest release before took; other commands are no releases."""
+        if self.command != RUN:
+            return {}
+        cpu = sum(one.cpu_seconds for one in release.outcomes) if release else None
+        before = [stage["cpu_seconds"] for stage in self._before.get("stages", ())]
+        return {
+            "wall_seconds": Compared(self._before.get("seconds"), seconds),
+            "cpu_seconds": Compared(sum(before) if before else None, cpu),
+        }
 
     def _well(self) -> OutcomeClass:
         """How the call ended where nothing went wrong."""

@@ -47,6 +47,20 @@ def mark_untold(work: Store, series: str) -> None:
                 work.put_json(name, {**results, **told})
 
 
+def last_released(work: Store, series: str) -> dict[str, Any] | None:
+    """The outcome of the newest run of a series that released something; None where none of the newest did.
+
+    Raises:
+        StorageError: the work area cannot be read.
+    """
+    for name in newest_results(work.list(f"{AUDIT}/{RUNS}"), _MOST_LOOKED_AT):
+        with suppress(ValueError, KeyError, TypeError, AttributeError):  # damaged, which is as if it were not there
+            results = json.loads(work.read(name))
+            if (results["series"], results["outcome"]) == (series, "released"):
+                return dict(results)
+    return None
+
+
 def _may_be_there(work: Store, results: dict[str, Any]) -> bool:
     process = results["process"]
     if process["host"] == socket.gethostname():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
@@ -25,11 +26,11 @@ class Workers(Protocol):
             ClusterError: nobody comes, or nobody answers.
         """
 
-    def surroundings(self, spec: ReleaseSpec) -> dict[str, Surroundings]:
-        """By address, what each finds around it; nobody is asked who would not be given work.
+    def surroundings(self, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
+        """What some of them, fit for the work by their records, find around them, by address.
 
         Raises:
-            ClusterError: nobody answers.
+            ClusterError: they do not answer.
         """
 
     def executor(self, spec: ReleaseSpec, progress: Progress) -> Executor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from microagg_core.errors import ClusterError
@@ -45,14 +46,13 @@ class DaskWorkers:
         finally:
             wanted.cancel()  # type: ignore[no-untyped-call]
 
-    def surroundings(self, spec: ReleaseSpec) -> dict[str, Surroundings]:
-        """What each that would be given work finds around it, by its address.
+    def surroundings(self, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
+        """What workers that are fit for the work find around them, by address; one that left meanwhile, nothing.
 
         Raises:
-            ClusterError: none answers.
+            ClusterError: they do not answer.
         """
-        fit = [record.address for record in records_of(self.pool.client, spec, self._awaited()) if not record.unfit]
-        return surroundings_of(self.pool.client, spec, fit)
+        return surroundings_of(self.pool.client, spec, addresses)
 
     def _awaited(self) -> list[WorkerState]:
         began, pool = time.monotonic(), self.pool

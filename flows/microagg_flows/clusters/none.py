@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import psutil
@@ -26,9 +26,9 @@ def hired(_cluster: NoCluster, _progress: Progress) -> Iterator[ThisProcess]:
 class ThisProcess:
     """The process that was called, as the only worker."""
 
-    def surroundings(self, spec: ReleaseSpec) -> dict[str, Surroundings]:
+    def surroundings(self, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
         """What it finds around it."""
-        return {"": surroundings(spec.model_dump(mode="json"))}
+        return {address: surroundings(spec.model_dump(mode="json")) for address in addresses}
 
     def executor(self, _spec: ReleaseSpec, progress: Progress) -> InProcess:
         """It does the tasks one after the other."""

@@ -34,8 +34,9 @@ def _workers(patient: Patient) -> Iterator[Finding]:
     cluster = cluster_for(patient.spec)
     with hired_workers(cluster, patient.progress) as workers:
         patient.records = workers.records(patient.spec)
+        fit = [record.address for record in patient.records if record.unfit is None]
         asked = time.time()
-        patient.around = workers.surroundings(patient.spec)
+        patient.around = workers.surroundings(patient.spec, fit)
         took = time.time() - asked
     unfit = [wrong("workers", record.unfit) for record in patient.records if record.unfit is not None]
     if unfit:

@@ -125,7 +125,8 @@ class PrefectProgress:
     def link_dashboard(self, series: str, link: str) -> None:
         """Have the run's page lead to where Dask's workers can be watched."""
         key = artifact_key(series, "dashboard")
-        self.ask(lambda: create_link_artifact(link, "Dask's dashboard", key=key, description="while the run lasts"))
+        where = f"{link}, while the run lasts"
+        self.ask(lambda: create_link_artifact(link, "Dask's dashboard", key=key, description=where))
 
     def _update(self) -> None:
         artifact = self._artifact
