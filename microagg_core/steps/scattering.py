@@ -35,7 +35,7 @@ from microagg_core.steps.work import Context, Receipt, Run, Task
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.night_layout import NightLayout
 from microagg_core.tables.hashing import one_array
-from microagg_core.tables.ordering import stable_order
+from microagg_core.tables.ordering import ascending_order
 from microagg_core.tables.slices import RECORD
 
 Ints = NDArray[np.int64]
@@ -126,7 +126,7 @@ def gather_partition(task: Task, planned: Planned) -> pa.Table:
             "input changed while the release was made; run again"
         )
     # Parts come in their order, and each part's rows in theirs: record numbers ascend.
-    return table.take(pa.array(stable_order(np.asarray(table["block"])))).combine_chunks()
+    return table.take(pa.array(ascending_order(np.asarray(table["block"])))).combine_chunks()
 
 
 def combine_released_moments(

@@ -37,10 +37,10 @@ def distinct_in_order(array: pa.Array) -> pa.Array:
     return distinct.take(pc.sort_indices(sortable))
 
 
-def stable_order(values: NDArray[Any]) -> Ints:
+def ascending_order(values: NDArray[Any]) -> Ints:
     """The order that sorts values, equal ones as they come; whole numbers of a narrow range in a pass or two.
 
-    >>> stable_order(np.array([70_003, 3, 70_003, -2])).tolist()
+    >>> ascending_order(np.array([70_003, 3, 70_003, -2])).tolist()
     [3, 1, 0, 2]
     """
     if values.dtype.kind not in "iu" or len(values) < _FEW or int(values.max()) - int(values.min()) >= 2**32:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints
 from microagg_core.tables.hashing import is_text_or_bytes, one_array
-from microagg_core.tables.ordering import stable_order
+from microagg_core.tables.ordering import ascending_order
 
 #: The column of private record numbers.
 RECORD = "record"
@@ -136,7 +136,7 @@ def write_slices(table: pa.Table, destination: Ints, maker: int, number: int = 0
     >>> [(s.destination, s.rows) for s in slices], read_slice(data[slices[1].start : slices[1].end])["a"].to_pylist()
     ([(2, 1), (7, 2)], [1, 3])
     """
-    order = stable_order(destination)
+    order = ascending_order(destination)
     ordered = table.take(pa.array(order)).combine_chunks()
     present, first = np.unique(destination[order], return_index=True)
     bounds = [*first.tolist(), len(destination)]

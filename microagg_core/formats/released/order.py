@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Ints
 from microagg_core.kinds.registry import kind_of
 from microagg_core.tables.hashing import hash_rows
-from microagg_core.tables.ordering import ranks, stable_order
+from microagg_core.tables.ordering import ascending_order, ranks
 
 
 def content_order(table: pa.Table, blocking: list[str], quasi_identifiers: list[str]) -> Ints:
@@ -31,5 +31,5 @@ def content_order(table: pa.Table, blocking: list[str], quasi_identifiers: list[
     keys += [ranks(table[name]) for name in reversed(blocking)]
     order = np.argsort(keys[0])
     for key in keys[1:]:
-        order = order[stable_order(key[order])]
+        order = order[ascending_order(key[order])]
     return order
