@@ -173,6 +173,16 @@ def test_what_is_granted_is_enough(grant: Grant, server: S3Server, credentials: 
     assert not [name for name, _ in output if name.startswith("2026-11-17/") and "/data/" in name]
 
 
+@pytest.mark.parametrize("grant", [WHOLE, KEPT], ids=["policy", "versioned"])
+def test_the_doctor_needs_no_more(grant: Grant, server: S3Server, credentials: Path, tmp_path: Path) -> None:
+    nights = Nights(grant, server, tmp_path)
+    nights.prepare()
+    url = grant.of(f"s3://{INPUT}/people/2026-11-18/*.parquet")
+    looked = call_command("doctor", "--id", "2026-11-19", "--set", f"input.url={url}", "release.yaml", cwd=tmp_path)
+    assert looked.code == 0, looked.out
+    assert "access was denied" not in looked.out + looked.err
+
+
 @pytest.mark.parametrize("pair", NEEDED, ids=[f"{sid}-{action}" for sid, action in NEEDED])
 def test_nothing_of_it_can_be_left_out(
     pair: tuple[str, str], server: S3Server, credentials: Path, tmp_path: Path
