@@ -7,14 +7,30 @@ from __future__ import annotations
 
 import math
 
-#: By effort: sweeps of annealing, and at most how many downhill after them.
-EFFORTS: dict[str, tuple[int, int]] = {"fast": (32, 1), "thorough": (600, 5)}
+#: By effort: at most how many sweeps downhill come after those of the annealing.
+EFFORTS: dict[str, int] = {"fast": 0, "thorough": 5}
+
+#: Sweeps of annealing: of the thorough effort; of the fast one, and as many as there are attributes, at most so many; and
+#: twice as many in blocks of so few records, which take no time.
+_THOROUGH, _FAST, _MOST_FOR_ATTRIBUTES, _FEW_RECORDS = 600, 10, 20, 5000
 
 #: Steps that a search gives each record unless told otherwise.
 DEFAULT_STEPS = 6000
 
 #: Seconds that the proof for a block may take where nobody asked for the factor itself, and the optimum.
 _AFFORDABLE, _AFFORDABLE_OPTIMUM = 10.0, 15.0
+
+
+def annealing_sweeps(effort: str, n: int, p: int) -> int:
+    """How often an effort tries a change for each record.
+
+    >>> annealing_sweeps("fast", 100_000, 4), annealing_sweeps("fast", 1080, 13), annealing_sweeps("thorough", 1080, 13)
+    (14, 46, 600)
+    """
+    if effort != "fast":
+        return _THOROUGH
+    sweeps = _FAST + min(p, _MOST_FOR_ATTRIBUTES)
+    return 2 * sweeps if n <= _FEW_RECORDS else sweeps
 
 
 # Fitted on one core of a 2-core virtual machine: what a tree looks at for a record's neighbours doubles with each

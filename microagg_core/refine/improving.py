@@ -11,10 +11,11 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints
 from microagg_core.metrics.losses import group_means
 from microagg_core.refine.annealing import Annealing
-from microagg_core.refine.costs import EFFORTS
+from microagg_core.refine.costs import EFFORTS, annealing_sweeps
 from microagg_core.refine.neighbours import Records
 
-_HOTTEST, _POWER = 0.5, 2
+#: How hot the annealing begins, in units of the mean squared error, and the power with which it cools.
+_SCHEDULES = {"fast": (1.2, 2), "thorough": (0.5, 2)}
 
 
 def sse_of_labels(X: Floats, labels: Ints) -> float:
@@ -38,8 +39,8 @@ def refine_near(records: Records, given: Ints, k: int, effort: str, seed: int) -
     if before == 0:
         return given
     annealing = Annealing(Z, records.near(neighbour_count(len(Z), k)), k, seed)
-    sweeps, downhill = EFFORTS[effort]
-    annealed = annealing.run(cut_large(Z, start, k), sweeps, _HOTTEST, _POWER, downhill)
+    sweeps, (hottest, power) = annealing_sweeps(effort, *Z.shape), _SCHEDULES[effort]
+    annealed = annealing.run(cut_large(Z, start, k), sweeps, hottest, power, EFFORTS[effort])
     return records.outward(annealed, k) if sse_of_labels(Z, annealed) < before else given
 
 
