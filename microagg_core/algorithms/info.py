@@ -9,7 +9,14 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from microagg_core.errors import DataError, SpecError
-from microagg_core.refine.costs import EFFORTS, annealing_sweeps, proof_bytes, proof_seconds, refinement_bytes, refinement_seconds
+from microagg_core.refine.costs import (
+    EFFORTS,
+    annealing_sweeps,
+    proof_bytes,
+    proof_seconds,
+    refinement_bytes,
+    refinement_seconds,
+)
 
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints

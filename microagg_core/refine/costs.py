@@ -10,8 +10,8 @@ import math
 #: By effort: at most how many sweeps downhill come after those of the annealing.
 EFFORTS: dict[str, int] = {"fast": 0, "thorough": 5}
 
-#: Sweeps of annealing: of the thorough effort; of the fast one, which makes one more for each attribute, at most so many.
-_THOROUGH, _FAST, _MOST_FOR_ATTRIBUTES = 600, 10, 20
+#: Sweeps of annealing: of the thorough effort; of the fast one, which makes one more for each attribute, up to so many.
+_THOROUGH, _FAST, _MOST_FOR_ATTRIBUTES = 600, 11, 20
 #: By how many times more there are in blocks of at most so many records, which take some hundredths of a second.
 _MORE_FOR_FEW = ((1200, 4), (5000, 2))
 
@@ -26,7 +26,7 @@ def annealing_sweeps(effort: str, n: int, p: int) -> int:
     """How often an effort tries a change for each record.
 
     >>> annealing_sweeps("fast", 100_000, 4), annealing_sweeps("fast", 1080, 13), annealing_sweeps("thorough", 1080, 13)
-    (14, 92, 600)
+    (15, 96, 600)
     """
     if effort != "fast":
         return _THOROUGH

@@ -148,7 +148,7 @@ class Refinement:
         return True
 
     def rebuild(self, x: int, regroups: bool, limit: float, random: Random) -> None:
-        """Gather a new group around x or regroup what is near, on a copy, which is kept where it costs little enough."""
+        """Gather a new group around x or regroup what is near, on a copy, which is kept if it costs little enough."""
         trial = Trial(self, limit)
         if trial.regroup(x, random) if regroups else trial.gather(x, random):
             self.groups = [group for group in trial.groups if group]

@@ -8,7 +8,7 @@ threshold, whose mean, the temperature, falls to 0. The last sweeps go downhill 
 from __future__ import annotations
 
 from microagg_core.arrays import Floats, Ints, ShortInts, UInt64s
-from microagg_core.kernels.machine_code.jit import uncounted
+from microagg_core.kernels.machine_code.jit import inlined, uncounted
 from microagg_core.kernels.refinement.changing_groups import (
     Grouping,
     move,
@@ -23,7 +23,7 @@ from microagg_core.kernels.refinement.rebuilding import GATHER, REGROUP, rebuild
 from microagg_core.kernels.tools.random_draws import draw
 
 
-@uncounted
+@inlined
 def _exchange(g: Grouping, x: int, b: int, k: int, limit: float, random: UInt64s) -> None:
     """Move x to another group b, or swap it with one of b's members, if that costs less than the limit."""
     x_to_b = squared_distance(g.X, x, g.centre, b)
@@ -49,10 +49,8 @@ def sweep(
         if g.label[x] == g.label[y]:
             continue
         # A lonely record has neighbours but is nobody's: these must also be able to come to it.
-        if draw(random, 2) > 0:
-            _exchange(g, x, g.label[y], k, limit, random)
-        else:
-            _exchange(g, y, g.label[x], k, limit, random)
+        comes, b = (x, g.label[y]) if draw(random, 2) > 0 else (y, g.label[x])
+        _exchange(g, comes, b, k, limit, random)
 
 
 @uncounted
@@ -96,7 +94,7 @@ def _best_change(g: Grouping, near: ShortInts, k: int, x: int, tolerance: float)
     gain, to, partner = -tolerance, -1, -1
     for r in range(near.shape[1]):
         b = g.label[near[x, r]]
-        if b == a or b == to:
+        if b in (a, to):
             continue
         x_to_b = squared_distance(g.X, x, g.centre, b)
         if g.size[a] > k and g.size[b] < 2 * k:

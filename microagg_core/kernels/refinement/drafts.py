@@ -66,7 +66,7 @@ def add_row(d: Draft, b: int, size: int) -> int:
     return int(row)
 
 
-@uncounted
+@inlined
 def make_group(g: Grouping, d: Draft, row: int, start: int, stop: int) -> float:
     """Make a row the group of the records that move from start to stop - 1; its sum of squared errors."""
     centre, moved, m = d.centre, d.moved, stop - start
@@ -83,7 +83,7 @@ def make_group(g: Grouping, d: Draft, row: int, start: int, stop: int) -> float:
     return sse
 
 
-@uncounted
+@inlined
 def _cheapest(g: Grouping, d: Draft, near: ShortInts, x: int, most: int) -> tuple[float, int, int]:
     """Where x costs least: what it costs, infinite if there is no place; the row, -1 if it has none; and the group.
 
@@ -110,7 +110,7 @@ def _cheapest(g: Grouping, d: Draft, near: ShortInts, x: int, most: int) -> tupl
     return least, row, group
 
 
-@uncounted
+@inlined
 def place_rest(
     g: Grouping, d: Draft, near: ShortInts, start: int, k: int, delta: float, limit: float, random: UInt64s
 ) -> float:

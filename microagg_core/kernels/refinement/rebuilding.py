@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from microagg_core.arrays import ShortInts, UInt64s
 from microagg_core.kernels.machine_code.jit import inlined, uncounted
-from microagg_core.kernels.refinement.changing_groups import Grouping, open_group, squared_distance
+from microagg_core.kernels.refinement.changing_groups import Grouping, squared_distance
 from microagg_core.kernels.refinement.drafts import (
     GROUPS,
     MOVED,
@@ -32,13 +32,13 @@ _NOTHING = 1e-9
 @inlined
 def _is_taken(d: Draft, x: int, n_taken: int) -> bool:
     """Whether a record is among the first so many that move."""
+    found = False
     for i in range(n_taken):
-        if d.moved[i] == x:
-            return True
-    return False
+        found |= d.moved[i] == x
+    return found
 
 
-@uncounted
+@inlined
 def _take_near(g: Grouping, d: Draft, near: ShortInts, k: int, x: int, random: UInt64s) -> bool:
     """Draft a new group of x and k - 1 of its nearest, one in eight of whom is passed over; whether there are enough.
 
@@ -63,7 +63,7 @@ def _take_near(g: Grouping, d: Draft, near: ShortInts, k: int, x: int, random: U
         y = near[x, r]
 
 
-@uncounted
+@inlined
 def _leave(g: Grouping, d: Draft, row: int, n_taken: int) -> float:
     """Draft a group without those who are taken from it; its sum of squared errors."""
     b, left, centre = d.group[row], d.size[row], d.centre
@@ -80,7 +80,7 @@ def _leave(g: Grouping, d: Draft, row: int, n_taken: int) -> float:
     return sse
 
 
-@uncounted
+@inlined
 def _loosen_small(g: Grouping, d: Draft, k: int) -> float:
     """Dissolve the groups that would be left with fewer than k, and draft those that stay; what is lost in these."""
     stays, loose = 0.0, k
@@ -107,7 +107,7 @@ def _lost_by_loose(g: Grouping, d: Draft, start: int) -> float:
     return total
 
 
-@uncounted
+@inlined
 def _gather(g: Grouping, d: Draft, near: ShortInts, k: int, x: int, limit: float, random: UInt64s) -> bool:
     """Draft a new group around x; whether that costs less than the limit. It may make at most 2k records loose."""
     add_row(d, g.free[g.n_free[0] - 1], k)
@@ -125,7 +125,7 @@ def _gather(g: Grouping, d: Draft, near: ShortInts, k: int, x: int, limit: float
     return delta + _lost_by_loose(g, d, k) < limit and place_rest(g, d, near, k, k, delta, limit, random) < limit
 
 
-@uncounted
+@inlined
 def _ruin(g: Grouping, d: Draft, near: ShortInts, x: int, wanted: int) -> float:
     """Loosen x's group and those of its nearest until there are so many, or no neighbours; what they lost."""
     lost, y, r, loose = 0.0, x, 0, 0
@@ -144,9 +144,9 @@ def _ruin(g: Grouping, d: Draft, near: ShortInts, x: int, wanted: int) -> float:
         r += 1
 
 
-@uncounted
+@inlined
 def _nearest_first(g: Grouping, d: Draft, k: int, start: int, at: int) -> None:
-    """Put the loose record that stands ``at``, and its k - 1 nearest, before the others from ``start`` on, if there are others."""
+    """Put the loose record that stands ``at`` and its k - 1 nearest before the others from ``start`` on, if any."""
     moved, distance, stop = d.moved, d.distance, d.counters[MOVED]
     if stop - start == k:
         return
@@ -161,7 +161,7 @@ def _nearest_first(g: Grouping, d: Draft, k: int, start: int, at: int) -> None:
         at = i + 1 if i + 1 < stop else i
 
 
-@uncounted
+@inlined
 def _regroup(g: Grouping, d: Draft, near: ShortInts, k: int, x: int, limit: float, random: UInt64s) -> bool:
     """Draft groups of k around records drawn, out of those of two to four groups from x's on, and place the others.
 
