@@ -41,7 +41,7 @@ def groups(X: Floats, k: int, *, seed: int) -> Ints:
 
 
 def _cost_seconds(n: int, p: int, k: int) -> float:
-    refining = refinement_seconds(n, p, k, annealing_sweeps("fast", n, p))
+    refining = refinement_seconds(n, p, k, annealing_sweeps("fast", n, p, k))
     return sum(info.cost_seconds(n, p, k) + refining for info in suitable(n, p, k))
 
 

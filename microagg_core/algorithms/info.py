@@ -146,7 +146,7 @@ class AlgorithmInfo:
             proof = proof_seconds(n, p, k, effort == "thorough", self.certified is not None)
             if not isinstance(effort, str):
                 return self.cost_seconds(n, p, k) + proof + effort
-            sweeps = annealing_sweeps(effort, n, p) if effort in EFFORTS else 0
+            sweeps = annealing_sweeps(effort, n, p, k) if effort in EFFORTS else 0
             return self.cost_seconds(n, p, k) + proof + refinement_seconds(n, p, k, sweeps)
 
         def memory(n: int, p: int, k: int) -> int:
