@@ -9,7 +9,7 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.kernels.refinement.annealing import anneal, descend
 from microagg_core.kernels.refinement.changing_groups import Grouping, fill, total_sse
-from microagg_core.kernels.refinement.drafts import Draft
+from microagg_core.kernels.refinement.drafts import GroupDraft
 from microagg_core.kernels.tools.random_draws import exponential_quantiles, random_state
 
 #: One step in so many makes groups anew; above _LARGEST_K none does, since it costs k squared.
@@ -52,11 +52,11 @@ class Annealing:
         fill(grouping)
         return grouping
 
-    def draft(self, grouping: Grouping) -> Draft:
+    def draft(self, grouping: Grouping) -> GroupDraft:
         """An empty draft, with room for what one change may touch."""
         slots, most = grouping.members.shape
         rows, loose = (3 * self.k + 12, 4 * most) if self.every else (1, 1)
-        return Draft(
+        return GroupDraft(
             entry=np.zeros((slots, 2), dtype=np.int64),
             group=np.zeros(rows, dtype=np.int64),
             size=np.zeros(rows, dtype=np.int64),

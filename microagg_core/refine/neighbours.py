@@ -37,11 +37,11 @@ class NeighbourGraph:
         new[1:] = (X[1:] != X[:-1]).any(axis=1)
         record_class = np.cumsum(new) - 1
         sizes = np.bincount(record_class)
-        found = nearest_of_all(np.ascontiguousarray(X[new].T), min(count + 1, len(sizes)))
+        nearest = nearest_of_all(np.ascontiguousarray(X[new].T), min(count + 1, len(sizes)))
         rank = np.empty(len(sizes), dtype=np.int64)
-        rank[found.order] = np.arange(len(sizes))
+        rank[nearest.order] = np.arange(len(sizes))
         order = np.argsort(rank[record_class], kind="stable")
-        return cls(record_class, sizes, found.near, found.squared, order)
+        return cls(record_class, sizes, nearest.near, nearest.squared, order)
 
     def records_near(self, count: int) -> ShortInts:
         """For each record, ``count`` records near it."""

@@ -49,8 +49,8 @@ def records(data: str, n: int, p: int) -> np.ndarray:
 def timed(function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
     """What a call gives, and its CPU seconds."""
     start = time.process_time()
-    found = function(*args)
-    return found, time.process_time() - start
+    result = function(*args)
+    return result, time.process_time() - start
 
 
 def line(case: str) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def line(case: str) -> tuple[str, ...]:
         both.append((plain, more))
     times = statistics.median(more / plain for plain, more in both)
     cost = [1e6 * min(seconds) / len(X) for seconds in zip(*both, strict=True)]
-    loss = [losses(X, found).l_sse for found in (labels, refined)]
+    loss = [losses(X, groups).l_sse for groups in (labels, refined)]
     what = f"{data}, {len(X):,} x {X.shape[1]}, k={k}"
     return what, f"{cost[0]:.2f}", f"{cost[1]:.2f}", f"{times:.1f}", *(f"{percent:.4g}" for percent in loss)
 

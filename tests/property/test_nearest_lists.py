@@ -21,11 +21,11 @@ def plainly_nearest(X: np.ndarray, most: int) -> np.ndarray:
 def test_nearest_of_all_are_the_nearest(n: int, p: int) -> None:
     X = np.random.default_rng(n).standard_normal((n, p))
     most = min(n, 11)
-    found = nearest_of_all(np.ascontiguousarray(X.T), most)
-    assert np.array_equal(found.near, plainly_nearest(X, most))
-    squared = ((X[found.near] - X[:, None, :]) ** 2).sum(axis=2)
-    assert np.allclose(found.squared, squared, rtol=1e-12, atol=0)
-    assert sorted(found.order.tolist()) == list(range(n))
+    nearest = nearest_of_all(np.ascontiguousarray(X.T), most)
+    assert np.array_equal(nearest.near, plainly_nearest(X, most))
+    squared = ((X[nearest.near] - X[:, None, :]) ** 2).sum(axis=2)
+    assert np.allclose(nearest.squared, squared, rtol=1e-12, atol=0)
+    assert sorted(nearest.order.tolist()) == list(range(n))
 
 
 def test_equally_near_ones_come_by_number() -> None:

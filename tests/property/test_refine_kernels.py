@@ -9,7 +9,7 @@ import pytest
 
 from microagg_core.kernels.refinement.annealing import anneal, descend, sweep
 from microagg_core.kernels.refinement.changing_groups import Grouping, total_sse
-from microagg_core.kernels.refinement.drafts import Draft
+from microagg_core.kernels.refinement.drafts import GroupDraft
 from microagg_core.kernels.tools.random_draws import draw, exponential_quantiles, random_state
 from microagg_core.refine.annealing import Annealing
 from microagg_core.refine.neighbours import Records
@@ -32,7 +32,7 @@ class Both:
         self.annealing = Annealing(self.records.Z / 2.0**450, near, k, seed)
         labels = rng.permutation(np.arange(n) % (n // k))
         self.grouping: Grouping = self.annealing.grouping(labels)
-        self.draft: Draft = self.annealing.draft(self.grouping)
+        self.draft: GroupDraft = self.annealing.draft(self.grouping)
         self.twin = Refinement(self.annealing.X.tolist(), labels.tolist(), near.tolist(), k)
         self.random = Random(int(self.annealing.random[0]))
 

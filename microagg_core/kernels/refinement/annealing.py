@@ -18,7 +18,7 @@ from microagg_core.kernels.refinement.changing_groups import (
     swap_cost,
     total_sse,
 )
-from microagg_core.kernels.refinement.drafts import Draft
+from microagg_core.kernels.refinement.drafts import GroupDraft
 from microagg_core.kernels.refinement.rebuilding import GATHER, REGROUP, rebuild
 from microagg_core.kernels.tools.random_draws import draw
 
@@ -37,7 +37,14 @@ def _exchange(g: Grouping, x: int, b: int, k: int, limit: float, random: UInt64s
 
 @uncounted
 def sweep(
-    g: Grouping, d: Draft, near: ShortInts, k: int, temperature: float, every: int, quantiles: Floats, random: UInt64s
+    g: Grouping,
+    d: GroupDraft,
+    near: ShortInts,
+    k: int,
+    temperature: float,
+    every: int,
+    quantiles: Floats,
+    random: UInt64s,
 ) -> None:
     """Try one change for each record, one in ``every`` (0: none) of whole groups."""
     for x in range(near.shape[0]):
@@ -56,7 +63,7 @@ def sweep(
 @uncounted
 def anneal(
     g: Grouping,
-    d: Draft,
+    d: GroupDraft,
     near: ShortInts,
     k: int,
     start: int,

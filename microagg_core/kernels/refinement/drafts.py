@@ -27,7 +27,7 @@ from microagg_core.kernels.tools.random_draws import draw
 NUMBER, GROUPS, NEW, MOVED = 0, 1, 2, 3
 
 
-class Draft(NamedTuple):
+class GroupDraft(NamedTuple):
     """What a change would make; used again for the next one."""
 
     #: (groups, 2), the number of the last draft that a group was in, and its row there.
@@ -44,20 +44,20 @@ class Draft(NamedTuple):
 
 
 @inlined
-def begin(d: Draft) -> None:
+def begin(d: GroupDraft) -> None:
     """Empty the draft."""
     d.counters[NUMBER] += 1
     d.counters[GROUPS], d.counters[NEW], d.counters[MOVED] = 0, 0, 0
 
 
 @inlined
-def row_of(d: Draft, b: int) -> int:
+def row_of(d: GroupDraft, b: int) -> int:
     """The draft's row of a group; -1 if it is not in it."""
     return int(d.entry[b, 1]) if d.entry[b, 0] == d.counters[NUMBER] else -1
 
 
 @inlined
-def add_row(d: Draft, b: int, size: int) -> int:
+def add_row(d: GroupDraft, b: int, size: int) -> int:
     """A row for a group that has none; its centre is not set."""
     row = d.counters[GROUPS]
     d.entry[b, 0], d.entry[b, 1] = d.counters[NUMBER], row
@@ -67,7 +67,7 @@ def add_row(d: Draft, b: int, size: int) -> int:
 
 
 @inlined
-def make_group(g: Grouping, d: Draft, row: int, start: int, stop: int) -> float:
+def make_group(g: Grouping, d: GroupDraft, row: int, start: int, stop: int) -> float:
     """Make a row the group of the records that move from start to stop - 1; its sum of squared errors."""
     centre, moved, m = d.centre, d.moved, stop - start
     for j in range(centre.shape[1]):
@@ -84,7 +84,7 @@ def make_group(g: Grouping, d: Draft, row: int, start: int, stop: int) -> float:
 
 
 @inlined
-def _cheapest(g: Grouping, d: Draft, near: ShortInts, x: int, most: int) -> tuple[float, int, int]:
+def _cheapest(g: Grouping, d: GroupDraft, near: ShortInts, x: int, most: int) -> tuple[float, int, int]:
     """Where x costs least: what it costs, infinite if there is no place; the row, -1 if it has none; and the group.
 
     It may go to the draft's new groups, and to those that its neighbours are in, unless they are dissolved.
@@ -111,8 +111,8 @@ def _cheapest(g: Grouping, d: Draft, near: ShortInts, x: int, most: int) -> tupl
 
 
 @inlined
-def place_rest(
-    g: Grouping, d: Draft, near: ShortInts, start: int, k: int, delta: float, limit: float, random: UInt64s
+def place_loose(
+    g: Grouping, d: GroupDraft, near: ShortInts, start: int, k: int, delta: float, limit: float, random: UInt64s
 ) -> float:
     """Give each record from ``start`` on, in an order that is drawn, to the group where it costs least.
 
@@ -139,7 +139,7 @@ def place_rest(
 
 
 @uncounted
-def carry_out(g: Grouping, d: Draft, k: int) -> None:
+def carry_out(g: Grouping, d: GroupDraft, k: int) -> None:
     """Make the change; groups that are empty then are given back, and those of 2k are split.
 
     Groups that are opened were the last of the unused ones.

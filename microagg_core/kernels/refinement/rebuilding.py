@@ -14,12 +14,12 @@ from microagg_core.kernels.refinement.drafts import (
     GROUPS,
     MOVED,
     NEW,
-    Draft,
+    GroupDraft,
     add_row,
     begin,
     carry_out,
     make_group,
-    place_rest,
+    place_loose,
     row_of,
 )
 from microagg_core.kernels.tools.random_draws import draw
@@ -30,16 +30,16 @@ _NOTHING = 1e-9
 
 
 @inlined
-def _is_taken(d: Draft, x: int, n_taken: int) -> bool:
+def _is_taken(d: GroupDraft, x: int, n_taken: int) -> bool:
     """Whether a record is among the first so many that move."""
-    found = False
+    taken = False
     for i in range(n_taken):
-        found |= d.moved[i] == x
-    return found
+        taken |= d.moved[i] == x
+    return taken
 
 
 @inlined
-def _take_near(g: Grouping, d: Draft, near: ShortInts, k: int, x: int, random: UInt64s) -> bool:
+def _take_near(g: Grouping, d: GroupDraft, near: ShortInts, k: int, x: int, random: UInt64s) -> bool:
     """Draft a new group of x and k - 1 of its nearest, one in eight of whom is passed over; whether there are enough.
 
     The groups that they are taken from get rows; ``size`` says how many each of them loses.
@@ -64,7 +64,7 @@ def _take_near(g: Grouping, d: Draft, near: ShortInts, k: int, x: int, random: U
 
 
 @inlined
-def _leave(g: Grouping, d: Draft, row: int, n_taken: int) -> float:
+def _leave(g: Grouping, d: GroupDraft, row: int, n_taken: int) -> float:
     """Draft a group without those who are taken from it; its sum of squared errors."""
     b, left, centre = d.group[row], d.size[row], d.centre
     for j in range(centre.shape[1]):
@@ -81,7 +81,7 @@ def _leave(g: Grouping, d: Draft, row: int, n_taken: int) -> float:
 
 
 @inlined
-def _loosen_small(g: Grouping, d: Draft, k: int) -> float:
+def _loosen_small(g: Grouping, d: GroupDraft, k: int) -> float:
     """Dissolve the groups that would be left with fewer than k, and draft those that stay; what is lost in these."""
     stays, loose = 0.0, k
     for row in range(1, d.counters[GROUPS]):
@@ -99,7 +99,7 @@ def _loosen_small(g: Grouping, d: Draft, k: int) -> float:
 
 
 @inlined
-def _lost_by_loose(g: Grouping, d: Draft, start: int) -> float:
+def _lost_by_loose(g: Grouping, d: GroupDraft, start: int) -> float:
     """What the records that move from ``start`` on lose where they are: elsewhere it will hardly be less."""
     total = 0.0
     for i in range(start, d.counters[MOVED]):
@@ -108,7 +108,7 @@ def _lost_by_loose(g: Grouping, d: Draft, start: int) -> float:
 
 
 @inlined
-def _gather(g: Grouping, d: Draft, near: ShortInts, k: int, x: int, limit: float, random: UInt64s) -> bool:
+def _gather(g: Grouping, d: GroupDraft, near: ShortInts, k: int, x: int, limit: float, random: UInt64s) -> bool:
     """Draft a new group around x; whether that costs less than the limit. It may make at most 2k records loose."""
     add_row(d, g.free[g.n_free[0] - 1], k)
     if not _take_near(g, d, near, k, x, random):
@@ -122,11 +122,11 @@ def _gather(g: Grouping, d: Draft, near: ShortInts, k: int, x: int, limit: float
         return False
     d.counters[NEW] = 1
     delta += _loosen_small(g, d, k)
-    return delta + _lost_by_loose(g, d, k) < limit and place_rest(g, d, near, k, k, delta, limit, random) < limit
+    return delta + _lost_by_loose(g, d, k) < limit and place_loose(g, d, near, k, k, delta, limit, random) < limit
 
 
 @inlined
-def _ruin(g: Grouping, d: Draft, near: ShortInts, x: int, wanted: int) -> float:
+def _ruin(g: Grouping, d: GroupDraft, near: ShortInts, x: int, wanted: int) -> float:
     """Loosen x's group and those of its nearest until there are so many, or no neighbours; what they lost."""
     lost, y, r, loose = 0.0, x, 0, 0
     while True:
@@ -145,7 +145,7 @@ def _ruin(g: Grouping, d: Draft, near: ShortInts, x: int, wanted: int) -> float:
 
 
 @inlined
-def _nearest_first(g: Grouping, d: Draft, k: int, start: int, at: int) -> None:
+def _nearest_first(g: Grouping, d: GroupDraft, k: int, start: int, at: int) -> None:
     """Put the loose record that stands ``at`` and its k - 1 nearest before the others from ``start`` on, if any."""
     moved, distance, stop = d.moved, d.distance, d.counters[MOVED]
     if stop - start == k:
@@ -162,7 +162,7 @@ def _nearest_first(g: Grouping, d: Draft, k: int, start: int, at: int) -> None:
 
 
 @inlined
-def _regroup(g: Grouping, d: Draft, near: ShortInts, k: int, x: int, limit: float, random: UInt64s) -> bool:
+def _regroup(g: Grouping, d: GroupDraft, near: ShortInts, k: int, x: int, limit: float, random: UInt64s) -> bool:
     """Draft groups of k around records drawn, out of those of two to four groups from x's on, and place the others.
 
     Whether that costs less than the limit, and is another grouping.
@@ -180,12 +180,14 @@ def _regroup(g: Grouping, d: Draft, near: ShortInts, k: int, x: int, limit: floa
         start += k
         if not delta < limit:
             return False
-    delta = place_rest(g, d, near, start, k, delta, limit, random)
+    delta = place_loose(g, d, near, start, k, delta, limit, random)
     return delta < limit and abs(delta) > _NOTHING * lost
 
 
 @uncounted
-def rebuild(g: Grouping, d: Draft, near: ShortInts, k: int, x: int, kind: int, limit: float, random: UInt64s) -> bool:
+def rebuild(
+    g: Grouping, d: GroupDraft, near: ShortInts, k: int, x: int, kind: int, limit: float, random: UInt64s
+) -> bool:
     """Gather a new group around x or regroup what is near, if that costs less than ``limit``; whether it was done."""
     begin(d)
     if kind == GATHER:
