@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from microagg_core.algorithms.info import AlgorithmInfo
-from microagg_core.refine.costs import EFFORTS, refinement_bytes, refinement_seconds
+from microagg_core.refine.costs import annealing_sweeps, refinement_bytes, refinement_seconds
 
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints
@@ -41,9 +41,8 @@ def groups(X: Floats, k: int, *, seed: int) -> Ints:
 
 
 def _cost_seconds(n: int, p: int, k: int) -> float:
-    return sum(
-        info.cost_seconds(n, p, k) + refinement_seconds(n, p, k, EFFORTS["fast"][0]) for info in suitable(n, p, k)
-    )
+    refining = refinement_seconds(n, p, k, annealing_sweeps("fast", n, p, k))
+    return sum(info.cost_seconds(n, p, k) + refining for info in suitable(n, p, k))
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:

@@ -9,7 +9,14 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from microagg_core.errors import DataError, SpecError
-from microagg_core.refine.costs import EFFORTS, proof_bytes, proof_seconds, refinement_bytes, refinement_seconds
+from microagg_core.refine.costs import (
+    EFFORTS,
+    annealing_sweeps,
+    proof_bytes,
+    proof_seconds,
+    refinement_bytes,
+    refinement_seconds,
+)
 
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints
@@ -139,7 +146,7 @@ class AlgorithmInfo:
             proof = proof_seconds(n, p, k, effort == "thorough", self.certified is not None)
             if not isinstance(effort, str):
                 return self.cost_seconds(n, p, k) + proof + effort
-            sweeps = EFFORTS[effort][0] if effort in EFFORTS else 0
+            sweeps = annealing_sweeps(effort, n, p, k) if effort in EFFORTS else 0
             return self.cost_seconds(n, p, k) + proof + refinement_seconds(n, p, k, sweeps)
 
         def memory(n: int, p: int, k: int) -> int:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
-from microagg_core.kernels.refinement.annealing import anneal, descend, total_sse
-from microagg_core.kernels.refinement.changing_groups import Grouping, fill
-from microagg_core.kernels.refinement.rebuilding import Journal
+from microagg_core.kernels.refinement.annealing import anneal, descend
+from microagg_core.kernels.refinement.changing_groups import Grouping, fill, total_sse
+from microagg_core.kernels.refinement.drafts import GroupDraft
 from microagg_core.kernels.tools.random_draws import exponential_quantiles, random_state
 
-#: One step in so many dissolves or makes a group; above _LARGEST_K none does, since it costs k squared.
-_EVERY = 10
+#: One step in so many makes groups anew; above _LARGEST_K none does, since it costs k squared.
+_EVERY = 4
 _LARGEST_K = 24
 _QUANTILES = exponential_quantiles(1024)
 #: When, as shares of a run, the search looks at where it stands.
@@ -44,54 +44,60 @@ class Annealing:
             size=np.zeros(slots, dtype=np.int64),
             centre=np.zeros((slots, width)),
             own=np.zeros(n),
+            sse=np.zeros(slots),
             free=np.zeros(slots + 2, dtype=np.int64),
             n_free=np.zeros(1, dtype=np.int64),
+            room=np.zeros((4, max(width, 2 * self.k))),
         )
         fill(grouping)
         return grouping
 
-    def journal(self, grouping: Grouping) -> Journal:
-        """An empty journal, with room for what one change may touch."""
+    def draft(self, grouping: Grouping) -> GroupDraft:
+        """An empty draft, with room for what one change may touch."""
         slots, most = grouping.members.shape
-        room = 8 * self.k + 16 if self.every else 1
-        return Journal(
-            stamp=np.zeros(slots, dtype=np.int64),
-            groups=np.zeros(room, dtype=np.int64),
-            members=np.zeros((room, most), dtype=np.int64),
-            size=np.zeros(room, dtype=np.int64),
-            loose=np.zeros(room * most, dtype=np.int64),
+        rows, loose = (3 * self.k + 12, 4 * most) if self.every else (1, 1)
+        return GroupDraft(
+            entry=np.zeros((slots, 2), dtype=np.int64),
+            group=np.zeros(rows, dtype=np.int64),
+            size=np.zeros(rows, dtype=np.int64),
+            centre=np.zeros((rows, grouping.X.shape[1])),
+            moved=np.zeros(loose, dtype=np.int64),
+            to=np.zeros(loose, dtype=np.int64),
+            distance=np.zeros(loose),
             counters=np.zeros(4, dtype=np.int64),
         )
 
     def run(self, labels: Ints, sweeps: int, hottest: float, power: int, downhill: int) -> Ints:
         """Anneal from the labels, ``hottest`` in units of the mean squared error there, then go downhill."""
         g = self.grouping(labels)
-        j = self.journal(g)
+        d = self.draft(g)
         start = total_sse(g)
         heat = hottest * start / len(labels)
         best = g.label.copy()
         arguments = (sweeps, heat, power, self.every, _QUANTILES, self.random, best, start)
-        anneal(g, j, self.near, self.k, 0, sweeps, *arguments)
+        anneal(g, d, self.near, self.k, 0, sweeps, *arguments)
         return self.downhill(best, downhill)
 
     def snapshots(self, labels: Ints, sweeps: int, hottest: float, power: int, downhill: int) -> Iterator[Ints]:
         """A run in parts: partitions on the way down, each with its way downhill, and the last one."""
         g = self.grouping(labels)
-        j = self.journal(g)
+        d = self.draft(g)
         start = total_sse(g)
         heat = hottest * start / len(labels)
         best, least, done = g.label.copy(), start, 0
         for share in _SNAPSHOTS:
             until = int(share * sweeps)
             arguments = (sweeps, heat, power, self.every, _QUANTILES, self.random, best, least)
-            least = anneal(g, j, self.near, self.k, done, until, *arguments)
+            least = anneal(g, d, self.near, self.k, done, until, *arguments)
             done = until
             yield self.downhill(g.label, downhill)
         yield self.downhill(best, downhill)
 
     def downhill(self, labels: Ints, most: int) -> Ints:
         """Labels 0 to g-1 after at most so many sweeps downhill."""
-        g = self.grouping(np.unique(labels, return_inverse=True)[1])
-        descend(g, self.near, self.k, most, 1e-12 * total_sse(g) / len(labels))
-        numbered: Ints = np.unique(g.label, return_inverse=True)[1]
+        numbered: Ints = np.unique(labels, return_inverse=True)[1]
+        if most > 0:
+            g = self.grouping(numbered)
+            descend(g, self.near, self.k, most, 1e-12 * total_sse(g) / len(labels))
+            numbered = np.unique(g.label, return_inverse=True)[1]
         return numbered

@@ -7,8 +7,15 @@ from __future__ import annotations
 
 import math
 
-#: By effort: sweeps of annealing, and at most how many downhill after them.
-EFFORTS: dict[str, tuple[int, int]] = {"fast": (32, 1), "thorough": (600, 5)}
+#: By effort: at most how many sweeps downhill come after those of the annealing.
+EFFORTS: dict[str, int] = {"fast": 0, "thorough": 5}
+
+#: Sweeps of annealing: of the thorough effort; of the fast one, and one for each attribute and each of k, to so many.
+_THOROUGH, _FAST, _MOST_FOR_ATTRIBUTES, _MOST_FOR_K = 600, 6, 20, 10
+#: By how many times more there are in blocks of at most so many records, which take some hundredths of a second.
+_MORE_FOR_FEW = ((1200, 4), (5000, 2))
+#: Above this k, few changes of whole groups pay, so that steps downhill count for more.
+LARGE_K = 10
 
 #: Steps that a search gives each record unless told otherwise.
 DEFAULT_STEPS = 6000
@@ -17,12 +24,33 @@ DEFAULT_STEPS = 6000
 _AFFORDABLE, _AFFORDABLE_OPTIMUM = 10.0, 15.0
 
 
-# Fitted on one core of a 2-core virtual machine: what a tree looks at for a record's neighbours doubles with each
-# attribute, up to all records; and a step of a record.
+def annealing_sweeps(effort: str, n: int, p: int, k: int) -> int:
+    """How often an effort tries a change for each record.
+
+    >>> [annealing_sweeps("fast", n, 4, 5) for n in (1000, 4000, 100_000)], annealing_sweeps("thorough", 1000, 4, 5)
+    ([60, 30, 15], 600)
+    """
+    if effort != "fast":
+        return _THOROUGH
+    times = next((times for few, times in _MORE_FOR_FEW if n <= few), 1) * (3 if k > LARGE_K else 1)
+    return times * (_FAST + min(p, _MOST_FOR_ATTRIBUTES) + min(k, _MOST_FOR_K))
+
+
+def downhill_sweeps(effort: str, k: int) -> int:
+    """At most how often an effort then looks for each record's best change.
+
+    >>> downhill_sweeps("fast", 5), downhill_sweeps("fast", 20), downhill_sweeps("thorough", 5)
+    (0, 2, 5)
+    """
+    return 2 if effort == "fast" and k > LARGE_K else EFFORTS[effort]
+
+
+# Fitted on one core of a 2-core virtual machine, to uniform and lognormal data: what a tree looks at for a record's
+# neighbours doubles with each attribute, up to all records; and a step of a record.
 def refinement_seconds(n: int, p: int, k: int, sweeps: int) -> float:
     """Seconds of one core for so many sweeps, neighbours included."""
     looked_at = min(n, 20 << min(p, 30))
-    return n * (3e-6 + 5.7e-10 * p * looked_at + sweeps * (6e-7 + 2.2e-8 * k * p))
+    return n * (1.9e-6 + 1.3e-10 * p * looked_at + sweeps * (8e-8 + min(k, 24) * (2.8e-8 + 3e-9 * p)))
 
 
 def refinement_bytes(n: int, p: int, k: int) -> int:

@@ -11,10 +11,13 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints
 from microagg_core.metrics.losses import group_means
 from microagg_core.refine.annealing import Annealing
-from microagg_core.refine.costs import EFFORTS
+from microagg_core.refine.costs import LARGE_K, annealing_sweeps, downhill_sweeps
 from microagg_core.refine.neighbours import Records
 
-_HOTTEST, _POWER = 0.5, 2
+#: How hot the annealing begins, in units of the mean squared error: the thorough one; the fast one, and for a large k.
+_HOTTEST, _HOTTEST_FAST = 0.5, (1.2, 0.8)
+#: The power with which it cools.
+_POWER = 2
 
 
 def sse_of_labels(X: Floats, labels: Ints) -> float:
@@ -38,8 +41,10 @@ def refine_near(records: Records, given: Ints, k: int, effort: str, seed: int) -
     if before == 0:
         return given
     annealing = Annealing(Z, records.near(neighbour_count(len(Z), k)), k, seed)
-    sweeps, downhill = EFFORTS[effort]
-    annealed = annealing.run(cut_large(Z, start, k), sweeps, _HOTTEST, _POWER, downhill)
+    n, p = Z.shape
+    hottest = _HOTTEST if effort != "fast" else _HOTTEST_FAST[k > LARGE_K]
+    way = (annealing_sweeps(effort, n, p, k), hottest, _POWER, downhill_sweeps(effort, k))
+    annealed = annealing.run(cut_large(Z, start, k), *way)
     return records.outward(annealed, k) if sse_of_labels(Z, annealed) < before else given
 
 

@@ -13,21 +13,21 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.grouping.labels import checked_labels
 from microagg_core.grouping.scaling import private_copy
-from microagg_core.kernels.refinement.nearest_lists import nearest_sums, spread
+from microagg_core.kernels.refinement.nearest_lists import nearest_of_all, nearest_sums, spread
 
 
 @dataclass(frozen=True)
 class NeighbourGraph:
     """The classes of equal records, and of each the nearest classes, itself first.
 
-    ``record_class`` is each record's class; ``near`` and ``distance`` are (classes, found) by distance; ``order``
-    lists the records so that neighbours are mostly near each other.
+    ``record_class`` is each record's class; ``near`` and their ``squared`` distances are (classes, found) by distance;
+    ``order`` lists the records so that neighbours are mostly near each other.
     """
 
     record_class: Ints
     sizes: Ints
-    near: Ints
-    distance: Floats
+    near: ShortInts
+    squared: Floats
     order: Ints
 
     @classmethod
@@ -36,18 +36,12 @@ class NeighbourGraph:
         new = np.ones(len(X), dtype=np.bool_)
         new[1:] = (X[1:] != X[:-1]).any(axis=1)
         record_class = np.cumsum(new) - 1
-        distinct, sizes = X[new], np.bincount(record_class)
-        from scipy.spatial import cKDTree
-
-        tree = cKDTree(distinct)
-        wanted = min(count + 1, len(distinct))
-        answer = tree.query(distinct, wanted)
-        distance = np.asarray(answer[0], dtype=np.float64).reshape(-1, wanted)
-        near = np.asarray(answer[1], dtype=np.int64).reshape(-1, wanted)
-        rank = np.empty(len(distinct), dtype=np.int64)
-        rank[tree.indices] = np.arange(len(distinct))
+        sizes = np.bincount(record_class)
+        nearest = nearest_of_all(np.ascontiguousarray(X[new].T), min(count + 1, len(sizes)))
+        rank = np.empty(len(sizes), dtype=np.int64)
+        rank[nearest.order] = np.arange(len(sizes))
         order = np.argsort(rank[record_class], kind="stable")
-        return cls(record_class, sizes, near, distance, order)
+        return cls(record_class, sizes, nearest.near, nearest.squared, order)
 
     def records_near(self, count: int) -> ShortInts:
         """For each record, ``count`` records near it."""
@@ -58,7 +52,7 @@ class NeighbourGraph:
 
     def squared_to_nearest(self, count: int) -> Floats:
         """For each record, the sum of squared distances to its ``count`` nearest others, as floats give it."""
-        sums = nearest_sums(self.near, self.distance**2, self.sizes, count)
+        sums = nearest_sums(self.near, self.squared, self.sizes, count)
         return sums[self.record_class]
 
 
@@ -81,6 +75,7 @@ class Records:
         scaled = private_copy(X)
         by_value = np.lexsort(scaled.T[::-1])
         ordered = np.ascontiguousarray(scaled[by_value])
+        del scaled
         graph = NeighbourGraph.of(ordered, count)
         return cls(np.ascontiguousarray(ordered[graph.order]), by_value[graph.order], graph, graph.order)
 

@@ -15,8 +15,8 @@ def refine(X: Floats, labels: Ints, k: int, *, effort: str = "fast", seed: int =
     """Improve a partition: groups of at least k again, and a sum of squared errors that is not greater.
 
     ``X`` is an (n, p) array of finite numbers, ``labels`` one whole number a record, no group below k. "fast" takes
-    32 steps a record, "thorough" six hundred, or for k = 2 the optimum where that takes seconds: steps, never a clock's
-    time, so that the same arguments give the same groups on every machine.
+    some dozen steps a record, "thorough" six hundred, or for k = 2 the optimum where that takes seconds: steps, never a
+    clock's time, so that the same arguments give the same groups on every machine.
 
     Returns labels 0 to g-1 in the order of each group's first record.
 

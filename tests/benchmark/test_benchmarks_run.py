@@ -27,6 +27,12 @@ def test_algorithm_cost_runs() -> None:
     assert [line.split()[:4] for line in lines] == [["univariate", "2000", "1", k] for k in ("3", "10", "50")]
 
 
+def test_refine_cost_runs(tmp_path: Path) -> None:
+    shown = output_of("refine_cost.py", "--cases", "uniform:2000:2:5", "--to", str(tmp_path))
+    assert shown.startswith("uniform, 2,000 x 2, k=5 | ")
+    assert len((tmp_path / "refine.md").read_text().splitlines()) == 3
+
+
 def test_factor_growth_runs(tmp_path: Path) -> None:
     picture = tmp_path / "growth.png"
     shown = output_of("factor_growth.py", "--largest", "2000", "--optimal", "5", "--plot", str(picture))

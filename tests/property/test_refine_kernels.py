@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from microagg_core.kernels.refinement.annealing import anneal, descend, sweep, total_sse
-from microagg_core.kernels.refinement.changing_groups import Grouping
-from microagg_core.kernels.refinement.rebuilding import Journal
+from microagg_core.kernels.refinement.annealing import anneal, descend, sweep
+from microagg_core.kernels.refinement.changing_groups import Grouping, total_sse
+from microagg_core.kernels.refinement.drafts import GroupDraft
 from microagg_core.kernels.tools.random_draws import draw, exponential_quantiles, random_state
 from microagg_core.refine.annealing import Annealing
 from microagg_core.refine.neighbours import Records
@@ -32,7 +32,7 @@ class Both:
         self.annealing = Annealing(self.records.Z / 2.0**450, near, k, seed)
         labels = rng.permutation(np.arange(n) % (n // k))
         self.grouping: Grouping = self.annealing.grouping(labels)
-        self.journal: Journal = self.annealing.journal(self.grouping)
+        self.draft: GroupDraft = self.annealing.draft(self.grouping)
         self.twin = Refinement(self.annealing.X.tolist(), labels.tolist(), near.tolist(), k)
         self.random = Random(int(self.annealing.random[0]))
 
@@ -54,7 +54,10 @@ def assert_state_is_that_of_the_records(g: Grouping, k: int) -> None:
         assert (g.label[members] == a).all() and (g.place[members] == np.arange(len(members))).all()
         centre = g.X[members].mean(axis=0)
         assert np.allclose(g.centre[a], centre, rtol=1e-12, atol=1e-12)
-        assert np.allclose(g.own[members], ((g.X[members] - centre) ** 2).sum(axis=1), rtol=1e-9, atol=1e-12)
+        own = ((g.X[members] - centre) ** 2).sum(axis=1)
+        assert np.allclose(g.own[members], own, rtol=1e-9, atol=1e-12)
+        assert math.isclose(g.sse[a], own.sum(), rel_tol=1e-9, abs_tol=1e-12)
+    assert not g.sse[g.size == 0].any()
 
 
 def test_numbers_are_drawn_as_the_twin_draws_them() -> None:
@@ -85,7 +88,7 @@ def test_sweeps_equal_their_twin(k: int, every: int, seed: int) -> None:
     for temperature in (2.0, 0.5, 0.1, 0.01, *([0.0] if every == 0 else [])):
         heat = temperature * total_sse(both.grouping) / len(both.twin.X)
         arguments = (both.annealing.near, k, heat, every, ABOVE_0, both.annealing.random)
-        sweep(both.grouping, both.journal, *arguments)
+        sweep(both.grouping, both.draft, *arguments)
         both.twin.sweep(heat, every, ABOVE_0.tolist(), both.random)
         both.assert_same()
         assert_state_is_that_of_the_records(both.grouping, k)
@@ -119,7 +122,7 @@ def test_state_stays_that_of_the_records_where_all_is_tied(data: str, k: int) ->
         both = Both(X, k, min(n - 1, 10), seed)
         g, a, start = both.grouping, both.annealing, total_sse(both.grouping)
         best = g.label.copy()
-        least = anneal(g, both.journal, a.near, k, 0, 20, 20, 2 * start / n, 2, 2, QUANTILES, a.random, best, start)
+        least = anneal(g, both.draft, a.near, k, 0, 20, 20, 2 * start / n, 2, 2, QUANTILES, a.random, best, start)
         assert_state_is_that_of_the_records(g, k)
         found = [np.flatnonzero(best == group).tolist() for group in np.unique(best)]
         assert min(map(len, found)) >= k

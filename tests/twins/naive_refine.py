@@ -1,6 +1,6 @@
 """The slow, readable twin of refinement: groups as plain lists, and every cost as the difference of two losses.
 
-It draws the same random numbers and asks the same questions in the same order, but knows no centres, journals or
+It draws the same random numbers and asks the same questions in the same order, but knows no centres, drafts or
 formulas for moves: what a change costs is the loss after it less the loss before it, both computed from the records.
 Where no two costs are tied, it must end with the very groups of the kernels, down to the order of members.
 """
@@ -46,8 +46,6 @@ class Refinement:
         self.groups: list[Group] = [[] for _ in range(max(labels) + 1)]
         for i, label in enumerate(labels):
             self.groups[label].append(i)
-        #: Numbers that a new group may still get: one change holds on to those that it empties.
-        self.unused = len(X) // k + 2 - len(self.groups)
 
     def group_of(self, x: int) -> Group | None:
         return next((group for group in self.groups if x in group), None)
@@ -98,12 +96,8 @@ class Refinement:
                 [math.fsum(column) / len(part) for column in zip(*(X[i] for i in part), strict=True)]
                 for part in (order[:first], order[first:])
             )
-        new: Group = []
-        for i in order[first:]:
-            self.take(group, i)
-            new.append(i)
-        self.groups.append(new)
-        self.unused -= 1
+        group[:] = order[:first]
+        self.groups.append(order[first:])
 
     def exchange(self, x: int, b: Group, limit: float, random: Random) -> None:
         a = self.member_of(x)
@@ -118,7 +112,7 @@ class Refinement:
         for x in range(len(self.X)):
             limit = temperature * quantiles[random.below(len(quantiles))]
             if every > 0 and random.below(every) == 0:
-                self.rebuild(x, random.below(3), limit, random)
+                self.rebuild(x, random.below(2) > 0, limit, random)
                 continue
             y = self.near[x][random.below(len(self.near[x]))]
             a, b = self.member_of(x), self.member_of(y)
@@ -153,98 +147,105 @@ class Refinement:
         make()
         return True
 
-    def rebuild(self, x: int, kind: int, limit: float, random: Random) -> None:
-        """Dissolve x's group, gather a new one or regroup several; put everything back where that costs too much."""
-        saved, unused = [list(group) for group in self.groups], self.unused
-        before = self.loss()
-        loose = [self.dissolve, self.gather, self.regroup][kind](x, random)
-        if loose is not None:
-            for i in range(len(loose)):
-                if self.loss() - before >= limit:
-                    break
-                q = i + random.below(len(loose) - i)
-                loose[i], loose[q] = loose[q], loose[i]
-                if not self.insert(loose[i]):
-                    loose = None
-                    break
-        if loose is not None and self.loss() - before < limit and sum(map(len, self.groups)) == len(self.X):
-            self.unused = unused + len(saved) - sum(1 for group in self.groups if group)
-            self.groups = [group for group in self.groups if group]
-        else:
-            self.groups, self.unused = saved, unused
+    def rebuild(self, x: int, regroups: bool, limit: float, random: Random) -> None:
+        """Gather a new group around x or regroup what is near, on a copy, which is kept if it costs little enough."""
+        trial = Trial(self, limit)
+        if trial.regroup(x, random) if regroups else trial.gather(x, random):
+            self.groups = [group for group in trial.groups if group]
+            for group in list(self.groups):
+                if len(group) >= 2 * self.k:
+                    self.split(group)
 
-    def dissolve(self, x: int, random: Random) -> list[int] | None:
-        group = self.member_of(x)
-        loose = group[::-1]
-        group.clear()
-        return loose
 
-    def gather(self, x: int, random: Random) -> list[int] | None:
-        if self.unused == 0:
-            return None
-        new: Group = []
-        touched: list[Group] = []
+class Trial:
+    """The groups as one change would leave them: those that there are, less who leaves them, and new ones."""
+
+    def __init__(self, now: Refinement, limit: float) -> None:
+        self.now, self.limit = now, limit
+        self.X, self.near, self.k = now.X, now.near, now.k
+        self.groups = [list(group) for group in now.groups]
+        self.new: list[Group] = []
+        self.before = now.loss()
+
+    def cost(self) -> float:
+        """What the change costs so far; records that have no place yet cost nothing."""
+        return math.fsum(loss(self.X, group) for group in [*self.groups, *self.new]) - self.before
+
+    def number_of(self, x: int) -> int:
+        """Which of the groups x was in before the change."""
+        return next(a for a, group in enumerate(self.now.groups) if x in group)
+
+    def distance(self, x: int, y: int) -> float:
+        return math.dist(self.X[x], self.X[y])
+
+    def gather(self, x: int, random: Random) -> bool:
+        taken: list[int] = []
         y, r = x, -1
-        while len(new) < self.k:
-            if y not in new:
-                group = self.member_of(y)
-                if not any(group is other for other in touched):
-                    touched.append(group)
-                self.take(group, y)
-                new.append(y)
+        while True:
+            if y not in taken:
+                taken.append(y)
+            if len(taken) == self.k:
+                break
             r += 1
             while r < len(self.near[x]) and random.below(8) == 0:
                 r += 1
-            if len(new) < self.k:
-                if r >= len(self.near[x]):
-                    return None
-                y = self.near[x][r]
-        self.groups.append(new)
-        self.unused -= 1
-        loose = []
-        for group in touched:
-            if len(group) < self.k:
-                loose += group[::-1]
-                group.clear()
-        return loose
+            if r >= len(self.near[x]):
+                return False
+            y = self.near[x][r]
+        touched = list(dict.fromkeys(map(self.number_of, taken)))
+        rest = {a: [z for z in self.now.groups[a] if z not in taken] for a in touched}
+        loose = [z for a in touched if len(rest[a]) < self.k for z in rest[a]]
+        if len(loose) > 2 * self.k:
+            return False
+        own = {z: self.distance_to_mean(z) for z in loose}
+        for z in (*taken, *loose):
+            self.now.take(self.groups[self.number_of(z)], z)
+        self.new = [taken]
+        return self.cost() + math.fsum(own.values()) < self.limit and self.place(loose, random)
 
-    def regroup(self, x: int, random: Random) -> list[int]:
-        wanted = 2 + random.below(3)
-        ruined: list[Group] = []
-        loose: list[int] = []
+    def distance_to_mean(self, z: int) -> float:
+        """z's squared distance to the mean of its group before the change."""
+        rows = [self.X[i] for i in self.now.member_of(z)]
+        means = [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)]
+        return math.dist(self.X[z], means) ** 2
+
+    def regroup(self, x: int, random: Random) -> bool:
+        wanted = 2 + random.below(2) * random.below(3)
+        ruined: list[int] = []
         for y in (x, *self.near[x]):
-            group = self.group_of(y)
-            if group is not None and len(ruined) < wanted:
-                loose += group[::-1]
-                group.clear()
-                ruined.append(group)
-        while len(loose) >= self.k and (ruined or self.unused):
-            new = ruined.pop(0) if ruined else self.opened()
+            if len(ruined) < wanted and self.number_of(y) not in ruined:
+                ruined.append(self.number_of(y))
+        loose = [z for a in ruined for z in self.now.groups[a]]
+        lost = math.fsum(loss(self.X, self.now.groups[a]) for a in ruined)
+        for a in ruined:
+            self.groups[a] = []
+        while len(loose) >= self.k:
             at = random.below(len(loose))
             z = loose[at]
-            for i in range(self.k):
-                if i > 0:
-                    at = min(range(len(loose)), key=lambda t: math.dist(self.X[z], self.X[loose[t]]))
-                # Those before what is taken keep their places, as in a list whose front moves on.
-                loose[0], loose[at] = loose[at], loose[0]
-                new.append(loose.pop(0))
-        return loose
-
-    def opened(self) -> Group:
-        self.groups.append([])
-        self.unused -= 1
-        return self.groups[-1]
-
-    def insert(self, x: int) -> bool:
-        """Put a loose record where, of its neighbours' groups, it costs least."""
-        found = [self.group_of(y) for y in self.near[x]]
-        room = [group for group in found if group is not None and len(group) < 2 * self.k]
-        if not room:
-            return False
-        group = min(room, key=lambda b: loss(self.X, [*b, x]) - loss(self.X, b))
-        group.append(x)
-        if len(group) >= 2 * self.k:
-            if self.unused == 0:
+            if len(loose) > self.k:
+                for i in range(self.k):
+                    if i > 0:
+                        at = min(range(i, len(loose)), key=lambda t: self.distance(z, loose[t]))
+                    loose[i], loose[at] = loose[at], loose[i]
+            self.new.append(loose[: self.k])
+            del loose[: self.k]
+            if not self.cost() < self.limit:
                 return False
-            self.split(group)
-        return True
+        return self.place(loose, random) and abs(self.cost()) > 1e-9 * lost
+
+    def place(self, loose: list[int], random: Random) -> bool:
+        """Give each loose record to a new group or one that a neighbour of it was in, where it costs least."""
+        for i in range(len(loose)):
+            q = i + random.below(len(loose) - i)
+            loose[i], loose[q] = loose[q], loose[i]
+            z = loose[i]
+            near = [self.groups[self.number_of(y)] for y in self.near[z]]
+            room = [group for group in [*self.new, *near] if 0 < len(group) < 2 * self.k]
+            if not room:
+                return False
+            min(room, key=lambda b: loss(self.X, [*b, z]) - loss(self.X, b)).append(z)
+            if not self.cost() < self.limit:
+                return False
+        self.groups += self.new
+        self.new = []
+        return self.cost() < self.limit

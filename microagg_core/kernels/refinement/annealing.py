@@ -8,67 +8,62 @@ threshold, whose mean, the temperature, falls to 0. The last sweeps go downhill 
 from __future__ import annotations
 
 from microagg_core.arrays import Floats, Ints, ShortInts, UInt64s
-from microagg_core.kernels.machine_code.jit import jit
+from microagg_core.kernels.machine_code.jit import inlined, uncounted
 from microagg_core.kernels.refinement.changing_groups import (
     Grouping,
     move,
     move_cost,
-    split,
     squared_distance,
     swap,
     swap_cost,
+    total_sse,
 )
-from microagg_core.kernels.refinement.rebuilding import KINDS, Journal, rebuild
+from microagg_core.kernels.refinement.drafts import GroupDraft
+from microagg_core.kernels.refinement.rebuilding import GATHER, REGROUP, rebuild
 from microagg_core.kernels.tools.random_draws import draw
 
 
-@jit
+@inlined
 def _exchange(g: Grouping, x: int, b: int, k: int, limit: float, random: UInt64s) -> None:
     """Move x to another group b, or swap it with one of b's members, if that costs less than the limit."""
-    a = g.label[x]
-    if g.size[a] > k and g.size[b] < 2 * k and move_cost(g, x, b) < limit:
-        move(g, x, b)
-        if g.size[b] >= 2 * k:
-            split(g, b, k)
+    x_to_b = squared_distance(g.X, x, g.centre, b)
+    if g.size[g.label[x]] > k and g.size[b] < 2 * k and move_cost(g, x, b, x_to_b) < limit:
+        move(g, x, b, k)
         return
     z = g.members[b, draw(random, g.size[b])]
-    if swap_cost(g, x, z, squared_distance(g.X[x], g.centre[b])) < limit:
+    if swap_cost(g, x, z, x_to_b) < limit:
         swap(g, x, z)
 
 
-@jit
-def total_sse(g: Grouping) -> float:
-    """The sum of squared distances of all records to their centres."""
-    total = 0.0
-    for i in range(g.own.shape[0]):
-        total += g.own[i]
-    return total
-
-
-@jit
+@uncounted
 def sweep(
-    g: Grouping, j: Journal, near: ShortInts, k: int, temperature: float, every: int, quantiles: Floats, random: UInt64s
+    g: Grouping,
+    d: GroupDraft,
+    near: ShortInts,
+    k: int,
+    temperature: float,
+    every: int,
+    quantiles: Floats,
+    random: UInt64s,
 ) -> None:
     """Try one change for each record, one in ``every`` (0: none) of whole groups."""
     for x in range(near.shape[0]):
         limit = temperature * quantiles[draw(random, quantiles.shape[0])]
         if every > 0 and draw(random, every) == 0:
-            rebuild(g, j, near, k, x, draw(random, KINDS), limit, random)
+            rebuild(g, d, near, k, x, REGROUP if draw(random, 2) > 0 else GATHER, limit, random)
             continue
         y = near[x, draw(random, near.shape[1])]
         if g.label[x] == g.label[y]:
             continue
         # A lonely record has neighbours but is nobody's: these must also be able to come to it.
-        if draw(random, 2) > 0:
-            _exchange(g, x, g.label[y], k, limit, random)
-        else:
-            _exchange(g, y, g.label[x], k, limit, random)
+        comes, b = (x, g.label[y]) if draw(random, 2) > 0 else (y, g.label[x])
+        _exchange(g, comes, b, k, limit, random)
 
 
-@jit
+@uncounted
 def anneal(
     g: Grouping,
-    j: Journal,
+    d: GroupDraft,
     near: ShortInts,
     k: int,
     start: int,
@@ -90,7 +85,7 @@ def anneal(
         temperature = hottest
         for _ in range(power):
             temperature *= (sweeps - 1 - s) / sweeps
-        sweep(g, j, near, k, temperature, every, quantiles, random)
+        sweep(g, d, near, k, temperature, every, quantiles, random)
         total = total_sse(g)
         if total < least:
             least = total
@@ -99,7 +94,7 @@ def anneal(
     return least
 
 
-@jit
+@uncounted
 def _best_change(g: Grouping, near: ShortInts, k: int, x: int, tolerance: float) -> bool:
     """Make the best move or swap of x with the groups of its neighbours, if it gains more than the tolerance."""
     a = g.label[x]
@@ -108,11 +103,11 @@ def _best_change(g: Grouping, near: ShortInts, k: int, x: int, tolerance: float)
         b = g.label[near[x, r]]
         if b in (a, to):
             continue
+        x_to_b = squared_distance(g.X, x, g.centre, b)
         if g.size[a] > k and g.size[b] < 2 * k:
-            cost = move_cost(g, x, b)
+            cost = move_cost(g, x, b, x_to_b)
             if cost < gain:
                 gain, to, partner = cost, b, -1
-        x_to_b = squared_distance(g.X[x], g.centre[b])
         for i in range(g.size[b]):
             cost = swap_cost(g, x, g.members[b, i], x_to_b)
             if cost < gain:
@@ -121,14 +116,12 @@ def _best_change(g: Grouping, near: ShortInts, k: int, x: int, tolerance: float)
         return False
     if partner >= 0:
         swap(g, x, partner)
-        return True
-    move(g, x, to)
-    if g.size[to] >= 2 * k:
-        split(g, to, k)
+    else:
+        move(g, x, to, k)
     return True
 
 
-@jit
+@uncounted
 def descend(g: Grouping, near: ShortInts, k: int, most: int, tolerance: float) -> int:
     """Sweeps, at most so many, in which every record makes its best change, until none gains; how many ran."""
     for s in range(most):

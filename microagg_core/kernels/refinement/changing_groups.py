@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from microagg_core.arrays import Floats, Ints
-from microagg_core.kernels.machine_code.jit import jit
-from microagg_core.kernels.tools.sorting import stable_order
+from microagg_core.kernels.machine_code.jit import inlined, uncounted
 
 
 class Grouping(NamedTuple):
@@ -24,18 +21,23 @@ class Grouping(NamedTuple):
     members: Ints
     size: Ints
     centre: Floats
+    #: Each record's squared distance to its group's centre, and their sum in each group.
     own: Floats
+    sse: Floats
     #: Numbers of unused groups, and how many of them there are.
     free: Ints
     n_free: Ints
+    #: (4, 2k or more), for one group's numbers.
+    room: Floats
 
 
-@jit
-def squared_distance(a: Floats, b: Floats) -> float:
-    """Squared distance of two points, in four sums that can be added side by side."""
+@inlined
+def squared_distance(A: Floats, a: int, B: Floats, b: int) -> float:
+    """Squared distance of the point in row a of A from that in row b of B, in four sums that are added side by side."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    for j in range(0, a.shape[0], 4):
-        d0, d1, d2, d3 = a[j] - b[j], a[j + 1] - b[j + 1], a[j + 2] - b[j + 2], a[j + 3] - b[j + 3]
+    for j in range(0, A.shape[1], 4):
+        d0, d1 = A[a, j] - B[b, j], A[a, j + 1] - B[b, j + 1]
+        d2, d3 = A[a, j + 2] - B[b, j + 2], A[a, j + 3] - B[b, j + 3]
         s0 += d0 * d0
         s1 += d1 * d1
         s2 += d2 * d2
@@ -43,35 +45,26 @@ def squared_distance(a: Floats, b: Floats) -> float:
     return (s0 + s1) + (s2 + s3)
 
 
-@jit
+@uncounted
 def measure(g: Grouping, a: int) -> None:
-    """Compute a group's centre, and its members' distances to it, from the members."""
-    m = g.size[a]
-    if m == 0:
-        return
-    centre = g.centre[a]
-    centre[:] = 0.0
+    """Compute a group's centre, its members' distances to it, and their sum, from the members."""
+    X, members, centre, own, m = g.X, g.members, g.centre, g.own, g.size[a]
+    for j in range(X.shape[1]):
+        centre[a, j] = 0.0
     for i in range(m):
-        row = g.X[g.members[a, i]]
-        for j in range(centre.shape[0]):
-            centre[j] += row[j]
-    for j in range(centre.shape[0]):
-        centre[j] /= m
-    for i in range(m):
-        record = g.members[a, i]
-        g.own[record] = squared_distance(g.X[record], centre)
-
-
-@jit
-def sse_of(g: Grouping, a: int) -> float:
-    """The group's sum of squared distances to its centre."""
+        for j in range(X.shape[1]):
+            centre[a, j] += X[members[a, i], j]
+    for j in range(X.shape[1]):
+        centre[a, j] /= max(m, 1)
     total = 0.0
-    for i in range(g.size[a]):
-        total += g.own[g.members[a, i]]
-    return total
+    for i in range(m):
+        x = members[a, i]
+        own[x] = squared_distance(X, x, centre, a)
+        total += own[x]
+    g.sse[a] = total
 
 
-@jit
+@inlined
 def put(g: Grouping, x: int, b: int) -> None:
     """Put a record that is in no group into b; the centre is not renewed."""
     m = g.size[b]
@@ -80,7 +73,7 @@ def put(g: Grouping, x: int, b: int) -> None:
     g.size[b] = m + 1
 
 
-@jit
+@inlined
 def take(g: Grouping, x: int) -> None:
     """Take a record out of its group; the centre is not renewed, and an empty group is not given back."""
     a, i = g.label[x], g.place[x]
@@ -88,53 +81,56 @@ def take(g: Grouping, x: int) -> None:
     g.members[a, i] = last
     g.place[last] = i
     g.size[a] -= 1
-    g.label[x] = -1
 
 
-@jit
+@inlined
 def open_group(g: Grouping) -> int:
-    """Number of an unused group, which is in use from now on."""
+    """Number of an unused group, which is in use from now on.
+
+    There always is one: groups of at least k are n / k at most, and there are numbers for two more.
+    """
     g.n_free[0] -= 1
     number: int = g.free[g.n_free[0]]
     return number
 
 
-@jit
+@inlined
 def close_group(g: Grouping, a: int) -> None:
     """Give back an empty group."""
     g.free[g.n_free[0]] = a
     g.n_free[0] += 1
+    g.sse[a] = 0.0
 
 
-@jit
-def move_cost(g: Grouping, x: int, b: int) -> float:
-    """Cost of moving a record from its group to b."""
+@inlined
+def move_cost(g: Grouping, x: int, b: int, x_to_b: float) -> float:
+    """Cost of moving a record from its group to b; ``x_to_b`` is its distance to b's centre."""
     m, n = g.size[g.label[x]], g.size[b]
-    cost: float = squared_distance(g.X[x], g.centre[b]) * (n / (n + 1)) - g.own[x] * (m / (m - 1))
-    return cost
+    return float(x_to_b * (n / (n + 1)) - g.own[x] * (m / (m - 1)))
 
 
-@jit
+@inlined
 def swap_cost(g: Grouping, x: int, z: int, x_to_b: float) -> float:
     """Cost of two records of different groups changing places; ``x_to_b`` is x's distance to z's centre."""
     a, b = g.label[x], g.label[z]
-    between = squared_distance(g.X[x], g.X[z])
-    z_to_a = squared_distance(g.X[z], g.centre[a])
-    cost: float = z_to_a - g.own[x] + x_to_b - g.own[z] - between / g.size[a] - between / g.size[b]
-    return cost
+    between = squared_distance(g.X, x, g.X, z)
+    z_to_a = squared_distance(g.X, z, g.centre, a)
+    return float(z_to_a - g.own[x] + x_to_b - g.own[z] - between / g.size[a] - between / g.size[b])
 
 
-@jit
-def move(g: Grouping, x: int, b: int) -> None:
-    """Move a record to group b."""
+@uncounted
+def move(g: Grouping, x: int, b: int, k: int) -> None:
+    """Move a record to group b, which is split when it then has 2k."""
     a = g.label[x]
     take(g, x)
     put(g, x, b)
     measure(g, a)
     measure(g, b)
+    if g.size[b] >= 2 * k:
+        split(g, b, k)
 
 
-@jit
+@uncounted
 def swap(g: Grouping, x: int, z: int) -> None:
     """Let two records of different groups change places."""
     a, b, i, j = g.label[x], g.label[z], g.place[x], g.place[z]
@@ -144,7 +140,7 @@ def swap(g: Grouping, x: int, z: int) -> None:
     measure(g, b)
 
 
-@jit
+@uncounted
 def fill(g: Grouping) -> None:
     """Put every record into the group that its label names; unused groups become free."""
     for i in range(g.label.shape[0]):
@@ -155,53 +151,69 @@ def fill(g: Grouping) -> None:
         measure(g, a)
 
 
-@jit
-def _farthest_member(g: Grouping, b: int, point: Floats) -> int:
-    best, best_distance = g.members[b, 0], -1.0
+@uncounted
+def total_sse(g: Grouping) -> float:
+    """The sum of squared distances of all records to their centres."""
+    total = 0.0
+    for a in range(g.sse.shape[0]):
+        total += g.sse[a]
+    return total
+
+
+@uncounted
+def _farthest_member(g: Grouping, b: int, points: Floats, row: int) -> int:
+    farthest, most = g.members[b, 0], -1.0
     for i in range(g.size[b]):
-        d = squared_distance(g.X[g.members[b, i]], point)
-        if d > best_distance:
-            best, best_distance = g.members[b, i], d
-    farthest: int = best
-    return farthest
+        d = squared_distance(g.X, g.members[b, i], points, row)
+        if d > most:
+            farthest, most = g.members[b, i], d
+    return int(farthest)
 
 
-@jit
-def _two_means(g: Grouping, ids: Ints, order: Ints, first: int, u: Floats, v: Floats) -> None:
-    """The means of the first so many records in order, and of the rest."""
-    m = ids.shape[0]
-    u[:], v[:] = 0.0, 0.0
-    for t in range(m):
-        row = g.X[ids[order[t]]]
-        for j in range(u.shape[0]):
-            if t < first:
-                u[j] += row[j] / first
+@uncounted
+def _two_means(g: Grouping, b: int, first: int) -> None:
+    """The means of a group's first so many members, and of the rest."""
+    m, room = g.size[b], g.room
+    for j in range(g.X.shape[1]):
+        room[0, j], room[1, j] = 0.0, 0.0
+        for i in range(m):
+            if i < first:
+                room[0, j] += g.X[g.members[b, i], j] / first
             else:
-                v[j] += row[j] / (m - first)
+                room[1, j] += g.X[g.members[b, i], j] / (m - first)
 
 
-@jit
+@uncounted
+def _sort_by_score(g: Grouping, b: int) -> int:
+    """Sort a group's members by how much nearer they are to the first mean; how many are nearer to it."""
+    members, room, nearer = g.members, g.room, 0
+    for i in range(g.size[b]):
+        x, at = members[b, i], i
+        score = squared_distance(g.X, x, room, 0) - squared_distance(g.X, x, room, 1)
+        nearer += score < 0
+        while at > 0 and room[2, at - 1] > score:
+            room[2, at], members[b, at] = room[2, at - 1], members[b, at - 1]
+            at -= 1
+        room[2, at], members[b, at] = score, x
+    return nearer
+
+
+@uncounted
 def split(g: Grouping, b: int, k: int) -> None:
     """Split a group of 2k records or more in two of at least k: two means from two far members, thrice."""
-    m = g.size[b]
-    ids = g.members[b, :m].copy()
-    u = g.X[_farthest_member(g, b, g.centre[b])].copy()
-    v = g.X[_farthest_member(g, b, u)].copy()
-    score = np.empty(m)
-    order = np.arange(m)
-    first = k
+    m, first = g.size[b], k
+    u = _farthest_member(g, b, g.centre, b)
+    v = _farthest_member(g, b, g.X, u)
+    for j in range(g.X.shape[1]):
+        g.room[0, j], g.room[1, j] = g.X[u, j], g.X[v, j]
     for _ in range(3):
-        first = 0
-        for i in range(m):
-            row = g.X[ids[i]]
-            score[i] = squared_distance(row, u) - squared_distance(row, v)
-            first += score[i] < 0
-        first = min(max(first, k), m - k)
-        order = stable_order(score)
-        _two_means(g, ids, order, first, u, v)
+        first = min(max(_sort_by_score(g, b), k), m - k)
+        _two_means(g, b, first)
     c = open_group(g)
-    for t in range(first, m):
-        take(g, ids[order[t]])
-        put(g, ids[order[t]], c)
+    g.size[b] = first
+    for i in range(m):
+        g.place[g.members[b, i]] = i
+        if i >= first:
+            put(g, g.members[b, i], c)
     measure(g, b)
     measure(g, c)

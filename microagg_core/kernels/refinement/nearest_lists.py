@@ -1,15 +1,46 @@
-"""Neighbour lists of records from those of distinct records."""
+"""Neighbour lists: of distinct records through a tree, and of records from those of distinct ones."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.kernels.machine_code.jit import jit
+from microagg_core.kernels.tree.nearest import find_nearest
+from microagg_core.kernels.tree.search import new_search
+from microagg_core.kernels.tree.shrinking_tree import LEAF, new_tree, remaining
+
+
+class NearestOfAll(NamedTuple):
+    """Each record's nearest and their squared distances, (n, found), and the records in the order of the leaves."""
+
+    near: ShortInts
+    squared: Floats
+    order: ShortInts
 
 
 @jit
-def spread(near: Ints, record_class: Ints, first: Ints, records: Ints, count: int) -> ShortInts:
+def nearest_of_all(X: Floats, most: int) -> NearestOfAll:
+    """The ``most`` nearest of each of the (p, n) records, itself the first; equally near ones by rising number."""
+    p, n = X.shape
+    tree, search = new_tree(X), new_search(p, most)
+    near, squared = np.empty((n, most), np.int32), np.empty((n, most))
+    order = remaining(tree)
+    for leaf in range(tree.size[0]):
+        for slot in range(leaf * LEAF, leaf * LEAF + tree.counts[leaf]):
+            x = tree.ids[slot]
+            for j in range(p):
+                search.point[j] = X[j, x]
+            find_nearest(tree, search, leaf, 0, most)
+            for r in range(most):
+                near[x, r], squared[x, r] = search.found[r], search.near[r]
+    return NearestOfAll(near, squared, order)
+
+
+@jit
+def spread(near: ShortInts, record_class: Ints, first: Ints, records: Ints, count: int) -> ShortInts:
     """For each record ``count`` others: equal ones first, at most half of them, then from the near classes.
 
     ``near[c]`` lists the classes of equal records by distance from class c, itself the first; ``records`` has the
@@ -41,7 +72,7 @@ def spread(near: Ints, record_class: Ints, first: Ints, records: Ints, count: in
 
 
 @jit
-def nearest_sums(near: Ints, squared: Floats, size: Ints, wanted: int) -> Floats:
+def nearest_sums(near: ShortInts, squared: Floats, size: Ints, wanted: int) -> Floats:
     """For each class, the sum of squared distances from one of its records to its ``wanted`` nearest others.
 
     ``near`` and ``squared`` list classes by distance, the class itself (at 0) first; ``size`` counts records.
