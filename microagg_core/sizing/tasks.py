@@ -1,0 +1,305 @@
+"""The tasks of a release, step by step: what each of them computes, reads and writes.
+
+How many slices there are follows from how rows meet: a run of n rows out of a mixed input has one for each of the
+partitions that it meets by chance. What one step writes for another is what that one reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from microagg_core.arrays import Floats, Ints
+from microagg_core.blocking.memory import RUN_BYTES, RUN_UNITS, TASK_KEYS, TASK_UNITS
+from microagg_core.blocking.plan import BlockPlan
+from microagg_core.blocking.routes import SHARD_KEYS
+from microagg_core.formats.inputs.contract import PART_BYTES
+from microagg_core.sizing.description import Description
+from microagg_core.sizing.drawing import input_row_bytes, row_bytes
+from microagg_core.sizing.figures import Columns, Figures, TaskSizes
+
+#: Bytes of a staged row besides its values: record number and block; of a quasi-identifier that the gate sends on.
+_NUMBER_BYTES, _QUASI_BYTES = 12, 5
+#: Of digests: buckets of an object, and bytes of one.
+_BUCKETS, _DIGEST_BYTES = 256, 16
+#: Every task looks for its receipt, which is not there, and leaves one.
+_LOOKS, _RECEIPT = 2, 1
+#: Parquet is read by ranges: its footer, then a range for each column and row group.
+_FOOTER_READS, _GROUP_ROWS = 2, 1_000_000
+_CHUNK_BYTES = 8 * 2**20
+#: Requests of one task that are under way at a time, where they do not wait for each other.
+PARALLEL_REQUESTS = 10
+
+
+@dataclass(frozen=True)
+class StepTasks:
+    """The tasks of one step, an entry a task: CPU seconds, requests, and bytes on their way."""
+
+    step: str
+    sizes: TaskSizes
+    cpu: Floats
+    reads: Floats
+    #: How often it waits for an answer; and requests that write, which are made one after the other.
+    read_rounds: Floats
+    writes: Floats
+    bytes_read: Floats
+    bytes_written: Floats
+    #: In which order they are handed out.
+    order: Ints
+
+    def __len__(self) -> int:
+        return len(self.cpu)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """All tasks of a release, and what they have in common."""
+
+    description: Description
+    plan: BlockPlan
+    figures: Figures
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The columns, as far as they make tasks longer."""
+        return Columns.of(self.description)
+
+    @cached_property
+    def part_rows(self) -> Floats:
+        """Rows of each input part."""
+        one = self.description
+        most = one.part_rows or max(1, int(PART_BYTES / input_row_bytes(one)))
+        n = -(-one.rows // most)
+        return np.diff(np.arange(n + 1) * one.rows // n).astype(np.float64)
+
+    @property
+    def n_parts(self) -> int:
+        """Input parts."""
+        return len(self.part_rows)
+
+    @cached_property
+    def file_rows(self) -> Floats:
+        """Rows of each released file."""
+        plan, rows = self.plan, self.plan.strata.rows_of_labels()
+        file = np.repeat(plan.file_first, plan.file_count) + _within(plan.file_count)
+        return np.bincount(file, np.repeat(rows / plan.file_count, plan.file_count), plan.n_files)
+
+    @cached_property
+    def run_rows(self) -> Floats:
+        """Rows of the objects that a part is scattered in, the same for all parts."""
+        one, width = self.description, self.columns.row_bytes
+        staged = _NUMBER_BYTES + width * one.columns / (one.columns + one.blocking)
+        return self._runs(staged)
+
+    def _runs(self, width: float) -> Floats:
+        rows = float(self.part_rows[0])
+        n = max(1, int(np.ceil(rows * width / RUN_BYTES)))
+        return np.full(n, rows / n)
+
+    # --- Who meets whom --------------------------------------------------------------------------------------
+
+    def _met(self, rows: float, destination_rows: Floats) -> Floats:
+        """The chance that a run of so many rows holds some for each destination."""
+        if self.description.order == "sorted":
+            return np.minimum(1.0, (rows + destination_rows) / self.description.rows)
+        return -np.expm1(-rows * destination_rows / self.description.rows)
+
+    @cached_property
+    def own_keys(self) -> float:
+        """Blocking keys that an input part has."""
+        return float(self._met(float(self.part_rows[0]), self.plan.strata.rows).sum())
+
+    @cached_property
+    def files_of_partitions(self) -> tuple[Ints, Ints]:
+        """The first and the last file that each partition has rows for."""
+        plan = self.plan
+        first = np.searchsorted(plan.block_partition, np.arange(plan.n_partitions))
+        last = np.append(first[1:], plan.n_blocks) - 1
+        label_of_first, label_of_last = (plan.strata.label[plan.block_stratum[block]] for block in (first, last))
+        return plan.file_first[label_of_first], (plan.file_first + plan.file_count - 1)[label_of_last]
+
+    # --- Steps -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def steps(self) -> dict[str, StepTasks]:
+        """The tasks of every step, in the steps' order."""
+        makers = (
+            self._survey, self._units, self._keys, self._scatter, self._anonymize,
+            self._assemble, self._check_input, self._check_files, self._upload,
+        )  # fmt: skip
+        done: dict[str, StepTasks] = {}
+        for maker in makers:
+            tasks = maker(done)
+            if len(tasks):
+                done[tasks.step] = tasks
+        return done
+
+    def _tasks(
+        self,
+        step: str,
+        sizes: TaskSizes,
+        reads: Floats | float,
+        writes: Floats | float,
+        bytes_read: Floats | float,
+        order: Ints | None = None,
+        in_turn: Floats | float = 0.0,
+    ) -> StepTasks:
+        n, figures = len(sizes), self.figures
+        written = figures.bytes_written(step, sizes, self.columns)
+        all_reads, all_writes = np.full(n, reads) + in_turn + _LOOKS, np.full(n, writes) + _RECEIPT
+        rounds = np.ceil(np.full(n, reads) / PARALLEL_REQUESTS) + in_turn + _LOOKS
+        moved = np.full(n, bytes_read) + written
+        cpu = figures.seconds(step, sizes, self.columns)
+        if self.description.store == "s3":
+            cpu = cpu + figures.remote["request"] * (all_reads + all_writes) + figures.remote["byte"] * moved
+        order = np.arange(n) if order is None else order
+        return StepTasks(step, sizes, cpu, all_reads, rounds, all_writes, np.full(n, bytes_read), written, order)
+
+    def _input_reads(self) -> tuple[Floats, Floats]:
+        """Requests and bytes by which each part is read."""
+        one, rows = self.description, self.part_rows
+        columns = one.columns + one.blocking + one.identifiers
+        n_bytes = rows * input_row_bytes(one) * self.figures.stored[one.input_format]
+        if one.input_format == "parquet":
+            return _FOOTER_READS + columns * np.ceil(rows / _GROUP_ROWS), n_bytes
+        return np.ceil(n_bytes / _CHUNK_BYTES) + 1, n_bytes
+
+    def _survey(self, done: dict[str, StepTasks]) -> StepTasks:
+        one, rows = self.description, self.part_rows
+        runs = np.ceil(rows / RUN_UNITS) * one.identifiers
+        keys = np.full(len(rows), self.own_keys)
+        slices = runs * _BUCKETS + np.ceil(keys / 4096)
+        reads, n_bytes = self._input_reads()
+        sizes = TaskSizes(rows, slices_written=slices, keys=keys)
+        return self._tasks("survey", sizes, 1, 2 + one.confidential + runs, n_bytes, in_turn=reads)
+
+    def _units(self, done: dict[str, StepTasks]) -> StepTasks:
+        one = self.description
+        n = one.identifiers * -(-one.rows // TASK_UNITS)
+        rows = np.full(n, one.rows * one.identifiers / max(n, 1))
+        objects = self.n_parts * np.ceil(self.part_rows[0] / RUN_UNITS)
+        sizes = TaskSizes(rows, slices_read=np.full(n, objects * max(1.0, _BUCKETS * one.identifiers / max(n, 1))))
+        return self._tasks("units", sizes, objects, 0, rows * _DIGEST_BYTES)
+
+    def _keys(self, done: dict[str, StepTasks]) -> StepTasks:
+        counted = self.own_keys * self.n_parts
+        n = 1 << int(np.ceil(np.log2(max(1.0, counted / TASK_KEYS))))
+        keys = np.full(n, counted / n)
+        ranges = np.full(n, self.n_parts * max(1.0, self.own_keys / 4096 / n))
+        sizes = TaskSizes(np.full(n, self.description.keys / n), slices_read=ranges, keys=keys)
+        return self._tasks("keys", sizes, float(self.n_parts), 1, keys * self.figures.written["survey"]["key"])
+
+    def _knowing_keys(self) -> tuple[float, float]:
+        """Requests and bytes by which a part's routes are read."""
+        keys = len(self.plan.strata.key_hashes)
+        n_bytes = keys * self.figures.flow_bytes["route_stored"] + self.own_keys * self.figures.written["survey"]["key"]
+        return 1 + np.ceil(keys / SHARD_KEYS), n_bytes
+
+    def _of_parts(self, **counts: Floats) -> TaskSizes:
+        n = self.n_parts
+        keys, routes = np.full(n, self.own_keys), np.full(n, float(len(self.plan.strata.key_hashes)))
+        return TaskSizes(self.part_rows, keys=keys, routes=routes, **counts)
+
+    def _scatter(self, done: dict[str, StepTasks]) -> StepTasks:
+        per_run = self._met(float(self.run_rows[0]), self.plan.rows_of_partitions()).sum()
+        slices = np.full(self.n_parts, per_run * len(self.run_rows))
+        (reads, n_bytes), (requests, key_bytes) = self._input_reads(), self._knowing_keys()
+        sizes = self._of_parts(slices_written=slices)
+        writes = len(self.run_rows) + 1
+        return self._tasks("scatter", sizes, requests, writes, n_bytes + key_bytes, in_turn=reads)
+
+    def _anonymize(self, done: dict[str, StepTasks]) -> StepTasks:
+        plan, rows = self.plan, self.plan.rows_of_partitions().astype(np.float64)
+        seconds = np.bincount(plan.block_partition, plan.block_seconds, plan.n_partitions)
+        slices = self._met(float(self.run_rows[0]), rows) * self.n_parts * len(self.run_rows)
+        first, last = self.files_of_partitions
+        sizes = TaskSizes(
+            rows,
+            slices_read=slices,
+            slices_written=(last - first + 1).astype(np.float64),
+            blocks=np.bincount(plan.block_partition, minlength=plan.n_partitions).astype(np.float64),
+            kernel_seconds=seconds,
+        )
+        n_bytes = done["scatter"].bytes_written.sum() * rows / rows.sum()
+        return self._tasks("anonymize", sizes, slices + 2, 3, n_bytes, np.argsort(-seconds, kind="stable"))
+
+    def _assemble(self, done: dict[str, StepTasks]) -> StepTasks:
+        first, last = self.files_of_partitions
+        edges = np.bincount(first, minlength=len(self.file_rows) + 1)[: len(self.file_rows)]
+        edges = edges - np.bincount(last + 1, minlength=len(self.file_rows) + 1)[: len(self.file_rows)]
+        slices = np.cumsum(edges).astype(np.float64)
+        places = np.array([self._met(rows, self.part_rows).sum() for rows in self.file_rows])
+        sizes = TaskSizes(self.file_rows, slices_read=slices, slices_written=places)
+        n_bytes = done["anonymize"].bytes_written.sum() * self.file_rows / self.file_rows.sum()
+        return self._tasks("assemble", sizes, slices, 3, n_bytes)
+
+    def _check_input(self, done: dict[str, StepTasks]) -> StepTasks:
+        one, figures = self.description, self.figures
+        runs = self._runs(8 + _QUASI_BYTES * one.quasi_identifiers)
+        files = self._met(float(self.part_rows[0]), self.file_rows).sum()
+        slices = np.full(self.n_parts, self._met(float(runs[0]), self.file_rows).sum() * len(runs))
+        sizes = self._of_parts(slices_read=np.full(self.n_parts, files), slices_written=slices)
+        (reads, n_bytes), (requests, key_bytes) = self._input_reads(), self._knowing_keys()
+        places = files * figures.written["assemble"].get("slice_written", 0.0)
+        moved = n_bytes + key_bytes + places
+        return self._tasks("check-input", sizes, requests + files, len(runs) + 1, moved, in_turn=reads)
+
+    def _check_files(self, done: dict[str, StepTasks]) -> StepTasks:
+        rows, of_parts = self.file_rows, done["check-input"]
+        runs = len(self._runs(8 + _QUASI_BYTES * self.description.quasi_identifiers))
+        slices = self._met(float(self.part_rows[0]) / runs, rows) * runs * self.n_parts
+        n_bytes = self.candidate_bytes + of_parts.bytes_written.sum() * rows / rows.sum()
+        return self._tasks("check-files", TaskSizes(rows, slices_read=slices), slices + 2, 1, n_bytes)
+
+    def _upload(self, done: dict[str, StepTasks]) -> StepTasks:
+        n_bytes = self.candidate_bytes
+        chunks = np.ceil(n_bytes / _CHUNK_BYTES)
+        tasks = self._tasks("upload", TaskSizes(self.file_rows), 0, 1, n_bytes, in_turn=chunks)
+        return StepTasks(**{**vars(tasks), "bytes_written": n_bytes})
+
+    @cached_property
+    def candidate_bytes(self) -> Floats:
+        """Bytes of each released file."""
+        return self.file_rows * row_bytes(self.description) * self.figures.stored[f"released_{self.description.format}"]
+
+    # --- The flow --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def counts(self) -> dict[str, float]:
+        """What the flow's own work grows with."""
+        steps, plan = self.steps, self.plan
+        written = {step: float(tasks.sizes.slices_written.sum()) for step, tasks in steps.items()}
+        return {
+            "release": 1.0,
+            "part": float(self.n_parts),
+            "key": float(self.description.keys),
+            "block": float(plan.n_blocks),
+            "partition": float(plan.n_partitions),
+            "file": float(plan.n_files),
+            "slice_survey": written["survey"],
+            "slice_scatter": written["scatter"],
+            "slice_anonymize": written["anonymize"],
+            "slice_assemble": written["assemble"],
+            "slice_check-input": written["check-input"],
+            "object": self.objects,
+        }
+
+    @property
+    def objects(self) -> float:
+        """Objects that the run leaves in its work area before they are removed."""
+        return float(sum(tasks.writes.sum() for step, tasks in self.steps.items() if step != "upload"))
+
+    def flow_seconds(self, stage: str) -> float:
+        """CPU seconds of the flow itself in a stage, between its tasks."""
+        return sum(value * self.counts[name] for name, value in self.figures.flow.get(stage, {}).items())
+
+
+def _within(counts: Ints) -> Ints:
+    """0 to n-1 for each of these counts, one after the other.
+
+    >>> _within(np.array([2, 1, 3])).tolist()
+    [0, 1, 0, 0, 1, 2]
+    """
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

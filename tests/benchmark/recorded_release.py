@@ -1,0 +1,223 @@
+"""A release whose every task is recorded: its size, what it took, and what it asked of the store.
+
+The one source of the figures that :mod:`calibrate` fits. All is done in this process, one task after the other, so that
+CPU seconds are those of the task alone, however busy the machine is.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import release_at_scale
+import yaml
+from release_at_scale import write_input
+from work_bytes import CountingStore, Traffic
+
+from microagg_core.blocking import packing
+from microagg_core.releases.parts import Upload
+from microagg_core.spec.loading import load_spec
+from microagg_core.steps.work import Receipt, Task
+from microagg_flows.executors import InProcess
+from microagg_flows.progress import Silence
+from microagg_flows.release import Release, new_release
+from microagg_flows.stages import STAGES, Stage, run_stage
+
+QUASI_IDENTIFIERS = ("birth", "income", "area", "commute")
+CONFIDENTIAL = ("diagnosis", "wage", "benefit", "hours")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A release to be recorded; with ``pieces`` its work is cut into so many partitions, however small they get."""
+
+    rows: int
+    blocks: int
+    quasi_identifiers: int = 4
+    confidential: int = 4
+    refine: str = "off"
+    pieces: int | None = None
+    part_rows: int = 1_000_000
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """A task: what it was about, and what it took. Requests are to the work area alone."""
+
+    step: str
+    rows: int
+    #: Slices that it read, and the ranges of bytes in which they lay; slices that it wrote.
+    slices_read: int
+    ranges_read: int
+    slices_written: int
+    blocks: int
+    cpu_seconds: float
+    kernel_seconds: float
+    #: What the registry says of the algorithm on its blocks.
+    model_seconds: float
+    wall_seconds: float
+    reads: int
+    bytes_read: int
+    writes: int
+    bytes_written: int
+
+
+@dataclass
+class Recording:
+    """What a release came to."""
+
+    case: Case
+    folder: Path
+    tasks: list[TaskRecord] = field(default_factory=list)
+    #: CPU seconds of the flow itself, by stage, and its requests.
+    flow_seconds: dict[str, float] = field(default_factory=dict)
+    flow_requests: dict[str, int] = field(default_factory=dict)
+    #: What the model needs to know of it besides.
+    facts: dict[str, float] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """As plain values."""
+        return {name: value for name, value in asdict(self).items() if name != "folder"}
+
+
+class Recorder(InProcess):
+    """Does the tasks in this process, and writes down what each took."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__(Silence())
+        self.recording, self.work = recording, CountingStore("memory://none")
+        self.blocks_of: Callable[[int], tuple[int, float]] = lambda number: (0, 0.0)
+        self.seconds = 0.0
+        self.requests = 0
+
+    def map(self, function: Callable[[Any], Any], items: Sequence[Any], what: str) -> list[Any]:
+        return [self._recorded(function, item, what) for item in items]
+
+    def _recorded(self, function: Callable[[Any], Any], item: Any, what: str) -> Any:
+        before, start, cpu = self._traffic(), time.perf_counter(), time.process_time()
+        result = function(item)
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - start
+        reads, bytes_read, writes, bytes_written = (a - b for a, b in zip(self._traffic(), before, strict=True))
+        self.seconds += cpu
+        self.requests += reads + writes
+        receipt = result if isinstance(result, Receipt) else None
+        rows = receipt.rows if receipt else item[1].entry.rows if _is_upload(item) else 0
+        slices = item.slices if isinstance(item, Task) else ()
+        blocks, model = self.blocks_of(item.number) if what == "anonymize" else (0, 0.0)
+        self.recording.tasks.append(
+            TaskRecord(
+                step=receipt.step if receipt else what,
+                rows=rows,
+                slices_read=len(slices),
+                ranges_read=_ranges(item.slices.array) if isinstance(item, Task) else 0,
+                slices_written=len(receipt.slices) if receipt else 0,
+                blocks=blocks,
+                cpu_seconds=cpu,
+                kernel_seconds=receipt.kernel_seconds * min(1.0, cpu / wall) if receipt else 0.0,
+                model_seconds=model,
+                wall_seconds=wall,
+                reads=reads,
+                bytes_read=bytes_read,
+                writes=writes,
+                bytes_written=bytes_written,
+            )
+        )
+        return result
+
+    def _traffic(self) -> tuple[int, int, int, int]:
+        def both(traffic: Traffic) -> tuple[int, int]:
+            return traffic.times.total(), traffic.bytes.total()
+
+        return *both(self.work.seen), *both(self.work.written)
+
+
+def _is_upload(item: Any) -> bool:
+    return isinstance(item, tuple) and isinstance(item[1], Upload)
+
+
+def _ranges(array: np.ndarray) -> int:
+    """Requests for slices in this order: those that follow each other in an object are one."""
+    if len(array) == 0:
+        return 0
+    same = (array["maker"][1:] == array["maker"][:-1]) & (array["object"][1:] == array["object"][:-1])
+    return len(array) - int(np.sum(same & (array["end"][:-1] == array["start"][1:])))
+
+
+def record(case: Case, folder: Path, store: str | None = None, options: dict[str, Any] | None = None) -> Recording:
+    """Make the input and the release; ``store`` is the URL of the work area and the output, unless they lie there."""
+    if not (folder / "input").exists():
+        release_at_scale._PART_ROWS = case.part_rows
+        write_input(folder / "input", case.rows, case.blocks, 0.0)
+    spec = load_spec(str(_write_spec(case, folder, store, options or {})))
+    recording = Recording(case, folder)
+    workers = Recorder(recording)
+    release = new_release(spec, workers, None, True, datetime.datetime.now(datetime.UTC))
+    release.work = workers.work = CountingStore(release.work.url, dict(release.work.storage_options), private=True)
+    if case.pieces:
+        packing._PIECES, packing._LEAST_SECONDS, packing._LEAST_BYTES = case.pieces, 0.0, 1
+    try:
+        for stage in STAGES:
+            _run(stage, release, workers)
+    finally:
+        packing._PIECES, packing._LEAST_SECONDS, packing._LEAST_BYTES = 48, 0.2, 4 * 2**20
+    return recording
+
+
+def _run(stage: Stage, release: Release, workers: Recorder) -> None:
+    workers.seconds, workers.requests, recording = 0.0, 0, workers.recording
+    before, cpu = sum(workers._traffic()[::2]), time.process_time()
+    if stage.name == "anonymize":
+        outline = release.planned.outline
+        first = np.append(outline.first_blocks, outline.n_blocks)
+        workers.blocks_of = lambda number: (int(first[number + 1] - first[number]), float(outline.seconds[number]))
+    if stage.name == "report":
+        _note_facts(release, recording)
+    run_stage(stage, release)
+    recording.flow_seconds[stage.name] = time.process_time() - cpu - workers.seconds
+    recording.flow_requests[stage.name] = sum(workers._traffic()[::2]) - before - workers.requests
+
+
+def _note_facts(release: Release, recording: Recording) -> None:
+    planned, plan = release.planned, release.plan_report
+    assert plan is not None
+    recording.facts = {
+        "rows": planned.survey.rows,
+        "row_bytes": planned.survey.row_bytes,
+        "parts": len(planned.context.parts),
+        "keys": plan.keys,
+        "blocks": plan.blocks,
+        "partitions": plan.partitions,
+        "files": plan.files,
+        "model_seconds": float(planned.outline.seconds.sum()),
+        "input_bytes": sum(path.stat().st_size for path in recording.folder.glob("input/*")),
+        "objects": len(release.work.list(release.layout.folder)),
+    }
+
+
+def _write_spec(case: Case, folder: Path, store: str | None, options: dict[str, Any]) -> Path:
+    kept, hidden = QUASI_IDENTIFIERS[: case.quasi_identifiers], CONFIDENTIAL[: case.confidential]
+    dropped = [name for name in (*QUASI_IDENTIFIERS, *CONFIDENTIAL) if name not in (*kept, *hidden)]
+    place = {"storage_options": options} if store else {}
+    spec = {
+        "name": "benchmark",
+        "k": 5,
+        "refine": case.refine,
+        "input": {"url": "input/*.parquet"},
+        "output": {"url": f"{store}/output" if store else "output", **place},
+        "work": {"url": f"{store}/work" if store else "work", **place},
+        "roles": {
+            "identifiers": ["person_id"],
+            "quasi_identifiers": list(kept),
+            "blocking": ["region", "group"],
+            "confidential": list(hidden),
+            **({"drop": dropped} if dropped else {}),
+        },
+    }
+    path = folder / "release.yaml"
+    path.write_text(yaml.safe_dump(spec))
+    return path
