@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -24,6 +25,8 @@ _UNITS |= {f"{unit}ib": 2**power for unit, power in (("k", 10), ("m", 20), ("g",
 #: What may be no number at all, or none above zero.
 _MAY_BE_ZERO = {"identifiers", "spread", "latency", "failures", "core_hour", "put", "get", "gb_month", "max_records"}
 _MAY_BE_ZERO |= {"row_bytes", "input_row_bytes", "part_rows", "blocking"}
+#: What is more than this would take the forecast itself too long.
+_MOST = {"rows": 1e11, "keys": 3e7, "workers": 1e5, "threads": 1e3, "columns": 1e4, "identifiers": 100, "blocking": 100}
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ class Description:
         return _checked(replace(self, **values))
 
 
-_FIELDS = {field.name: type(field.default) for field in fields(Description)}
+_FIELDS: dict[str, type[Any]] = {field.name: type(field.default) for field in fields(Description)}
 _WORDS: dict[str, tuple[str, ...]] = {
     "sizes": get_args(Sizes),
     "order": get_args(Order),
@@ -132,7 +135,10 @@ def read_number(text: str) -> float:
     match = _SIZE.fullmatch(text.strip())
     if match is None or match[2].lower() not in _UNITS:
         raise ValueError(text)
-    return float(match[1]) * _UNITS[match[2].lower()]
+    number = float(match[1]) * _UNITS[match[2].lower()]
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def read_description(text: str, given: Mapping[str, Any] | None = None) -> Description:
@@ -166,6 +172,8 @@ def _value(name: str, text: str) -> Any:
         raise SpecError(f"--describe: {name} is a number such as 1e9, 3M or 2GiB (got {text!r})") from None
     if number <= 0 and name not in _MAY_BE_ZERO:
         raise SpecError(f"--describe: {name} must be above 0 (got {text!r})")
+    if number > _MOST.get(name, math.inf):
+        raise SpecError(f"--describe: {name} must be at most {_MOST[name]:,.0f} (got {text!r})")
     if _FIELDS[name] is int and number != int(number):
         raise SpecError(f"--describe: {name} is a whole number (got {text!r})")
     return _FIELDS[name](number)

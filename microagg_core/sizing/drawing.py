@@ -41,7 +41,8 @@ def sizes_of_keys(description: Description) -> Ints:
 def _shares(description: Description) -> Floats:
     rank = np.arange(1, description.keys + 1, dtype=np.float64)
     weight = rank**-description.spread if description.sizes == "zipf" else np.ones_like(rank)
-    return weight / weight.sum()
+    shares: Floats = weight / weight.sum()
+    return shares
 
 
 def draw_plan(description: Description) -> BlockPlan:

@@ -63,6 +63,8 @@ class TaskSizes:
     routes: Floats = field(default_factory=lambda: np.zeros(1))
     #: What the algorithm takes for its blocks, by the registry.
     kernel_seconds: Floats = field(default_factory=lambda: np.zeros(1))
+    #: Whether groups are refined, which has a cost of its own for each block.
+    refined: bool = False
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -82,7 +84,9 @@ class TaskSizes:
             "block_quasi": self.blocks * columns.quasi_identifiers,
             "key": self.keys,
             "route": self.routes,
-            "kernel": self.kernel_seconds,
+            "kernel": self.kernel_seconds * (not self.refined),
+            "refined_kernel": self.kernel_seconds * self.refined,
+            "refined_block": self.blocks * self.refined,
         }
 
 

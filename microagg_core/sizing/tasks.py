@@ -84,7 +84,8 @@ class Workload:
         """Rows of each released file."""
         plan, rows = self.plan, self.plan.strata.rows_of_labels()
         file = np.repeat(plan.file_first, plan.file_count) + _within(plan.file_count)
-        return np.bincount(file, np.repeat(rows / plan.file_count, plan.file_count), plan.n_files)
+        share = np.repeat(rows / plan.file_count, plan.file_count)
+        return np.bincount(file, share, plan.n_files).astype(np.float64)
 
     @cached_property
     def run_rows(self) -> Floats:
@@ -100,7 +101,7 @@ class Workload:
 
     # --- Who meets whom --------------------------------------------------------------------------------------
 
-    def _met(self, rows: float, destination_rows: Floats) -> Floats:
+    def _met(self, rows: float, destination_rows: Floats | Ints) -> Floats:
         """The chance that a run of so many rows holds some for each destination."""
         if self.description.order == "sorted":
             return np.minimum(1.0, (rows + destination_rows) / self.description.rows)
@@ -157,7 +158,7 @@ class Workload:
         order = np.arange(n) if order is None else order
         return StepTasks(step, sizes, cpu, all_reads, rounds, all_writes, np.full(n, bytes_read), written, order)
 
-    def _input_reads(self) -> tuple[Floats, Floats]:
+    def input_reads(self) -> tuple[Floats, Floats]:
         """Requests and bytes by which each part is read."""
         one, rows = self.description, self.part_rows
         columns = one.columns + one.blocking + one.identifiers
@@ -171,7 +172,7 @@ class Workload:
         runs = np.ceil(rows / RUN_UNITS) * one.identifiers
         keys = np.full(len(rows), self.own_keys)
         slices = runs * _BUCKETS + np.ceil(keys / 4096)
-        reads, n_bytes = self._input_reads()
+        reads, n_bytes = self.input_reads()
         sizes = TaskSizes(rows, slices_written=slices, keys=keys)
         return self._tasks("survey", sizes, 1, 2 + one.confidential + runs, n_bytes, in_turn=reads)
 
@@ -197,22 +198,21 @@ class Workload:
         n_bytes = keys * self.figures.flow_bytes["route_stored"] + self.own_keys * self.figures.written["survey"]["key"]
         return 1 + np.ceil(keys / SHARD_KEYS), n_bytes
 
-    def _of_parts(self, **counts: Floats) -> TaskSizes:
+    def _of_parts(self, read: float, written: float) -> TaskSizes:
         n = self.n_parts
         keys, routes = np.full(n, self.own_keys), np.full(n, float(len(self.plan.strata.key_hashes)))
-        return TaskSizes(self.part_rows, keys=keys, routes=routes, **counts)
+        return TaskSizes(self.part_rows, np.full(n, read), np.full(n, written), keys=keys, routes=routes)
 
     def _scatter(self, done: dict[str, StepTasks]) -> StepTasks:
         per_run = self._met(float(self.run_rows[0]), self.plan.rows_of_partitions()).sum()
-        slices = np.full(self.n_parts, per_run * len(self.run_rows))
-        (reads, n_bytes), (requests, key_bytes) = self._input_reads(), self._knowing_keys()
-        sizes = self._of_parts(slices_written=slices)
+        (reads, n_bytes), (requests, key_bytes) = self.input_reads(), self._knowing_keys()
+        sizes = self._of_parts(0.0, float(per_run) * len(self.run_rows))
         writes = len(self.run_rows) + 1
         return self._tasks("scatter", sizes, requests, writes, n_bytes + key_bytes, in_turn=reads)
 
     def _anonymize(self, done: dict[str, StepTasks]) -> StepTasks:
         plan, rows = self.plan, self.plan.rows_of_partitions().astype(np.float64)
-        seconds = np.bincount(plan.block_partition, plan.block_seconds, plan.n_partitions)
+        seconds = np.bincount(plan.block_partition, plan.block_seconds, plan.n_partitions).astype(np.float64)
         slices = self._met(float(self.run_rows[0]), rows) * self.n_parts * len(self.run_rows)
         first, last = self.files_of_partitions
         sizes = TaskSizes(
@@ -221,6 +221,7 @@ class Workload:
             slices_written=(last - first + 1).astype(np.float64),
             blocks=np.bincount(plan.block_partition, minlength=plan.n_partitions).astype(np.float64),
             kernel_seconds=seconds,
+            refined=self.description.refine != "off",
         )
         n_bytes = done["scatter"].bytes_written.sum() * rows / rows.sum()
         return self._tasks("anonymize", sizes, slices + 2, 3, n_bytes, np.argsort(-seconds, kind="stable"))
@@ -239,9 +240,8 @@ class Workload:
         one, figures = self.description, self.figures
         runs = self._runs(8 + _QUASI_BYTES * one.quasi_identifiers)
         files = self._met(float(self.part_rows[0]), self.file_rows).sum()
-        slices = np.full(self.n_parts, self._met(float(runs[0]), self.file_rows).sum() * len(runs))
-        sizes = self._of_parts(slices_read=np.full(self.n_parts, files), slices_written=slices)
-        (reads, n_bytes), (requests, key_bytes) = self._input_reads(), self._knowing_keys()
+        sizes = self._of_parts(float(files), float(self._met(float(runs[0]), self.file_rows).sum()) * len(runs))
+        (reads, n_bytes), (requests, key_bytes) = self.input_reads(), self._knowing_keys()
         places = files * figures.written["assemble"].get("slice_written", 0.0)
         moved = n_bytes + key_bytes + places
         return self._tasks("check-input", sizes, requests + files, len(runs) + 1, moved, in_turn=reads)
@@ -274,6 +274,7 @@ class Workload:
         return {
             "release": 1.0,
             "part": float(self.n_parts),
+            "sketch": float(self.n_parts * self.description.confidential),
             "key": float(self.description.keys),
             "block": float(plan.n_blocks),
             "partition": float(plan.n_partitions),

@@ -1,9 +1,9 @@
 """Tasks on workers in virtual time: who has one when, what waits for the store, and where workers stand idle.
 
-Tasks are handed out as the executors do it: in a given order, a bounded number out for each lane (a worker's thread), the
-next one when a receipt is in. The flow and the scheduler do one thing at a time. A task reads, computes, writes; requests
-take their time one after the other or several at once, and never come faster than the store takes them. A worker may
-die: its tasks are done again elsewhere, once that is noticed, and another worker comes in its place.
+Tasks are handed out as the executors do it: in a given order, a bounded number out for each lane (a worker's thread),
+the next one when a receipt is in. The flow and the scheduler do one thing at a time. A task reads, computes, writes;
+requests take their time one after the other or several at once, and never come faster than the store takes them. A
+worker may die: its tasks are done again elsewhere, once that is noticed, and another worker comes in its place.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from microagg_flows.command.arguments import (
 from microagg_flows.command.backfilling import backfill
 from microagg_flows.command.deploying import deploy
 from microagg_flows.command.examining import doctor
+from microagg_flows.command.planning import plan
 from microagg_flows.command.series import series
 from microagg_flows.command.studies import attack, compare
 from microagg_flows.command.telling import (
@@ -40,7 +41,6 @@ from microagg_flows.command.telling import (
     left_by_interruption,
     make_and_show,
     told,
-    told_progress,
     write_out,
 )
 from microagg_flows.outcome import Outcome, observed
@@ -155,32 +155,7 @@ def run(
 app.command()(backfill)
 app.command()(deploy)
 app.command()(doctor)
-
-
-@app.command()
-@told("plan")
-def plan(
-    spec: SpecArgument,
-    release_id: IdOption = None,
-    settings: SetOption = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Survey the input and show the plan, for the operator alone; nothing is released."""
-    from microagg_core.plain import to_plain
-    from microagg_flows.releasing import Order, plan_release
-
-    claim_limits()
-    with scratch():
-        report, refusal = plan_release(Order(spec, release_id, settings=tuple(settings or ())), told_progress(quiet))
-    if as_json:
-        typer.echo(json.dumps({**to_plain(report), "refused": refusal.message if refusal else None}, indent=1))
-    else:
-        from microagg_flows.command.terminal import show_plan
-
-        show_plan(report)
-    if refusal is not None:
-        raise refusal
+app.command()(plan)
 
 
 @app.command()

@@ -12,9 +12,11 @@ from rich.table import Table
 from microagg_core.algorithms import algorithms
 from microagg_core.privacy.check import Check
 from microagg_core.releases.verify import VerifyReport
+from microagg_core.reporting.forecast_report import STAGE_HEADER, forecast_rows, loss_rows, stage_rows
 from microagg_core.reporting.plan_report import BlockLine, PlanReport
 from microagg_core.reporting.release_report import ATTRIBUTE_HEADER, attribute_rows, summary_rows
 from microagg_core.series.verifying import LedgerStatus
+from microagg_core.sizing.forecast import Forecast
 
 _MOST_LINES = 12
 
@@ -87,6 +89,15 @@ def _show_blocks(console: Console, title: str, lines: tuple[BlockLine, ...], n_b
     if n_blocks > _MOST_LINES:
         which = "all" if n_blocks == len(lines) else f"the first {len(lines):,}"
         console.print(f"... and {n_blocks - _MOST_LINES:,} more (--json shows {which})")
+
+
+def show_forecast(forecast: Forecast) -> None:
+    """What a release would take: in all, by stage, and where the workers' time goes."""
+    console = _console()
+    console.print(_pairs(forecast_rows(forecast)))
+    console.print("\n" + _aligned([STAGE_HEADER, *stage_rows(forecast)]))
+    console.print("\nof the workers' time\n" + _pairs(loss_rows(forecast)))
+    console.print(f"\nmeasured {forecast.measured}")
 
 
 def show_verification(found: VerifyReport, as_json: bool) -> None:

@@ -1,0 +1,78 @@
+"""``microagg plan``: the plan of a release, from its data or from a description of their size alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from microagg_core.errors import SpecError
+from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption
+from microagg_flows.command.telling import told, told_progress
+from microagg_flows.process.limits import claim_limits
+from microagg_flows.process.scratch import scratch
+
+OptionalSpecArgument = Annotated[
+    str | None, typer.Argument(help="The release spec: a path or any fsspec URL.", metavar="release.yaml")
+]
+DescribeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--describe",
+        help="Read no data: what a release of rows=1e9,keys=3e6,workers=100,... takes in time, memory and money.",
+        metavar="NAME=VALUE,...",
+    ),
+]
+
+
+@told("plan")
+def plan(
+    spec: OptionalSpecArgument = None,
+    release_id: Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")] = None,
+    settings: SetOption = None,
+    describe: DescribeOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Survey the input and show the plan, for the operator alone; nothing is released."""
+    if describe is not None:
+        _forecast(spec, settings or [], describe, as_json)
+    elif spec is None:
+        raise SpecError("plan needs a spec, or with --describe the size of a release, such as --describe rows=1e9")
+    else:
+        _plan(spec, release_id, settings or [], as_json, quiet)
+
+
+def _plan(spec: str, release_id: str | None, settings: list[str], as_json: bool, quiet: bool) -> None:
+    from microagg_core.plain import to_plain
+    from microagg_flows.releasing import Order, plan_release
+
+    claim_limits()
+    with scratch():
+        report, refusal = plan_release(Order(spec, release_id, settings=tuple(settings)), told_progress(quiet))
+    if as_json:
+        typer.echo(json.dumps({**to_plain(report), "refused": refusal.message if refusal else None}, indent=1))
+    else:
+        from microagg_flows.command.terminal import show_plan
+
+        show_plan(report)
+    if refusal is not None:
+        raise refusal
+
+
+def _forecast(spec: str | None, settings: list[str], describe: str, as_json: bool) -> None:
+    from microagg_core.sizing.description import read_description
+    from microagg_core.sizing.forecast import forecast
+    from microagg_core.sizing.of_spec import described
+    from microagg_core.spec.loading import load_spec
+    from microagg_flows.command.terminal import show_forecast
+
+    if spec is None and settings:
+        raise SpecError("--set changes a spec's fields; name the spec before --describe")
+    given = described(load_spec(spec, settings)) if spec is not None else {}
+    expected = forecast(read_description(describe, given))
+    if as_json:
+        typer.echo(json.dumps(expected.document(), indent=1))
+    else:
+        show_forecast(expected)

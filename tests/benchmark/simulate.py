@@ -1,0 +1,184 @@
+"""A release on many workers, in virtual time: how much of their time they compute, and what keeps them from it.
+
+    python tests/benchmark/simulate.py                                       a billion rows on 1 to 3,000 workers
+    python tests/benchmark/simulate.py --describe rows=1e8,keys=2e4 --workers 10,100 --what-if parts=32MiB
+    python tests/benchmark/simulate.py --like release_at_scale --rows 100e6 --blocks 20000 --workers 2
+
+The plan is made by the planner of real releases; tasks are handed out as the executor of Dask does it; what each takes
+is measured (see calibrate.py). ``--failures`` has so many of each worker's hours end in its death. ``--svg FILE`` draws
+the curve, ``--json`` prints everything. ``--what-if`` changes what a release has no setting for: bytes of an input part
+(``parts``), of a partition, a run and a file (``partitions``, ``runs``, ``files``), a partition's seconds
+(``seconds``), keys that are merged at a time (``keys``), requests of a worker at a time (``connections``), tasks out
+for each thread (``ahead``); the flow's own work and the handing out of tasks (``flow``, ``dispatch``: times as much).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from curve import drawn_curve
+
+from microagg_core.reporting.forecast_report import bytes_in_words, stage_rows, time_in_words
+from microagg_core.sizing.description import Description, read_description, read_number
+from microagg_core.sizing.figures import Figures, measured_figures
+from microagg_core.sizing.forecast import Forecast, Forecaster, place_of
+from microagg_flows.clusters import dask_executor
+
+WORKERS = (1, 3, 10, 30, 100, 300, 1000, 3000)
+BILLION = "rows=1e9,keys=3e6"
+#: Of a bucket's server on the same machine: seconds to its answer, and bytes a second.
+_NEAR = {"latency": 0.004, "bandwidth": 300e6}
+#: What may be changed that is no setting: where it lies.
+_PLACES = {
+    "parts": ("microagg_core.sizing.tasks.PART_BYTES",),
+    "partitions": ("microagg_core.blocking.packing.PARTITION_BYTES",),
+    "seconds": ("microagg_core.blocking.packing._MOST_SECONDS",),
+    "runs": ("microagg_core.sizing.tasks.RUN_BYTES",),
+    "files": ("microagg_core.blocking.packing.FILE_BYTES",),
+    "connections": ("microagg_core.sizing.tasks.PARALLEL_REQUESTS", "microagg_core.sizing.forecast.PARALLEL_REQUESTS"),
+    "keys": ("microagg_core.sizing.tasks.TASK_KEYS",),
+}
+
+
+@contextmanager
+def changed(wishes: dict[str, float]) -> Iterator[None]:
+    """With limits of the planner as they are wished for."""
+    with ExitStack() as stack:
+        for name, value in wishes.items():
+            for place in _PLACES.get(name, ()):
+                stack.enter_context(patch(place, int(value) if name != "seconds" else value))
+        yield
+
+
+def figures_with(wishes: dict[str, float]) -> Figures:
+    """The measured figures, the flow's and the dispatching of tasks times what is wished for."""
+    figures = measured_figures()
+    times, dispatching = wishes.get("flow", 1.0), wishes.get("dispatch", 1.0)
+    flow = {stage: {name: value * times for name, value in of.items()} for stage, of in figures.flow.items()}
+    dispatch = {name: value * (1.0 if name == "start" else dispatching) for name, value in figures.dispatch.items()}
+    return replace(figures, flow=flow, dispatch=dispatch)
+
+
+def simulate(
+    description: Description, workers: Sequence[int], wishes: dict[str, float], **place: float
+) -> list[Forecast]:
+    """The release on each number of workers."""
+    figures = figures_with(wishes)
+    with changed(wishes):
+        forecaster = Forecaster(description, figures)
+        ahead = int(wishes.get("ahead", dask_executor._AHEAD))
+        return [
+            replace(
+                forecaster.at(place_of(description, figures, workers=n, ahead=ahead, **place)),
+                description=replace(description, workers=n),
+            )
+            for n in workers
+        ]
+
+
+def like_release_at_scale(rows: int, blocks: int, refine: str, store: str, cores: int, workers: int) -> Forecast:
+    """The release of ``release_at_scale.py``, whose workers, bucket and flow share the cores of one machine."""
+    given = {"rows": rows, "keys": blocks, "refine": refine, "store": store, "part_rows": 1_000_000, **_NEAR}
+    description = Description().changed({**given, "workers": workers})
+    figures = measured_figures()
+    forecaster = Forecaster(description, figures)
+    steps = forecaster.work.steps.values()
+    computing = sum(float(tasks.cpu.sum()) for tasks in steps)
+    serving = sum(float((tasks.bytes_read + tasks.bytes_written).sum()) for tasks in steps)
+    serving *= figures.remote["server_byte"] if store == "s3" else 0.0
+    crowd = max(1.0, workers * (1 + serving / computing) / cores)
+    return forecaster.at(place_of(description, figures, speed=1 / crowd))
+
+
+# --- Telling -------------------------------------------------------------------------------------------------
+
+
+def table(forecasts: Sequence[Forecast]) -> list[str]:
+    """A line for each number of workers: time, efficiency, and the shares of what is lost."""
+    names = ("computing", "store", "flow", "handing_out", "tails", "failures")
+    lines = [f"{'workers':>8}{'wall':>14}" + "".join(f"{name:>13}" for name in names) + "  binds"]
+    for one in forecasts:
+        shares = "".join(f"{getattr(one.losses, name):>13.1%}" for name in names)
+        lines.append(f"{one.description.workers:>8,}{time_in_words(one.seconds):>14}{shares}  {one.losses.binds}")
+    return lines
+
+
+def account(one: Forecast) -> list[str]:
+    """What does not depend on the workers."""
+    traffic = one.traffic
+    return [
+        f"{one.description.rows:,} rows, {one.keys:,} keys, refine {one.description.refine}: {one.blocks:,} blocks, "
+        f"{one.partitions:,} partitions, {one.parts:,} parts, {one.files:,} files",
+        f"CPU {one.all_cpu_seconds:,.0f} s of tasks, {one.kernel_seconds:,.0f} s of them in kernels; "
+        f"{one.flow_cpu_seconds:,.1f} s of the flow",
+        f"{traffic.gets:,.0f} reads, {traffic.puts:,.0f} writes, {traffic.objects:,.0f} objects, "
+        f"{bytes_in_words(traffic.work_bytes)} written to the work area",
+        f"a worker needs {bytes_in_words(one.worker_bytes)}, the flow {bytes_in_words(one.flow_bytes)}",
+    ]
+
+
+def by_step(one: Forecast) -> list[str]:
+    """A line for each stage and step."""
+    lines = []
+    for stage in one.stages:
+        lines.append(f"{stage.name:<12}{stage.seconds:>10.1f} s   the flow alone {stage.flow_seconds:.1f} s")
+        lines += [
+            f"  {s.step:<12}{s.seconds:>8.1f} s   {s.tasks:>6} tasks  CPU {s.cpu:,.1f}  store {s.store:,.1f}  "
+            f"handing out {s.handing_out:,.1f}  tail {s.tail:,.1f}  lost {s.lost:,.1f}"
+            for s in stage.steps
+        ]
+    return lines
+
+
+def _wishes(texts: Sequence[str]) -> dict[str, float]:
+    pairs = (text.partition("=")[::2] for text in texts)
+    return {name: read_number(value) for name, value in pairs}
+
+
+def main() -> None:
+    """Read the arguments, simulate, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--describe", default="", help="as microagg plan --describe; added to a billion rows")
+    parser.add_argument("--workers", default=",".join(map(str, WORKERS)))
+    parser.add_argument("--failures", type=float, default=0.0, help="of a worker, an hour")
+    parser.add_argument("--what-if", nargs="*", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--like", choices=["release_at_scale"])
+    parser.add_argument("--rows", type=float, default=100e6)
+    parser.add_argument("--blocks", type=float, default=20_000)
+    parser.add_argument("--refine", default="off")
+    parser.add_argument("--store", choices=["s3", "disk"], default="s3")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--steps", action="store_true", help="every step, for the most workers")
+    parser.add_argument("--svg", type=Path)
+    parser.add_argument("--json", action="store_true")
+    a = parser.parse_args()
+    workers = [int(read_number(n)) for n in a.workers.split(",")]
+    if a.like:
+        forecasts = [like_release_at_scale(int(a.rows), int(a.blocks), a.refine, a.store, a.cores, workers[0])]
+    else:
+        description = read_description(f"{BILLION},{a.describe}")
+        forecasts = simulate(description, workers, _wishes(a.what_if), failures=a.failures)
+    if a.svg:
+        a.svg.write_text(drawn_curve(forecasts), encoding="utf-8")
+    print(json.dumps([one.document() for one in forecasts], indent=1) if a.json else "\n".join(told(forecasts, a)))
+
+
+def told(forecasts: Sequence[Forecast], wish: Any) -> list[str]:
+    """Everything as text."""
+    lines = [*account(forecasts[-1]), "", *table(forecasts)]
+    if wish.like:
+        lines += ["", *("  ".join(f"{cell:>12}" for cell in row) for row in stage_rows(forecasts[-1]))]
+    if wish.like or wish.steps:
+        lines += ["", *by_step(forecasts[-1])]
+    return lines
+
+
+if __name__ == "__main__":
+    main()
