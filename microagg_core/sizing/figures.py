@@ -55,8 +55,11 @@ class TaskSizes:
     """How large the tasks of one step are, an entry a task; what a step knows nothing of is left at 0."""
 
     rows: Floats
+    #: Slices that it is sent, each a range of bytes, and streams in them, one for each time that rows were packed.
     slices_read: Floats = field(default_factory=lambda: np.zeros(1))
+    streams_read: Floats = field(default_factory=lambda: np.zeros(1))
     slices_written: Floats = field(default_factory=lambda: np.zeros(1))
+    streams_written: Floats = field(default_factory=lambda: np.zeros(1))
     blocks: Floats = field(default_factory=lambda: np.zeros(1))
     #: Blocking keys of its own part or range, as often as they were counted; and those of the whole plan.
     keys: Floats = field(default_factory=lambda: np.zeros(1))
@@ -79,7 +82,8 @@ class TaskSizes:
             "row_identifier": self.rows * columns.identifiers,
             "row_byte": self.rows * columns.row_bytes,
             "slice_read": self.slices_read,
-            "slice_written": self.slices_written,
+            "stream_read": self.streams_read,
+            "stream_written": self.streams_written,
             "block": self.blocks,
             "block_quasi": self.blocks * columns.quasi_identifiers,
             "key": self.keys,

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.blocking.memory import RUN_BYTES, RUN_UNITS, TASK_KEYS, TASK_UNITS
+from microagg_core.blocking.memory import OBJECT_BYTES, RUN_BYTES, RUN_UNITS, TASK_KEYS, TASK_UNITS
 from microagg_core.blocking.plan import BlockPlan
 from microagg_core.blocking.routes import SHARD_KEYS
 from microagg_core.formats.inputs.contract import PART_BYTES
@@ -54,6 +54,15 @@ class StepTasks:
 
 
 @dataclass(frozen=True)
+class Sent:
+    """What one task sends to many: objects, and the streams and slices that each destination gets."""
+
+    objects: int
+    streams: Floats
+    slices: Floats
+
+
+@dataclass(frozen=True)
 class Workload:
     """All tasks of a release, and what they have in common."""
 
@@ -87,17 +96,31 @@ class Workload:
         share = np.repeat(rows / plan.file_count, plan.file_count)
         return np.bincount(file, share, plan.n_files).astype(np.float64)
 
+    def sent_of_part(self, step: str, width: float, destination_rows: Floats | Ints) -> Sent:
+        """What an input part sends to destinations of so many rows, its own rows being so many bytes wide.
+
+        Rows are packed when they are enough in memory, and written when what is packed is enough for an object.
+        """
+        rows = float(self.part_rows[0])
+        packs = max(1, int(np.ceil(rows * width / RUN_BYTES)))
+        streams = self._met(rows / packs, destination_rows)
+        sizes = TaskSizes(np.array([rows]), streams_written=np.array([packs * float(streams.sum())]))
+        n_bytes = float(self.figures.bytes_written(step, sizes, self.columns)[0])
+        objects = min(packs, max(1, int(np.ceil(n_bytes / OBJECT_BYTES))))
+        return Sent(objects, packs * streams, objects * self._met(rows / objects, destination_rows))
+
     @cached_property
-    def run_rows(self) -> Floats:
-        """Rows of the objects that a part is scattered in, the same for all parts."""
+    def scattered(self) -> Sent:
+        """What an input part sends to partitions."""
         one, width = self.description, self.columns.row_bytes
         staged = _NUMBER_BYTES + width * one.columns / (one.columns + one.blocking)
-        return self._runs(staged)
+        return self.sent_of_part("scatter", staged, self.plan.rows_of_partitions())
 
-    def _runs(self, width: float) -> Floats:
-        rows = float(self.part_rows[0])
-        n = max(1, int(np.ceil(rows * width / RUN_BYTES)))
-        return np.full(n, rows / n)
+    @cached_property
+    def sent_to_files(self) -> Sent:
+        """What the gate sends of an input part to files."""
+        width = 8 + _QUASI_BYTES * self.description.quasi_identifiers
+        return self.sent_of_part("check-input", width, self.file_rows)
 
     # --- Who meets whom --------------------------------------------------------------------------------------
 
@@ -189,7 +212,7 @@ class Workload:
         n = 1 << int(np.ceil(np.log2(max(1.0, counted / TASK_KEYS))))
         keys = np.full(n, counted / n)
         ranges = np.full(n, self.n_parts * max(1.0, self.own_keys / 4096 / n))
-        sizes = TaskSizes(np.full(n, self.description.keys / n), slices_read=ranges, keys=keys)
+        sizes = TaskSizes(np.full(n, self.description.keys / n), ranges, ranges, keys=keys)
         return self._tasks("keys", sizes, float(self.n_parts), 1, keys * self.figures.written["survey"]["key"])
 
     def _knowing_keys(self) -> tuple[float, float]:
@@ -198,27 +221,34 @@ class Workload:
         n_bytes = keys * self.figures.flow_bytes["route_stored"] + self.own_keys * self.figures.written["survey"]["key"]
         return 1 + np.ceil(keys / SHARD_KEYS), n_bytes
 
-    def _of_parts(self, read: float, written: float) -> TaskSizes:
+    def _of_parts(self, read: float, sent: Sent) -> TaskSizes:
         n = self.n_parts
-        keys, routes = np.full(n, self.own_keys), np.full(n, float(len(self.plan.strata.key_hashes)))
-        return TaskSizes(self.part_rows, np.full(n, read), np.full(n, written), keys=keys, routes=routes)
+        return TaskSizes(
+            self.part_rows,
+            slices_read=np.full(n, read),
+            streams_read=np.full(n, read),
+            slices_written=np.full(n, sent.slices.sum()),
+            streams_written=np.full(n, sent.streams.sum()),
+            keys=np.full(n, self.own_keys),
+            routes=np.full(n, float(len(self.plan.strata.key_hashes))),
+        )
 
     def _scatter(self, done: dict[str, StepTasks]) -> StepTasks:
-        per_run = self._met(float(self.run_rows[0]), self.plan.rows_of_partitions()).sum()
         (reads, n_bytes), (requests, key_bytes) = self.input_reads(), self._knowing_keys()
-        sizes = self._of_parts(0.0, float(per_run) * len(self.run_rows))
-        writes = len(self.run_rows) + 1
+        sizes, writes = self._of_parts(0.0, self.scattered), self.scattered.objects + 1
         return self._tasks("scatter", sizes, requests, writes, n_bytes + key_bytes, in_turn=reads)
 
     def _anonymize(self, done: dict[str, StepTasks]) -> StepTasks:
         plan, rows = self.plan, self.plan.rows_of_partitions().astype(np.float64)
         seconds = np.bincount(plan.block_partition, plan.block_seconds, plan.n_partitions).astype(np.float64)
-        slices = self._met(float(self.run_rows[0]), rows) * self.n_parts * len(self.run_rows)
-        first, last = self.files_of_partitions
+        slices, (first, last) = self.scattered.slices * self.n_parts, self.files_of_partitions
+        written = (last - first + 1).astype(np.float64)
         sizes = TaskSizes(
             rows,
             slices_read=slices,
-            slices_written=(last - first + 1).astype(np.float64),
+            streams_read=self.scattered.streams * self.n_parts,
+            slices_written=written,
+            streams_written=written,
             blocks=np.bincount(plan.block_partition, minlength=plan.n_partitions).astype(np.float64),
             kernel_seconds=seconds,
             refined=self.description.refine != "off",
@@ -232,26 +262,24 @@ class Workload:
         edges = edges - np.bincount(last + 1, minlength=len(self.file_rows) + 1)[: len(self.file_rows)]
         slices = np.cumsum(edges).astype(np.float64)
         places = np.array([self._met(rows, self.part_rows).sum() for rows in self.file_rows])
-        sizes = TaskSizes(self.file_rows, slices_read=slices, slices_written=places)
+        sizes = TaskSizes(self.file_rows, slices, slices, places, places)
         n_bytes = done["anonymize"].bytes_written.sum() * self.file_rows / self.file_rows.sum()
         return self._tasks("assemble", sizes, slices, 3, n_bytes)
 
     def _check_input(self, done: dict[str, StepTasks]) -> StepTasks:
-        one, figures = self.description, self.figures
-        runs = self._runs(8 + _QUASI_BYTES * one.quasi_identifiers)
-        files = self._met(float(self.part_rows[0]), self.file_rows).sum()
-        sizes = self._of_parts(float(files), float(self._met(float(runs[0]), self.file_rows).sum()) * len(runs))
+        files = float(self._met(float(self.part_rows[0]), self.file_rows).sum())
         (reads, n_bytes), (requests, key_bytes) = self.input_reads(), self._knowing_keys()
-        places = files * figures.written["assemble"].get("slice_written", 0.0)
+        places = files * self.figures.written["assemble"].get("stream_written", 0.0)
+        sizes, writes = self._of_parts(files, self.sent_to_files), self.sent_to_files.objects + 1
         moved = n_bytes + key_bytes + places
-        return self._tasks("check-input", sizes, requests + files, len(runs) + 1, moved, in_turn=reads)
+        return self._tasks("check-input", sizes, requests + files, writes, moved, in_turn=reads)
 
     def _check_files(self, done: dict[str, StepTasks]) -> StepTasks:
-        rows, of_parts = self.file_rows, done["check-input"]
-        runs = len(self._runs(8 + _QUASI_BYTES * self.description.quasi_identifiers))
-        slices = self._met(float(self.part_rows[0]) / runs, rows) * runs * self.n_parts
-        n_bytes = self.candidate_bytes + of_parts.bytes_written.sum() * rows / rows.sum()
-        return self._tasks("check-files", TaskSizes(rows, slices_read=slices), slices + 2, 1, n_bytes)
+        rows, sent = self.file_rows, self.sent_to_files
+        slices = sent.slices * self.n_parts
+        n_bytes = self.candidate_bytes + done["check-input"].bytes_written.sum() * rows / rows.sum()
+        sizes = TaskSizes(rows, slices_read=slices, streams_read=sent.streams * self.n_parts)
+        return self._tasks("check-files", sizes, slices + 2, 1, n_bytes)
 
     def _upload(self, done: dict[str, StepTasks]) -> StepTasks:
         n_bytes = self.candidate_bytes

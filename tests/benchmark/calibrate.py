@@ -76,12 +76,12 @@ BOOKS = (
 MADE_OF = {
     "survey": ("task", "row", "row_quasi", "row_confidential", "row_identifier", "key"),
     "units": ("task", "row", "slice_read"),
-    "keys": ("task", "key", "slice_read"),
-    "scatter": ("task", "row", "row_quasi", "row_confidential", "key", "route", "slice_written"),
-    "anonymize": ("task", "row", "row_quasi", "row_confidential", "block", "slice_read", "slice_written"),
-    "assemble": ("task", "row", "row_quasi", "row_confidential", "slice_read", "slice_written"),
-    "check-input": ("task", "row", "row_quasi", "row_confidential", "key", "route", "slice_read", "slice_written"),
-    "check-files": ("task", "row", "row_quasi", "row_confidential", "slice_read"),
+    "keys": ("task", "key", "stream_read"),
+    "scatter": ("task", "row", "row_quasi", "row_confidential", "key", "route", "stream_written"),
+    "anonymize": ("task", "row", "row_quasi", "row_confidential", "block", "stream_read", "stream_written"),
+    "assemble": ("task", "row", "row_quasi", "row_confidential", "stream_read", "stream_written"),
+    "check-input": ("task", "row", "row_quasi", "row_confidential", "key", "route", "slice_read", "stream_written"),
+    "check-files": ("task", "row", "row_quasi", "row_confidential", "stream_read"),
     "upload": ("task", "row_byte"),
 }  # fmt: skip
 #: What the algorithm and refinement take, measured on their own within the tasks of anonymize.
@@ -90,10 +90,10 @@ WRITES = {
     "survey": ("task", "row_identifier", "key", "row_confidential"),
     "units": ("task",),
     "keys": ("task", "key"),
-    "scatter": ("task", "row_byte", "slice_written"),
-    "anonymize": ("task", "row_byte", "slice_written", "block"),
-    "assemble": ("task", "row", "row_byte", "slice_written"),
-    "check-input": ("task", "row_quasi", "slice_written"),
+    "scatter": ("task", "row_byte", "stream_written"),
+    "anonymize": ("task", "row_byte", "stream_written", "block"),
+    "assemble": ("task", "row", "row_byte", "stream_written"),
+    "check-input": ("task", "row_quasi", "stream_written"),
     "check-files": ("task",),
     "upload": ("task",),
 }
@@ -208,7 +208,7 @@ def measure_dispatch(n: int = 2_000) -> dict[str, Any]:
     tasks = [Task("survey", number, run, slices) for number in range(n)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_input(folder / "input", 1000, 10, 0.0)
+        write_input(Store(str(folder / "input")), 1000, 10, 0.0)
         spec = load_spec(str(write_spec(folder, "mdav", None)))
         with (
             _cluster(folder) as (address, scheduler),
@@ -250,7 +250,10 @@ def rows_of(recordings: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, An
             keys = own * facts["parts"] / steps["keys"] if task["step"] == "keys" else own
             one = {"blocks": task["blocks"], "keys": keys, "routes": facts["keys"]}
             one |= {"kernel_seconds": task["model_seconds"]}
-            one |= {name: task[name] for name in ("rows", "slices_read", "slices_written")}
+            one |= {
+                name: task[name]
+                for name in ("rows", "slices_read", "streams_read", "slices_written", "streams_written")
+            }
             if task["step"] == "units":  # whose receipts have repeated units alone
                 one["rows"] = facts["rows"] / steps["units"]
             sizes = TaskSizes(

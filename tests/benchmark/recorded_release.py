@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import release_at_scale
@@ -20,9 +23,13 @@ from release_at_scale import write_input
 from work_bytes import CountingStore, Traffic
 
 from microagg_core.blocking import packing
+from microagg_core.formats.inputs.contract import FileFormat
 from microagg_core.releases.parts import Upload
 from microagg_core.spec.loading import load_spec
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.work import Receipt, Task
+from microagg_core.storage.objects import Store
+from microagg_core.tables import slices
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release, new_release
@@ -51,10 +58,11 @@ class TaskRecord:
 
     step: str
     rows: int
-    #: Slices that it read, and the ranges of bytes in which they lay; slices that it wrote.
+    #: Ranges of bytes that it read, and streams in them; slices that it wrote, and streams.
     slices_read: int
-    ranges_read: int
+    streams_read: int
     slices_written: int
+    streams_written: int
     blocks: int
     cpu_seconds: float
     kernel_seconds: float
@@ -94,6 +102,7 @@ class Recorder(InProcess):
         self.blocks_of: Callable[[int], tuple[int, float]] = lambda number: (0, 0.0)
         self.seconds = 0.0
         self.requests = 0
+        self.streams: Counter[str] = Counter()
 
     def map(self, function: Callable[[Any], Any], items: Sequence[Any], what: str) -> list[Any]:
         return [self._recorded(function, item, what) for item in items]
@@ -102,23 +111,25 @@ class Recorder(InProcess):
         before, start, cpu = self._traffic(), time.perf_counter(), time.process_time()
         result = function(item)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - start
-        reads, bytes_read, writes, bytes_written = (a - b for a, b in zip(self._traffic(), before, strict=True))
+        after = self._traffic()
+        reads, bytes_read, writes, bytes_written, read, written = (a - b for a, b in zip(after, before, strict=True))
         self.seconds += cpu
         self.requests += reads + writes
         receipt = result if isinstance(result, Receipt) else None
         rows = receipt.rows if receipt else item[1].entry.rows if _is_upload(item) else 0
-        slices = item.slices if isinstance(item, Task) else ()
+        sent = item.slices if isinstance(item, Task) else ()
         blocks, model = self.blocks_of(item.number) if what == "anonymize" else (0, 0.0)
         self.recording.tasks.append(
             TaskRecord(
                 step=receipt.step if receipt else what,
                 rows=rows,
-                slices_read=len(slices),
-                ranges_read=_ranges(item.slices.array) if isinstance(item, Task) else 0,
+                slices_read=len(sent),
+                streams_read=read,
                 slices_written=len(receipt.slices) if receipt else 0,
+                streams_written=written,
                 blocks=blocks,
                 cpu_seconds=cpu,
-                kernel_seconds=receipt.kernel_seconds * min(1.0, cpu / wall) if receipt else 0.0,
+                kernel_seconds=receipt.kernel_seconds if receipt else 0.0,
                 model_seconds=model,
                 wall_seconds=wall,
                 reads=reads,
@@ -129,43 +140,57 @@ class Recorder(InProcess):
         )
         return result
 
-    def _traffic(self) -> tuple[int, int, int, int]:
+    def _traffic(self) -> tuple[int, ...]:
         def both(traffic: Traffic) -> tuple[int, int]:
             return traffic.times.total(), traffic.bytes.total()
 
-        return *both(self.work.seen), *both(self.work.written)
+        return *both(self.work.seen), *both(self.work.written), self.streams["_restored"], self.streams["_narrowed"]
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count streams, each of which is restored and narrowed once."""
+        with ExitStack() as stack:
+            for name in ("_restored", "_narrowed"):
+                stack.enter_context(patch.object(slices, name, self._counted(name, getattr(slices, name))))
+            yield
+
+    def _counted(self, name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def call(table: Any) -> Any:
+            self.streams[name] += 1
+            return function(table)
+
+        return call
 
 
 def _is_upload(item: Any) -> bool:
     return isinstance(item, tuple) and isinstance(item[1], Upload)
 
 
-def _ranges(array: np.ndarray) -> int:
-    """Requests for slices in this order: those that follow each other in an object are one."""
-    if len(array) == 0:
-        return 0
-    same = (array["maker"][1:] == array["maker"][:-1]) & (array["object"][1:] == array["object"][:-1])
-    return len(array) - int(np.sum(same & (array["end"][:-1] == array["start"][1:])))
-
-
 def record(case: Case, folder: Path, store: str | None = None, options: dict[str, Any] | None = None) -> Recording:
     """Make the input and the release; ``store`` is the URL of the work area and the output, unless they lie there."""
     if not (folder / "input").exists():
         release_at_scale._PART_ROWS = case.part_rows
-        write_input(folder / "input", case.rows, case.blocks, 0.0)
+        write_input(Store(str(folder / "input")), case.rows, case.blocks, 0.0)
     spec = load_spec(str(_write_spec(case, folder, store, options or {})))
     recording = Recording(case, folder)
     workers = Recorder(recording)
+    # Every file is a part, however small it is.
+    with patch.object(FileFormat, "part_bytes", 1):
+        _make(spec, workers, case)
+    return recording
+
+
+def _make(spec: ReleaseSpec, workers: Recorder, case: Case) -> None:
     release = new_release(spec, workers, None, True, datetime.datetime.now(datetime.UTC))
     release.work = workers.work = CountingStore(release.work.url, dict(release.work.storage_options), private=True)
     if case.pieces:
         packing._PIECES, packing._LEAST_SECONDS, packing._LEAST_BYTES = case.pieces, 0.0, 1
     try:
-        for stage in STAGES:
-            _run(stage, release, workers)
+        with workers.counting():
+            for stage in STAGES:
+                _run(stage, release, workers)
     finally:
         packing._PIECES, packing._LEAST_SECONDS, packing._LEAST_BYTES = 48, 0.2, 4 * 2**20
-    return recording
 
 
 def _run(stage: Stage, release: Release, workers: Recorder) -> None:

@@ -7,7 +7,7 @@
 The plan is made by the planner of real releases; tasks are handed out as the executor of Dask does it; what each takes
 is measured (see calibrate.py). ``--failures`` has so many of each worker's hours end in its death. ``--svg FILE`` draws
 the curve, ``--json`` prints everything. ``--what-if`` changes what a release has no setting for: bytes of an input part
-(``parts``), of a partition, a run and a file (``partitions``, ``runs``, ``files``), a partition's seconds
+(``parts``), of a partition, a run, a scattered object and a file (``partitions``, ``runs``, ``objects``, ``files``), its seconds
 (``seconds``), keys that are merged at a time (``keys``), requests of a worker at a time (``connections``), tasks out
 for each thread (``ahead``); the flow's own work and the handing out of tasks (``flow``, ``dispatch``: times as much).
 """
@@ -41,6 +41,7 @@ _PLACES = {
     "partitions": ("microagg_core.blocking.packing.PARTITION_BYTES",),
     "seconds": ("microagg_core.blocking.packing._MOST_SECONDS",),
     "runs": ("microagg_core.sizing.tasks.RUN_BYTES",),
+    "objects": ("microagg_core.sizing.tasks.OBJECT_BYTES",),
     "files": ("microagg_core.blocking.packing.FILE_BYTES",),
     "connections": ("microagg_core.sizing.tasks.PARALLEL_REQUESTS", "microagg_core.sizing.forecast.PARALLEL_REQUESTS"),
     "keys": ("microagg_core.sizing.tasks.TASK_KEYS",),

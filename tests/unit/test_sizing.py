@@ -98,6 +98,8 @@ def test_what_is_sent_is_received() -> None:
     for sender, receiver in (("scatter", "anonymize"), ("assemble", "check-input"), ("check-input", "check-files")):
         sent, received = steps[sender].sizes.slices_written.sum(), steps[receiver].sizes.slices_read.sum()
         assert sent == pytest.approx(received, rel=0.02)
+        sent, received = steps[sender].sizes.streams_written.sum(), steps[receiver].sizes.streams_read.sum()
+        assert sent == pytest.approx(received, rel=0.02)
     assert steps["anonymize"].sizes.slices_written.sum() == steps["assemble"].sizes.slices_read.sum()
     assert steps["anonymize"].bytes_read.sum() == pytest.approx(steps["scatter"].bytes_written.sum())
 
