@@ -7,8 +7,8 @@
 The plan is made by the planner of real releases; tasks are handed out as the executor of Dask does it; what each takes
 is measured (see calibrate.py). ``--failures`` has so many of each worker's hours end in its death. ``--svg FILE`` draws
 the curve, ``--json`` prints everything. ``--what-if`` changes what a release has no setting for: bytes of an input part
-(``parts``), of a partition, a run, a scattered object and a file (``partitions``, ``runs``, ``objects``, ``files``), its seconds
-(``seconds``), keys that are merged at a time (``keys``), requests of a worker at a time (``connections``), tasks out
+(``parts``), of a partition, a run, a scattered object and a file (``partitions``, ``runs``, ``objects``, ``files``), a
+partition's seconds (``seconds``), keys that are merged at a time (``keys``), requests of a worker at a time (``connections``), tasks out
 for each thread (``ahead``); the flow's own work and the handing out of tasks (``flow``, ``dispatch``: times as much).
 """
 
