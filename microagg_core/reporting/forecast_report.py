@@ -66,14 +66,14 @@ def forecast_rows(one: Forecast) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
-def stage_rows(one: Forecast) -> list[tuple[str, ...]]:
+def forecast_stages(one: Forecast) -> list[tuple[str, ...]]:
     """A row of cells for each stage."""
     return [
         (
             stage.name,
             time_in_words(stage.seconds),
             f"{sum(step.tasks for step in stage.steps):,}",
-            time_in_words(sum(step.cpu for step in stage.steps)),
+            time_in_words(sum(one.cpu_seconds[step.step] for step in stage.steps)),
             time_in_words(stage.flow_seconds),
             f"{stage.seconds / one.seconds:.1%}",
         )

@@ -95,7 +95,7 @@ class TaskSizes:
 
 
 @dataclass(frozen=True)
-class Figures:
+class MeasuredFigures:
     """Measured figures: seconds and bytes by step, and the flow's own work by stage."""
 
     measured: str
@@ -126,6 +126,8 @@ def _sum(figures: Mapping[str, float], parts: Mapping[str, Floats], n: int) -> F
 
 
 @lru_cache(maxsize=1)
-def measured_figures() -> Figures:
+def measured_figures() -> MeasuredFigures:
     """The figures that are kept with the package."""
-    return Figures(**json.loads(files("microagg_core.sizing").joinpath("figures.json").read_text(encoding="utf-8")))
+    return MeasuredFigures(
+        **json.loads(files("microagg_core.sizing").joinpath("figures.json").read_text(encoding="utf-8"))
+    )

@@ -12,9 +12,9 @@ from microagg_core.blocking.memory import RUN_BYTES, WORKER_BASE_BYTES
 from microagg_core.blocking.plan import BlockPlan
 from microagg_core.sizing.description import Description
 from microagg_core.sizing.drawing import draw_plan, row_bytes
-from microagg_core.sizing.figures import STAGE_OF_STEP, STAGES, Figures, measured_figures
+from microagg_core.sizing.figures import STAGE_OF_STEP, STAGES, MeasuredFigures, measured_figures
 from microagg_core.sizing.tasks import PARALLEL_REQUESTS, Workload
-from microagg_core.sizing.timeline import Place, StepTimes, Timeline
+from microagg_core.sizing.timeline import StepTimes, Timeline, Workplace
 
 #: Dask pauses workers at this share of their limit.
 _USABLE = 0.8
@@ -36,7 +36,7 @@ class StageTimes:
 
 
 @dataclass(frozen=True)
-class Losses:
+class TimeShares:
     """What keeps workers from computing, each as a share of all their time; with ``computing`` it adds up to 1."""
 
     computing: float
@@ -97,7 +97,7 @@ class Forecast:
     kernel_seconds: float
     worker_bytes: int
     flow_bytes: int
-    losses: Losses
+    losses: TimeShares
     traffic: Traffic
     #: When and where the figures were measured.
     measured: str
@@ -153,7 +153,7 @@ class Forecast:
         }
 
 
-def place_of(description: Description, figures: Figures, **changes: float) -> Place:
+def place_of(description: Description, figures: MeasuredFigures, **changes: float) -> Workplace:
     """The place that a description names."""
     one, dispatch = description, figures.dispatch
     remote = one.store == "s3"
@@ -172,7 +172,7 @@ def place_of(description: Description, figures: Figures, **changes: float) -> Pl
         "start": dispatch["start"],
         "failures": one.failures,
     }
-    return Place(**{**given, **changes})  # type: ignore[arg-type]
+    return Workplace(**{**given, **changes})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Forecaster:
     """The tasks of a description, which may be done at several places."""
 
     description: Description
-    figures: Figures
+    figures: MeasuredFigures
 
     @cached_property
     def plan(self) -> BlockPlan:
@@ -192,7 +192,7 @@ class Forecaster:
         """The tasks."""
         return Workload(self.description, self.plan, self.figures)
 
-    def flow_seconds(self, stage: str, place: Place) -> float:
+    def flow_seconds(self, stage: str, place: Workplace) -> float:
         """Seconds of a stage in which the flow alone is at work: it computes, and waits for what it reads."""
         requests = self.flow_requests.get(stage, 0.0)
         waits = np.ceil(requests / PARALLEL_REQUESTS) * place.latency
@@ -212,7 +212,7 @@ class Forecaster:
             "report": 2 * np.ceil(work.objects / _BULK) + 2,
         }
 
-    def at(self, place: Place) -> Forecast:
+    def at(self, place: Workplace) -> Forecast:
         """The forecast for a place."""
         line, stages = Timeline(place), []
         for name in STAGES:
@@ -234,7 +234,7 @@ class Forecaster:
             kernel_seconds=self.kernel_seconds,
             worker_bytes=self.worker_bytes(place.threads),
             flow_bytes=self.flow_bytes,
-            losses=losses_of(stages, place),
+            losses=shares_of(stages, place),
             traffic=self.traffic,
             measured=self.figures.measured,
         )
@@ -274,7 +274,7 @@ class Forecaster:
         )
 
 
-def losses_of(stages: Sequence[StageTimes], place: Place) -> Losses:
+def shares_of(stages: Sequence[StageTimes], place: Workplace) -> TimeShares:
     """Where the workers' time goes, from the first stage to the last."""
     whole = place.lanes * sum(stage.seconds for stage in stages)
     steps = [step for stage in stages for step in stage.steps]
@@ -283,7 +283,7 @@ def losses_of(stages: Sequence[StageTimes], place: Place) -> Losses:
     )
     flow = place.lanes * sum(stage.flow_seconds for stage in stages) / whole
     rest = 1.0 - computing - store - flow - tails - failures
-    return Losses(computing, store, flow, max(0.0, rest), tails, failures)
+    return TimeShares(computing, store, flow, max(0.0, rest), tails, failures)
 
 
 def forecast(description: Description) -> Forecast:

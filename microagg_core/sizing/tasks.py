@@ -16,9 +16,10 @@ from microagg_core.blocking.memory import OBJECT_BYTES, RUN_BYTES, RUN_UNITS, TA
 from microagg_core.blocking.plan import BlockPlan
 from microagg_core.blocking.routes import SHARD_KEYS
 from microagg_core.formats.inputs.contract import PART_BYTES
+from microagg_core.formats.inputs.csv_ranges import RANGE_BYTES
 from microagg_core.sizing.description import Description
 from microagg_core.sizing.drawing import input_row_bytes, row_bytes
-from microagg_core.sizing.figures import Columns, Figures, TaskSizes
+from microagg_core.sizing.figures import Columns, MeasuredFigures, TaskSizes
 
 #: Bytes of a staged row besides its values: record number and block; of a quasi-identifier that the gate sends on.
 _NUMBER_BYTES, _QUASI_BYTES = 12, 5
@@ -68,7 +69,7 @@ class Workload:
 
     description: Description
     plan: BlockPlan
-    figures: Figures
+    figures: MeasuredFigures
 
     @cached_property
     def columns(self) -> Columns:
@@ -79,7 +80,9 @@ class Workload:
     def part_rows(self) -> Floats:
         """Rows of each input part."""
         one = self.description
-        most = one.part_rows or max(1, int(PART_BYTES / input_row_bytes(one)))
+        # CSV is cut by its own bytes, and half as often; others by the bytes of their rows before compression.
+        width = input_row_bytes(one) * self.figures.stored[f"cut_{one.input_format}"]
+        most = one.part_rows or max(1, int((RANGE_BYTES if one.input_format == "csv" else PART_BYTES) / width))
         n = -(-one.rows // most)
         return np.diff(np.arange(n + 1) * one.rows // n).astype(np.float64)
 

@@ -17,7 +17,7 @@ from microagg_core.sizing.tasks import StepTasks
 
 
 @dataclass(frozen=True)
-class Place:
+class Workplace:
     """Where tasks are done.
 
     Attributes:
@@ -93,7 +93,7 @@ class _Queue:
 class _Store:
     """The store: requests and bytes of all workers."""
 
-    place: Place
+    place: Workplace
     reading: _Queue = field(default_factory=_Queue)
     writing: _Queue = field(default_factory=_Queue)
     moving: _Queue = field(default_factory=_Queue)
@@ -111,7 +111,7 @@ _READY, _COMPUTED, _DONE, _DIES, _BACK = range(5)
 class Timeline:
     """The workers from the first step of a release to its last; time goes on from step to step."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Workplace) -> None:
         self.place, self.now = place, 0.0
         self._store, self._flow, self._scheduler = _Store(place), _Queue(), _Queue()
         self._random = random.Random(place.seed)

@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow.parquet as pq
 import release_at_scale
 import yaml
 from release_at_scale import write_input
@@ -220,8 +221,15 @@ def _note_facts(release: Release, recording: Recording) -> None:
         "files": plan.files,
         "model_seconds": float(planned.outline.seconds.sum()),
         "input_bytes": sum(path.stat().st_size for path in recording.folder.glob("input/*")),
+        "encoded_bytes": sum(map(_encoded_bytes, recording.folder.glob("input/*"))),
         "objects": len(release.work.list(release.layout.folder)),
     }
+
+
+def _encoded_bytes(path: Path) -> int:
+    """Bytes of the rows before compression, by which parts are cut."""
+    meta = pq.ParquetFile(path).metadata
+    return sum(meta.row_group(group).total_byte_size for group in range(meta.num_row_groups))
 
 
 def _write_spec(case: Case, folder: Path, store: str | None, options: dict[str, Any]) -> Path:

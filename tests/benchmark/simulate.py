@@ -8,8 +8,9 @@ The plan is made by the planner of real releases; tasks are handed out as the ex
 is measured (see calibrate.py). ``--failures`` has so many of each worker's hours end in its death. ``--svg FILE`` draws
 the curve, ``--json`` prints everything. ``--what-if`` changes what a release has no setting for: bytes of an input part
 (``parts``), of a partition, a run, a scattered object and a file (``partitions``, ``runs``, ``objects``, ``files``), a
-partition's seconds (``seconds``), keys that are merged at a time (``keys``), requests of a worker at a time (``connections``), tasks out
-for each thread (``ahead``); the flow's own work and the handing out of tasks (``flow``, ``dispatch``: times as much).
+partition's seconds (``seconds``), keys that are merged at a time (``keys``), requests of a worker at a time
+(``connections``), tasks out for each thread (``ahead``); the flow's own work and the handing out of tasks (``flow``,
+``dispatch``: times as much).
 """
 
 from __future__ import annotations
@@ -25,15 +26,18 @@ from unittest.mock import patch
 
 from curve import drawn_curve
 
-from microagg_core.reporting.forecast_report import bytes_in_words, stage_rows, time_in_words
+from microagg_core.formats.inputs.contract import OPENING_BYTES, PART_BYTES
+from microagg_core.reporting.forecast_report import bytes_in_words, forecast_stages, time_in_words
 from microagg_core.sizing.description import Description, read_description, read_number
-from microagg_core.sizing.figures import Figures, measured_figures
+from microagg_core.sizing.figures import MeasuredFigures, measured_figures
 from microagg_core.sizing.forecast import Forecast, Forecaster, place_of
 from microagg_flows.clusters import dask_executor
 
 WORKERS = (1, 3, 10, 30, 100, 300, 1000, 3000)
 BILLION = "rows=1e9,keys=3e6"
-#: Of a bucket's server on the same machine: seconds to its answer, and bytes a second.
+#: Of that release: bytes of a file's million rows before compression; of a bucket's server on the same machine: seconds
+#: to its answer, and bytes a second.
+_FILE_BYTES = 29_500_000
 _NEAR = {"latency": 0.004, "bandwidth": 300e6}
 #: What may be changed that is no setting: where it lies.
 _PLACES = {
@@ -58,7 +62,7 @@ def changed(wishes: dict[str, float]) -> Iterator[None]:
         yield
 
 
-def figures_with(wishes: dict[str, float]) -> Figures:
+def figures_with(wishes: dict[str, float]) -> MeasuredFigures:
     """The measured figures, the flow's and the dispatching of tasks times what is wished for."""
     figures = measured_figures()
     times, dispatching = wishes.get("flow", 1.0), wishes.get("dispatch", 1.0)
@@ -84,10 +88,12 @@ def simulate(
         ]
 
 
-def like_release_at_scale(rows: int, blocks: int, refine: str, store: str, cores: int, workers: int) -> Forecast:
+def like_release_at_scale(given: dict[str, Any], describe: str, cores: int) -> Forecast:
     """The release of ``release_at_scale.py``, whose workers, bucket and flow share the cores of one machine."""
-    given = {"rows": rows, "keys": blocks, "refine": refine, "store": store, "part_rows": 1_000_000, **_NEAR}
-    description = Description().changed({**given, "workers": workers})
+    files = max(1, int(PART_BYTES // (_FILE_BYTES + OPENING_BYTES)))
+    given = {**given, "part_rows": files * 1_000_000, "max_records": 0, **_NEAR}
+    description = read_description(describe, given)
+    store, workers = description.store, description.workers
     figures = measured_figures()
     forecaster = Forecaster(description, figures)
     steps = forecaster.work.steps.values()
@@ -131,8 +137,8 @@ def by_step(one: Forecast) -> list[str]:
     for stage in one.stages:
         lines.append(f"{stage.name:<12}{stage.seconds:>10.1f} s   the flow alone {stage.flow_seconds:.1f} s")
         lines += [
-            f"  {s.step:<12}{s.seconds:>8.1f} s   {s.tasks:>6} tasks  CPU {s.cpu:,.1f}  store {s.store:,.1f}  "
-            f"handing out {s.handing_out:,.1f}  tail {s.tail:,.1f}  lost {s.lost:,.1f}"
+            f"  {s.step:<12}{s.seconds:>8.1f} s   {s.tasks:>6} tasks  CPU {one.cpu_seconds[s.step]:,.1f}  "
+            f"store {s.store:,.1f}  handing out {s.handing_out:,.1f}  tail {s.tail:,.1f}  lost {s.lost:,.1f}"
             for s in stage.steps
         ]
     return lines
@@ -162,7 +168,8 @@ def main() -> None:
     a = parser.parse_args()
     workers = [int(read_number(n)) for n in a.workers.split(",")]
     if a.like:
-        forecasts = [like_release_at_scale(int(a.rows), int(a.blocks), a.refine, a.store, a.cores, workers[0])]
+        given = {"rows": int(a.rows), "keys": int(a.blocks), "refine": a.refine, "store": a.store}
+        forecasts = [like_release_at_scale({**given, "workers": workers[0]}, a.describe, a.cores)]
     else:
         description = read_description(f"{BILLION},{a.describe}")
         forecasts = simulate(description, workers, _wishes(a.what_if), failures=a.failures)
@@ -175,7 +182,7 @@ def told(forecasts: Sequence[Forecast], wish: Any) -> list[str]:
     """Everything as text."""
     lines = [*account(forecasts[-1]), "", *table(forecasts)]
     if wish.like:
-        lines += ["", *("  ".join(f"{cell:>12}" for cell in row) for row in stage_rows(forecasts[-1]))]
+        lines += ["", *("  ".join(f"{cell:>12}" for cell in row) for row in forecast_stages(forecasts[-1]))]
     if wish.like or wish.steps:
         lines += ["", *by_step(forecasts[-1])]
     return lines

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from microagg_core.sizing.figures import TaskSizes
 from microagg_core.sizing.tasks import StepTasks
-from microagg_core.sizing.timeline import Place, StepTimes, Timeline
+from microagg_core.sizing.timeline import StepTimes, Timeline, Workplace
 
 SECONDS = st.floats(0.001, 20.0)
 
@@ -25,7 +25,7 @@ def tasks_of(cpu: list[float], reads: float = 0.0, n_bytes: float = 0.0) -> Step
 
 
 places = st.builds(
-    Place,
+    Workplace,
     workers=st.integers(1, 12),
     threads=st.integers(1, 3),
     speed=st.sampled_from([0.5, 1.0, 2.0]),
@@ -39,13 +39,15 @@ places = st.builds(
 )
 
 
-def played(place: Place, tasks: StepTasks) -> StepTimes:
+def played(place: Workplace, tasks: StepTasks) -> StepTimes:
     return Timeline(place).play(tasks)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(SECONDS, min_size=1, max_size=60), places, st.integers(0, 40), st.sampled_from([0.0, 1e5]))
-def test_work_is_conserved_and_time_is_accounted_for(cpu: list[float], place: Place, reads: int, moved: float) -> None:
+def test_work_is_conserved_and_time_is_accounted_for(
+    cpu: list[float], place: Workplace, reads: int, moved: float
+) -> None:
     tasks = tasks_of(cpu, reads, moved)
     times = played(place, tasks)
     assert times.cpu == pytest.approx(sum(cpu) / place.speed)
@@ -60,14 +62,14 @@ def test_work_is_conserved_and_time_is_accounted_for(cpu: list[float], place: Pl
 @settings(max_examples=60, deadline=None)
 @given(st.lists(SECONDS, min_size=1, max_size=40))
 def test_one_worker_does_one_after_the_other(cpu: list[float]) -> None:
-    times = played(Place(1, scheduler=0.0), tasks_of(cpu))
+    times = played(Workplace(1, scheduler=0.0), tasks_of(cpu))
     assert times.seconds == pytest.approx(sum(cpu))
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(SECONDS, min_size=1, max_size=60), st.integers(1, 10))
 def test_the_largest_first_is_never_worse_than_four_thirds_of_the_least(cpu: list[float], workers: int) -> None:
-    times = played(Place(workers, scheduler=0.0), tasks_of(cpu))
+    times = played(Workplace(workers, scheduler=0.0), tasks_of(cpu))
     least = max(max(cpu), sum(cpu) / workers)
     # Graham's bound is about the optimum, which lies between this and twice this.
     assert times.seconds <= least + max(cpu) * (1 - 1 / workers) + 1e-9
@@ -76,7 +78,7 @@ def test_the_largest_first_is_never_worse_than_four_thirds_of_the_least(cpu: lis
 @settings(max_examples=60, deadline=None)
 @given(st.lists(SECONDS, min_size=3, max_size=40), st.integers(1, 6), st.floats(20.0, 400.0), st.integers(0, 99))
 def test_workers_that_die_lose_time_and_no_task(cpu: list[float], workers: int, rate: float, seed: int) -> None:
-    place = Place(workers, failures=rate, detection=1.0, restart=2.0, seed=seed)
+    place = Workplace(workers, failures=rate, detection=1.0, restart=2.0, seed=seed)
     times, calm = played(place, tasks_of(cpu)), played(replace(place, failures=0.0), tasks_of(cpu))
     assert times.cpu == pytest.approx(sum(cpu))
     whole = times.cpu + times.store + times.handing_out + times.tail + times.lost
@@ -86,30 +88,30 @@ def test_workers_that_die_lose_time_and_no_task(cpu: list[float], workers: int, 
 
 def test_failures_happen_about_as_often_as_they_should() -> None:
     """100 workers for about an hour, each dying once an hour, with 20-second tasks that begin again."""
-    place = Place(100, failures=1.0, detection=5.0, restart=10.0)
+    place = Workplace(100, failures=1.0, detection=5.0, restart=10.0)
     times = played(place, tasks_of([20.0] * 18_000))
     deaths = times.lost / (10.0 + 10.0)  # half a task, and the restart
     assert 60 < deaths < 160
 
 
 def test_requests_come_no_faster_than_the_store_takes_them() -> None:
-    times = played(Place(100, gets=100.0, scheduler=0.0), tasks_of([0.001] * 100, reads=50))
+    times = played(Workplace(100, gets=100.0, scheduler=0.0), tasks_of([0.001] * 100, reads=50))
     assert times.seconds >= 50.0
 
 
 def test_bytes_come_no_faster_than_a_worker_takes_them() -> None:
-    times = played(Place(2, bandwidth=1e6, scheduler=0.0), tasks_of([0.001] * 4, n_bytes=1e6))
+    times = played(Workplace(2, bandwidth=1e6, scheduler=0.0), tasks_of([0.001] * 4, n_bytes=1e6))
     assert times.seconds == pytest.approx(4.002)
 
 
 def test_the_scheduler_bounds_tiny_tasks() -> None:
-    times = played(Place(1000, scheduler=200e-6), tasks_of([1e-6] * 10_000))
+    times = played(Workplace(1000, scheduler=200e-6), tasks_of([1e-6] * 10_000))
     assert times.seconds >= 2.0
     assert times.handing_out > 0.9 * 1000 * times.seconds
 
 
 def test_time_goes_on_from_step_to_step() -> None:
-    line = Timeline(Place(2, start=1.0, scheduler=0.0))
+    line = Timeline(Workplace(2, start=1.0, scheduler=0.0))
     first = line.play(tasks_of([1.0, 1.0]))
     line.wait(3.0)
     second = line.play(tasks_of([1.0, 1.0]))

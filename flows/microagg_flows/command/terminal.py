@@ -12,7 +12,7 @@ from rich.table import Table
 from microagg_core.algorithms import algorithms
 from microagg_core.privacy.check import Check
 from microagg_core.releases.verify import VerifyReport
-from microagg_core.reporting.forecast_report import STAGE_HEADER, forecast_rows, loss_rows, stage_rows
+from microagg_core.reporting.forecast_report import STAGE_HEADER, forecast_rows, forecast_stages, loss_rows
 from microagg_core.reporting.plan_report import BlockLine, PlanReport
 from microagg_core.reporting.release_report import ATTRIBUTE_HEADER, attribute_rows, summary_rows
 from microagg_core.series.verifying import LedgerStatus
@@ -95,7 +95,7 @@ def show_forecast(forecast: Forecast) -> None:
     """What a release would take: in all, by stage, and where the workers' time goes."""
     console = _console()
     console.print(_pairs(forecast_rows(forecast)))
-    console.print("\n" + _aligned([STAGE_HEADER, *stage_rows(forecast)]))
+    console.print("\n" + _aligned([STAGE_HEADER, *forecast_stages(forecast)]))
     console.print("\nof the workers' time\n" + _pairs(loss_rows(forecast)))
     console.print(f"\nmeasured {forecast.measured}")
 
