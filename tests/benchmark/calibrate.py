@@ -60,6 +60,7 @@ CASES = (
     Case(1_000_000, 5_000, pieces=400, part_rows=100_000),
     Case(300_000, 2_000, pieces=1_500),
     Case(3_000_000, 3_000),
+    Case(600_000, 2_000, part_rows=40_000, file_bytes=200_000),
 )
 #: Made twice, on a disk and in a bucket, for what a bucket costs.
 REMOTE = Case(500_000, 2_000, pieces=100, part_rows=100_000)

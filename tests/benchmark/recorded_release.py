@@ -24,6 +24,7 @@ from release_at_scale import write_input
 from work_bytes import CountingStore, Traffic
 
 from microagg_core.blocking import packing
+from microagg_core.blocking.memory import FILE_BYTES
 from microagg_core.formats.inputs.contract import FileFormat
 from microagg_core.releases.parts import Upload
 from microagg_core.spec.loading import load_spec
@@ -42,7 +43,10 @@ CONFIDENTIAL = ("diagnosis", "wage", "benefit", "hours")
 
 @dataclass(frozen=True)
 class Case:
-    """A release to be recorded; with ``pieces`` its work is cut into so many partitions, however small they get."""
+    """A release to be recorded; with ``pieces`` its work is cut into so many partitions, however small they get.
+
+    ``file_bytes`` is what a released file aims at in memory.
+    """
 
     rows: int
     blocks: int
@@ -51,6 +55,7 @@ class Case:
     refine: str = "off"
     pieces: int | None = None
     part_rows: int = 1_000_000
+    file_bytes: int = FILE_BYTES
 
 
 @dataclass(frozen=True)
@@ -176,7 +181,7 @@ def record(case: Case, folder: Path, store: str | None = None, options: dict[str
     recording = Recording(case, folder)
     workers = Recorder(recording)
     # Every file is a part, however small it is.
-    with patch.object(FileFormat, "part_bytes", 1):
+    with patch.object(FileFormat, "part_bytes", 1), patch.object(packing, "FILE_BYTES", case.file_bytes):
         _make(spec, workers, case)
     return recording
 

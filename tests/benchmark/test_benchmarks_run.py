@@ -122,3 +122,27 @@ def test_growing_pool_runs_and_workers_that_come_late_get_work() -> None:
     found = json.loads(output_of("growing_pool.py", *arguments))
     assert (found["workers_used"], found["lost"]) == (3, 0)
     assert 0.2 < found["share_of_ideal"] <= 1.05
+
+
+def test_simulate_runs(tmp_path: Path) -> None:
+    picture = tmp_path / "curve.svg"
+    arguments = ["--describe", "rows=1e6,keys=1000", "--workers", "2,20", "--failures", "1", "--svg", str(picture)]
+    found = json.loads(output_of("simulate.py", *arguments, "--json", "--what-if", "parts=8MiB", "flow=0.5"))
+    assert [one["description"]["workers"] for one in found] == [2, 20]
+    assert found[0]["efficiency"] > found[1]["efficiency"] > 0
+    assert picture.read_text().startswith("<svg")
+
+
+def test_simulate_is_like_the_release_at_scale() -> None:
+    shown = output_of("simulate.py", "--like", "release_at_scale", "--rows", "1e6", "--blocks", "100", "--workers", "2")
+    assert "1,000,000 rows" in shown
+    assert all(step in shown for step in ("survey", "scatter", "anonymize", "check-files", "upload"))
+
+
+def test_calibrate_finds_the_figures_that_tasks_were_made_of() -> None:
+    from calibrate import fitted
+
+    parts = [{"task": 1.0, "row": rows, "block": blocks} for rows in (1e4, 1e5, 1e6) for blocks in (1.0, 50.0, 900.0)]
+    took = [0.01 + 2e-6 * of["row"] + 3e-4 * of["block"] for of in parts]
+    figures = fitted(took, parts, ("task", "row", "block"))
+    assert figures == pytest.approx({"task": 0.01, "row": 2e-6, "block": 3e-4}, rel=1e-3)
