@@ -28,9 +28,9 @@ from curve import drawn_curve
 
 from microagg_core.formats.inputs.contract import OPENING_BYTES, PART_BYTES
 from microagg_core.reporting.forecast_report import bytes_in_words, forecast_stages, time_in_words
-from microagg_core.sizing.description import Description, read_description, read_number
-from microagg_core.sizing.figures import MeasuredFigures, measured_figures
-from microagg_core.sizing.forecast import Forecast, Forecaster, place_of
+from microagg_core.steps.sizing.description import Description, read_description, read_number
+from microagg_core.steps.sizing.figures import MeasuredFigures, measured_figures
+from microagg_core.steps.sizing.forecast import Forecast, Forecaster, place_of
 from microagg_flows.clusters import dask_executor
 
 WORKERS = (1, 3, 10, 30, 100, 300, 1000, 3000)
@@ -41,14 +41,17 @@ _FILE_BYTES = 29_500_000
 _NEAR = {"latency": 0.004, "bandwidth": 300e6}
 #: What may be changed that is no setting: where it lies.
 _PLACES = {
-    "parts": ("microagg_core.sizing.tasks.PART_BYTES",),
+    "parts": ("microagg_core.steps.sizing.tasks.PART_BYTES",),
     "partitions": ("microagg_core.blocking.packing.PARTITION_BYTES",),
     "seconds": ("microagg_core.blocking.packing._MOST_SECONDS",),
-    "runs": ("microagg_core.sizing.tasks.RUN_BYTES",),
-    "objects": ("microagg_core.sizing.tasks.OBJECT_BYTES",),
+    "runs": ("microagg_core.steps.sizing.tasks.RUN_BYTES",),
+    "objects": ("microagg_core.steps.sizing.tasks.OBJECT_BYTES",),
     "files": ("microagg_core.blocking.packing.FILE_BYTES",),
-    "connections": ("microagg_core.sizing.tasks.PARALLEL_REQUESTS", "microagg_core.sizing.forecast.PARALLEL_REQUESTS"),
-    "keys": ("microagg_core.sizing.tasks.TASK_KEYS",),
+    "connections": (
+        "microagg_core.steps.sizing.tasks.PARALLEL_REQUESTS",
+        "microagg_core.steps.sizing.forecast.PARALLEL_REQUESTS",
+    ),
+    "keys": ("microagg_core.steps.sizing.tasks.TASK_KEYS",),
 }
 
 
@@ -182,6 +185,8 @@ def told(forecasts: Sequence[Forecast], wish: Any) -> list[str]:
     """Everything as text."""
     lines = [*account(forecasts[-1]), "", *table(forecasts)]
     if wish.like:
+        start = measured_figures().dispatch["start"]
+        lines.append(f"\neach worker starts with {start:.1f} CPU s, not in those of the tasks")
         lines += ["", *("  ".join(f"{cell:>12}" for cell in row) for row in forecast_stages(forecasts[-1]))]
     if wish.like or wish.steps:
         lines += ["", *by_step(forecasts[-1])]

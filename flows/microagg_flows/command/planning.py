@@ -62,10 +62,10 @@ def _plan(spec: str, release_id: str | None, settings: list[str], as_json: bool,
 
 
 def _forecast(spec: str | None, settings: list[str], describe: str, as_json: bool) -> None:
-    from microagg_core.sizing.description import read_description
-    from microagg_core.sizing.forecast import forecast
-    from microagg_core.sizing.of_spec import described
     from microagg_core.spec.loading import load_spec
+    from microagg_core.steps.sizing.description import read_description
+    from microagg_core.steps.sizing.forecast import forecast
+    from microagg_core.steps.sizing.of_spec import described
     from microagg_flows.command.terminal import show_forecast
 
     if spec is None and settings:

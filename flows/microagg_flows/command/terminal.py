@@ -16,7 +16,7 @@ from microagg_core.reporting.forecast_report import STAGE_HEADER, forecast_rows,
 from microagg_core.reporting.plan_report import BlockLine, PlanReport
 from microagg_core.reporting.release_report import ATTRIBUTE_HEADER, attribute_rows, summary_rows
 from microagg_core.series.verifying import LedgerStatus
-from microagg_core.sizing.forecast import Forecast
+from microagg_core.steps.sizing.forecast import Forecast
 
 _MOST_LINES = 12
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from microagg_core.blocking.memory import RUN_BYTES, WORKER_BASE_BYTES
 from microagg_core.blocking.plan import BlockPlan
-from microagg_core.sizing.description import Description
-from microagg_core.sizing.drawing import draw_plan, row_bytes
-from microagg_core.sizing.figures import STAGE_OF_STEP, STAGES, MeasuredFigures, measured_figures
-from microagg_core.sizing.tasks import PARALLEL_REQUESTS, Workload
-from microagg_core.sizing.timeline import StepTimes, Timeline, Workplace
+from microagg_core.steps.sizing.description import Description
+from microagg_core.steps.sizing.drawing import draw_plan, row_bytes
+from microagg_core.steps.sizing.figures import STAGE_OF_STEP, STAGES, MeasuredFigures, measured_figures
+from microagg_core.steps.sizing.tasks import PARALLEL_REQUESTS, Workload
+from microagg_core.steps.sizing.timeline import StepTimes, Timeline, Workplace
 
 #: Dask pauses workers at this share of their limit.
 _USABLE = 0.8

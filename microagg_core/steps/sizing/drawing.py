@@ -9,7 +9,7 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.blocking.cuts import Cut, Tree
 from microagg_core.blocking.plan import BlockPlan, default_max_records, plan_blocks
 from microagg_core.blocking.strata import Strata
-from microagg_core.sizing.description import Description
+from microagg_core.steps.sizing.description import Description
 
 #: Bytes of a released or blocking column in memory, and of an input row besides: a census with short codes.
 _COLUMN_BYTES, _IDENTIFIER_BYTES = 5.2, 12.0

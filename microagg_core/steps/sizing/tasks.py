@@ -17,9 +17,9 @@ from microagg_core.blocking.plan import BlockPlan
 from microagg_core.blocking.routes import SHARD_KEYS
 from microagg_core.formats.inputs.contract import PART_BYTES
 from microagg_core.formats.inputs.csv_ranges import RANGE_BYTES
-from microagg_core.sizing.description import Description
-from microagg_core.sizing.drawing import input_row_bytes, row_bytes
-from microagg_core.sizing.figures import Columns, MeasuredFigures, TaskSizes
+from microagg_core.steps.sizing.description import Description
+from microagg_core.steps.sizing.drawing import input_row_bytes, row_bytes
+from microagg_core.steps.sizing.figures import Columns, MeasuredFigures, TaskSizes
 
 #: Bytes of a staged row besides its values: record number and block; of a quasi-identifier that the gate sends on.
 _NUMBER_BYTES, _QUASI_BYTES = 12, 5

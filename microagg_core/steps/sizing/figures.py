@@ -15,8 +15,8 @@ from importlib.resources import files
 import numpy as np
 
 from microagg_core.arrays import Floats
-from microagg_core.sizing.description import Description
-from microagg_core.sizing.drawing import row_bytes
+from microagg_core.steps.sizing.description import Description
+from microagg_core.steps.sizing.drawing import row_bytes
 
 #: The steps of a release, in their order, and the stage of each.
 STAGE_OF_STEP = {
@@ -129,5 +129,5 @@ def _sum(figures: Mapping[str, float], parts: Mapping[str, Floats], n: int) -> F
 def measured_figures() -> MeasuredFigures:
     """The figures that are kept with the package."""
     return MeasuredFigures(
-        **json.loads(files("microagg_core.sizing").joinpath("figures.json").read_text(encoding="utf-8"))
+        **json.loads(files("microagg_core.steps.sizing").joinpath("figures.json").read_text(encoding="utf-8"))
     )
