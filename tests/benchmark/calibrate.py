@@ -74,6 +74,7 @@ BOOKS = (
     Census(10**9, 10**5, 470),
     Census(3 * 10**8, 10**6, 150),
     Census(10**9, 3 * 10**6, 470),
+    Census(10**9, 3 * 10**6, 60),
 )
 #: What a task of each step is made of, and what it writes for that.
 MADE_OF = {
@@ -111,7 +112,8 @@ FLOW = {
     "publish": ("release", "file", "block"),
     "report": ("release", "object"),
 }
-_FLOW_BYTES = ("release", "key", "sketch", "slice_scatter", "slice_assemble")
+#: Memory of the survey, which is free again when the plan is made.
+_SURVEY_BYTES = ("release", "sketch")
 
 
 # --- Recording -----------------------------------------------------------------------------------------------
@@ -354,7 +356,12 @@ def fit_flow(books: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, flo
     seconds = {
         stage: fitted([book["stages"][stage] + 1e-3 for book in books], counts, names) for stage, names in FLOW.items()
     }
-    memory = fitted([float(book["flow_peak_mib"]) * 2**20 for book in books], counts, _FLOW_BYTES)
+    peaks = [float(book["flow_peak_mib"]) * 2**20 for book in books]
+    few = [at for at, book in enumerate(books) if book["keys"] <= 3 * 10**5]
+    memory = fitted([peaks[at] for at in few], [counts[at] for at in few], _SURVEY_BYTES)
+    # Of the census with the most keys for its parts, what is more than the base is the plan's.
+    most = max(range(len(books)), key=lambda at: books[at]["keys"] / books[at]["parts"])
+    memory["key"] = float(f"{(peaks[most] - memory['release']) / books[most]['keys']:.4g}")
     return seconds, memory
 
 

@@ -158,6 +158,7 @@ def main() -> None:
     parser.add_argument("--describe", default="", help="as microagg plan --describe; added to a billion rows")
     parser.add_argument("--workers", default=",".join(map(str, WORKERS)))
     parser.add_argument("--failures", type=float, default=0.0, help="of a worker, an hour")
+    parser.add_argument("--detection", type=float, default=30.0, help="seconds until a worker's death is noticed")
     parser.add_argument("--what-if", nargs="*", default=[], metavar="NAME=VALUE")
     parser.add_argument("--like", choices=["release_at_scale"])
     parser.add_argument("--rows", type=float, default=100e6)
@@ -175,7 +176,7 @@ def main() -> None:
         forecasts = [like_release_at_scale({**given, "workers": workers[0]}, a.describe, a.cores)]
     else:
         description = read_description(f"{BILLION},{a.describe}")
-        forecasts = simulate(description, workers, _wishes(a.what_if), failures=a.failures)
+        forecasts = simulate(description, workers, _wishes(a.what_if), failures=a.failures, detection=a.detection)
     if a.svg:
         a.svg.write_text(drawn_curve(forecasts), encoding="utf-8")
     print(json.dumps([one.document() for one in forecasts], indent=1) if a.json else "\n".join(told(forecasts, a)))

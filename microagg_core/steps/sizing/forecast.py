@@ -254,9 +254,10 @@ class Forecaster:
 
     @property
     def flow_bytes(self) -> int:
-        """Memory of the flow."""
+        """Memory of the flow: that of the survey is free again when the plan is made."""
         counts, figures = self.work.counts, self.figures.flow_bytes
-        return int(sum(value * counts[name] for name, value in figures.items() if name in counts))
+        survey, plan = (figures.get(name, 0.0) * counts[name] for name in ("sketch", "key"))
+        return int(figures["release"] + max(survey, plan))
 
     @cached_property
     def traffic(self) -> Traffic:

@@ -149,6 +149,8 @@ class _Step:
         self._n_ready = 0
         self._out = 0
         self._left = len(tasks)
+        #: Tasks of workers that died, until that is noticed.
+        self._missed: set[int] = set()
         self._start = timeline.now
         #: Lanes without a task, of each worker; the task of each lane, with its start and its reading's end.
         self._idle: deque[int] = deque()
@@ -188,11 +190,11 @@ class _Step:
         heapq.heappush(self._events, (when, self._count, kind, which))
 
     def _account(self, now: float) -> None:
-        """Idle lanes since the last event: is there nothing left to begin, or does it not reach them?"""
+        """Idle lanes since the last event: do tasks not reach them, are they missed, or is none left to begin?"""
         idle, passed = len(self._idle), now - self._seen
         if passed > 0:
-            nothing_left = not (self._waiting or self._queue or self._n_ready)
-            self._sums["tail" if nothing_left else "handing_out"] += idle * passed
+            coming = self._waiting or self._queue or self._n_ready > len(self._missed)
+            self._sums["handing_out" if coming else "lost" if self._missed else "tail"] += idle * passed
             # Who has not started yet cannot be handed anything; who died is lost.
             self._sums["handing_out" if self._seen < self._place.start else "lost"] += self._n_absent * passed
             self._seen = now
@@ -206,6 +208,7 @@ class _Step:
 
     def _ready(self, now: float, task: int) -> None:
         self._n_ready -= 1
+        self._missed.discard(task)
         self._queue.append(task)
         self._begin(now)
 
@@ -259,6 +262,7 @@ class _Step:
                 task, begun, _ = self._at.pop(lane)
                 self._sums["lost"] += now - begun
                 self._n_ready += 1
+                self._missed.add(task)
                 self._push(now + place.detection, _READY, task)
             elif lane in self._idle:
                 self._idle.remove(lane)
