@@ -34,10 +34,11 @@ from recorded_release import Case, Recording, record
 from release_at_scale import write_input, write_spec
 from scipy.optimize import nnls
 
+from microagg_core.formats.inputs.contract import BATCH_ROWS
 from microagg_core.spec.clusters import RunningCluster
 from microagg_core.spec.loading import load_spec
 from microagg_core.steps.sizing.description import Description
-from microagg_core.steps.sizing.drawing import sizes_of_keys
+from microagg_core.steps.sizing.drawing import draw_plan, sizes_of_keys
 from microagg_core.steps.sizing.figures import STAGE_OF_STEP, Columns, TaskSizes
 from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.storage.objects import Store
@@ -78,7 +79,7 @@ BOOKS = (
 )
 #: What a task of each step is made of, and what it writes for that.
 MADE_OF = {
-    "survey": ("task", "row", "row_quasi", "row_confidential", "row_identifier", "key"),
+    "survey": ("task", "row", "row_quasi", "row_confidential", "row_identifier", "batch_key"),
     "units": ("task", "row", "slice_read"),
     "keys": ("task", "key", "stream_read"),
     "scatter": ("task", "row", "row_quasi", "row_confidential", "key", "route", "stream_written"),
@@ -263,10 +264,17 @@ def read_recordings(folder: Path, what: str) -> list[dict[str, Any]]:
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 
 
-def _own_keys(case: Case) -> float:
-    """Blocking keys of an input part."""
+def _keys_among(case: Case, rows: int) -> float:
+    """Blocking keys that so many rows have."""
     sizes = sizes_of_keys(Description(rows=case.rows, keys=case.blocks))
-    return float(-np.expm1(-sizes * min(1.0, case.part_rows / case.rows)).sum())
+    return float(-np.expm1(-sizes * min(1.0, rows / case.rows)).sum())
+
+
+def _model_ratio(case: Case, facts: dict[str, float]) -> float:
+    """How the registry's seconds of the algorithm have changed since the release was recorded."""
+    described = {"rows": case.rows, "keys": case.blocks, "refine": case.refine}
+    plan = draw_plan(Description(**described, quasi_identifiers=case.quasi_identifiers))
+    return float(plan.block_seconds.sum()) / facts["model_seconds"]
 
 
 def rows_of(recordings: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, float]]]:
@@ -274,11 +282,13 @@ def rows_of(recordings: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, An
     for recording in recordings:
         case, facts = Case(**recording["case"]), recording["facts"]
         columns = Columns(case.quasi_identifiers, case.confidential, 2, 1, facts["row_bytes"])
-        own, steps = _own_keys(case), Counter(task["step"] for task in recording["tasks"])
+        own, steps = _keys_among(case, case.part_rows), Counter(task["step"] for task in recording["tasks"])
+        ratio, of_batch = _model_ratio(case, facts), _keys_among(case, BATCH_ROWS)
         for task in recording["tasks"]:
             keys = own * facts["parts"] / steps["keys"] if task["step"] == "keys" else own
             one = {"blocks": task["blocks"], "keys": keys, "routes": facts["keys"]}
-            one |= {"kernel_seconds": task["model_seconds"]}
+            one |= {"kernel_seconds": task["model_seconds"] * ratio}
+            one |= {"batch_keys": np.ceil(task["rows"] / BATCH_ROWS) * of_batch}
             one |= {
                 name: task[name]
                 for name in ("rows", "slices_read", "streams_read", "slices_written", "streams_written")

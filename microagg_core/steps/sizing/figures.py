@@ -63,6 +63,8 @@ class TaskSizes:
     blocks: Floats = field(default_factory=lambda: np.zeros(1))
     #: Blocking keys of its own part or range, as often as they were counted; and those of the whole plan.
     keys: Floats = field(default_factory=lambda: np.zeros(1))
+    #: Keys as often as they are met in another batch of rows.
+    batch_keys: Floats = field(default_factory=lambda: np.zeros(1))
     routes: Floats = field(default_factory=lambda: np.zeros(1))
     #: What the algorithm takes for its blocks, by the registry.
     kernel_seconds: Floats = field(default_factory=lambda: np.zeros(1))
@@ -87,6 +89,7 @@ class TaskSizes:
             "block": self.blocks,
             "block_quasi": self.blocks * columns.quasi_identifiers,
             "key": self.keys,
+            "batch_key": self.batch_keys,
             "route": self.routes,
             "kernel": self.kernel_seconds * (not self.refined),
             "refined_kernel": self.kernel_seconds * self.refined,

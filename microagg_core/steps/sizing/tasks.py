@@ -15,7 +15,7 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.blocking.memory import OBJECT_BYTES, RUN_BYTES, RUN_UNITS, TASK_KEYS, TASK_UNITS
 from microagg_core.blocking.plan import BlockPlan
 from microagg_core.blocking.routes import SHARD_KEYS
-from microagg_core.formats.inputs.contract import PART_BYTES
+from microagg_core.formats.inputs.contract import BATCH_ROWS, PART_BYTES
 from microagg_core.formats.inputs.csv_ranges import RANGE_BYTES
 from microagg_core.steps.sizing.description import Description
 from microagg_core.steps.sizing.drawing import input_row_bytes, row_bytes
@@ -199,7 +199,8 @@ class Workload:
         keys = np.full(len(rows), self.own_keys)
         slices = runs * _BUCKETS + np.ceil(keys / 4096)
         reads, n_bytes = self.input_reads()
-        sizes = TaskSizes(rows, slices_written=slices, keys=keys)
+        of_batch = float(self._met(BATCH_ROWS, self.plan.strata.rows).sum())
+        sizes = TaskSizes(rows, slices_written=slices, keys=keys, batch_keys=np.ceil(rows / BATCH_ROWS) * of_batch)
         return self._tasks("survey", sizes, 1, 2 + one.confidential + runs, n_bytes, in_turn=reads)
 
     def _units(self, done: dict[str, StepTasks]) -> StepTasks:
