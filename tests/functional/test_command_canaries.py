@@ -147,7 +147,7 @@ def test_a_success_and_everything_that_is_said_about_it(place: Watched) -> None:
     assert {path.suffix for path in files_below(project.work / "series" / "people" / "data")} == {".arrows"}
     for path in (*(project.work / "audit").rglob("*.json"), project.folder / "told-results.json"):
         json.loads(path.read_text())
-    assert len(list((project.work / "audit" / "runs").iterdir())) == 1
+    assert len(list((project.work / "audit" / "runs").iterdir())) == 3
     assert len(list((project.work / "audit" / "lineage").iterdir())) == 2
     assert {path.name for path in (project.work / "audit" / "one" / "r0001").iterdir()} == {
         "blocks.parquet",

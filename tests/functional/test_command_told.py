@@ -18,6 +18,7 @@ import pytest
 from command_line import AGAIN, Project, after_stage, start_command
 
 from microagg_core.errors import ClusterError
+from microagg_core.storage.layout import newest_results
 from trouble.holding import SURVEY, Held
 
 ROLES = {"quasi_identifiers": ["x", "y"], "confidential": ["note"]}
@@ -42,8 +43,8 @@ def table(first: float = 0.0) -> pa.Table:
 
 def all_results(project: Project) -> list[dict[str, Any]]:
     """The outcomes in the work area, the oldest first."""
-    read = [json.loads(path.read_text()) for path in (project.work / "audit" / "runs").glob("*.json")]
-    return sorted(read, key=lambda results: str(results["started"]))
+    names = newest_results((path.name for path in (project.work / "audit" / "runs").glob("*.json")), 1000)
+    return [json.loads((project.work / "audit" / "runs" / name).read_text()) for name in reversed(names)]
 
 
 def only_results(project: Project) -> dict[str, Any]:

@@ -83,7 +83,9 @@ class Account:
         self.series, self.id = spec.name, identity if self.command in _OF_AN_ID else None
         # By these names it is known which releases runs were made for.
         called = identity if self.command in _RUNS else self.command.replace(" ", "-")
-        self._layout = CallLayout(spec.name, called, f"{self.started:%Y%m%dT%H%M%SZ}", new_attempt())
+        # To the millisecond, so that calls that follow each other at once sort as they were made.
+        moment = f"{self.started:%Y%m%dT%H%M%S%f}"[:-3] + "Z"
+        self._layout = CallLayout(spec.name, called, moment, new_attempt())
         self._work = work_store(spec)
         self._lineage = Lineage(self._layout, spec, self.parent) if self.command == RUN else None
         # What cannot be written now is told at the end, if it still cannot: until then the run has its own troubles.
