@@ -31,6 +31,8 @@ from microagg_core.storage.urls import shown
 #: its tries, times those of s3fs, would be half an hour. What takes longer to pass is for the stage's own tries.
 _S3_PATIENCE = {"connect_timeout": 10, "read_timeout": 20, "retries": {"mode": "standard", "max_attempts": 2}}
 _S3_TRIES = 2
+#: A worker asks for many small ranges at once; botocore's ten connections would have most of them wait.
+_S3_CONNECTIONS = {"max_pool_connections": 64}
 
 _CHUNK = 8 * 2**20
 #: A transfer in parts holds this much of each in memory, and this many of them.
@@ -55,7 +57,7 @@ def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 
     plain: dict[str, Any] = {} if "::" in url else {"use_listings_cache": False}
     if url.startswith(("s3://", "s3a://")):
-        plain["config_kwargs"] = {**_S3_PATIENCE, **options.get("config_kwargs", {})}
+        plain["config_kwargs"] = {**_S3_PATIENCE, **_S3_CONNECTIONS, **options.get("config_kwargs", {})}
     try:
         fs, path = url_to_fs(url, **{**options, **plain})
     except ValueError:

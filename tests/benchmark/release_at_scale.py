@@ -234,7 +234,7 @@ def _account(spec: ReleaseSpec, a: argparse.Namespace, traffic: Traffic | None) 
 
 def _stage(outcome: StageOutcome) -> dict[str, float]:
     seconds = {"wall": outcome.seconds, "cpu": outcome.cpu_seconds, "flow_cpu": outcome.flow_cpu_seconds}
-    return {name: round(value, 1) for name, value in seconds.items()}
+    return {**{name: round(value, 1) for name, value in seconds.items()}, "peak_mib": outcome.peak_bytes >> 20}
 
 
 def main() -> None:
