@@ -51,10 +51,12 @@ def _bound_neighbours() -> None:
 
 
 def _anneal() -> None:
+    from microagg_core.refine.costs import LARGE_K
     from microagg_core.refine.refining import refine
 
-    X = _records(_FEW, 2)
-    refine(X, np.arange(len(X)) // 5, 3)
+    for k in (3, LARGE_K + 1):  # of which only the second goes downhill
+        n = max(_FEW, 3 * k)
+        refine(_records(n, 2), np.arange(n) % 3, k)
 
 
 def _prove_factor() -> None:

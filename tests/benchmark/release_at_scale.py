@@ -14,6 +14,7 @@ import json
 import os
 import re
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -39,6 +40,9 @@ from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
 from microagg_flows.release import StageOutcome, new_release
 from microagg_flows.stages import run_until
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from servers.s3_server import ACCESS_KEY, REGION, SECRET_KEY, is_ready, start_weed, stop_weed
 
 _PART_ROWS = 1_000_000

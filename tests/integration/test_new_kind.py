@@ -18,7 +18,7 @@ from microagg_core.errors import DataError, SpecError
 from microagg_core.kinds.contract import Unit
 from microagg_core.kinds.exact import ExactKind
 from microagg_core.kinds.registry import KINDS, kind_of
-from microagg_core.privacy.group_ranges import outside_ranges
+from microagg_core.privacy.group_ranges import Sharing, outside_ranges
 from microagg_core.spec.starter import starter_spec
 from microagg_flows.release import Release
 from releasing.runs import released_table, run_stages, start, write_release
@@ -110,7 +110,7 @@ def test_a_step_of_its_own_ticks_is_kept_and_a_part_of_one_is_refused(tmp_path: 
 def test_the_gate_holds_it_against_its_group() -> None:
     kind = kind_of("stay", pa.duration("s"))
     came, released = (pa.chunked_array([pa.array(of, pa.duration("s"))]) for of in ([5, 7, 9, 9], [6, 6, 9, 8]))
-    assert outside_ranges(kind, came, released, np.array([1, 1, 2, 2], dtype=np.uint64)) == 1
+    assert outside_ranges(kind, came, released, Sharing(np.array([1, 1, 2, 2], dtype=np.uint64))) == 1
 
 
 @pytest.mark.usefixtures("durations")

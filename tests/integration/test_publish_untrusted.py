@@ -69,6 +69,11 @@ def test_a_commit_whose_answer_was_lost_is_a_commit(moto_server: FaultyServer, w
     assert names_of(output) == expected_names(output)
 
 
+def removes(environ: Environ) -> bool:
+    """Whether a request removes objects, one or many."""
+    return environ["REQUEST_METHOD"] == "DELETE" or environ.get("QUERY_STRING", "").startswith("delete")
+
+
 @pytest.mark.server
 def test_what_cannot_be_cleaned_up_is_said(moto_server: FaultyServer, work: Store) -> None:
     place = moto_server.new_bucket()
@@ -77,7 +82,7 @@ def test_what_cannot_be_cleaned_up_is_said(moto_server: FaultyServer, work: Stor
 
     def break_off(out: Store, uploads: Sequence[Upload]) -> None:
         upload_in_turn(out, uploads)
-        moto_server.fault = lambda environ, forward: denied if environ["REQUEST_METHOD"] == "DELETE" else forward()
+        moto_server.fault = lambda environ, forward: denied if removes(environ) else forward()
         raise StorageError("the network is down")
 
     with pytest.raises(StorageError, match=r"the network is down; .*/r0001 could not be removed either"):

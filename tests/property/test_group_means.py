@@ -27,7 +27,7 @@ from microagg_core.kinds.registry import kind_of
 from microagg_core.metrics.decimals import decimals_needed, most_decimals
 from microagg_core.metrics.means import Groups, float_means, whole_means
 from microagg_core.metrics.moments import moments_of
-from microagg_core.privacy.group_ranges import outside_ranges
+from microagg_core.privacy.group_ranges import Sharing, outside_ranges
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.anonymizing import run_block
 
@@ -166,7 +166,7 @@ def test_a_mean_is_its_groups_mean_within_its_range(kind: pa.DataType) -> None:
             assert min(members) <= mean <= max(members)
             assert_is_mean(quasi, members, mean)
         one, other = pa.chunked_array([array]), pa.chunked_array([released])
-        assert outside_ranges(quasi, one, other, labels.astype(np.uint64)) == 0
+        assert outside_ranges(quasi, one, other, Sharing(labels.astype(np.uint64))) == 0
         if isinstance(quasi, FloatKind):
             assert not any(math.copysign(1.0, value) < 0 for value in released.to_pylist() if value == 0)
 
@@ -191,7 +191,7 @@ def test_a_rounding_step_takes_the_nearest_multiple_that_the_type_has(kind: pa.D
             if expected > greatest:
                 expected -= step
             assert mean == (expected + step if expected < least else expected)
-        assert outside_ranges(quasi, pa.chunked_array([array]), released, labels.astype(np.uint64)) == 0
+        assert outside_ranges(quasi, pa.chunked_array([array]), released, Sharing(labels.astype(np.uint64))) == 0
 
     check()
 
@@ -205,7 +205,9 @@ def test_a_rounding_step_of_floats_leaves_the_range_by_half_of_it_at_most(
     quasi = kind_of("q", pa.float64(), step)
     released = quasi.to_arrow(quasi.representatives(quasi.ticks(array)[0], Groups.of(labels))[labels])
     assert all(map(math.isfinite, released.to_pylist()))
-    found = outside_ranges(quasi, pa.chunked_array([array]), pa.chunked_array([released]), labels.astype(np.uint64))
+    found = outside_ranges(
+        quasi, pa.chunked_array([array]), pa.chunked_array([released]), Sharing(labels.astype(np.uint64))
+    )
     assert found == 0
 
 
