@@ -140,7 +140,7 @@ def test_simulate_is_like_the_release_at_scale() -> None:
 
 
 def test_calibrate_finds_the_figures_that_tasks_were_made_of() -> None:
-    from calibrate import fitted
+    from fitting import fitted
 
     parts = [{"task": 1.0, "row": rows, "block": blocks} for rows in (1e4, 1e5, 1e6) for blocks in (1.0, 50.0, 900.0)]
     took = [0.01 + 2e-6 * of["row"] + 3e-4 * of["block"] for of in parts]

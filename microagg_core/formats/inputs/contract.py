@@ -111,12 +111,12 @@ class InputFormat(ABC):
         return self.batches(part, source, columns)
 
     def to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
-        """What has to be looked at, by whom there is time for it, before :meth:`cut` can cut larger parts of it."""
+        """What has to be looked at, by who has time for it, before :meth:`cut` can cut larger parts of it."""
         return []
 
     def scan(self, stretch: Stretch, source: Input) -> Place:
-        """What :meth:`cut` wants to know of a stretch."""
-        raise NotImplementedError
+        """What :meth:`cut` wants to know of a stretch: nothing, in formats that have none to scan."""
+        return ()
 
     def cut(self, listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
         """The listing with large parts cut, by what was found in each stretch that was to be scanned."""
