@@ -101,9 +101,8 @@ class Store:
         except TransientStorageError:  # a store that does not answer is not asked again
             raise
         except StorageError:
-            if self.exists(name):
-                raise
-            return None
+            # It may have been made since, by another run; what cannot be read says so again.
+            return self.read(name) if self.exists(name) else None
 
     def read_range(self, name: str, start: int, end: int) -> bytes:
         """Bytes ``start`` to ``end`` (exclusive) of an object, which must be longer than ``start``."""

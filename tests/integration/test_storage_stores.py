@@ -46,6 +46,17 @@ def test_reading_what_was_written(store: Store) -> None:
         store.open("a/three")
 
 
+def test_reading_what_another_run_makes_meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert store.read_if_there("late") is None
+
+    def made_just_now(self: Store, name: str) -> bool:
+        store.create(name, b"made")
+        return self.size(name) is not None
+
+    monkeypatch.setattr(Store, "exists", made_just_now)
+    assert store.read_if_there("late") == b"made"
+
+
 def test_listing_and_deleting(store: Store) -> None:
     assert store.list() == [] and store.folders() == []
     for name in ("a/b/1", "a/b/2", "a/3", "ab/4", "5"):
