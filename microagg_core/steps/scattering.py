@@ -112,21 +112,39 @@ def _scattered_rows(planned: Planned, routes: Routes, routed: Routed) -> tuple[p
 
 
 def gather_partition(task: Task, planned: Planned) -> pa.Table:
-    """The rows of one partition, by block and record number, counted against the plan.
+    """The rows of one partition, by block and record number.
 
     Raises:
         DataError: the input changed.
         DamagedWorkError: an object in the work area is not what was written.
     """
     table = gather_slices(task.run, task.slices, "scatter", task.layout.scatter)
-    expected = int(planned.outline.rows[task.number])
-    if table is None or table.num_rows != expected:
-        raise DataError(
-            f"partition {task.number} received {table.num_rows if table else 0} of {expected} planned records: the "
-            "input changed while the release was made; run again"
-        )
+    if table is None:
+        raise _unlike_the_plan(f"partition {task.number} received none of its records")
     # Parts come in their order, and each part's rows in theirs: record numbers ascend.
     return table.take(pa.array(ascending_order(np.asarray(table["block"])))).combine_chunks()
+
+
+def refuse_lost(planned: Planned, scattered: Sequence[Receipt]) -> None:
+    """Stop if not all records that are released were sent to partitions.
+
+    Raises:
+        DataError: the input changed.
+    """
+    sent = sum(int(receipt.slices.array["rows"][_of_partitions(receipt, planned)].sum()) for receipt in scattered)
+    expected = planned.survey.arrivals - planned.outline.withheld_rows
+    if sent != expected:
+        raise _unlike_the_plan(f"{sent} of {expected} planned records were sent to partitions")
+
+
+def _of_partitions(receipt: Receipt, planned: Planned) -> NDArray[np.bool_]:
+    """Which of a task's slices are of arrivals; survivors of a series have destinations behind all partitions."""
+    mine: NDArray[np.bool_] = receipt.slices.array["destination"] < planned.outline.n_partitions
+    return mine
+
+
+def _unlike_the_plan(what: str) -> DataError:
+    return DataError(f"{what}: the input changed while the release was made; run again")
 
 
 def combine_released_moments(
