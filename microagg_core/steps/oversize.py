@@ -47,8 +47,8 @@ _SAMPLE_ROWS, _ALL_SAMPLES = 200_000, 4_000_000
 #: A sampled leaf aims below the limit, so that the exact count rarely exceeds it.
 _SAMPLE_MARGIN = 0.9
 #: The survey's sample is enough if a full block has so many of its records: halves of it then are off by a deviation of
-#: 1.6 %, and the margin is six of these.
-_ENOUGH = 4_000
+#: 1.8 %, and the margin is five of these.
+_ENOUGH = 3_000
 #: Samples of parts, of a megabyte or so, that are read at once.
 _PARTS_AT_ONCE = 32
 

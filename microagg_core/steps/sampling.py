@@ -20,7 +20,7 @@ from microagg_core.storage.layout import RunLayout
 from microagg_core.tables.slices import read_slice, to_bytes
 
 #: Records drawn from the whole input, and from each part of it, which a worker holds twice.
-_ALL_ROWS, _LEAST_ROWS, _MOST_ROWS = 1_000_000, 20_000, 200_000
+_ALL_ROWS, _LEAST_ROWS, _MOST_ROWS = 2_000_000, 30_000, 200_000
 _LIMIT = b"limit"
 #: The last two columns of a sample; before them are columns of the input, which may have any names.
 _OF_DRAW = ("draw", "position")
