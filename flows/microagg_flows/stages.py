@@ -160,7 +160,8 @@ def scatter(release: Release) -> str:
     release.scattered = release.do(
         release.with_atoms(_knowing_keys(release, release.tasks("scatter", n_parts, knowing)))
     )
-    refuse_lost(planned, release.scattered)
+    expected = planned.survey.arrivals - planned.outline.withheld_rows
+    refuse_lost(planned.outline, expected, release.scattered)
     moments = combine_released_moments(len(planned.context.kinds), release.pieces("scatter"), release.layout, n_parts)
     release.known["scale"] = (save_measure_scale(release.run, moments),)
     return f"{sum(r.rows for r in release.scattered)} records in {planned.outline.n_partitions} partitions"

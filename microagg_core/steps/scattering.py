@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from microagg_core.blocking.outline import Outline
 from microagg_core.blocking.routes import Routes
 from microagg_core.errors import DataError
 from microagg_core.kinds.encoding import Encoding
@@ -36,7 +37,7 @@ from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.night_layout import NightLayout
 from microagg_core.tables.hashing import one_array
 from microagg_core.tables.ordering import ascending_order
-from microagg_core.tables.slices import RECORD
+from microagg_core.tables.slices import RECORD, Slices
 
 Ints = NDArray[np.int64]
 
@@ -125,22 +126,18 @@ def gather_partition(task: Task, planned: Planned) -> pa.Table:
     return table.take(pa.array(ascending_order(np.asarray(table["block"])))).combine_chunks()
 
 
-def refuse_lost(planned: Planned, scattered: Sequence[Receipt]) -> None:
-    """Stop if not all records that are released were sent to partitions.
+def refuse_lost(outline: Outline, expected: int, scattered: Sequence[Receipt]) -> None:
+    """Stop if not as many records as are to be released were sent to partitions.
+
+    Survivors of a series have destinations behind all partitions, and do not count.
 
     Raises:
         DataError: the input changed.
     """
-    sent = sum(int(receipt.slices.array["rows"][_of_partitions(receipt, planned)].sum()) for receipt in scattered)
-    expected = planned.survey.arrivals - planned.outline.withheld_rows
+    slices = Slices.joined(receipt.slices for receipt in scattered).array
+    sent = int(slices["rows"][slices["destination"] < outline.n_partitions].sum())
     if sent != expected:
-        raise _unlike_the_plan(f"{sent} of {expected} planned records were sent to partitions")
-
-
-def _of_partitions(receipt: Receipt, planned: Planned) -> NDArray[np.bool_]:
-    """Which of a task's slices are of arrivals; survivors of a series have destinations behind all partitions."""
-    mine: NDArray[np.bool_] = receipt.slices.array["destination"] < planned.outline.n_partitions
-    return mine
+        raise _unlike_the_plan(f"{sent} of {expected} records were sent to partitions")
 
 
 def _unlike_the_plan(what: str) -> DataError:
