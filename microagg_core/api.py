@@ -14,6 +14,7 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import DataError, SpecError
 from microagg_core.metrics.losses import Losses, losses
 from microagg_core.refine.costs import EFFORTS
+from microagg_core.threads import Threads
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,13 +100,21 @@ def _check_enough(n: int, k: int) -> None:
 
 
 def partition(
-    X: ArrayLike, k: int, algorithm: str = "mdav", *, refine: str = "off", seed: int = 0, **params: Any
+    X: ArrayLike,
+    k: int,
+    algorithm: str = "mdav",
+    *,
+    refine: str = "off",
+    seed: int = 0,
+    threads: int = 1,
+    **params: Any,
 ) -> Ints:
     """Group the records of X so that no group has fewer than k.
 
     X is an (n, p) array of finite numbers, one record a row, used as it is given: standardize it first where
     its attributes have different units. ``params`` are the algorithm's own, as ``algorithms()`` lists them.
-    ``refine`` improves the groups afterwards, by moves and exchanges of records: "off", "fast" or "thorough".
+    ``refine`` improves the groups afterwards, by moves and exchanges of records: "off", "fast" or "thorough". It may use
+    so many ``threads``, where there are records enough; the labels do not depend on them.
 
     Returns one int64 label a record, 0 to g-1 in the order of each group's first record; the same arguments
     give the same labels on every machine.
@@ -122,7 +131,8 @@ def partition(
     k, seed = _whole_number("k", k, 1), _whole_number("seed", seed, 0)
     info, effort = _algorithm(algorithm, k, p, params), _effort(refine)
     _check_enough(n, k)
-    return _grouped(info, matrix, k, seed, params, effort)
+    with Threads(_whole_number("threads", threads, 1)).running():
+        return _grouped(info, matrix, k, seed, params, effort)
 
 
 def lower_bound(X: ArrayLike, k: int, effort: str = "fast") -> Bound:

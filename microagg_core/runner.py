@@ -37,6 +37,7 @@ from microagg_core.steps.survey import survey_part
 from microagg_core.steps.units import check_units
 from microagg_core.steps.work import Receipt, Task, load_receipt, save_receipt
 from microagg_core.storage.objects import Store
+from microagg_core.threads import PROCESS, cpu_seconds
 
 #: What a worker does, by the step of a task.
 STEPS: dict[str, Callable[[Task], Receipt]] = {
@@ -83,11 +84,12 @@ def run_task(task: Task) -> Receipt | Damage:
             if done is not None:
                 return done
         compile_parts((TABLES,))
-        start, cpu_start = time.perf_counter(), time.thread_time()
-        receipt = STEPS[task.step](task)
-        seconds, cpu_seconds = time.perf_counter() - start, time.thread_time() - cpu_start
+        start, cpu_start = time.perf_counter(), cpu_seconds()
+        with PROCESS.running():
+            receipt = STEPS[task.step](task)
+        seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu_start
         peak = peak_memory()
-        receipt = replace(receipt, seconds=seconds, cpu_seconds=cpu_seconds, peak_bytes=peak, task=task.digest())
+        receipt = replace(receipt, seconds=seconds, cpu_seconds=cpu, peak_bytes=peak, task=task.digest())
         save_receipt(task, receipt)
         return receipt
     except DamagedWorkError as damage:

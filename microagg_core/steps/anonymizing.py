@@ -5,7 +5,6 @@ The released rows leave as slices for the files they belong to; block by block, 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -32,6 +31,7 @@ from microagg_core.steps.scattering import gather_partition, load_measure_scale
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.hashing import hash_rows
 from microagg_core.tables.slices import RECORD, Slices, to_bytes, write_slices
+from microagg_core.threads import cpu_seconds
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def run_block(
         missing: which of them are missing; the same for all records of a block.
         block: the block's number, which with the spec's seed makes the block's own seed.
     """
-    start = time.thread_time()
+    start = cpu_seconds()
     info = algorithms()[spec.algorithm.name]
     if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
         labels = np.zeros(len(missing), dtype=np.int64)
@@ -105,7 +105,7 @@ def run_block(
         improved = _lost(encoding, scale, offsets, again, missing) < _lost(encoding, scale, offsets, released, missing)
         if improved:
             labels, released = refined, again
-    return BlockOutcome(labels, released, time.thread_time() - start, bound.sse, improved, proposal)
+    return BlockOutcome(labels, released, cpu_seconds() - start, bound.sse, improved, proposal)
 
 
 def _grouped(spec: ReleaseSpec, Z: Floats, measured: Floats, seed: int) -> Proposal:
