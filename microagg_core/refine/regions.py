@@ -12,8 +12,8 @@ from microagg_core.arrays import Floats, Ints, ShortInts
 _WIDE, _SAMPLE = 0.5, 500
 #: By which part of the groups a border is moved when the same attribute comes again.
 _SHIFTS = (0.0, -0.05, 0.05)
-#: Beside its middle half, an attribute is so wide in all only where tails are long. The few groups there lose much, and a
-#: cut across any other attribute parts them: so every other time the outer groups are cut off from the inner ones.
+#: Beside its middle half, an attribute is so wide in all only where tails are long. The few groups there lose much, and
+#: a cut across any other attribute parts them: so every other time the outer groups are cut off from the inner ones.
 _LONG_TAILS = 8.0
 
 

@@ -204,7 +204,7 @@ class DaskExecutor:
 
 
 def with_all_threads(function: Callable[[Item], Result], item: Item) -> Result:
-    """What a function makes of an item, on a worker, whose other threads it may borrow while they have nothing to do."""
+    """What a function makes of an item on a worker, whose other threads it may borrow while they are idle."""
     PROCESS.allow(get_worker().state.nthreads)
     return function(item)
 
