@@ -37,7 +37,7 @@ def idle(n_running: int) -> int:
 
 
 def test_a_task_may_borrow_its_workers_other_threads() -> None:
-    with Client(processes=False, n_workers=1, threads_per_worker=3, dashboard_address=None) as client:  # type: ignore[no-untyped-call]
+    with Client(processes=False, n_workers=1, threads_per_worker=3, dashboard_address="127.0.0.1:0") as client:  # type: ignore[no-untyped-call]
         found = [client.submit(with_all_threads, idle, n, pure=False).result() for n in (1, 2, 4)]
     assert found == [2, 1, 0]
 
