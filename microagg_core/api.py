@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from microagg_core.algorithms import AlgorithmInfo, algorithms
 from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import DataError, SpecError
+from microagg_core.kernels.tools.threads import Threads
 from microagg_core.metrics.losses import Losses, losses
 from microagg_core.refine.costs import EFFORTS
-from microagg_core.threads import Threads
 
 if TYPE_CHECKING:
     import pandas as pd

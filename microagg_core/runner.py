@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from microagg_core.compiling import TABLES, compile_parts
 from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError, sanitized
 from microagg_core.formats.inputs.contract import Place
+from microagg_core.kernels.tools.threads import PROCESS, cpu_seconds
 from microagg_core.releases.manifest import PartEntry
 from microagg_core.releases.parts import Upload, is_whole, upload_part
 from microagg_core.steps.anonymizing import anonymize_partition
@@ -37,7 +38,6 @@ from microagg_core.steps.survey import survey_part
 from microagg_core.steps.units import check_units
 from microagg_core.steps.work import Receipt, Task, load_receipt, save_receipt
 from microagg_core.storage.objects import Store
-from microagg_core.threads import PROCESS, cpu_seconds
 
 #: What a worker does, by the step of a task.
 STEPS: dict[str, Callable[[Task], Receipt]] = {

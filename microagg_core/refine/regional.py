@@ -17,9 +17,9 @@ from microagg_core.kernels.refinement.annealing import anneal, descend
 from microagg_core.kernels.refinement.changing_groups import Grouping
 from microagg_core.kernels.refinement.nearest_lists import nearest_within
 from microagg_core.kernels.tools.random_draws import random_state
+from microagg_core.kernels.tools.threads import each
 from microagg_core.refine.grouped import draft_of, grouping_of
 from microagg_core.refine.regions import Regions, Spread
-from microagg_core.threads import each
 
 #: Sweeps before regions are drawn anew, and the most times that they are in a long annealing: drawing takes as long as
 #: a sixth of a sweep.

@@ -18,6 +18,7 @@ from microagg_core.algorithms import algorithms
 from microagg_core.algorithms.trying import best
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.compiling import ensure_compiled
+from microagg_core.kernels.tools.threads import cpu_seconds
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.certificate import NOTHING, Certificate
 from microagg_core.metrics.means import Groups
@@ -31,7 +32,6 @@ from microagg_core.steps.scattering import gather_partition, load_measure_scale
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.hashing import hash_rows
 from microagg_core.tables.slices import RECORD, Slices, to_bytes, write_slices
-from microagg_core.threads import cpu_seconds
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from distributed import Client
 
+from microagg_core.kernels.tools.threads import PROCESS
 from microagg_core.refine import costs
 from microagg_core.steps import anonymizing
-from microagg_core.threads import PROCESS
 from microagg_flows.clusters.dask_executor import with_all_threads
 from microagg_flows.executors import InProcess
 from microagg_flows.process.cores import usable_cores
@@ -38,8 +38,8 @@ def idle(n_running: int) -> int:
 
 def test_a_task_may_borrow_its_workers_other_threads() -> None:
     with Client(processes=False, n_workers=1, threads_per_worker=3, dashboard_address="127.0.0.1:0") as client:  # type: ignore[no-untyped-call]
-        found = [client.submit(with_all_threads, idle, n, pure=False).result() for n in (1, 2, 4)]
-    assert found == [2, 1, 0]
+        free = [client.submit(with_all_threads, idle, n, pure=False).result() for n in (1, 2, 4)]
+    assert free == [2, 1, 0]
 
 
 def test_without_a_cluster_a_task_may_have_all_cores() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from microagg_core import threads as room
-from microagg_core.threads import Threads, cpu_seconds, each
+from microagg_core.kernels.tools import threads as room
+from microagg_core.kernels.tools.threads import Threads, cpu_seconds, each
 from microagg_flows.process.cores import shares_of_time
 
 _WAIT_SECONDS = 20.0

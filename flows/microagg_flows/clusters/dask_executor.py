@@ -22,9 +22,9 @@ from distributed.scheduler import KilledWorker
 
 from microagg_core.blocking.memory import bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
+from microagg_core.kernels.tools.threads import PROCESS
 from microagg_core.software import done_alike, software
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.threads import PROCESS
 from microagg_flows.clusters.dashboard import tell_dashboard
 from microagg_flows.clusters.dask_settings import pause_share
 from microagg_flows.clusters.handshake import greet, greet_scheduler

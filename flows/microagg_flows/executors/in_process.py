@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from microagg_core.threads import PROCESS
+from microagg_core.kernels.tools.threads import PROCESS
 from microagg_flows.executors.contract import Item, Result
 from microagg_flows.process.cores import usable_cores
 from microagg_flows.progress import Progress, shown

@@ -8,10 +8,10 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.kernels.machine_code.jit import jit
+from microagg_core.kernels.tools.threads import each
 from microagg_core.kernels.tree.nearest import find_nearest
 from microagg_core.kernels.tree.search import new_search
 from microagg_core.kernels.tree.shrinking_tree import LEAF, NOBODY, Tree, new_tree
-from microagg_core.threads import each
 
 #: Leaves whose records are searched for in one go: some milliseconds of work.
 _LEAVES_AT_ONCE = 64
@@ -76,13 +76,13 @@ def nearest_within(near: ShortInts, records: Ints, position: ShortInts, start: i
     n, count = records.shape[0], near.shape[1]
     out = np.empty((n, count), np.int32)
     for i in range(n):
-        found = 0
+        known = 0
         for r in range(count):
             at = position[near[records[i], r]] - start
             if 0 <= at < n:
-                out[i, found] = at
-                found += 1
-        for r in range(found, count):
+                out[i, known] = at
+                known += 1
+        for r in range(known, count):
             out[i, r] = i
     return out
 
