@@ -76,13 +76,13 @@ def nearest_within(near: ShortInts, records: Ints, position: ShortInts, start: i
     n, count = records.shape[0], near.shape[1]
     out = np.empty((n, count), np.int32)
     for i in range(n):
-        known = 0
+        length = 0
         for r in range(count):
             at = position[near[records[i], r]] - start
             if 0 <= at < n:
-                out[i, known] = at
-                known += 1
-        for r in range(known, count):
+                out[i, length] = at
+                length += 1
+        for r in range(length, count):
             out[i, r] = i
     return out
 
