@@ -7,6 +7,7 @@ number. Numbers have five digits so that names sort as numbers do, and a larger 
                 audit/runs/<series>-<id>-<time>-<attempt>.json  audit/lineage/...-start.json
     output      <id>/<revision>/data/part-NNNNN-<sha256 prefix>-<attempt>.<extension>
                 <id>/<revision>/manifest.json     <id>/<revision>/withdrawn.json     latest.json
+                <id>/<revision>/manifest.json.minisig
     ledger      generations/NNNNN.json  data/<night>/pNNNNN-<sha256 prefix>.arrows  key
                 published/NNNNN  damaged/<attempt>/...
 
@@ -24,6 +25,8 @@ from microagg_core.errors import SpecError
 LATEST = "latest.json"
 MANIFEST = "manifest.json"
 WITHDRAWN = "withdrawn.json"
+#: Beside the manifest, where minisign looks for it.
+SIGNATURE = f"{MANIFEST}.minisig"
 RUNS, AUDIT, PROBES, SERIES = "runs", "audit", "probes", "series"
 LINEAGE = "lineage"
 GENERATIONS, LEDGER_DATA, LEDGER_KEY, PUBLISHED = "generations", "data", "key", "published"
@@ -128,6 +131,10 @@ class ReleaseLayout:
     def manifest(self) -> str:
         """The object whose existence makes the release."""
         return f"{self.folder}/{MANIFEST}"
+
+    def signature(self) -> str:
+        """The signature of the manifest, where the release is signed."""
+        return f"{self.folder}/{SIGNATURE}"
 
     def withdrawn(self) -> str:
         """The tombstone: says that the data of this revision are not there any more."""
