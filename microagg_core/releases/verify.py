@@ -125,12 +125,17 @@ def _counters(manifest: Manifest, demands: Demands) -> dict[str, CombinationCoun
 
 
 def _checks_of_files(findings: Findings, manifest: Manifest) -> Iterator[Check]:
-    yield _parts_check("parts", "parts are missing", findings.missing, manifest)
-    yield _parts_check("checksums", "parts are not what was published", findings.damaged, manifest)
+    n = len(manifest.parts)
+    yield _parts_check("parts", f"all {n} are there", "parts are missing", findings.missing, n)
+    yield _parts_check(
+        "checksums", f"all {n} parts are what was published", "parts are not what was published", findings.damaged, n
+    )
     yield _columns_check(findings, manifest)
     yield _rows_check(findings, manifest)
-    yield _parts_check("files", "parts are links or no files at all", findings.links, manifest)
-    yield _parts_check("repeated parts", "parts have the content of another", findings.repeated, manifest)
+    yield _parts_check("files", "no part is a link", "parts are links or no files at all", findings.links, n)
+    yield _parts_check(
+        "repeated parts", "none has the content of another", "parts have the content of another", findings.repeated, n
+    )
     yield _footers_check(findings, manifest)
     yield _gate_check(manifest)
 
@@ -139,10 +144,8 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
-def _parts_check(name: str, trouble: str, names: list[str], manifest: Manifest) -> Check:
-    of_all = f"{len(names)} of {len(manifest.parts)} {trouble}: {_some(names)}"
-    detail = of_all if names else f"all {len(manifest.parts)} parts"
-    return Check(name, not names, detail)
+def _parts_check(name: str, well: str, trouble: str, names: list[str], n_parts: int) -> Check:
+    return Check(name, not names, f"{len(names)} of {n_parts} {trouble}: {_some(names)}" if names else well)
 
 
 def _columns_check(findings: Findings, manifest: Manifest) -> Check:
