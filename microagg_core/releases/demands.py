@@ -87,7 +87,7 @@ class Demands:
         return Check("columns demanded", not wrong, detail)
 
 
-def _mismatch(name: str, wanted: str, found: str | None) -> str:
-    if found is None:
+def _mismatch(name: str, wanted: str, role: str | None) -> str:
+    if role is None:
         return f"{name!r} is not among the columns"
-    return f"{name!r} is {_ROLES[found]} there, and demanded as {_ROLES[wanted]}"
+    return f"{name!r} is {_ROLES[role]} there, and demanded as {_ROLES[wanted]}"

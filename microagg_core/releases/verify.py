@@ -21,7 +21,7 @@ from microagg_core.releases.released import ReleaseAtHand, read_release
 from microagg_core.releases.signature import signature_check
 from microagg_core.storage.layout import MANIFEST, SIGNATURE
 from microagg_core.storage.objects import Store
-from microagg_core.storage.standing import Standing, standing_of
+from microagg_core.storage.standing import Standing, linked_folders, standing_of
 from microagg_core.storage.urls import shown
 
 _KEYS, _DEMANDED = "k-anonymity", "k-anonymity demanded"
@@ -118,17 +118,17 @@ def _counters(manifest: Manifest, demands: Demands) -> dict[str, CombinationCoun
     if manifest.key_columns:
         counters[_KEYS] = CombinationCounter(manifest.key_columns, k)
     columns = demands.columns
-    known = {column.name for column in manifest.columns}
-    if columns and set(columns) <= known and set(columns) != set(manifest.key_columns):
+    names = {column.name for column in manifest.columns}
+    if columns and set(columns) <= names and set(columns) != set(manifest.key_columns):
         counters[_DEMANDED] = CombinationCounter(columns, k)
     return counters
 
 
 def _checks_of_files(findings: Findings, manifest: Manifest) -> Iterator[Check]:
     n = len(manifest.parts)
-    yield _parts_check("parts", f"all {n} are there", "parts are missing", findings.missing, n)
+    yield _parts_check("parts", f"{n} of {n} are there", "parts are missing", findings.missing, n)
     yield _parts_check(
-        "checksums", f"all {n} parts are what was published", "parts are not what was published", findings.damaged, n
+        "checksums", f"{n} of {n} parts are what was published", "parts are not what was published", findings.damaged, n
     )
     yield _columns_check(findings, manifest)
     yield _rows_check(findings, manifest)
@@ -201,8 +201,8 @@ def _k_checks(
     release: ReleaseAtHand, findings: Findings, counters: dict[str, CombinationCounter], demands: Demands
 ) -> Iterator[Check]:
     if demands.columns and _DEMANDED not in counters:
-        known = {column.name for column in release.manifest.columns}
-        if not set(demands.columns) <= known:
+        names = {column.name for column in release.manifest.columns}
+        if not set(demands.columns) <= names:
             yield Check(_DEMANDED, False, "not counted, as the release does not have all columns that are demanded")
     if _DEMANDED in counters:
         yield _k_check(_DEMANDED, release, findings, counters[_DEMANDED])
@@ -229,7 +229,7 @@ def _unlisted(folder: Store, manifest: Manifest) -> tuple[str, int]:
     """Files beside the parts. Their names are not repeated: who put them there may have named them after data."""
     listed = {part.name for part in manifest.parts} | {MANIFEST, SIGNATURE}
     try:
-        n_unlisted = len([name for name in folder.list(unfinished=True) if name not in listed])
+        n_unlisted = sum(name not in listed for name in folder.list(unfinished=True)) + linked_folders(folder)
     except StorageError:  # readers may often read but not list
         text = f"{shown(folder.url)} could not be listed; files beside the release, if any, were not looked for"
         return text, 0

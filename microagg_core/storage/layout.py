@@ -6,8 +6,7 @@ number. Numbers have five digits so that names sort as numbers do, and a larger 
     work area   runs/<key>/  audit/<id>/<revision>/  series/<name>/
                 audit/runs/<series>-<id>-<time>-<attempt>.json  audit/lineage/...-start.json
     output      <id>/<revision>/data/part-NNNNN-<sha256 prefix>-<attempt>.<extension>
-                <id>/<revision>/manifest.json     <id>/<revision>/withdrawn.json     latest.json
-                <id>/<revision>/manifest.json.minisig
+                <id>/<revision>/manifest.json, manifest.json.minisig, withdrawn.json     latest.json
     ledger      generations/NNNNN.json  data/<night>/pNNNNN-<sha256 prefix>.arrows  key
                 published/NNNNN  damaged/<attempt>/...
 
@@ -22,10 +21,8 @@ from dataclasses import dataclass
 
 from microagg_core.errors import SpecError
 
-LATEST = "latest.json"
-MANIFEST = "manifest.json"
-WITHDRAWN = "withdrawn.json"
-#: Beside the manifest, where minisign looks for it.
+LATEST, MANIFEST, WITHDRAWN = "latest.json", "manifest.json", "withdrawn.json"
+#: Where minisign looks for it.
 SIGNATURE = f"{MANIFEST}.minisig"
 RUNS, AUDIT, PROBES, SERIES = "runs", "audit", "probes", "series"
 LINEAGE = "lineage"

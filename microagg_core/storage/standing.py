@@ -43,3 +43,11 @@ def standing_of(store: Store, name: str) -> Standing:
     if not stat.S_ISREG(state.st_mode):
         return Standing.SPECIAL
     return Standing.SHARED if state.st_nlink > 1 else Standing.FILE
+
+
+def linked_folders(store: Store) -> int:
+    """How many links to folders lie below a store's root on a disk; a listing, which follows none, shows none."""
+    if not is_local(store.url) or "::" in store.url:
+        return 0
+    walk = os.walk(local_path(store.url))
+    return sum(os.path.islink(os.path.join(above, name)) for above, names, _ in walk for name in names)  # noqa: PTH114, PTH118

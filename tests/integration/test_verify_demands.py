@@ -398,6 +398,12 @@ def test_a_file_that_is_not_part_of_the_release(name: str, forged: Forged) -> No
     assert report.warnings == ()
 
 
+def test_a_link_to_a_folder_that_is_not_part_of_the_release(on_disk: Forged, tmp_path: Path) -> None:
+    (on_disk.path / "more").symlink_to(tmp_path)
+    assert look(on_disk).warnings[0].startswith("1 files in ")
+    assert list(failed(look(on_disk, RIGHT))) == ["unlisted files"]
+
+
 # --- What is published ----------------------------------------------------------------------------------------
 
 
