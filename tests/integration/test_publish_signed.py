@@ -21,10 +21,13 @@ from microagg_core.releases.verify import verify
 from microagg_core.spec.loading import canonical, load_spec
 from microagg_core.storage.layout import MANIFEST, SIGNATURE, ReleaseLayout
 from microagg_core.storage.objects import Store
+from microagg_flows.doctor.patient import Patient
+from microagg_flows.doctor.release import look
 from microagg_flows.forgetting import forget
+from microagg_flows.progress import Silence
 from releasing.forging import Forged
 from releasing.parts import expected_names, facts_for, names_of, safe_tables, stage_parts
-from releasing.runs import run_stages, start, write_release
+from releasing.runs import NOW, run_stages, start, write_release
 from releasing.small_series import SmallSeries, atoms
 
 KEY, OTHER = SecretKey.new(), SecretKey.new()
@@ -177,6 +180,17 @@ def test_who_signs_decides_nothing_of_the_content(tmp_path: Path) -> None:
     signed = load_spec(str(write_release(tmp_path, [people(20)], output=keep_key(tmp_path))))
     assert signed.output.sign is not None and signed.output.sign.key_file == str(tmp_path / "release.key")
     assert canonical(plain) == canonical(signed)
+
+
+def test_the_doctor_looks_at_the_key(tmp_path: Path) -> None:
+    def said() -> list[str]:
+        spec = load_spec(str(tmp_path / "release.yaml"))
+        return [finding.line() for finding in look(Patient(spec, "one", NOW, Silence()))]
+
+    write_release(tmp_path, [people(200)], output=keep_key(tmp_path))
+    assert any(f"signed with the key {KEY.public.name}" in line for line in said())
+    (tmp_path / "release.key").chmod(0o640)
+    assert any("others can read" in line for line in said())
 
 
 @pytest.mark.parametrize(
