@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from microagg_core.releases.demands import Demands
 from microagg_core.releases.publish import Published
+from microagg_core.releases.verify import VerifyReport, verify
 from microagg_core.storage.layout import MANIFEST
 from microagg_core.storage.objects import Store, canonical_json, sha256_hex
 from releasing.parts import file_bytes
-
-Change = Callable[["Forged"], object]
 
 
 class Forged:
@@ -63,3 +62,13 @@ class Forged:
         """The content of a part once more, under a name of its own."""
         part = self.said["parts"][number]
         self.add(self.folder.read(part["name"]), part["rows"])
+
+
+def look(release: Forged, demands: Demands | None = None) -> VerifyReport:
+    """What its receiver finds."""
+    return verify(release.folder.url, release.folder.storage_options, demands)
+
+
+def failed(report: VerifyReport) -> dict[str, str]:
+    """The checks that failed, each with what it says."""
+    return {check.name: check.detail for check in report.checks if not check.passed}
