@@ -123,7 +123,7 @@ def _already(release: Release) -> str:
     if release.published is None:
         raise RuntimeError("nothing is published")
     manifest = release.published.manifest
-    return f"{manifest.rows + (manifest.suppressed or 0)} records; this release is published already"
+    return f"{manifest.rows} records released; this release is published already"
 
 
 def plan(release: Release) -> str:
@@ -213,8 +213,9 @@ def measure(release: Release) -> str:
     if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"
     if figures.l_sse is None:
-        return "losses withheld: the release is small"
-    return f"information loss {figures.l_sse} %, of which at most {figures.gap} % could be avoided"
+        return "the loss is withheld, as it would tell of single records"
+    avoidable = f", of which at most {figures.gap} % could be avoided" if figures.gap is not None else ""
+    return f"information loss {figures.l_sse} %{avoidable}"
 
 
 def publish_release(release: Release) -> str:

@@ -95,6 +95,8 @@ class Figures(_Given):
     certificate: CertificateFigures | None = None
     attributes: dict[str, AttributeFigures] | None = None
     correlation_change: CorrelationChange | None = None
+    #: Figures with fewer than six digits, by their names, and how far from each the true one is at most.
+    coarser: dict[str, float] | None = None
     #: Which figures are not published, and why.
     withheld: str | None = None
 

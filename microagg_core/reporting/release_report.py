@@ -67,7 +67,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         *([("its sha256", document["manifest_sha256"])] if "manifest_sha256" in document else []),
         (
             "records",
-            f"{document['records']:,}" + (f" ({document['withheld']:,} withheld)" if document["withheld"] else ""),
+            f"{document['records']:,}" + (f" ({document['withheld']} withheld)" if document["withheld"] else ""),
         ),
         *([("series", _series(document["series"]))] if document.get("series") else []),
         ("k", str(document["k"])),

@@ -119,11 +119,27 @@ class Blocks(Model):
     undersized: Literal["merge", "suppress", "error"] = Field(
         default="merge", description="what happens to a blocking key with fewer than k records"
     )
+    labels: Literal["list", "parent", "star"] = Field(
+        default="list",
+        description="what merged blocking values are released as: their list, which tells that each of them has a "
+        "record; the values before them and a star; or that for the keys beside them too",
+    )
+    totals_known: Literal["labels", "file"] = Field(
+        default="labels",
+        description="which totals others may know, from which withheld records must not be computed: of each "
+        "blocking value, or of the whole file alone",
+    )
     max_records: Whole | None = Field(
         default=None,
         ge=1,
         description="larger blocks are split along their quasi-identifiers; default: the algorithm's model",
     )
+
+    @classmethod
+    def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
+        """Labels are of merged keys."""
+        if {"undersized", "labels"} <= parts.keys() and parts["labels"] != "list" and parts["undersized"] != "merge":
+            yield ("labels",), f"is for undersized: merge, and with {parts['undersized']} no blocking values are merged"
 
 
 class Algorithm(Model):

@@ -10,7 +10,7 @@ from microagg_core.arrays import Ints
 from microagg_core.blocking.cuts import Tree
 from microagg_core.blocking.holding import Holding
 from microagg_core.blocking.plan import BlockPlan, default_max_records, plan_blocks
-from microagg_core.blocking.strata import plan_strata
+from microagg_core.blocking.strata import StrataRules, plan_strata
 from microagg_core.errors import DataError
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.oversize import Passes, cut_strata
@@ -55,10 +55,12 @@ def make_plan(
     """
     schema = context.schema
     released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
-    strata = plan_strata(keys, spec.k, spec.blocks.undersized, [released[c.name] for c in schema.blocking], hold)
+    blocks = spec.blocks
+    rules = StrataRules(spec.k, blocks.undersized, blocks.labels, blocks.totals_known)
+    strata = plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold)
     chosen = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters)
     info, p = chosen.with_refinement(spec.effort), len(context.kinds)
-    limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
+    limit = blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
     oversize = np.flatnonzero(strata.rows > limit)
     trees: dict[int, Tree] = {}
     leaf_rows: dict[int, Ints] = {}

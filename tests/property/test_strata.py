@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from microagg_core.blocking.merging import merge_undersized
 from microagg_core.blocking.packing import assign_files, pack_blocks
-from microagg_core.blocking.strata import plan_strata
+from microagg_core.blocking.strata import StrataRules, plan_strata
 from microagg_core.errors import DataError
 from microagg_core.steps.keys import key_tasks, merge_range, read_keys, write_keys
 from microagg_core.steps.work import Receipt, Run, Task
@@ -58,7 +58,7 @@ def test_labels_are_those_of_the_twin(keys: list[tuple[str | None, str | None]],
         if size >= k
     }
     try:
-        made = plan_strata(keys_table(keys, rows), k, "merge", [pa.string(), pa.string()])
+        made = plan_strata(keys_table(keys, rows), StrataRules(k, "merge"), [pa.string(), pa.string()])
     except DataError:
         assert not expected
         return
