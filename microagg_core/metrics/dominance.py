@@ -42,12 +42,15 @@ class Contributions:
     """What the largest groups make of the losses; two sets combine by addition.
 
     ``sse`` and ``absolute`` of each attribute; ``whole`` of the sums over all attributes: of squared differences, of
-    distances, and of what distances from the file's mean lose when records become means.
+    distances, and of what distances from the file's mean lose when records become means. Of each pair of attributes,
+    ``products`` of their differences; as these have signs, ``crossed`` is what all groups make of them without.
     """
 
     sse: TopTwo
     absolute: TopTwo
     whole: TopTwo
+    products: TopTwo
+    crossed: PlainFloats
 
     def __add__(self, other: Contributions) -> Contributions:
         sums: dict[str, Any] = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
@@ -64,9 +67,23 @@ def contributions_of(difference: Floats, distances: Floats, groups: Groups) -> C
     """
     squares = difference * difference
     whole = np.column_stack([squares.sum(axis=1), np.sqrt(squares.sum(axis=1)), distances])
-    return Contributions(*(TopTwo.of(_sums(values, groups)) for values in (squares, np.abs(difference), whole)))
+    sse, absolute, of_whole = (TopTwo.of(_sums(values, groups)) for values in (squares, np.abs(difference), whole))
+    products, crossed = _of_pairs(difference[groups.order], groups)
+    return Contributions(sse, absolute, of_whole, products, crossed)
 
 
 def _sums(values: Floats, groups: Groups) -> Floats:
     sums: Floats = np.abs(np.add.reduceat(values[groups.order], groups.first, axis=0))
     return sums
+
+
+def _of_pairs(ordered: Floats, groups: Groups) -> tuple[TopTwo, Floats]:
+    """Of each pair of attributes, the first with all others first; one attribute at a time, as pairs may be many."""
+    none = np.zeros(0)
+    tops, crossed = [TopTwo(none, none)], [none]
+    for j in range(ordered.shape[1] - 1):
+        sums = np.abs(np.add.reduceat(ordered[:, [j]] * ordered[:, j + 1 :], groups.first, axis=0))
+        tops.append(TopTwo.of(sums))
+        crossed.append(sums.sum(axis=0))
+    first, second = (np.concatenate([getattr(top, which) for top in tops]) for which in ("first", "second"))
+    return TopTwo(first, second), np.concatenate(crossed)

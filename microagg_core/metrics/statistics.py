@@ -120,33 +120,22 @@ def correlation_change(s: LossStatistics) -> CorrelationChange:
     >>> correlation_change(loss_statistics(before, before, none))
     CorrelationChange(pairs=1, left_out=2, mean=0.0, largest=0.0)
     """
-    all_pairs = np.triu_indices(len(s.sse), 1)
-    change = np.abs(s.after.correlations() - s.before.correlations())[all_pairs]
-    differences = change[np.isfinite(change)]
+    differences, _ = correlation_changes(s)
+    n_attributes = len(s.sse)
     return CorrelationChange(
         pairs=len(differences),
-        left_out=len(change) - len(differences),
+        left_out=n_attributes * (n_attributes - 1) // 2 - len(differences),
         mean=float(differences.mean()) if len(differences) else None,
         largest=float(differences.max()) if len(differences) else None,
     )
 
 
-def correlation_effects(s: LossStatistics) -> tuple[Floats, Floats, Floats]:
-    """Of each pair that has a correlation before and after: its change, and by how much two groups move it at most.
-
-    A group moves a correlation by its products of deviations, which are no more than the root of its sums of squares,
-    and by what it makes of either variance. The groups are those that contribute most to the squares, and the second.
-    """
-    i, j = np.triu_indices(len(s.sse), 1)
-    before = s.before.correlations()[i, j]
-    change = np.abs(s.after.correlations()[i, j] - before)
-    some = np.isfinite(change)
-    i, j, before = i[some], j[some], np.abs(before[some])
-    effects = []
-    for squares in (s.largest.sse.first, s.largest.sse.second):
-        of_i, of_j = squares[i] / s.before.squares[i, j], squares[j] / s.before.squares[j, i]
-        effects.append(np.sqrt(of_i * of_j) + before / 2 * (of_i + of_j))
-    return change[some], effects[0], effects[1]
+def correlation_changes(s: LossStatistics) -> tuple[Floats, Ints]:
+    """By how much each pair's correlation changes, of those that have one before and after; and their places."""
+    all_pairs = np.triu_indices(len(s.sse), 1)
+    change = np.abs(s.after.correlations() - s.before.correlations())[all_pairs]
+    places = np.flatnonzero(np.isfinite(change))
+    return change[places], places
 
 
 def _squares(pairs: PairMoments) -> Floats:

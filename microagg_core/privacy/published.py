@@ -16,6 +16,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from microagg_core.kinds.contract import Kind
 from microagg_core.metrics.dominance import TopTwo
 from microagg_core.metrics.figures import AttributeFigures, CorrelationChange, Figures
@@ -25,7 +27,7 @@ from microagg_core.metrics.statistics import (
     LossStatistics,
     attribute_losses,
     correlation_change,
-    correlation_effects,
+    correlation_changes,
     losses_of,
     significant,
 )
@@ -238,12 +240,19 @@ def _still_proved(proved: Figures, bound: _Looked) -> Figures:
 
 
 def _correlations(statistics: LossStatistics) -> dict[str, Rounded | None]:
-    """The changes, as far as the groups that move each pair's correlation most are not told by them."""
-    change, first, second = correlation_effects(statistics)
+    """The changes, as far as the groups that move each pair's correlation most are not told by them.
+
+    A group moves a correlation by its products of differences, and by what it makes of either variance.
+    """
+    change, places = correlation_changes(statistics)
     if not len(change):
         return {}
-    pairs = zip(change.tolist(), first.tolist(), second.tolist(), strict=True)
-    lacking = [Dominated(*pair).lacking for pair in pairs]
+    before, largest, lacking = statistics.before, statistics.largest, []
+    squares = [_dominated(sse, largest.sse, j).lacking for j, sse in enumerate(statistics.sse.tolist())]
+    for place, i, j in zip(places.tolist(), *(of[places] for of in np.triu_indices(len(squares), 1)), strict=True):
+        of_i, of_j = before.squares[i, j], before.squares[j, i]
+        products = _dominated(float(largest.crossed[place]), largest.products, place).lacking / math.sqrt(of_i * of_j)
+        lacking.append(products + (squares[i] / of_i + squares[j] / of_j) / 2)
     return {
         "mean": hiding_decimals(float(change.mean()), max(lacking) / len(change)),
         "largest": hiding_decimals(float(change.max()), lacking[int(change.argmax())]),
