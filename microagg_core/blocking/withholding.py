@@ -63,11 +63,11 @@ def withhold_enough(keys: CountedKeys, keep: Bools, k: int, levels: Iterable[int
         return keep
     cells = [(level, _cells(keys.codes[:, 1 : 1 + level])) for level in sorted(levels, reverse=True)]
     rows = np.bincount(keys.stratum, weights=keys.rows, minlength=len(keep)).astype(np.int64)
-    less, before = keep, None
+    few, less, before = ~keep[keys.stratum], keep, None
     while before is None or (less != before).any():
         before = less
         for level, cell in cells:
-            for has in _havers(keys.pattern, ~less[keys.stratum]):
+            for has in _havers(keys.pattern, few, ~less[keys.stratum]):
                 less = less & ~_lacking(keys, less, rows, cell, level, has, k)
     _refuse_too_much(rows, keep, less, k)
     return less
@@ -81,13 +81,17 @@ def _cells(values: Ints) -> Ints:
     return numbers
 
 
-def _havers(pattern: UInt64s, withheld: Bools) -> Iterator[Bools]:
-    """All keys, and those whose records have a quasi-identifier, for each that some withheld record lacks."""
+def _havers(pattern: UInt64s, few: Bools, withheld: Bools) -> Iterator[Bools]:
+    """All keys, and those whose records have a quasi-identifier, for each that some withheld record lacks.
+
+    Where all of the ``few`` lack it, its totals tell nothing of them.
+    """
     yield np.ones(len(pattern), dtype=np.bool_)
     lacked = int(np.bitwise_or.reduce(pattern[withheld], initial=np.uint64(0)))
     for bit in range(lacked.bit_length()):
-        if lacked >> bit & 1:
-            yield (pattern >> np.uint64(bit)) & np.uint64(1) == 0
+        has = (pattern >> np.uint64(bit)) & np.uint64(1) == 0
+        if lacked >> bit & 1 and (few & has).any():
+            yield has
 
 
 def _lacking(keys: CountedKeys, keep: Bools, rows: Ints, cell: Ints, level: int, has: Bools, k: int) -> Bools:

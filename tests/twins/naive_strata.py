@@ -71,6 +71,8 @@ def withheld(keys: list[Key], patterns: list[int], rows: list[int], strata: list
                 lacked |= patterns[place] if number in gone else 0
             for mask in (0, *(1 << bit for bit in range(8) if lacked >> bit & 1)):
                 has = [place for place in range(len(keys)) if not patterns[place] & mask]
+                if all(strata[stratum_of[place]][1] >= k for place in has):
+                    continue  # nobody who is too few has it
                 gone |= set(_too_lonely(keys, rows, strata, stratum_of, has, gone, level, k))
         if gone == before:
             break
