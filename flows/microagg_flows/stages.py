@@ -212,10 +212,10 @@ def measure(release: Release) -> str:
     figures = release.measured.figures
     if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"
-    if figures.l_sse is None:
+    if "l_sse" not in figures.model_fields_set:
         return "the loss is withheld, as it would tell of single records"
     avoidable = f", of which at most {figures.gap} % could be avoided" if figures.gap is not None else ""
-    return f"information loss {figures.l_sse} %{avoidable}"
+    return f"information loss {figures.shown('l_sse')}{avoidable}"
 
 
 def publish_release(release: Release) -> str:

@@ -95,7 +95,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         records=planned.survey.arrivals,
         withheld=strata.suppressed_rows,
         added=strata.added_rows,
-        withheld_words=_withheld_words(planned, strata),
+        withheld_words=_withheld_words([kind.name for kind in planned.context.kinds], spec.k, strata),
         held=strata.held_rows,
         keys=len(strata.key_hashes),
         undersized_keys=strata.undersized_keys,
@@ -118,9 +118,8 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
     )
 
 
-def _withheld_words(planned: Planned, strata: Strata) -> tuple[str, ...]:
+def _withheld_words(names: list[str], k: int, strata: Strata) -> tuple[str, ...]:
     """Why records are withheld, where it is not for their blocking values."""
-    names, k = [kind.name for kind in planned.context.kinds], planned.context.spec.k
     words = [
         f"{rows} of them lack just {_quoted(names, pattern)}, and fewer than k={k} in their block do"
         for pattern, rows in strata.withheld_patterns[:_PATTERNS]
