@@ -123,7 +123,7 @@ def _already(release: Release) -> str:
     if release.published is None:
         raise RuntimeError("nothing is published")
     manifest = release.published.manifest
-    return f"{manifest.rows} records released; this release is published already"
+    return f"{manifest.rows} records; this release is published already"
 
 
 def plan(release: Release) -> str:

@@ -77,7 +77,8 @@ class PlanReport:
         if self.split_blocks:
             parts.append(f"{self.split_blocks} blocks from splits")
         if self.withheld:
-            parts.append("; ".join((f"{self.withheld} records withheld", *self.withheld_words)))
+            company = f" ({self.added} of them for company)" if self.added else ""
+            parts.append(f"{self.withheld} records withheld{company}")
         if self.held:
             parts.append(f"{self.held} records held for a later night")
         return ", ".join(parts)

@@ -52,7 +52,7 @@ SOME = {ARRIVAL: 0.5, WAITED: 0.1, CLOSED: 0.4}
     "changes",
     [
         {},
-        {"blocks": {"undersized": "suppress"}},
+        {"blocks": {"undersized": "suppress", "totals_known": "file"}},
         {"algorithm": {"name": "v_mdav", "gamma": 0.4}, "refine": "off", "output": {"url": "output", "format": "csv"}},
     ],
     ids=["merge", "suppress", "csv"],

@@ -92,7 +92,7 @@ ONE_ERROR = {
         ("name: a\nmissing: no", "2: missing: must be one of error or separate (got 'no')"),
         ("name: a\nunit: 7", "2: unit: '7' must be an identifier or a blocking column, so that it is not released as it is"),
         ("name: a\nunit:\n  - person\n  - []", "4: unit[1]: must be text (got a list)"),
-        ("name: a\nblocks: big", "2: blocks: must be a mapping with the keys undersized, max_records (got 'big')"),
+        ("name: a\nblocks: big", "2: blocks: must be a mapping with the keys undersized, labels, totals_known, max_records (got 'big')"),
         ("name: a\nblocks: {max_records: 1.5}", "2: blocks.max_records: must be a whole number (got 1.5)"),
         ("name: a\nrounding:\n  height: 1\n  age: 0", "4: rounding.age: must be 'type', 'none' or a step greater than 0 (got 0)"),
         ("name: a\nrounding:\n  age: true", "3: rounding.age: must be 'type', 'none' or a step greater than 0 (got true)"),
