@@ -210,7 +210,8 @@ def validate(release: Release) -> str:
 def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
     anonymized, checked = release.pieces("anonymize"), release.pieces("check-files")
-    release._measured = measure_release(release.planned, release.layout, anonymized, checked)
+    carried = release.tonight.n_carried_files
+    release._measured = measure_release(release.planned, release.layout, anonymized, checked, carried)
     figures = release.measured.figures
     if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"

@@ -24,6 +24,7 @@ from microagg_core.steps.nights.knowing import has_night, layout_of
 from microagg_core.steps.nights.telling import look_at_survivors, tell_arrivals, tell_survivors
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.reading import records_of_part
+from microagg_core.steps.risks import note_risk
 from microagg_core.steps.routing import Planned, Routed, load_planned, load_routes, route_batch
 from microagg_core.steps.scattering import refuse_changed
 from microagg_core.steps.shuffling import Scatter, gather_slices, read_slices
@@ -66,8 +67,10 @@ def check_file(task: Task) -> Receipt:
         came = gather_slices(task.run, task.slices, "check-input", layout.check_scatter)
         notes = note_file(promise_of(planned), table, records, planned.survey.parts_of(records), came)
     else:
-        notes = note_carried_file(promise_of(planned), table, records)
+        came, notes = None, note_carried_file(promise_of(planned), table, records)
     pieces = (candidate, task.put(layout.checks(number), to_json(notes)), *_values(task, planned, table, notes))
+    if notes.readable:
+        pieces += note_risk(task, planned, table, records, came)
     if not (has_night(task) and notes.readable):
         return Receipt(task.step, number, notes.rows, pieces)
     tell = tell_arrivals if number < planned.outline.n_files else look_at_survivors
