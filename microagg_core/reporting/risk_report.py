@@ -120,7 +120,8 @@ def _near(figures: Mapping[str, Any]) -> Iterator[Finding]:
     every = "every quasi-identifier" if len(columns) > 1 else "the quasi-identifier"
     yield Finding(
         near["all"] or 0.0,
-        f"{every} of {percent_in_words(near['all'])} of records lies within {_NEAR} deviations of what is released{each}",
+        f"{every} of {percent_in_words(near['all'])} of records lies within {_NEAR} deviations of what is "
+        f"released{each}",
     )
 
 

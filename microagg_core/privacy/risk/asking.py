@@ -1,4 +1,4 @@
-"""Which records are asked, and what an intruder errs by: drawn from record numbers, so that no worker's share matters."""
+"""Which records are asked, and what an intruder errs by: drawn from record numbers, whoever does the work."""
 
 from __future__ import annotations
 

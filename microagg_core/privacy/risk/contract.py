@@ -47,7 +47,7 @@ class AskedRecords:
     records: Ints
     #: The input's quasi-identifiers on the scale of distances (asked x p); 0 where missing.
     values: Floats
-    #: How wide a rank interval around each released value would have to be; see :mod:`microagg_core.privacy.risk.intervals`.
+    #: How wide a rank interval around each released value would have to be, as :mod:`.intervals` has it.
     widths: Floats
 
 
@@ -61,7 +61,7 @@ class Exposure:
     groups: Ints
     #: The released blocking values of each combination: 0, 1, ..., in the order of their first rows.
     labels: Ints
-    #: What is released of the quasi-identifiers, combination by combination, on the scale of distances; 0 where missing.
+    #: What is released of the quasi-identifiers, combination by combination, on the scale of distances.
     means: Floats
     missing: Bools
     confidential: tuple[ConfidentialValues, ...]

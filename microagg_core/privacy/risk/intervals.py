@@ -1,7 +1,7 @@
 """Intervals: how often a record's value lies near the one that is released for it, in rank or in deviations.
 
-By rank, an interval of x % is centred on the released value's place among the input's values of the same file, and spans
-x % of them, half to each side. By deviation, it reaches so far to each side.
+By rank, an interval of x % is centred on the released value's place among the input's values of the same file, and
+spans x % of them, half to each side. By deviation, it reaches so far to each side.
 """
 
 from __future__ import annotations

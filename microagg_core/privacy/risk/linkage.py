@@ -2,8 +2,9 @@
 
 He knows the blocking values, and some or all of the quasi-identifiers, exactly or nearly, and which of them are
 missing. He takes the released combination that is nearest, and one of its records at random; of combinations that are
-equally near, any of their records. His candidates are the released combinations of the label in the same file: there are
-many fewer of them than records, so that all of them are tried.
+equally near, any of their records. His candidates are the released combinations of the label in the same file: there
+are many fewer of them than records, so that all of them are tried. Where a label's rows lie in several files, he has
+more of them than that, and finds less: the figure is an upper bound.
 """
 
 from __future__ import annotations

@@ -91,9 +91,14 @@ def measure_risk(
     >>> risk["linkage"]["own_nearest"], risk["linkage"]["expected_correct"], risk["inference"]["ill"]["records_certain"]
     (1.0, 0.5, 0.5)
     """
-    before, after = _arrow(original, quasi_identifiers), _arrow(released, [*quasi_identifiers, *blocking, *confidential])
+    before, after = (
+        _arrow(original, quasi_identifiers),
+        _arrow(released, [*quasi_identifiers, *blocking, *confidential]),
+    )
     if before.num_rows != after.num_rows:
-        raise DataError(f"the tables have {before.num_rows} and {after.num_rows} records; give the same ones in one order")
+        raise DataError(
+            f"the tables have {before.num_rows} and {after.num_rows} records; give the same ones in one order"
+        )
     kinds = tuple(unrounded_kind(name, before[name].type) for name in quasi_identifiers)
     columns = [before[name] for name in quasi_identifiers]
     ticks = [kind.ticks(column) for kind, column in zip(kinds, columns, strict=True)]
