@@ -19,7 +19,7 @@ from microagg_core.privacy.risk.tables import measure_risk
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release
 from microagg_flows.remeasuring import risk_of_release
-from releasing.runs import released_table, run_stages, start, write_release, write_series
+from releasing.runs import ROLES, released_table, run_stages, start, write_release, write_series
 
 ACKNOWLEDGED = {"acknowledge": {"nearly_unique": ["amount"]}}
 NAMES, LABELS = ["x", "y"], ["region", "town"]
@@ -175,3 +175,23 @@ def test_nights_of_a_series_have_their_risk_in_the_audit(tmp_path: Path) -> None
     (tmp_path / "work" / "audit" / "two" / "r0001" / "risk.json").unlink()
     with pytest.raises(StorageError, match="restore the audit"):
         risk_of_release(str(path), str(tmp_path / "output" / "two"), Silence())
+
+
+def test_it_adds_up_over_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Combinations lie in one file each; of a label that is spread, somebody is taken to know the file."""
+    one, several, spread = (tmp_path / name for name in ("one", "several", "spread"))
+    run(one, frame())
+    run(spread, frame(), roles={**ROLES, "blocking": [], "drop": LABELS})
+    whole = kept(spread)
+    monkeypatch.setattr("microagg_core.blocking.packing.FILE_BYTES", 8_192)
+    run(several, frame())
+    figures, single = kept(several), kept(one)
+    lines = pq.read_table(audit(several) / "risk-labels.parquet").to_pandas()
+    assert lines["file"].nunique() > 2 and lines["records"].sum() == len(frame())
+    for name in ("sizes", "inference"):
+        assert figures[name] == single[name]
+    run(tmp_path / "again", frame(), roles={**ROLES, "blocking": [], "drop": LABELS})
+    parts = kept(tmp_path / "again")
+    assert parts["inference"] == whole["inference"] and parts["sizes"] == whole["sizes"]
+    assert parts["linkage"]["expected_correct"] >= whole["linkage"]["expected_correct"]
+    assert parts["linkage"]["by_chance"] > whole["linkage"]["by_chance"]
