@@ -26,7 +26,7 @@ from microagg_core.spec.columns import resolve_schema
 from microagg_core.spec.loading import canonical
 from microagg_core.steps.access import try_work_area
 from microagg_core.steps.audit import Origin, find_published, write_audit
-from microagg_core.steps.checking import run_checks
+from microagg_core.steps.checking import run_checks, run_value_checks
 from microagg_core.steps.cleaning import clean_due
 from microagg_core.steps.cutting import cut_input
 from microagg_core.steps.keys import key_tasks, read_keys
@@ -38,8 +38,10 @@ from microagg_core.steps.routing import Planned, load_survey, save_plan, save_su
 from microagg_core.steps.scattering import combine_released_moments, refuse_lost, save_measure_scale
 from microagg_core.steps.survey import combine_survey
 from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_checks, unit_tasks
+from microagg_core.steps.value_counts import combine_counts, save_distributions
 from microagg_core.steps.work import Digest, Task, load_context, rough_moments, save_context
 from microagg_core.storage.objects import Store
+from microagg_core.storage.values_layout import ValuesLayout
 from microagg_flows import nights
 from microagg_flows.healing import run_healing
 from microagg_flows.progress import awaited
@@ -47,6 +49,8 @@ from microagg_flows.release import Release, StageOutcome
 
 #: What every task knows once there is a plan.
 _PLANNED = ("context", "survey", "plan")
+#: And once it is known what the records that are released have in common.
+_GROUPING = (*_PLANNED, "scale", "distributions")
 
 
 # --- The stages ----------------------------------------------------------------------------------------------
@@ -167,6 +171,9 @@ def scatter(release: Release) -> str:
     refuse_lost(planned.outline, expected, release.scattered)
     moments = combine_released_moments(len(planned.context.kinds), release.pieces("scatter"), release.layout, n_parts)
     release.known["scale"] = (save_measure_scale(release.run, moments),)
+    names = [ValuesLayout(release.key).value_counts(i) for i in range(n_parts)]
+    distributions = combine_counts(planned.context, release.pieces("scatter"), names)
+    release.known["distributions"] = (save_distributions(release.run, distributions),)
     return f"{sum(r.rows for r in release.scattered)} records in {planned.outline.n_partitions} partitions"
 
 
@@ -181,7 +188,7 @@ def _knowing_keys(release: Release, tasks: Sequence[Task]) -> list[Task]:
 def anonymize(release: Release) -> str:
     """Run the algorithm on every block, and assemble the files that would be published."""
     outline, n_carried = release.planned.outline, release.tonight.n_carried_files
-    tasks = release.receiving("anonymize", outline.n_partitions + n_carried, release.scattered, (*_PLANNED, "scale"))
+    tasks = release.receiving("anonymize", outline.n_partitions + n_carried, release.scattered, _GROUPING)
     grouped, carried = nights.split_scattered(release, tasks)
     done = release.do(sorted(grouped, key=lambda t: -outline.seconds[t.number]))
     nights.carry(release, carried)
@@ -195,10 +202,13 @@ def validate(release: Release) -> str:
     knowing = (*_PLANNED, *(("night",) if release.tonight.has_units else ()))
     of_parts = _knowing_keys(release, release.receiving("check-input", n_parts, release.assembled, knowing))
     read = release.do(release.with_atoms(of_parts))
-    tasks = release.receiving("check-files", n_files + release.tonight.n_carried_files, read, knowing)
+    n_candidates, counted = n_files + release.tonight.n_carried_files, (*knowing, "distributions")
+    tasks = release.receiving("check-files", n_candidates, read, counted)
     release.checked = release.do(nights.checking(release, tasks, n_files))
     checked = release.pieces("check-files", "check-input")
     release.checks = run_checks(checked, release.layout, release.planned, nights.carried_files(release))
+    used = release.run.pieces(release.reads("distributions"))
+    release.checks += run_value_checks(checked, used, release.key, release.planned)
     refuse_failed(release.checks)
     release.checks += nights.trace(release)
     refuse_failed(release.checks)
@@ -208,7 +218,8 @@ def validate(release: Release) -> str:
 def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
     anonymized, checked = release.pieces("anonymize"), release.pieces("check-files")
-    release._measured = measure_release(release.planned, release.layout, anonymized, checked)
+    carried = release.tonight.n_carried_files
+    release._measured = measure_release(release.planned, release.layout, anonymized, checked, carried)
     figures = release.measured.figures
     if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"

@@ -68,7 +68,8 @@ def _told(name: str, line: int, reason: str) -> str:
 
 
 def canonical(spec: ReleaseSpec) -> str:
-    """What decides a release's content, as text for digests: the spec without ``cluster``, ``schedule`` and ``id``.
+    """What decides a release's content, as text for digests: the spec without ``cluster``, ``schedule``, ``risk``
+    and ``id``.
 
     Where the key of a series lies decides nothing, nor does who signs; and a spec without a series is what it was
     before there were any.
@@ -82,7 +83,11 @@ def canonical(spec: ReleaseSpec) -> str:
     """
     parts = spec.model_dump(
         mode="json",
-        exclude={"cluster": True, "schedule": True, "id": True, "series": {"key_file"}, "output": {"sign"}},
+        exclude={
+            **dict.fromkeys(("cluster", "schedule", "id", "risk"), True),
+            "series": {"key_file"},
+            "output": {"sign"},
+        },
     )
     if spec.series is None:
         del parts["series"]

@@ -196,6 +196,9 @@ def _rounding_rule(value: Any) -> Any:
     return value
 
 
+#: How many records are asked when risk is measured.
+RiskEffort = Literal["full", "sampled", "off"]
+
 RoundingRule = Annotated[
     Literal["type", "none"] | Annotated[float, Field(gt=0, allow_inf_nan=False)],
     BeforeValidator(_rounding_rule),
@@ -252,6 +255,11 @@ class ReleaseSpec(Model):
         "than the input's values need, if they have short decimals, else 'type'",
     )
     acknowledge: Acknowledge = Acknowledge()
+    risk: RiskEffort = Field(
+        default="sampled",
+        description="how the operator is told what the release gives away: by asking every record ('full'), all of a "
+        "small release and some of a large one ('sampled'), or from groups and confidential values alone ('off')",
+    )
     series: Series | None = Field(
         default=None,
         description="what releases of the same units promise together; default: a second release of them is refused",

@@ -24,7 +24,6 @@ from microagg_core.metrics.certificate import NOTHING, Certificate
 from microagg_core.metrics.means import Groups
 from microagg_core.metrics.statistics import LossStatistics, loss_statistics
 from microagg_core.plain import to_json
-from microagg_core.privacy.risk import BlockGroups, note_block
 from microagg_core.refine.certifying import refine_with_bound
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.routing import Planned, load_blocks, load_planned
@@ -157,10 +156,6 @@ def anonymize_partition(task: Task) -> Receipt:
     scale = load_measure_scale(task, planned.encoding)
     steady = scale.steadied()
     rows = _gathered(task, planned)
-    confidential = [
-        hash_rows([rows.table[f"c{j}"]], len(rows.records), seed=0)
-        for j in range(len(planned.context.schema.confidential))
-    ]
     p = len(planned.encoding.kinds)
     released: list[list[NDArray[Any]]] = [[] for _ in range(p)]
     statistics, blocks, kernel = [], [], 0.0
@@ -173,11 +168,9 @@ def anonymize_partition(task: Task) -> Receipt:
             released[j].append(outcome.released[j])
         figures = _measure(planned.encoding, scale, ticks, outcome, missing)
         statistics.append(figures)
-        risk = note_block(BlockGroups(outcome.labels, [hashes[start:end] for hashes in confidential]))
-        blocks.append(_block_row(number, outcome, figures, risk, steady.least_stretch(scale)))
+        blocks.append(_block_row(number, outcome, figures, steady.least_stretch(scale)))
     # What is grouped is not needed any more, and would be held beside what is written.
     rows.ticks.clear()
-    confidential.clear()
     rows.table = rows.table.select([name for name in rows.table.column_names if name.startswith("c")])
     columns = [np.concatenate(released.pop(0)) for _ in range(p)]
     data, slices = _released_rows(task, planned, rows, columns)
@@ -224,11 +217,9 @@ def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Float
     return np.column_stack([kind.released_offsets(ticks, origin) for kind, ticks, origin in columns])
 
 
-def _block_row(
-    number: int, outcome: BlockOutcome, figures: LossStatistics, risk: dict[str, int], stretch: float
-) -> dict[str, Any]:
+def _block_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stretch: float) -> dict[str, Any]:
     """A line of the audit; ``stretch`` takes the bound to the scale of losses."""
-    certificate = outcome.proposal.certificate
+    certificate, sizes = outcome.proposal.certificate, np.bincount(outcome.labels)
     return {
         "block": number,
         "records": len(outcome.labels),
@@ -238,7 +229,9 @@ def _block_row(
         **({} if certificate is None else {"weight": certificate.weight, "bound": certificate.bound * stretch}),
         "algorithm": outcome.proposal.algorithm,
         "tried": ",".join(outcome.proposal.tried),
-        **risk,
+        "groups": len(sizes),
+        "least": int(sizes.min()),
+        "most": int(sizes.max()),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -18,9 +19,11 @@ from microagg_core.releases.publish import existing
 from microagg_core.releases.withdrawal import read_tombstone
 from microagg_core.software import software
 from microagg_core.steps.measuring import Measured
+from microagg_core.steps.risks import FORMAT_VERSION as RISK_FORMAT_VERSION
+from microagg_core.steps.risks import Risk
 from microagg_core.steps.work import Digest
 from microagg_core.storage.layout import AuditLayout
-from microagg_core.storage.objects import Store
+from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.storage.urls import shown
 
 #: 1: one digest of spec, data and a version number, which tells nothing about what differs.
@@ -84,11 +87,32 @@ def write_audit(
     """Keep plan, risks, checks, blocks and origin of a published release."""
     layout = AuditLayout(manifest.id, manifest.revision)
     work.put_json(layout.plan(), {"format_version": FORMAT_VERSION, **plan})
-    work.put_json(layout.risk(), {"format_version": FORMAT_VERSION, **measured.risk})
+    write_risk(work, manifest, measured.risk)
     work.put_json(layout.checks(), {"format_version": FORMAT_VERSION, "checks": to_plain(list(checks))})
     work.put(layout.blocks(), _as_parquet(measured.blocks))
     # The digests come last: their presence says that the audit is whole.
     work.put_json(layout.digests(), {"format_version": FORMAT_VERSION, **to_plain(origin)})
+
+
+def write_risk(work: Store, manifest: Manifest, risk: Risk) -> None:
+    """Keep the risk of a published release: lines first, so that figures are never there without them."""
+    layout = AuditLayout(manifest.id, manifest.revision)
+    # As Parquet, for there may be millions of labels.
+    work.put(layout.file("risk-labels.parquet"), _as_parquet(risk.labels))
+    belongs = {"format_version": RISK_FORMAT_VERSION, "manifest": sha256_hex(manifest.to_bytes())}
+    work.put_json(layout.risk(), {**belongs, **risk.figures})
+
+
+def read_risk(work: Store, manifest: Manifest) -> dict[str, Any] | None:
+    """The figures of risk that the audit keeps of this very release; None where it has none."""
+    data = work.read_if_there(AuditLayout(manifest.id, manifest.revision).risk())
+    try:
+        figures = json.loads(data or b"")
+    except ValueError:
+        return None
+    belongs = (RISK_FORMAT_VERSION, sha256_hex(manifest.to_bytes()))
+    is_ours = isinstance(figures, dict) and (figures.get("format_version"), figures.get("manifest")) == belongs
+    return figures if is_ours else None
 
 
 def _as_parquet(table: pa.Table) -> bytes:

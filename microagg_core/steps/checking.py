@@ -22,14 +22,23 @@ from microagg_core.privacy.checks.contract import InputBatch, Promise
 from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_carried_file, note_file
 from microagg_core.steps.nights.knowing import has_night, layout_of
 from microagg_core.steps.nights.telling import look_at_survivors, tell_arrivals, tell_survivors
-from microagg_core.steps.pieces import Pieces
+from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.reading import records_of_part
+from microagg_core.steps.risks import note_risk
 from microagg_core.steps.routing import Planned, Routed, load_planned, load_routes, route_batch
 from microagg_core.steps.scattering import refuse_changed
 from microagg_core.steps.shuffling import Scatter, gather_slices, read_slices
 from microagg_core.steps.survey import Fingerprint
+from microagg_core.steps.value_counts import (
+    ColumnCounts,
+    check_distributions,
+    combine_counts,
+    load_distributions,
+    read_distributions,
+)
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.storage.layout import RunLayout
+from microagg_core.storage.values_layout import ValuesLayout
 from microagg_core.tables.hashing import one_array
 from microagg_core.tables.slices import RECORD, read_slice
 
@@ -58,13 +67,24 @@ def check_file(task: Task) -> Receipt:
         came = gather_slices(task.run, task.slices, "check-input", layout.check_scatter)
         notes = note_file(promise_of(planned), table, records, planned.survey.parts_of(records), came)
     else:
-        notes = note_carried_file(promise_of(planned), table, records)
-    pieces = (candidate, task.put(layout.checks(number), to_json(notes)))
+        came, notes = None, note_carried_file(promise_of(planned), table, records)
+    pieces = (candidate, task.put(layout.checks(number), to_json(notes)), *_values(task, planned, table, notes))
+    if notes.readable:
+        pieces += note_risk(task, planned, table, records, came)
     if not (has_night(task) and notes.readable):
         return Receipt(task.step, number, notes.rows, pieces)
     tell = tell_arrivals if number < planned.outline.n_files else look_at_survivors
     told, slices = tell(task, planned, table, records)
     return Receipt(task.step, number, notes.rows, (*pieces, *told), slices)
+
+
+def _values(task: Task, plan: Planned, table: pa.Table, notes: Notes) -> tuple[Piece, ...]:
+    """What is counted of the confidential values of a file of arrivals."""
+    if task.number >= plan.outline.n_files or not notes.readable:
+        return ()
+    values = ColumnCounts(plan.context)
+    values.add_released(table, load_distributions(task))
+    return (task.put(ValuesLayout(task.run.key).checked_values(task.number), values.to_bytes()),)
 
 
 def check_input(task: Task) -> Receipt:
@@ -145,6 +165,18 @@ def run_checks(
     if carried is not None:
         promise, n_files = replace(promise, carried=carried.rows, in_series=True), n_files + carried.n_files
     return make_checks(promise, file_notes(checked, layout, n_files), parts)
+
+
+def run_value_checks(checked: Pieces, used: Pieces, run_key: str, plan: Planned) -> list[Check]:
+    """Have the gate compare the files' confidential values with what the workers were told of them.
+
+    None where a file could not be looked at, which another check says.
+    """
+    names = [ValuesLayout(run_key).checked_values(i) for i in range(plan.outline.n_files)]
+    if not all(checked.has(name) for name in names):
+        return []
+    counted = combine_counts(plan.context, checked, names)
+    return [check_distributions(plan.context, read_distributions(used, run_key), counted)]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Measure: what the release lost, and what it might give away, combined from the blocks.
+"""Measure: what the release lost, combined from the blocks, and what it gives away, combined from its files.
 
 Losses are published, as far as :mod:`microagg_core.privacy.published` lets them; risk is for the operator alone.
 """
@@ -24,9 +24,9 @@ from microagg_core.plain import from_json
 from microagg_core.privacy.checks.means import Means
 from microagg_core.privacy.gate import notes_of
 from microagg_core.privacy.published import figures_of_few, published_figures
-from microagg_core.privacy.risk import Risk, risk_of
 from microagg_core.steps.checking import file_notes
 from microagg_core.steps.pieces import Pieces
+from microagg_core.steps.risks import Risk, combine_risk
 from microagg_core.steps.routing import Planned
 from microagg_core.storage.layout import RunLayout
 from microagg_core.tables.slices import read_slice
@@ -44,11 +44,22 @@ class Measured:
     blocks: pa.Table
 
 
-def measure_release(planned: Planned, layout: RunLayout, anonymized: Pieces, checked: Pieces) -> Measured:
-    """Combine what the blocks lost and disclose; ``checked`` is what the gate noted of the files."""
+def measure_release(
+    planned: Planned, layout: RunLayout, anonymized: Pieces, checked: Pieces, n_carried: int = 0
+) -> Measured:
+    """Combine what the blocks lost with what the files give away.
+
+    Args:
+        planned: what is released.
+        layout: of the run.
+        anonymized: what was written of the blocks.
+        checked: what the gate's workers wrote of the files.
+        n_carried: files of survivors, behind those of arrivals.
+    """
     numbers, kinds = range(planned.outline.n_partitions), planned.context.kinds
+    risk = combine_risk(checked, layout.key, planned, planned.outline.n_files + n_carried)
     if not numbers:
-        return Measured(figures_of_few(0), {}, pa.table({}))  # a night of a series in which no record was grouped
+        return Measured(figures_of_few(0), risk, pa.table({}))  # a night of a series in which no record was grouped
     data = anonymized.read_all(layout.loss_statistics(i) for i in numbers)
     statistics = reduce(add, (from_json(LossStatistics, of_partition) for of_partition in data))
     tables = anonymized.read_all(layout.block_results(i) for i in numbers)
@@ -56,7 +67,7 @@ def measure_release(planned: Planned, layout: RunLayout, anonymized: Pieces, che
     n_groups = int(np.asarray(blocks["groups"]).sum())
     moments = _released_moments(checked, layout, planned.outline.n_files, len(kinds))
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
-    return Measured(figures, risk_of(blocks, planned.context.schema), blocks)
+    return Measured(figures, risk, blocks)
 
 
 def _released_moments(checked: Pieces, layout: RunLayout, n_files: int, n_attributes: int) -> tuple[Moments, ...]:

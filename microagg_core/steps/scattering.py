@@ -32,9 +32,11 @@ from microagg_core.steps.reading import PartBatch, input_changed, records_of_par
 from microagg_core.steps.routing import Planned, Routed, load_planned, load_routes, route_batch
 from microagg_core.steps.shuffling import Scatter, gather_slices
 from microagg_core.steps.survey import Fingerprint
+from microagg_core.steps.value_counts import ColumnCounts
 from microagg_core.steps.work import Context, Receipt, Run, Task
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.night_layout import NightLayout
+from microagg_core.storage.values_layout import ValuesLayout
 from microagg_core.tables.hashing import one_array
 from microagg_core.tables.ordering import ascending_order
 from microagg_core.tables.slices import RECORD, Slices
@@ -48,12 +50,13 @@ def scatter_part(task: Task) -> Receipt:
     context, number, routes = planned.context, task.number, load_routes(task, planned)
     fingerprint, scatter = Fingerprint(), Scatter(task, task.layout.scatter)
     survivors = Scatter(task, NightLayout(task.run.key).survivors)
-    moments = [EMPTY] * len(context.kinds)
+    moments, values = [EMPTY] * len(context.kinds), ColumnCounts(context)
     first = planned.survey.first_record(number)
     for batch in records_of_part(task, context, number, first, context.schema.travelling):
         fingerprint.add(batch.whole, context.schema.travelling)
         routed = route_batch(context, planned.encoding, routes, planned.outline.hash_seed, batch)
         moments = _released_moments(planned, routed, moments)
+        values.add(_released(routed, [column.name for column in context.schema.confidential]))
         rows, partition = _scattered_rows(planned, routes, routed)
         scatter.add(rows, partition)
         if batch.marks is not None and batch.marks.atoms is not None:
@@ -64,8 +67,11 @@ def scatter_part(task: Task) -> Receipt:
     refuse_changed(planned, number, fingerprint)
     scatter.flush()
     survivors.flush()
-    statistics = to_json(moments)
-    pieces = (*scatter.pieces, *survivors.pieces, task.put(task.layout.released_moments(number), statistics))
+    counted = (
+        task.put(task.layout.released_moments(number), to_json(moments)),
+        task.put(ValuesLayout(task.run.key).value_counts(number), values.to_bytes()),
+    )
+    pieces = (*scatter.pieces, *survivors.pieces, *counted)
     rows_of_both = scatter.rows + survivors.rows
     return Receipt(task.step, number, rows_of_both, pieces, scatter.slices + survivors.slices)
 
@@ -95,6 +101,12 @@ def _released_moments(planned: Planned, routed: Routed, moments: list[Moments]) 
         ticks, missing = kind.ticks(routed.table[kind.name])
         merged.append(merge(moments[j], kind.moments(ticks[kept & ~missing])))
     return merged
+
+
+def _released(routed: Routed, names: Sequence[str]) -> pa.Table:
+    """Some columns of the batch's records that are released."""
+    columns = routed.table.select(names)
+    return columns if routed.kept.all() else columns.filter(pa.array(routed.kept))
 
 
 def _scattered_rows(planned: Planned, routes: Routes, routed: Routed) -> tuple[pa.Table, Ints]:

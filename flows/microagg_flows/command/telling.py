@@ -76,7 +76,19 @@ def make_and_show(order: Order, direct: bool, wish: Wish) -> None:
     with opened_log(wish.log) as log:
         outcome = _made(order, direct, wish, log)
         write_out(lambda: show_release(outcome.document(), wish.as_json))
+        if not wish.as_json:
+            write_out(lambda: _show_risk(outcome, log))
         _say_troubles(log, outcome.note)
+
+
+def _show_risk(outcome: Outcome, log: Log) -> None:
+    """What the release gives away, for whoever sits at the terminal: not in a log, nor in anything that others read."""
+    from microagg_flows.command.risk import figures_of
+    from microagg_flows.command.terminal import show_risks
+
+    figures = None if log.is_all_there_is else figures_of(outcome)
+    if figures:
+        show_risks(figures)
 
 
 def _made(order: Order, direct: bool, wish: Wish, log: Log) -> Outcome:

@@ -15,6 +15,17 @@ from microagg_core.releases.verify import VerifyReport
 from microagg_core.reporting.forecast_report import STAGE_HEADER, forecast_rows, forecast_stages, loss_rows
 from microagg_core.reporting.plan_report import BlockLine, PlanReport
 from microagg_core.reporting.release_report import ATTRIBUTE_HEADER, attribute_rows, summary_rows
+from microagg_core.reporting.risk_report import (
+    COLUMN_HEADER,
+    FIVE,
+    INTRUDER_HEADER,
+    column_rows,
+    headline,
+    intruder_rows,
+    near_header,
+    near_rows,
+    risk_sentences,
+)
 from microagg_core.series.verifying import LedgerStatus
 from microagg_core.steps.sizing.forecast import Forecast
 
@@ -47,6 +58,31 @@ def show_document(document: dict[str, Any]) -> None:
     attributes = attribute_rows(document)
     if attributes:
         console.print("\n" + _aligned([ATTRIBUTE_HEADER, *attributes]))
+
+
+def show_risks(figures: dict[str, Any]) -> None:
+    """The worst that a release gives away, in a few lines."""
+    console = _console()
+    console.print(f"\n{headline(figures)}")
+    for sentence in risk_sentences(figures, FIVE):
+        console.print(f"  {sentence}")
+
+
+def show_risk(figures: dict[str, Any]) -> None:
+    """All that a release gives away: in words, then in tables."""
+    console = _console()
+    console.print("\n".join([headline(figures), *(f"  {sentence}" for sentence in risk_sentences(figures))]))
+    sizes = figures["sizes"]
+    if sizes["groups"]:
+        console.print(f"\n{sizes['groups']:,} groups of {sizes['smallest']:,} to {sizes['largest']:,} records")
+    tables = [
+        (COLUMN_HEADER, column_rows(figures)),
+        (INTRUDER_HEADER, intruder_rows(figures)),
+        (near_header(figures), near_rows(figures)),
+    ]
+    for header, rows in tables:
+        if rows:
+            console.print("\n" + _aligned([header, *rows]))
 
 
 def show_plan(report: PlanReport) -> None:

@@ -1,0 +1,52 @@
+"""``microagg risk``: what a published release gives away, for the operator alone."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption, SpecArgument
+from microagg_flows.command.telling import about, told, told_progress
+from microagg_flows.process.limits import claim_limits
+from microagg_flows.process.scratch import scratch
+
+if TYPE_CHECKING:
+    from microagg_flows.outcome import Outcome
+
+
+@told("risk")
+def risk(
+    spec: SpecArgument,
+    release: Annotated[
+        str | None,
+        typer.Option("--release", help="URL of a release, as for verify; default: the newest of the spec's."),
+    ] = None,
+    settings: SetOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Show what the published release gives away, every record asked; for the operator alone."""
+    from microagg_core.spec.loading import load_spec
+    from microagg_flows.command.terminal import show_risk
+    from microagg_flows.remeasuring import risk_of_release
+
+    claim_limits()
+    about(load_spec(spec, settings or ()))
+    with scratch():
+        measured = risk_of_release(spec, release, told_progress(quiet), settings or ())
+    if as_json:
+        typer.echo(json.dumps(measured.document(), indent=1))
+    else:
+        show_risk(measured.figures)
+
+
+def figures_of(outcome: Outcome) -> dict[str, Any] | None:
+    """The risk of the release that a run ended with; None where nobody measured it."""
+    from microagg_core.steps.audit import read_risk
+
+    release = outcome.release
+    if release is None or release.published is None:
+        return None
+    return read_risk(release.work, release.published.manifest)

@@ -1,0 +1,117 @@
+"""``microagg risk``: what a published release gives away, from its audit, or measured again from its input.
+
+The same spec, data and seed make the same bytes: so a release can be made again, up to the gate, and measured in full.
+That happens in a folder of its own below the runs of the work area, with a ledger of its own, so that nothing of the
+series is touched; what a killed call leaves there is cleaned as a failed run is.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from microagg_core.errors import SpecError, StorageError
+from microagg_core.releases.manifest import Manifest
+from microagg_core.releases.publish import new_attempt
+from microagg_core.releases.released import find_release
+from microagg_core.reporting.risk_report import is_complete
+from microagg_core.spec.loading import load_spec
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.audit import read_risk, write_risk
+from microagg_core.steps.publishing import meant_moment, settled_spec, staged_parts
+from microagg_core.steps.work import work_store
+from microagg_core.storage.layout import RUNS
+from microagg_core.storage.urls import join_url
+from microagg_flows.clusters import executor_for
+from microagg_flows.progress import Progress
+from microagg_flows.release import Release, new_release
+from microagg_flows.stages import run_until
+
+
+@dataclass(frozen=True)
+class ReleaseRisk:
+    """The risk of a published release, and whether every record was asked for it."""
+
+    manifest: Manifest
+    figures: dict[str, Any]
+
+    def document(self) -> dict[str, Any]:
+        """For programs, the release first."""
+        return {"id": self.manifest.id, "revision": self.manifest.revision, **self.figures}
+
+
+def risk_of_release(spec_path: str, url: str | None, progress: Progress, settings: Sequence[str] = ()) -> ReleaseRisk:
+    """The risk of a published release of a spec, of which every record is asked where that can be.
+
+    Args:
+        spec_path: path or URL of the release spec.
+        url: of the release, as for verify; None: the newest one in the spec's output.
+        progress: where the user looks.
+        settings: fields of the spec that are set for once.
+
+    Raises:
+        SpecError: the release is none of this spec's.
+        StorageError: there is no release, or it comes out otherwise than it was published.
+    """
+    spec = load_spec(spec_path, settings)
+    _, manifest = find_release(url or spec.output.url, dict(spec.output.storage_options))
+    if manifest.name != spec.name:
+        raise SpecError(
+            f"--release: is a release of {manifest.name!r}, and the spec is that of {spec.name!r}; name another"
+        )
+    kept = read_risk(work_store(spec), manifest)
+    if kept is not None and (is_complete(kept) or not _can_be_made_again(manifest)):
+        return ReleaseRisk(manifest, kept)
+    if not _can_be_made_again(manifest):
+        raise StorageError(
+            f"the audit has no risk of release {manifest.id} {manifest.revision}, and a night of a series cannot be "
+            "made again by itself; restore the audit"
+        )
+    return ReleaseRisk(manifest, _measured_again(spec, manifest, progress))
+
+
+def _can_be_made_again(manifest: Manifest) -> bool:
+    """Whether a release is what its spec makes of its input, and of no nights before."""
+    return manifest.series is None or manifest.series.mode == "independent"
+
+
+def _measured_again(spec: ReleaseSpec, manifest: Manifest, progress: Progress) -> dict[str, Any]:
+    """Measure in full, and have the audit keep that."""
+    made = datetime.datetime.fromisoformat(manifest.created)
+    folder = f"{RUNS}/risk-{new_attempt()}"
+    aside = _aside(settled_spec(spec, manifest.id, made), manifest, folder)
+    try:
+        with executor_for(aside, progress) as workers:
+            release = new_release(aside, workers, manifest.id, True, meant_moment(spec, manifest.id, made))
+            release.ignore_published = release.rebuilding = True
+            run_until("measure", release)
+        _refuse_other(release, manifest)
+    finally:
+        work_store(spec).delete_all(folder)
+    work = work_store(spec)
+    write_risk(work, manifest, release.measured.risk)
+    figures = read_risk(work, manifest)
+    return figures if figures is not None else release.measured.risk.figures
+
+
+def _aside(spec: ReleaseSpec, manifest: Manifest, folder: str) -> ReleaseSpec:
+    """The spec as the manifest has it, asking everybody, in a work area of its own."""
+    url = join_url(spec.work.url, folder)
+    changes = {"k": manifest.k, "seed": manifest.seed, "risk": "full"}
+    return spec.model_copy(update={**changes, "work": spec.work.model_copy(update={"url": url})})
+
+
+def _refuse_other(release: Release, manifest: Manifest) -> None:
+    """Stop where the files are not those that were published.
+
+    Raises:
+        StorageError: what may be the cause.
+    """
+    again = sorted(part.sha256 for part in staged_parts(release.work, release.checked))
+    if again != sorted(part.sha256 for part in manifest.parts):
+        raise StorageError(
+            f"release {manifest.id} {manifest.revision} comes out otherwise than it was published, so its risk cannot "
+            "be measured again; its input, the spec or the software has changed since"
+        )

@@ -1,0 +1,247 @@
+"""How the values of a confidential column are distributed over a release, and how far groups are from that.
+
+The distance is the earth mover's distance of t-closeness. Where values have an order (numbers, dates, times, booleans)
+it is the mean of ``|F - G|`` over the distinct values but the last, F and G being the shares of records up to a value
+in the release and in the group; so two neighbouring values are a step apart, whatever they are. Of other values it is
+half the sum of the differences of their shares. Both are computed in whole numbers and divided once.
+
+A missing value is a value of its own, and comes before all others; NaN is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from microagg_core.arrays import Floats, Ints
+from microagg_core.errors import InternalError
+from microagg_core.tables.hashing import one_array
+from microagg_core.tables.ordering import as_key
+
+#: Distinct values up to which a column is counted where nothing is demanded of its distribution: what has more is
+#: nearly a number of its record, and its counts would weigh as much as the column itself.
+MOST_VALUES = 65_536
+#: The same where t-closeness is demanded: 4 million values and counts are about 100 MiB in every worker.
+MOST_VALUES_OF_PROTECTED = 4_000_000
+#: Counts of batches are added up when they have come to so many times the limit.
+_GATHERED = 2
+#: Whole numbers of 64 bits hold sums below this.
+_EXACT = 2**62
+
+
+def is_ordered_type(kind: pa.DataType) -> bool:
+    """Whether values of this type have an order that means something.
+
+    >>> is_ordered_type(pa.int8()), is_ordered_type(pa.date32()), is_ordered_type(pa.string())
+    (True, True, False)
+    """
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_temporal(kind)
+        or pa.types.is_boolean(kind)
+    )
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The distinct values of a column, missing first, then ascending, and how many records have each.
+
+    >>> incomes = Distribution.of(pa.array([30, 10, 20, 20]))
+    >>> incomes.values.to_pylist(), incomes.counts.tolist(), incomes.is_ordered
+    ([10, 20, 30], [1, 2, 1], True)
+    >>> incomes.distances(incomes.codes(pa.array([10, 20, 20, 30])), np.array([0, 0, 1, 1])).tolist()
+    [0.25, 0.25]
+    """
+
+    values: pa.Array
+    counts: Ints
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray | pa.Array) -> Distribution:
+        """That of all values of a column, whatever their number."""
+        counted = ValueCounts(column.type, len(column) + 1)
+        counted.add(column)
+        distribution = counted.distribution()
+        if distribution is None:
+            raise InternalError("a bug: a column with more values than records; please report it")
+        return distribution
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the values have an order that means something; else they are names."""
+        return is_ordered_type(self.values.type)
+
+    @cached_property
+    def total(self) -> int:
+        """Records."""
+        return int(self.counts.sum())
+
+    @cached_property
+    def cumulative(self) -> Ints:
+        """Records up to each value."""
+        return np.cumsum(self.counts)
+
+    @cached_property
+    def _prefix(self) -> Ints:
+        """Sums of what is cumulative, before each value and at the end."""
+        return np.concatenate([[0], np.cumsum(self.cumulative)])
+
+    def codes(self, column: pa.ChunkedArray | pa.Array) -> Ints:
+        """The place of each value among the distinct ones; -1 for a value that is not among them."""
+        keys = as_key(one_array(column))
+        if pa.types.is_null(keys.type):
+            return np.full(len(keys), 0 if len(self.values) else -1, dtype=np.int64)
+        return np.asarray(pc.fill_null(pc.index_in(keys, value_set=self.values), -1)).astype(np.int64)
+
+    def same_as(self, other: Distribution | None) -> bool:
+        """Whether it is that of the same values, as often."""
+        return other is not None and self.values.equals(other.values) and np.array_equal(self.counts, other.counts)
+
+    def distances(self, codes: Ints, labels: Ints) -> Floats:
+        """The earth mover's distance of each group from the whole.
+
+        Args:
+            codes: of the records' values, each among the distinct ones.
+            labels: the records' groups, 0 to g-1, none of them empty.
+        """
+        if len(codes) and int(codes.min()) < 0:
+            raise InternalError("a bug: a value that was not counted; please report it")
+        order = np.lexsort((codes, labels))
+        sizes = np.bincount(labels)
+        first = np.cumsum(sizes) - sizes
+        if len(self.counts) < 2:
+            return np.zeros(len(sizes))
+        of_groups = self._ordered if self.is_ordered else self._nominal
+        return of_groups(codes[order], labels[order], sizes, first)
+
+    def _ordered(self, codes: Ints, labels: Ints, sizes: Ints, first: Ints) -> Floats:
+        """Between two values of a group, its share of records stands still, and that of the whole passes it once."""
+        m, total = len(self.counts), self.total
+        wide = m * total * int(sizes.max()) >= _EXACT
+        of_record = sizes[labels]
+        rank = np.arange(len(codes)) - first[labels] + 1
+        after = np.append(codes[1:], m - 1)
+        after[first + sizes - 1] = m - 1
+        # The whole's records up to a value, times the group's size, are below total times rank until here.
+        level = -(-_times(rank, total, wide) // of_record)
+        passed = np.clip(np.searchsorted(self.cumulative, level.astype(np.int64)), codes, after)
+        below = _times(rank, total, wide) * (2 * passed - codes - after)
+        prefix = self._prefix
+        above = _times(of_record, 1, wide) * (prefix[after] + prefix[codes] - 2 * prefix[passed])
+        moved = np.add.reduceat(below + above, first)
+        moved = moved + _times(sizes, 1, wide) * prefix[codes[first]]
+        return np.asarray(moved / (_times(sizes, 1, wide) * total * (m - 1)), dtype=np.float64)
+
+    def _nominal(self, codes: Ints, labels: Ints, sizes: Ints, first: Ints) -> Floats:
+        """Values that a group has, and all that it has not."""
+        total = self.total
+        new = np.ones(len(codes), dtype=np.bool_)
+        new[1:] = (codes[1:] != codes[:-1]) | (labels[1:] != labels[:-1])
+        start = np.flatnonzero(new)
+        times, whole = np.diff(np.append(start, len(codes))), self.counts[codes[start]]
+        of_run, size = labels[start], sizes[labels[start]]
+        first_run = np.searchsorted(of_run, np.arange(len(sizes)))
+        differs = np.add.reduceat(np.abs(times * total - whole * size), first_run)
+        absent = (total - np.add.reduceat(whole, first_run)) * sizes
+        return np.asarray((differs + absent) / (2 * sizes * total), dtype=np.float64)
+
+
+def _times(numbers: Ints, factor: int, wide: bool) -> Ints:
+    """Products, as Python's whole numbers where 64 bits might not hold what becomes of them."""
+    return numbers.astype(object) * factor if wide else numbers * factor
+
+
+@dataclass
+class ValueCounts:
+    """Counts the values of a column, batch by batch; gives up where there are more distinct ones than the limit."""
+
+    type: pa.DataType
+    limit: int
+    is_given_up: bool = False
+    _counted: list[tuple[pa.Array, Ints]] = field(default_factory=list)
+    _gathered: int = 0
+
+    def add(self, column: pa.ChunkedArray | pa.Array) -> None:
+        """Count the values of a batch."""
+        if not self.is_given_up and len(column):
+            counted = pc.value_counts(as_key(one_array(column)))
+            self.merge(counted.field("values"), np.asarray(counted.field("counts")))
+
+    def merge(self, values: pa.Array, counts: Ints) -> None:
+        """Take in values that were counted elsewhere."""
+        if self.is_given_up:
+            return
+        self._counted.append((values, counts))
+        self._gathered += len(values)
+        if self._gathered > _GATHERED * self.limit:
+            self._add_up()
+
+    def give_up(self) -> None:
+        """There are too many."""
+        self.is_given_up, self._counted = True, []
+
+    def _add_up(self) -> None:
+        """Each value once; by Arrow's dictionaries, as its groups take a hundred times as long for some floats."""
+        if len(self._counted) > 1:
+            every = pa.concat_arrays([values for values, _ in self._counted])
+            counts = np.concatenate([counts for _, counts in self._counted])
+            encoded = pc.dictionary_encode(every, null_encoding="encode")
+            summed = np.zeros(len(encoded.dictionary), dtype=np.int64)
+            np.add.at(summed, np.asarray(encoded.indices), counts)
+            self._counted = [(encoded.dictionary, summed)]
+        self._gathered = sum(len(values) for values, _ in self._counted)
+        if self._gathered > self.limit:
+            self.give_up()
+
+    def distribution(self) -> Distribution | None:
+        """What was counted, in order; None where there were too many distinct values."""
+        self._add_up()
+        if self.is_given_up:
+            return None
+        if not self._counted:
+            return Distribution(pa.array([], self.type), np.zeros(0, dtype=np.int64))
+        values, counts = self._counted[0]
+        order = _in_order(values)
+        return Distribution(values.take(order), counts.astype(np.int64)[np.asarray(order)])
+
+
+def _in_order(values: pa.Array) -> pa.Array:
+    """The order of distinct values: missing first, then ascending."""
+    if pa.types.is_null(values.type):
+        return pa.array(np.arange(len(values)))
+    sortable = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
+    return pc.array_sort_indices(sortable, null_placement="at_start")
+
+
+def table_of(distributions: Iterable[Distribution | None]) -> pa.Table:
+    """Distributions as a table of one row, to be written and sent; inverse of :func:`distributions_in`."""
+    columns: dict[str, pa.Array] = {}
+    for j, one in enumerate(distributions):
+        values = pa.array([], pa.null()) if one is None else one.values
+        counts = pa.array([] if one is None else one.counts, pa.int64())
+        columns |= {f"v{j}": _as_one(values, one is None), f"n{j}": _as_one(counts, one is None)}
+    return pa.table(columns)
+
+
+def _as_one(values: pa.Array, is_none: bool) -> pa.Array:
+    """A list that holds the values; or none."""
+    if is_none:
+        return pa.nulls(1, pa.large_list(values.type))
+    return pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
+
+
+def distributions_in(table: pa.Table) -> tuple[Distribution | None, ...]:
+    """Inverse of :func:`table_of`."""
+    read = []
+    for j in range(table.num_columns // 2):
+        values, counts = (one_array(table[f"{what}{j}"]) for what in "vn")
+        whole = Distribution(values.flatten(), np.asarray(counts.flatten()).astype(np.int64))
+        read.append(None if counts.null_count else whole)
+    return tuple(read)

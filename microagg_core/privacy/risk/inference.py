@@ -1,0 +1,150 @@
+"""Inference: what follows of a confidential value for somebody who knows a record's released combination.
+
+Where all records of a combination have one value, it follows with certainty; where they have few, nearly. Beside that
+stands what chance alone would give, had groups of the same sizes been drawn from all records: a value that nearly
+everybody has is shared by most groups, and tells nobody anything new. The distance is that of t-closeness, between a
+group's values and those of the whole release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Floats, Ints
+from microagg_core.metrics.statistics import significant
+from microagg_core.plain import PlainInts
+from microagg_core.privacy.risk.contract import ConfidentialValues, Exposure, RiskMeasure, share
+
+#: Distinct values of a group up to which groups are told apart.
+FEW_VALUES = 10
+#: A chance below this is none.
+_NEGLIGIBLE = 1e-15
+
+
+@dataclass(frozen=True)
+class ColumnInference:
+    """Of one confidential column: combinations, and their records, by their number of distinct values (0, 1, ...)."""
+
+    name: str
+    groups: PlainInts
+    records: PlainInts
+    #: Records in groups of one value, as chance would have it.
+    chance: float
+    #: The share of records that have the commonest value.
+    commonest: float
+    #: The largest distance of a group; None where the column has too many values.
+    distance: float | None
+
+    def __add__(self, other: ColumnInference) -> ColumnInference:
+        distances = [one.distance for one in (self, other) if one.distance is not None]
+        return ColumnInference(
+            self.name,
+            self.groups + other.groups,
+            self.records + other.records,
+            self.chance + other.chance,
+            max(self.commonest, other.commonest),
+            max(distances, default=None),
+        )
+
+
+@dataclass(frozen=True)
+class Inferences:
+    """Of all confidential columns."""
+
+    columns: tuple[ColumnInference, ...]
+
+    def __add__(self, other: Inferences) -> Inferences:
+        return Inferences(tuple(a + b for a, b in zip(self.columns, other.columns, strict=True)))
+
+
+def distinct_values(codes: Ints, groups: Ints) -> Ints:
+    """How many distinct values each group has.
+
+    >>> distinct_values(np.array([4, 4, 7, 9]), np.array([0, 0, 1, 1])).tolist()
+    [1, 2]
+    """
+    width = int(codes.max(initial=0)) + 1
+    return np.bincount(np.unique(groups * width + codes) // width, minlength=int(groups.max(initial=-1)) + 1)
+
+
+def chance_of_one_value(counts: Ints, sizes: Ints) -> Floats:
+    """The chance that records drawn at random, without putting back, all have one value.
+
+    Args:
+        counts: records of each value.
+        sizes: how many are drawn; ascending.
+
+    >>> chance_of_one_value(np.array([3, 1]), np.array([1, 2, 3, 4])).tolist()
+    [1.0, 0.5, 0.25, 0.0]
+    """
+    left, total = counts.astype(np.float64), float(counts.sum())
+    chances, likely, drawn = np.zeros(len(sizes)), np.ones(len(counts)), 0
+    for i, size in enumerate(sizes.tolist()):
+        while drawn < size and len(left):
+            likely = likely * np.maximum(left - drawn, 0.0) / (total - drawn)
+            # The first draw decides the value: what chance is left of it falls with every other one.
+            still = likely > _NEGLIGIBLE
+            left, likely, drawn = left[still], likely[still], drawn + 1
+        chances[i] = likely.sum()
+    return chances
+
+
+class Inference(RiskMeasure[Inferences]):
+    """Counts groups that give values away, column by column."""
+
+    name = "inference"
+    note = Inferences
+
+    def of_piece(self, exposure: Exposure) -> Inferences:
+        """All combinations of the piece."""
+        return Inferences(tuple(_of_column(column, exposure) for column in exposure.confidential))
+
+    def of_release(self, total: Inferences, names: tuple[str, ...]) -> dict[str, Any]:
+        """By column, certain values first."""
+        return {column.name: _figures(column) for column in total.columns}
+
+    def of_labels(self, exposure: Exposure) -> Mapping[str, NDArray[Any]]:
+        """Records of which the value is certain; columns by their number in the file."""
+        columns = {}
+        for j, column in enumerate(exposure.confidential):
+            certain = distinct_values(column.codes, exposure.groups) == 1
+            columns[f"certain_{j}"] = exposure.sum_by_label(np.where(certain, exposure.sizes, 0))
+        return columns
+
+
+def _of_column(column: ConfidentialValues, exposure: Exposure) -> ColumnInference:
+    sizes, distribution = exposure.sizes, column.distribution
+    distinct = np.minimum(distinct_values(column.codes, exposure.groups), FEW_VALUES + 1)
+    groups, records = (np.bincount(distinct, of, FEW_VALUES + 2).astype(np.int64) for of in (None, sizes))
+    counts = np.bincount(column.codes) if distribution is None else distribution.counts
+    different, n_groups = np.unique(sizes, return_counts=True)
+    chance = float(np.sum(chance_of_one_value(counts, different) * different * n_groups))
+    distance = None
+    if distribution is not None and len(sizes):
+        distance = float(distribution.distances(column.codes, exposure.groups).max())
+    commonest = int(counts.max(initial=0)) / max(int(counts.sum()), 1)
+    return ColumnInference(column.name, groups, records, chance, commonest, distance)
+
+
+def _figures(column: ColumnInference) -> dict[str, Any]:
+    n_groups, n_records = int(column.groups.sum()), int(column.records.sum())
+    fewer = {
+        str(least): {
+            "groups": share(int(column.groups[:least].sum()), n_groups),
+            "records": share(int(column.records[:least].sum()), n_records),
+        }
+        for least in range(2, FEW_VALUES + 1)
+    }
+    return {
+        "records_certain": share(int(column.records[1]), n_records),
+        "groups_certain": share(int(column.groups[1]), n_groups),
+        "by_chance": share(column.chance, n_records),
+        "commonest_value": significant(column.commonest),
+        "largest_distance": None if column.distance is None else significant(column.distance),
+        "fewer_than": fewer,
+    }

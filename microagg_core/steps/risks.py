@@ -1,0 +1,90 @@
+"""Risks: what workers note of the files that would be published, and what the flow makes of all notes.
+
+The gate has each file at hand, and what came of the input for its records: that is what an intruder reads, and what he
+would like to know. What is noted stays in the private work area, as the figures do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.arrays import Ints
+from microagg_core.plain import from_json, to_json
+from microagg_core.privacy.group_ranges import input_of
+from microagg_core.privacy.risk.asking import asking_share
+from microagg_core.privacy.risk.contract import Exposure
+from microagg_core.privacy.risk.exposing import OtherColumns, expose
+from microagg_core.privacy.risk.tables import RiskNotes, label_lines, risk_figures
+from microagg_core.steps.pieces import Piece, Pieces
+from microagg_core.steps.routing import Planned
+from microagg_core.steps.value_counts import load_distributions
+from microagg_core.steps.work import Task
+from microagg_core.storage.risk_layout import RiskLayout
+from microagg_core.tables.slices import read_slice, to_bytes
+
+#: 1 and 2: counts of groups, as the algorithm made them.
+FORMAT_VERSION = 3
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Figures by measure, and a line for each label of each file."""
+
+    figures: dict[str, Any]
+    labels: pa.Table
+
+
+def note_risk(task: Task, plan: Planned, table: pa.Table, records: Ints, came: pa.Table | None) -> tuple[Piece, ...]:
+    """Write what measures note of a candidate file.
+
+    Args:
+        task: whose it is.
+        plan: what is released.
+        table: the file's rows, read back.
+        records: their private record numbers.
+        came: the input's quasi-identifiers of the records that should be in it; None for survivors of a series.
+    """
+    spec, schema, kinds = plan.context.spec, plan.context.schema, plan.encoding.kinds
+    origins = None if spec.risk == "off" else input_of(records, came)
+    distributions = load_distributions(task) if came is not None else (None,) * len(schema.confidential)
+    columns = zip(schema.confidential, distributions, strict=True)
+    exposure = expose(
+        plan.encoding,
+        table,
+        OtherColumns(tuple(c.name for c in schema.blocking), tuple((c.name, of) for c, of in columns)),
+        records,
+        None if origins is None else [origins[f"q{j}"] for j in range(len(kinds))],
+        asking=asking_share(spec.risk, plan.survey.arrivals, len(kinds)),
+        seed=spec.seed,
+    )
+    return write_notes(task, exposure)
+
+
+def write_notes(task: Task, exposure: Exposure) -> tuple[Piece, ...]:
+    """Write what measures note of a file."""
+    lines = label_lines(exposure)
+    lines = lines.add_column(0, "file", pa.array(np.full(lines.num_rows, task.number)))
+    layout, number = RiskLayout(task.run.key), task.number
+    notes = task.put(layout.notes(number), to_json(RiskNotes.of(exposure)))
+    return notes, task.put(layout.labels(number), to_bytes(lines))
+
+
+def combine_risk(checked: Pieces, run_key: str, plan: Planned, n_files: int) -> Risk:
+    """What the notes of all files come to; ``checked`` is what the gate's workers wrote."""
+    spec, kinds, layout = plan.context.spec, plan.context.kinds, RiskLayout(run_key)
+    notes = [from_json(RiskNotes, data) for data in checked.read_all(map(layout.notes, range(n_files)))]
+    lines = [read_slice(data) for data in checked.read_all(map(layout.labels, range(n_files)))]
+    figures = risk_figures(notes, [kind.name for kind in kinds])
+    document = {"measured": spec.risk, "k": spec.k, "unit": "row" if spec.unit == "row" else "units", **figures}
+    return Risk(document, _together(lines))
+
+
+def _together(lines: Iterable[pa.Table]) -> pa.Table:
+    """Lines of all files; files of survivors have fewer columns."""
+    tables = list(lines)
+    return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
