@@ -74,6 +74,15 @@ class SeriesEntry(_Model):
     smallest_trace: int | None = Field(default=None, ge=0)
 
 
+class ProtectEntry(_Model):
+    """What every released combination holds of a confidential column."""
+
+    #: It has at least so many distinct values.
+    distinct: int | None = Field(default=None, ge=2)
+    #: Its distribution is at most so far from the whole release's, as an earth mover's distance.
+    t: float | None = Field(default=None, gt=0, lt=1)
+
+
 class ReleaseFacts(_Model):
     """Everything a manifest says but for the revision and the parts, which publishing settles."""
 
@@ -98,6 +107,8 @@ class ReleaseFacts(_Model):
     undersized: str
     missing: str
     rounding: dict[str, Any] = {}
+    #: What every combination holds besides k, by confidential column.
+    protect: dict[str, ProtectEntry] = {}
     series: SeriesEntry | None = None
     losses: Figures = Figures()
     checks: tuple[Check, ...] = ()
