@@ -38,4 +38,3 @@ class Demand:
         if self.closeness is not None and whole is not None:
             broken |= whole.distances(codes, labels) > self.closeness + SLACK
         return np.asarray(broken)
-

@@ -115,7 +115,9 @@ def _looked_up(key: _Key) -> _Whole:
     return _Whole(whole.cumulative, np.concatenate([[0], np.cumsum(whole.cumulative)]), passed)
 
 
-_NOTHING = _Whole(*(np.zeros(n, dtype=np.int64) for n in (0, 1)), np.zeros((FEW + 1, FEW + 1), dtype=np.int64))
+_NOTHING = _Whole(
+    np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64), np.zeros((FEW + 1, FEW + 1), dtype=np.int64)
+)
 
 
 def block_demands(

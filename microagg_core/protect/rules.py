@@ -81,7 +81,7 @@ def _ordered_distance(rules: Rules, c: int, size: int) -> float:
             at = min(max(_passed(rules, c, size, rank), low), high)
             above = prefix[first + high] + prefix[first + low] - 2 * prefix[first + at]
             moved += rank / size * (2 * at - low - high) + above / total
-    return moved / last
+    return float(moved / last)
 
 
 @uncounted
@@ -97,7 +97,7 @@ def _named_distance(rules: Rules, c: int, size: int) -> float:
         whole = cumulative[first + code] - (cumulative[first + code - 1] if code > 0 else 0)
         absent -= whole
         differs += abs((at - start) / size - whole / total)
-    return (differs + absent / total) / 2.0
+    return float((differs + absent / total) / 2.0)
 
 
 @uncounted

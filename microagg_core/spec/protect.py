@@ -67,7 +67,7 @@ class Protect(Model):
             return value
         problems: list[Problem] = []
         for name, demand in value.items():
-            if isinstance(demand, ColumnDemand) or name == LINKAGE and not isinstance(demand, Mapping):
+            if isinstance(demand, ColumnDemand) or (name == LINKAGE and not isinstance(demand, Mapping)):
                 continue
             problems += _shape_problems(str(name), demand)
         if problems:

@@ -99,8 +99,8 @@ def _impossible(demand: Demand, demands: BlockDemands) -> str:
     codes = demands.codes[demands.demands.index(demand)]
     if distinct_values(codes, one_group)[0] < demand.distinct:
         return (
-            f"protect.{demand.column}.distinct: a block has fewer than {demand.distinct} distinct values of this column, "
-            "so that no groups of it can have them; block by fewer columns, or demand less"
+            f"protect.{demand.column}.distinct: a block has fewer than {demand.distinct} distinct values of this "
+            "column, so that no groups of it can have them; block by fewer columns, or demand less"
         )
     return (
         f"protect.{demand.column}.t: the values of a block differ from the whole release's by more than "
