@@ -38,6 +38,8 @@ _MORE_STRATA, _TIMES_MORE = 3, 1.3
 _MOST_TRIES = 8
 #: Mending did it, if it leaves no more than this share of the groups broken: others need not be tried on large blocks.
 _MENDED = 0.05
+#: And is not tried there, if more than this share is broken before: what is all around is broken too.
+_HOPELESS = 0.5
 #: How hot refinement begins, in units of the mean squared error: with many sweeps, and with few.
 _HOTTEST, _HOTTEST_OF_FEW, _FEW_SWEEPS = 0.3, 0.05, 20
 #: In large blocks a sweep changes little after so many of them.
@@ -108,14 +110,16 @@ def protected_groups(
 
 def ways(Z: Floats, labels: Ints, k: int, demands: BlockDemands, near: ShortInts) -> dict[str, Ints]:
     """The groups of each way that is tried, by its name; all hold the demands."""
-    rules, made = demands.rules(), {}
-    n_groups = int(labels.max()) + 1
-    made["mend"], n_broken = _mended(Z, labels, rules, near)
-    if len(Z) > _LARGE and n_broken <= _MENDED * n_groups:
-        return made
+    rules, is_large = demands.rules(), len(Z) > _LARGE
+    made: dict[str, Ints] = {}
+    n_groups, is_close = int(labels.max()) + 1, any(demand.closeness is not None for demand in demands.demands)
+    if not (is_large and is_close) or (broken_by_groups(rules, labels) > 0).mean() <= _HOPELESS:
+        made["mend"], n_broken = _mended(Z, labels, rules, near)
+        if is_large and n_broken <= _MENDED * n_groups:
+            return made
     for name, groups in _t_first(Z, k, demands, rules):
         made[name] = groups
-    if len(Z) <= _LARGE or len(made) == 1:
+    if not is_large or not made:
         made["merge"] = joined(Z, labels, rules)
         gathered = gather_k_first(np.ascontiguousarray(Z.T), _seeds(Z), k, _WALK * k, rules)
         made["k-first"] = joined(Z, gathered, rules)

@@ -120,6 +120,8 @@ class ReleaseFacts(_Model):
         names = [column.name for column in self.columns]
         if len(set(names)) != len(names):
             raise ValueError("a column stands in it twice")
+        if not self.protect.keys() <= {column.name for column in self.columns if column.role == "confidential"}:
+            raise ValueError("what is no confidential column is protected")
         if (self.csv is not None) != (self.format == "csv"):
             raise ValueError("a CSV release has a dialect, and no other has one")
         return self

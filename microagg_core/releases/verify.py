@@ -19,6 +19,7 @@ from microagg_core.plain import to_plain
 from microagg_core.privacy.check import Check
 from microagg_core.privacy.kanonymity import CombinationCounter, Recount
 from microagg_core.releases.manifest import Manifest, PartEntry
+from microagg_core.releases.protection import protection_checks
 from microagg_core.releases.released import find_release, part_batches
 from microagg_core.storage.layout import MANIFEST
 from microagg_core.storage.objects import Store
@@ -98,6 +99,7 @@ def verify(release_url: str, storage_options: dict[str, Any] | None = None) -> V
         _columns_check(findings, manifest),
         _rows_check(findings, manifest),
         _k_check(folder, manifest, findings, counter),
+        *protection_checks(folder, manifest, findings.uncounted),
     )
     return VerifyReport(
         url=shown(folder.url_of(MANIFEST)),

@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from microagg_core.arrays import Ints
 from microagg_core.errors import DataError
 from microagg_core.formats.released.registry import released_format
 from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.check import Check
-from microagg_core.privacy.demands import SLACK, Demand
+from microagg_core.privacy.demands import SLACK, Demand, codes_of, combinations_of
 from microagg_core.privacy.distributions import Distribution
 from microagg_core.privacy.group_ranges import input_of
 from microagg_core.privacy.risk.exposing import OtherColumns, expose
@@ -34,10 +33,6 @@ from microagg_core.steps.routing import Planned
 from microagg_core.steps.value_counts import load_distributions
 from microagg_core.steps.work import Context, Run, Task
 from microagg_core.storage.values_layout import ValuesLayout
-from microagg_core.tables.hashing import hash_rows, one_array
-from microagg_core.tables.ordering import as_key
-
-_SEED = 17
 
 
 def column_demands(context: Context) -> dict[str, ColumnDemand]:
@@ -118,10 +113,7 @@ def _codes(demand: Demand, values: pa.ChunkedArray, whole: Distribution | None) 
     """A number for each value; where closeness is demanded, its place among the values of the whole."""
     if demand.closeness is not None and whole is not None:
         return whole.codes(values)
-    keys = as_key(one_array(values))
-    if pa.types.is_null(keys.type):
-        return np.zeros(len(keys), dtype=np.int64)
-    return np.asarray(pc.dictionary_encode(keys, null_encoding="encode").indices).astype(np.int64)
+    return codes_of(values)
 
 
 # --- The gate: a worker's half ---------------------------------------------------------------------------------
@@ -172,7 +164,7 @@ def note_protection(
 
 def _note_columns(task: Task, context: Context, table: pa.Table) -> tuple[ColumnNotes, ...]:
     keys = [table[column.name] for column in (*context.schema.blocking, *context.schema.quasi_identifiers)]
-    labels = np.unique(hash_rows(keys, table.num_rows, _SEED), return_inverse=True)[1]
+    labels = combinations_of(keys, table.num_rows)
     used = _distributions(task, demands_of(context))
     place = {column.name: j for j, column in enumerate(context.schema.confidential)}
     return tuple(
@@ -182,8 +174,7 @@ def _note_columns(task: Task, context: Context, table: pa.Table) -> tuple[Column
 
 
 def _note_column(demand: Demand, values: pa.ChunkedArray, labels: Ints, whole: Distribution | None) -> ColumnNotes:
-    own = _codes(Demand(demand.column), values, None)
-    distinct, distance = distinct_values(own, labels), None
+    distinct, distance = distinct_values(codes_of(values), labels), None
     if demand.closeness is not None and whole is not None:
         codes = whole.codes(values)
         if codes.min() >= 0:  # else nobody counted a value, which is not within any distance
