@@ -149,12 +149,17 @@ def _t_first(Z: Floats, k: int, demands: BlockDemands, rules: Rules) -> Iterator
 
 
 def least_strata(n: int, t: float) -> int:
-    """So many strata bring each group of n records with as many values within t of them, by the proved bound.
+    """So many strata bring every group within t of n records with as many values, by the proved bound.
+
+    One more where there would be as many records left over as groups.
 
     >>> [least_strata(1080, t) for t in (0.01, 0.05, 0.09, 0.13, 0.17, 0.21, 0.25)]
     [49, 10, 6, 4, 3, 3, 2]
     """
-    return max(1, math.ceil(n / (2 * (n - 1) * t + 1))) if t > 0 else n
+    if t <= 0:
+        return n
+    strata = max(1, math.ceil(n / (2 * (n - 1) * t + 1)))
+    return strata + n % strata // (n // strata)
 
 
 def t_first(Z: Floats, k: int, codes: Ints, n_strata: int, rules: Rules) -> Ints | None:
