@@ -81,8 +81,8 @@ def _prove_prices() -> None:
 def _protect() -> None:
     from microagg_core.privacy.demands import Demand
     from microagg_core.privacy.distributions import Distribution
-    from microagg_core.protect.block import block_demands
-    from microagg_core.protect.protecting import protected_groups
+    from microagg_core.privacy.protect.block import block_demands
+    from microagg_core.privacy.protect.protecting import protected_groups
 
     values = pa.array(np.arange(_FEW) // 3)
     whole = Distribution.of(values)

@@ -25,8 +25,8 @@ from microagg_core.metrics.certificate import NOTHING, Certificate
 from microagg_core.metrics.means import Groups
 from microagg_core.metrics.statistics import LossStatistics, loss_statistics
 from microagg_core.plain import to_json
-from microagg_core.protect.block import BlockDemands
-from microagg_core.protect.protecting import protected_groups
+from microagg_core.privacy.protect.block import BlockDemands
+from microagg_core.privacy.protect.protecting import protected_groups
 from microagg_core.refine.certifying import refine_with_bound
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.protecting import PartitionDemands

@@ -13,8 +13,8 @@ import pytest
 
 from microagg_core.errors import DataError, GateError
 from microagg_core.privacy.distributions import Distribution, distributions_in, table_of
-from microagg_core.protect.block import BlockDemands
-from microagg_core.protect.protecting import Protected
+from microagg_core.privacy.protect.block import BlockDemands
+from microagg_core.privacy.protect.protecting import Protected
 from microagg_core.releases.manifest import Manifest, ProtectEntry
 from microagg_core.releases.verify import verify
 from microagg_core.steps import anonymizing

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from microagg_core.arrays import Floats, Ints
 from microagg_core.privacy.demands import Demand, codes_of, distinct_values
 from microagg_core.privacy.distributions import Distribution
-from microagg_core.protect.block import BlockDemands, block_demands, broken_by_groups
-from microagg_core.protect.joining import joined
-from microagg_core.protect.protecting import least_strata, protected_groups, t_first, ways
+from microagg_core.privacy.protect.block import BlockDemands, block_demands, broken_by_groups
+from microagg_core.privacy.protect.joining import joined
+from microagg_core.privacy.protect.protecting import least_strata, protected_groups, t_first, ways
 from microagg_core.refine.improving import sse_of_labels
 from microagg_core.refine.neighbours import Records
 from twins.naive_distances import naive_distances

@@ -14,8 +14,8 @@ from microagg_core.arrays import Floats
 from microagg_core.metrics.losses import group_means, losses, standardize
 from microagg_core.privacy.demands import Demand, distinct_values
 from microagg_core.privacy.distributions import Distribution
-from microagg_core.protect.block import BlockDemands, block_demands
-from microagg_core.protect.protecting import least_strata, protected_groups, t_first, ways
+from microagg_core.privacy.protect.block import BlockDemands, block_demands
+from microagg_core.privacy.protect.protecting import least_strata, protected_groups, t_first, ways
 from microagg_core.refine.neighbours import Records
 
 CENSUS = Path(__file__).parent / "data" / "census.csv"

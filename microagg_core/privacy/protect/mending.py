@@ -6,9 +6,9 @@ import numpy as np
 
 from microagg_core.arrays import Floats, ShortInts
 from microagg_core.kernels.machine_code.jit import jit, uncounted
-from microagg_core.protect.exchanging import exchanging
-from microagg_core.protect.rings import Rings, broken_with, put_in, take_out
-from microagg_core.protect.rules import Rules
+from microagg_core.privacy.protect.exchanging import exchanging
+from microagg_core.privacy.protect.rings import Rings, broken_with, put_in, take_out
+from microagg_core.privacy.protect.rules import Rules
 
 
 @uncounted

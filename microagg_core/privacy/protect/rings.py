@@ -8,7 +8,7 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.kernels.machine_code.jit import jit, uncounted
-from microagg_core.protect.rules import Rules, broken_by
+from microagg_core.privacy.protect.rules import Rules, broken_by
 
 
 class Rings(NamedTuple):
@@ -85,7 +85,7 @@ def holds_with(groups: Rings, rules: Rules, g: int, without: int, plus: int) -> 
 
 
 @jit
-def join(groups: Rings, rules: Rules, into: Ints, joining: Ints, broken: Floats) -> None:
+def join_rings(groups: Rings, rules: Rules, into: Ints, joining: Ints, broken: Floats) -> None:
     """Have groups join others, pair by pair, none of them twice, and note by how much these then break the rules."""
     for i in range(into.shape[0]):
         a, b = into[i], joining[i]

@@ -14,14 +14,14 @@ from microagg_core.kernels.machine_code.jit import jit, uncounted
 from microagg_core.kernels.tree.nearest import find_nearest
 from microagg_core.kernels.tree.search import Search, least_distance, new_search
 from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, new_tree, rebuild_if_sparse, remove
-from microagg_core.protect.rules import Rules, broken_by
+from microagg_core.privacy.protect.rules import Rules, broken_by
 
 
 @uncounted
-def _exchange_for_nearer(rules: Rules, members: Ints, k: int, found: Ints, n_found: int, broken: float) -> float:
+def _exchange_for_nearer(rules: Rules, members: Ints, k: int, candidates: Ints, n_candidates: int, broken: float) -> float:
     """Exchange members for what else was found, each where that helps most; by how much the group then breaks rules."""
-    for r in range(k, n_found):
-        place, least, candidate = -1, broken, found[r]
+    for r in range(k, n_candidates):
+        place, least, candidate = -1, broken, candidates[r]
         for i in range(k):
             member, members[i] = members[i], candidate
             left = broken_by(rules, members, k)
@@ -88,12 +88,12 @@ def gather_t_first(X: Floats, seeds: Ints, n_strata: int, share: int, n_groups: 
     which has at least ``share * n_groups``.
     """
     p, n = X.shape
-    labels, made = np.full(n, -1), 0
+    labels, number = np.full(n, -1), 0
     step = X[p - 1].max() / max(1, n_strata - 1)
     tree, search = new_tree(X), new_search(p, share)
     members = np.empty(share * n_strata, np.int64)
     for seed in seeds:
-        if made == n_groups:
+        if number == n_groups:
             break
         if tree.slots[seed] < 0:
             continue
@@ -104,8 +104,8 @@ def gather_t_first(X: Floats, seeds: Ints, n_strata: int, share: int, n_groups: 
             find_nearest(tree, search, _near_leaf(tree, search), 0, share)
             members[stratum * share : (stratum + 1) * share] = search.found[:share]
         for i in range(members.shape[0]):
-            labels[members[i]] = made
+            labels[members[i]] = number
         remove(tree, members)
         rebuild_if_sparse(tree)
-        made += 1
+        number += 1
     return labels

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from scipy.spatial import cKDTree
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.metrics.losses import group_means
-from microagg_core.protect.block import broken_by_groups
-from microagg_core.protect.rings import join, relabel, rings
-from microagg_core.protect.rules import Rules, broken_by
+from microagg_core.privacy.protect.block import broken_by_groups
+from microagg_core.privacy.protect.rings import join_rings, relabel, rings
+from microagg_core.privacy.protect.rules import Rules, broken_by
 
 #: Of so many nearest groups, those left over choose one that stays right.
 _NEAREST = 8
@@ -33,7 +34,7 @@ def joined(X: Floats, labels: Ints, rules: Rules) -> Ints:
         worst = np.flatnonzero(broken[there] > 0)
         worst = worst[np.argsort(-broken[there[worst]], kind="stable")]
         into, joining = _pairs(worst, _nearest_others(centroids, worst))
-        join(groups, rules, there[into], there[joining], broken)
+        join_rings(groups, rules, there[into], there[joining], broken)
         there = np.delete(there, joining)
     relabel(groups)
     return np.unique(groups.label, return_inverse=True)[1]
@@ -54,8 +55,8 @@ def _pairs(worst: Ints, others: Ints) -> tuple[Ints, Ints]:
 def _nearest_others(centroids: Floats, groups: Ints) -> Ints:
     """For each of some groups the nearest other one."""
     if len(groups) * len(centroids) > _MOST_PAIRS:
-        found = np.asarray(cKDTree(centroids).query(centroids[groups], k=2)[1])
-        return np.where(found[:, 0] == groups, found[:, 1], found[:, 0])
+        near = np.asarray(_tree(centroids).query(centroids[groups], k=2)[1])
+        return np.where(near[:, 0] == groups, near[:, 1], near[:, 0])
     squared = np.zeros((len(groups), len(centroids)))
     for column in centroids.T:
         squared += (column[groups, None] - column) ** 2
@@ -71,7 +72,7 @@ def with_left_over(X: Floats, labels: Ints, rules: Rules) -> Ints:
     there = np.flatnonzero(labels >= 0)
     centroids = group_means(X[there], labels[there])
     count = min(_NEAREST, len(centroids))
-    near = np.asarray(cKDTree(centroids).query(X[left], k=count)[1]).reshape(len(left), count)
+    near = np.asarray(_tree(centroids).query(X[left], k=count)[1]).reshape(len(left), count)
     order = there[np.argsort(labels[there], kind="stable")]
     bounds = np.searchsorted(labels[order], np.arange(len(centroids) + 1))
     joining: dict[int, list[int]] = {}
@@ -82,3 +83,10 @@ def with_left_over(X: Floats, labels: Ints, rules: Rules) -> Ints:
         joining.setdefault(chosen, []).append(record)
         labels[record] = chosen
     return labels
+
+
+def _tree(points: Floats) -> Any:
+    """SciPy's tree, loaded only where something is protected."""
+    from scipy.spatial import cKDTree
+
+    return cKDTree(points)

@@ -12,7 +12,7 @@ from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.metrics.means import Groups
 from microagg_core.privacy.demands import Demand
 from microagg_core.privacy.distributions import Distribution
-from microagg_core.protect.rules import FEW, NAMES, ORDERED, UNBOUND, Rules, broken_by_all
+from microagg_core.privacy.protect.rules import FEW, NAMES, ORDERED, UNBOUND, Rules, broken_by_all
 
 #: What kernels allow above t: less than the gate does, so that rounding does not have it refuse what they let through.
 _SLACK = 5e-13

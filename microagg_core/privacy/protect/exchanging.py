@@ -10,8 +10,8 @@ from __future__ import annotations
 from microagg_core.arrays import Floats, ShortInts, UInt64s
 from microagg_core.kernels.machine_code.jit import jit, uncounted
 from microagg_core.kernels.tools.random_draws import draw
-from microagg_core.protect.rings import Rings, holds_with, put_in, take_out
-from microagg_core.protect.rules import Rules
+from microagg_core.privacy.protect.rings import Rings, holds_with, put_in, take_out
+from microagg_core.privacy.protect.rules import Rules
 
 #: One step in so many is a move, where the group can spare a record.
 _MOVES = 3
@@ -71,7 +71,7 @@ def _try_exchange(groups: Rings, rules: Rules, i: int, first: int, limit: float)
 
 
 @jit
-def exchange(
+def exchange_records(
     groups: Rings,
     rules: Rules,
     near: ShortInts,

@@ -16,13 +16,13 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.errors import InternalError
 from microagg_core.kernels.tools.random_draws import exponential_quantiles, random_state
-from microagg_core.protect.block import BlockDemands, broken_by_groups
-from microagg_core.protect.exchanging import exchange
-from microagg_core.protect.gathering import gather_k_first, gather_t_first
-from microagg_core.protect.joining import joined, with_left_over
-from microagg_core.protect.mending import mend
-from microagg_core.protect.rings import rings
-from microagg_core.protect.rules import Rules
+from microagg_core.privacy.protect.block import BlockDemands, broken_by_groups
+from microagg_core.privacy.protect.exchanging import exchange_records
+from microagg_core.privacy.protect.gathering import gather_k_first, gather_t_first
+from microagg_core.privacy.protect.joining import joined, with_left_over
+from microagg_core.privacy.protect.mending import mend
+from microagg_core.privacy.protect.rings import rings
+from microagg_core.privacy.protect.rules import Rules
 from microagg_core.refine.costs import EFFORTS, annealing_sweeps
 from microagg_core.refine.improving import sse_of_labels
 from microagg_core.refine.neighbours import Records
@@ -93,12 +93,12 @@ def protected_groups(
     records = Records.of(X, count)
     ordered = demands.taken(records.order)
     block = _Block(np.ascontiguousarray(records.Z), records.near(count), k, ordered, ordered.rules())
-    made = list(ways(block.Z, records.inward(labels), k, block.demands, block.near).values())
-    loss = [sse_of_labels(block.Z, groups) for groups in made]
-    plain = made[int(np.argmin(loss))]
+    candidates = list(ways(block.Z, records.inward(labels), k, block.demands, block.near).values())
+    loss = [sse_of_labels(block.Z, groups) for groups in candidates]
+    plain = candidates[int(np.argmin(loss))]
     refined = plain
     if effort != "off":
-        starts = [plain] if block.is_large else made
+        starts = [plain] if block.is_large else candidates
         better = [_refined(block, start, effort, seed, len(starts)) for start in starts]
         refined = min([plain, *better], key=lambda groups: sse_of_labels(block.Z, groups))
     out = records.outward(plain, k)
@@ -111,19 +111,19 @@ def protected_groups(
 def ways(Z: Floats, labels: Ints, k: int, demands: BlockDemands, near: ShortInts) -> dict[str, Ints]:
     """The groups of each way that is tried, by its name; all hold the demands."""
     rules, is_large = demands.rules(), len(Z) > _LARGE
-    made: dict[str, Ints] = {}
+    by_way: dict[str, Ints] = {}
     n_groups, is_close = int(labels.max()) + 1, any(demand.closeness is not None for demand in demands.demands)
     if not (is_large and is_close) or (broken_by_groups(rules, labels) > 0).mean() <= _HOPELESS:
-        made["mend"], n_broken = _mended(Z, labels, rules, near)
+        by_way["mend"], n_broken = _mended(Z, labels, rules, near)
         if is_large and n_broken <= _MENDED * n_groups:
-            return made
+            return by_way
     for name, groups in _t_first(Z, k, demands, rules):
-        made[name] = groups
-    if not is_large or not made:
-        made["merge"] = joined(Z, labels, rules)
+        by_way[name] = groups
+    if not is_large or not by_way:
+        by_way["merge"] = joined(Z, labels, rules)
         gathered = gather_k_first(np.ascontiguousarray(Z.T), _seeds(Z), k, _WALK * k, rules)
-        made["k-first"] = joined(Z, gathered, rules)
-    return made
+        by_way["k-first"] = joined(Z, gathered, rules)
+    return by_way
 
 
 def _seeds(Z: Floats) -> Ints:
@@ -200,7 +200,7 @@ def _refined(block: _Block, labels: Ints, effort: str | float, seed: int, n_star
 
     def run(sweeps: int, hottest: float) -> float:
         rest = (sweeps, hottest * mean, _QUANTILES, random)
-        return exchange(groups, block.rules, block.near, block.k, _LARGEST, *rest)
+        return exchange_records(groups, block.rules, block.near, block.k, _LARGEST, *rest)
 
     if not isinstance(effort, str):
         ends = time.monotonic() + effort / n_starts
