@@ -31,7 +31,7 @@ from microagg_core.steps.nights.matching import identify_part, mark_part, match_
 from microagg_core.steps.nights.recalling import recall_part
 from microagg_core.steps.nights.telling import join_part
 from microagg_core.steps.nights.tracing import trace_range
-from microagg_core.steps.planning import count_part, sample_part
+from microagg_core.steps.oversize import count_part, sample_part
 from microagg_core.steps.scattering import scatter_part
 from microagg_core.steps.survey import survey_part
 from microagg_core.steps.units import check_units

@@ -31,11 +31,12 @@ from microagg_core.steps.cleaning import clean_due
 from microagg_core.steps.cutting import cut_input
 from microagg_core.steps.keys import key_tasks, read_keys
 from microagg_core.steps.measuring import measure_release
-from microagg_core.steps.planning import Passes, make_plan, refuse_unwise
+from microagg_core.steps.oversize import Passes
+from microagg_core.steps.planning import make_plan, refuse_unwise
 from microagg_core.steps.protecting import run_protection_checks
 from microagg_core.steps.publishing import release_facts, staged_parts
 from microagg_core.steps.routing import Planned, load_survey, save_plan, save_survey
-from microagg_core.steps.scattering import combine_released_moments, save_measure_scale
+from microagg_core.steps.scattering import combine_released_moments, refuse_lost, save_measure_scale
 from microagg_core.steps.survey import combine_survey
 from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_checks, unit_tasks
 from microagg_core.steps.value_counts import combine_counts, refuse_uncounted, save_distributions
@@ -133,7 +134,9 @@ def plan(release: Release) -> str:
     context = load_context(run, release.reads("context"))
     found, counted = load_survey(run.pieces(release.reads("survey")), run.layout), release.pieces("keys")
     keys = read_keys(counted.read_all(piece.name for piece in counted.pieces))
-    passes = Passes(run, release.do, release.reads("context"), len(context.parts), release.marks)
+    passes = Passes(
+        run, release.do, release.reads("context"), len(context.parts), release.pieces("survey"), release.marks
+    )
     made = make_plan(spec, context, found, keys, passes, release.hold)
     outline, shards, piece = save_plan(run, made)
     release.known["plan"] = (piece,)
@@ -162,6 +165,8 @@ def scatter(release: Release) -> str:
     release.scattered = release.do(
         release.with_atoms(_knowing_keys(release, release.tasks("scatter", n_parts, knowing)))
     )
+    expected = planned.survey.arrivals - planned.outline.withheld_rows
+    refuse_lost(planned.outline, expected, release.scattered)
     moments = combine_released_moments(len(planned.context.kinds), release.pieces("scatter"), release.layout, n_parts)
     release.known["scale"] = (save_measure_scale(release.run, moments),)
     names = [ValuesLayout(release.key).value_counts(i) for i in range(n_parts)]

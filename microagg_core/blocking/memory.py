@@ -26,7 +26,7 @@ ROUTE_BYTES = 64
 #: written when what is packed reaches as many as these.
 RUN_BYTES, OBJECT_BYTES = 24 * 2**20, 32 * 2**20
 #: Anonymizing: the most bytes of staged rows in one partition, and the copies that a worker holds while it works on it.
-PARTITION_BYTES = 48 * 2**20
+PARTITION_BYTES = 24 * 2**20
 _COPIES = 6
 #: What an algorithm may take for one block, besides its rows.
 BLOCK_BYTES = 4 * PARTITION_BYTES

@@ -85,28 +85,35 @@ def _linked(figures: Mapping[str, Any]) -> Iterator[Finding]:
     if not linkage.get("asked"):
         return
     first, *others = linkage["intruders"]
-    chance = linkage["by_chance"]
+    chance, n = linkage["by_chance"], len(first["knows"])
     yield Finding(
         _above(first["expected_correct"], chance),
-        f"who knows {_what(first)} picks the right record for {percent_in_words(first['expected_correct'])} of records "
-        f"(by chance {percent_in_words(chance)}), and the right group for {percent_in_words(first['own_nearest'])}",
+        f"who knows {_what(first, n)} picks the right record for {percent_in_words(first['expected_correct'])} of "
+        f"records (by chance {percent_in_words(chance)}), "
+        f"and the right group for {percent_in_words(first['own_nearest'])}",
     )
     worst = max(others, key=lambda one: one["expected_correct"])
     yield Finding(
         _above(worst["expected_correct"], chance),
-        f"who knows {_what(worst)} still picks the right record for {percent_in_words(worst['expected_correct'])} "
+        f"who knows {_what(worst, n)} still picks the right record for {percent_in_words(worst['expected_correct'])} "
         f"and the right group for {percent_in_words(worst['own_nearest'])}",
     )
 
 
-def _what(intruder: Mapping[str, Any]) -> str:
-    """What somebody knows.
+def _what(intruder: Mapping[str, Any], n: int) -> str:
+    """What somebody knows of n quasi-identifiers.
 
-    >>> _what({"knows": ["age"], "noise": 0.0}), _what({"knows": ["a", "b", "c", "d"], "noise": 0.1})
-    ("'age' exactly", '4 quasi-identifiers to within 0.1 deviations')
+    >>> _what({"knows": ["age"], "noise": 0.0}, 3), _what({"knows": ["a", "b", "c"], "noise": 0.1}, 3)
+    ("'age' exactly", 'all quasi-identifiers to within 0.1 deviations')
+    >>> _what({"knows": ["a", "b", "c"], "noise": 0.0}, 5)
+    "3 quasi-identifiers ('a' to 'c') exactly"
     """
     names, off = intruder["knows"], intruder["noise"]
-    which = " and ".join(map(repr, names)) if len(names) < 3 else f"{len(names)} quasi-identifiers"
+    which = f"{len(names)} quasi-identifiers ({names[0]!r} to {names[-1]!r})"
+    if len(names) < 3:
+        which = " and ".join(map(repr, names))
+    elif len(names) == n:
+        which = "all quasi-identifiers"
     return f"{which} to within {off:g} deviations" if off else f"{which} exactly"
 
 
@@ -138,6 +145,7 @@ def _above(figure: float | None, chance: float | None) -> float:
     return (figure or 0.0) - (chance or 0.0)
 
 
+_LINKED = ("own_nearest", "expected_correct")
 INTRUDER_HEADER = ("who knows", "right group", "right record")
 
 
@@ -145,7 +153,7 @@ def intruder_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """What each intruder finds."""
     intruders = (figures.get("linkage") or {}).get("intruders", ())
     return [
-        (_what(one), percent_in_words(one["own_nearest"]), percent_in_words(one["expected_correct"]))
+        (_what(one, len(intruders[0]["knows"])), *(percent_in_words(one[what]) for what in _LINKED))
         for one in intruders
     ]
 

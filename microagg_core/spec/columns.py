@@ -62,6 +62,11 @@ class FileSchema:
         return tuple(c.name for c in (*self.quasi_identifiers, *self.blocking, *self.confidential))
 
     @cached_property
+    def grouping(self) -> tuple[str, ...]:
+        """Names of the columns by which records are grouped."""
+        return tuple(c.name for c in (*self.quasi_identifiers, *self.blocking))
+
+    @cached_property
     def released(self) -> tuple[Column, ...]:
         """The columns of the release, in file order."""
         return self._with_role("quasi_identifiers", "blocking", "confidential")

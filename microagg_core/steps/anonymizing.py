@@ -191,7 +191,10 @@ def anonymize_partition(task: Task) -> Receipt:
         figures = _measure(planned.encoding, scale, ticks, outcome, missing)
         statistics.append(figures)
         blocks.append(_block_row(number, outcome, figures, steady.least_stretch(scale)))
-    columns = [np.concatenate(values) for values in released]
+    # What is grouped is not needed any more, and would be held beside what is written.
+    rows.ticks.clear()
+    rows.table = rows.table.select([name for name in rows.table.column_names if name.startswith("c")])
+    columns = [np.concatenate(released.pop(0)) for _ in range(p)]
     data, slices = _released_rows(task, planned, rows, columns)
     return _write(task, data, slices, statistics, blocks, len(rows.records), kernel)
 

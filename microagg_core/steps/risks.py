@@ -17,6 +17,7 @@ from microagg_core.arrays import Ints
 from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.group_ranges import input_of
 from microagg_core.privacy.risk.asking import asking_share
+from microagg_core.privacy.risk.contract import Exposure
 from microagg_core.privacy.risk.exposing import OtherColumns, expose
 from microagg_core.privacy.risk.tables import RiskNotes, label_lines, risk_figures
 from microagg_core.steps.pieces import Piece, Pieces
@@ -61,6 +62,11 @@ def note_risk(task: Task, plan: Planned, table: pa.Table, records: Ints, came: p
         asking=asking_share(spec.risk, plan.survey.arrivals, len(kinds)),
         seed=spec.seed,
     )
+    return write_notes(task, exposure)
+
+
+def write_notes(task: Task, exposure: Exposure) -> tuple[Piece, ...]:
+    """Write what measures note of a file."""
     lines = label_lines(exposure)
     lines = lines.add_column(0, "file", pa.array(np.full(lines.num_rows, task.number)))
     layout, number = RiskLayout(task.run.key), task.number

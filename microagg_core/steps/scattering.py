@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from microagg_core.blocking.outline import Outline
 from microagg_core.blocking.routes import Routes
 from microagg_core.errors import DataError
 from microagg_core.kinds.encoding import Encoding
@@ -38,7 +39,7 @@ from microagg_core.storage.night_layout import NightLayout
 from microagg_core.storage.values_layout import ValuesLayout
 from microagg_core.tables.hashing import one_array
 from microagg_core.tables.ordering import ascending_order
-from microagg_core.tables.slices import RECORD
+from microagg_core.tables.slices import RECORD, Slices
 
 Ints = NDArray[np.int64]
 
@@ -124,21 +125,35 @@ def _scattered_rows(planned: Planned, routes: Routes, routed: Routed) -> tuple[p
 
 
 def gather_partition(task: Task, planned: Planned) -> pa.Table:
-    """The rows of one partition, by block and record number, counted against the plan.
+    """The rows of one partition, by block and record number.
 
     Raises:
         DataError: the input changed.
         DamagedWorkError: an object in the work area is not what was written.
     """
     table = gather_slices(task.run, task.slices, "scatter", task.layout.scatter)
-    expected = int(planned.outline.rows[task.number])
-    if table is None or table.num_rows != expected:
-        raise DataError(
-            f"partition {task.number} received {table.num_rows if table else 0} of {expected} planned records: the "
-            "input changed while the release was made; run again"
-        )
+    if table is None:
+        raise _unlike_the_plan(f"partition {task.number} received none of its records")
     # Parts come in their order, and each part's rows in theirs: record numbers ascend.
     return table.take(pa.array(ascending_order(np.asarray(table["block"])))).combine_chunks()
+
+
+def refuse_lost(outline: Outline, expected: int, scattered: Sequence[Receipt]) -> None:
+    """Stop if not as many records as are to be released were sent to partitions.
+
+    Survivors of a series have destinations behind all partitions, and do not count.
+
+    Raises:
+        DataError: the input changed.
+    """
+    slices = Slices.joined(receipt.slices for receipt in scattered).array
+    sent = int(slices["rows"][slices["destination"] < outline.n_partitions].sum())
+    if sent != expected:
+        raise _unlike_the_plan(f"{sent} of {expected} records were sent to partitions")
+
+
+def _unlike_the_plan(what: str) -> DataError:
+    return DataError(f"{what}: the input changed while the release was made; run again")
 
 
 def combine_released_moments(

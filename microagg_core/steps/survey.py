@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from microagg_core.errors import DataError
 from microagg_core.formats.released.registry import released_format
+from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.kinds.contract import Kind, Traits
 from microagg_core.metrics.moments import Moments, merge_all
 from microagg_core.plain import from_plain, to_plain
@@ -30,6 +31,7 @@ from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.keys import ROWS, WAITED, merge_keys, write_keys
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.reading import PartBatch, file_with, records_of_part
+from microagg_core.steps.sampling import PartSample
 from microagg_core.steps.units import UnitDigests, read_salt, unit_checks
 from microagg_core.steps.work import Context, Receipt, Task, load_context
 from microagg_core.storage.layout import RunLayout
@@ -37,7 +39,7 @@ from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array,
 from microagg_core.tables.ordering import as_key
 from microagg_core.tables.slices import Slices, read_slice, to_bytes
 
-_FINGERPRINT_SEEDS = (0x5EED, 0xF00D)
+_FINGERPRINT_SEED = 0x5EED
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,9 @@ class Fingerprint:
     def add(self, table: pa.Table, names: Sequence[str]) -> None:
         """Account for the part's next rows."""
         columns = [pa.array(np.arange(self._rows, self._rows + table.num_rows)), *(table[n] for n in names)]
-        for i, seed in enumerate(_FINGERPRINT_SEEDS):
-            self._sums[i] = (self._sums[i] + sum_of(hash_rows(columns, table.num_rows, seed))) % 2**64
+        hashes = hash_rows(columns, table.num_rows, _FINGERPRINT_SEED)
+        for i, words in enumerate((hashes, mix_words(hashes))):
+            self._sums[i] = (self._sums[i] + sum_of(words)) % 2**64
         self._rows += table.num_rows
 
     def text(self) -> str:
@@ -228,12 +231,15 @@ def survey_part(task: Task) -> Receipt:
         names |= dict.fromkeys(columns)
     found = _PartSurvey(context)
     units = UnitDigests(task, context.spec, read_salt(task))
+    sample = PartSample(task.number, len(context.parts), context.spec.seed, context.schema.grouping)
     for batch in records_of_part(task, context, task.number, 0, tuple(names)):
         found.add(batch)
         units.add(batch.whole)
+        sample.add(batch)
     units.flush()
     pieces, slices = _write(task, found)
-    return Receipt(task.step, task.number, found.rows, (*pieces, *units.pieces), slices + units.slices)
+    pieces += [*units.pieces, *sample.write(task)]
+    return Receipt(task.step, task.number, found.rows, tuple(pieces), slices + units.slices)
 
 
 def _write(task: Task, found: _PartSurvey) -> tuple[list[Piece], Slices]:

@@ -31,17 +31,21 @@ from microagg_core.privacy.checks.groups import Outside
 from microagg_core.privacy.checks.means import QuasiMoments
 from microagg_core.privacy.checks.missing_values import Nulls
 from microagg_core.privacy.checks.values import Sums
+from microagg_core.privacy.distributions import table_of
 from microagg_core.privacy.gate import Notes
 from microagg_core.privacy.kanonymity import CombinationCounter
+from microagg_core.privacy.risk.contract import ConfidentialValues, Exposure
 from microagg_core.privacy.sketches import SAMPLE_VALUES, Sketch
 from microagg_core.releases.parts import Upload
 from microagg_core.steps.checking import promise_of
 from microagg_core.steps.pieces import Piece
+from microagg_core.steps.risks import write_notes
 from microagg_core.steps.routing import load_planned
 from microagg_core.steps.survey import sketch_bytes
 from microagg_core.steps.work import Receipt, Task, load_context
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import local_path
+from microagg_core.storage.values_layout import ValuesLayout
 from microagg_core.tables.slices import Slice, Slices, to_bytes
 from microagg_flows.progress import Progress, Silence
 
@@ -185,8 +189,14 @@ def _scatter(census: Census, task: Task) -> Receipt:
     planned, rows = load_planned(task), census.rows_of_part
     moments = to_json([_moments(rows)] * len(planned.context.kinds))
     piece = _untouched(task, task.layout.scatter(task.number, 0), 20 * rows)
-    pieces = (piece, task.put(task.layout.released_moments(task.number), moments))
+    counted = task.put(ValuesLayout(task.run.key).value_counts(task.number), _too_many_values(task))
+    pieces = (piece, task.put(task.layout.released_moments(task.number), moments), counted)
     return Receipt(task.step, task.number, rows, pieces, _slices(task, range(planned.outline.n_partitions), rows))
+
+
+def _too_many_values(task: Task) -> bytes:
+    """What is counted of confidential columns with many values."""
+    return to_bytes(table_of([None] * len(load_planned(task).context.schema.confidential)))
 
 
 def _anonymize(census: Census, task: Task) -> Receipt:
@@ -197,7 +207,6 @@ def _anonymize(census: Census, task: Task) -> Receipt:
     values = np.random.default_rng(number).normal(size=(100, n_attributes))
     losses = loss_statistics(values, values / 2, np.zeros(values.shape, dtype=np.bool_))
     counts = {"groups": rows // n // 5, "least": 5, "most": 9}
-    counts |= {f"constant_{j}": 0 for j in range(len(planned.context.schema.confidential))}
     lines = {
         "block": np.arange(bounds[number], bounds[number + 1]),
         "records": np.full(n, rows // n),
@@ -260,7 +269,18 @@ def _check_files(census: Census, task: Task) -> Receipt:
     more = {"k-anonymity": nobody, "groups": Outside((0,) * len(promise.kinds))}
     noted = task.put(task.layout.checks(number), _notes(rows, task, counts, **more))
     candidate = _untouched(task, task.layout.candidate(number, "parquet"), 20 * rows)
-    return Receipt(task.step, number, rows, (candidate, noted))
+    counted = task.put(ValuesLayout(task.run.key).checked_values(number), _too_many_values(task))
+    return Receipt(task.step, number, rows, (candidate, noted, counted, *write_notes(task, _exposure(task))))
+
+
+def _exposure(task: Task) -> Exposure:
+    """A file of as many labels as its share of the blocks, with one combination each."""
+    plan = load_planned(task)
+    names, outline = tuple(kind.name for kind in plan.context.kinds), plan.outline
+    n = -(-outline.n_blocks // outline.n_files)
+    shape, numbers = (n, len(names)), np.arange(n)
+    columns = [ConfidentialValues(column.name, numbers, None) for column in plan.context.schema.confidential]
+    return Exposure(names, numbers, numbers, np.zeros(shape), np.zeros(shape, dtype=np.bool_), tuple(columns))
 
 
 _ANSWERS: dict[str, Callable[[Census, Task], Receipt]] = {

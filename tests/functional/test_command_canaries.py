@@ -106,6 +106,10 @@ def test_a_success_through_prefect(through_prefect: dict[str, Any], tmp_path: Pa
     assert ended.code == 0, ended.err
     place.search(ended)
     assert files_below(place.prefect), "Prefect's database is somewhere else"
+    database = b"".join(path.read_bytes() for path in files_below(place.prefect))
+    assert b"information loss" in database, "the report is not where it was looked for"
+    for words in (b"records_certain", b"expected_correct", b"with certainty", b"stood alone"):
+        assert words not in database, "risk is for the operator alone"
     assert_released_without_identifiers(place.project)
     assert {path.name for path in place.project.work.iterdir()} == {"audit", "series"}
     assert not files_below(place.prefect / "storage")
@@ -154,6 +158,7 @@ def test_a_success_and_everything_that_is_said_about_it(place: Watched) -> None:
         "checks.json",
         "digests.json",
         "plan.json",
+        "risk-labels.parquet",
         "risk.json",
     }
     place.search(project.command("verify", "release", env=place.environment))

@@ -84,7 +84,10 @@ def test_a_part_of_which_nothing_takes_part(tmp_path: Path) -> None:
 def test_blocks_of_arrivals_are_cut_and_counted_without_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("microagg_core.steps.planning._SAMPLE_ROWS", 100)  # a sample, so that leaves are counted
+    monkeypatch.setattr("microagg_core.steps.oversize._SAMPLE_ROWS", 100)  # a sample, so that leaves are counted
+    monkeypatch.setattr("microagg_core.steps.oversize._ENOUGH", 10**9)
+    monkeypatch.setattr("microagg_core.steps.sampling._LEAST_ROWS", 100)
+    monkeypatch.setattr("microagg_core.steps.sampling._MOST_ROWS", 100)
     tables = [people(1500), people(900, first=1500)]
     codes = drawn_codes(tables, SOME)
     release = run_stages(night(write_release(tmp_path, tables, blocks={"max_records": 150}), codes))

@@ -69,7 +69,9 @@ def _small_pieces() -> Iterator[None]:
     with (
         mock.patch("microagg_core.blocking.packing._LEAST_BYTES", 5000),
         mock.patch("microagg_core.blocking.packing.FILE_BYTES", 8192),
-        mock.patch("microagg_core.steps.planning._SAMPLE_ROWS", 40),
+        mock.patch("microagg_core.steps.oversize._SAMPLE_ROWS", 40),
+        mock.patch("microagg_core.steps.sampling._LEAST_ROWS", 40),
+        mock.patch("microagg_core.steps.sampling._MOST_ROWS", 40),
         mock.patch("microagg_core.steps.shuffling.RUN_BYTES", 1200),
         mock.patch("microagg_core.steps.shuffling.OBJECT_BYTES", 3000),
         mock.patch("microagg_core.steps.units.RUN_UNITS", 60),

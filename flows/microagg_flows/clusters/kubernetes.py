@@ -21,7 +21,7 @@ from tornado.ioloop import IOLoop
 
 from microagg_core.errors import ClusterError
 from microagg_core.spec.remote_workers import Kubernetes, KubernetesCluster
-from microagg_flows.clusters.dask_settings import dask_settings
+from microagg_flows.clusters.dask_settings import dask_settings, worker_variables
 from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool
 from microagg_flows.progress import Progress, awaited
@@ -86,7 +86,7 @@ def manifest(wanted: Kubernetes, name: str) -> dict[str, Any]:
         "command": ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--no-dashboard", *size],
         "args": [],
         "resources": {"limits": limits, "requests": limits},
-        "env": [{"name": key, "value": value} for key, value in wanted.environment.items()],
+        "env": [{"name": key, "value": value} for key, value in worker_variables(wanted.environment).items()],
         "envFrom": [{"secretRef": {"name": wanted.secret}}] if wanted.secret else [],
         "ports": [],
     }

@@ -20,7 +20,7 @@ from distributed import Security
 from microagg_core.errors import ClusterError
 from microagg_core.kernels import LASTING_TMPDIR
 from microagg_core.spec.remote_workers import Slurm, SlurmCluster
-from microagg_flows.clusters.dask_settings import dask_settings
+from microagg_flows.clusters.dask_settings import dask_settings, worker_variables
 from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool
 from microagg_flows.clusters.supplying import adapted, client_of, scheduler_options, tls_settings
@@ -124,7 +124,7 @@ def _parts(wanted: Slurm, security: Security) -> dict[str, Any]:
         "job_name": "microagg",
         "python": shlex.quote(wanted.python) if wanted.python else None,
         "job_extra_directives": [*_logs(wanted), *wanted.options],
-        "job_script_prologue": [*_environment(wanted.environment, security), *wanted.prologue],
+        "job_script_prologue": [*_environment(worker_variables(wanted.environment), security), *wanted.prologue],
         "worker_extra_args": [
             *("--lifetime", f"{wanted.seconds - before_the_end}s"),
             *("--no-dashboard", "--dashboard-address", "127.0.0.1:0"),  # what a worker says of itself speaks no TLS

@@ -18,7 +18,7 @@ from distributed.scheduler import Scheduler
 
 from microagg_core.errors import ClusterError
 from microagg_core.spec.remote_workers import Ssh, SshCluster
-from microagg_flows.clusters.dask_settings import dask_settings
+from microagg_flows.clusters.dask_settings import dask_settings, worker_variables
 from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool
 from microagg_flows.clusters.supplying import adapted, client_of, scheduler_options, tls_settings
@@ -112,7 +112,7 @@ class _Cluster(SpecCluster):
         self._wish = {
             "threads": wanted.threads,
             "memory": wanted.memory_bytes,
-            "environment": wanted.environment,
+            "environment": worker_variables(wanted.environment),
             "settings": {**settings, "distributed.comm.require-encryption": True},
             "python": wanted.python or sys.executable,
         }

@@ -18,7 +18,9 @@ from microagg_core.privacy.protect.rules import Rules, broken_by
 
 
 @uncounted
-def _exchange_for_nearer(rules: Rules, members: Ints, k: int, candidates: Ints, n_candidates: int, broken: float) -> float:
+def _exchange_for_nearer(
+    rules: Rules, members: Ints, k: int, candidates: Ints, n_candidates: int, broken: float
+) -> float:
     """Exchange members for what else was found, each where that helps most; by how much the group then breaks rules."""
     for r in range(k, n_candidates):
         place, least, candidate = -1, broken, candidates[r]

@@ -34,7 +34,7 @@ def is_asked(records: Ints, asking: float, seed: int) -> Bools:
     """Which records are asked, so that about this share of all are.
 
     >>> int(is_asked(np.arange(10_000), 0.25, 7).sum())
-    2517
+    2419
     """
     return np.asarray(_uniform(records, seed, _SAMPLE) < asking, dtype=np.bool_)
 
@@ -43,8 +43,8 @@ def noise(records: Ints, p: int, seed: int) -> Floats:
     """What an intruder errs by: for each record and attribute a normal number of mean 0 and deviation 1.
 
     >>> errors = noise(np.arange(20_000), 2, 0)
-    >>> errors.shape, round(float(errors.mean()), 2) + 0, round(float(errors.std()), 2)
-    ((20000, 2), 0.0, 1.0)
+    >>> errors.shape, abs(float(errors.mean())) < 0.01, round(float(errors.std()), 2)
+    ((20000, 2), True, 1.0)
     """
     from scipy.special import ndtri
 

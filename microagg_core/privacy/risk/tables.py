@@ -91,14 +91,24 @@ def measure_risk(
     >>> risk["linkage"]["own_nearest"], risk["linkage"]["expected_correct"], risk["inference"]["ill"]["records_certain"]
     (1.0, 0.5, 0.5)
     """
-    before, after = (
-        _arrow(original, quasi_identifiers),
-        _arrow(released, [*quasi_identifiers, *blocking, *confidential]),
-    )
+    exposure = exposure_of(original, released, quasi_identifiers, blocking, confidential, seed)
+    return risk_figures([RiskNotes.of(exposure)], quasi_identifiers)
+
+
+def exposure_of(
+    original: pd.DataFrame,
+    released: pd.DataFrame,
+    quasi_identifiers: Sequence[str],
+    blocking: Sequence[str] = (),
+    confidential: Sequence[str] = (),
+    seed: int = 0,
+) -> Exposure:
+    """What measures look at of the tables that :func:`measure_risk` is given, and what it raises."""
+    before = _arrow(original, quasi_identifiers)
+    after = _arrow(released, [*quasi_identifiers, *blocking, *confidential])
     if before.num_rows != after.num_rows:
-        raise DataError(
-            f"the tables have {before.num_rows} and {after.num_rows} records; give the same ones in one order"
-        )
+        lengths = f"{before.num_rows} and {after.num_rows}"
+        raise DataError(f"the tables have {lengths} records; give the same ones in one order")
     kinds = tuple(unrounded_kind(name, before[name].type) for name in quasi_identifiers)
     columns = [before[name] for name in quasi_identifiers]
     ticks = [kind.ticks(column) for kind, column in zip(kinds, columns, strict=True)]
@@ -106,10 +116,9 @@ def measure_risk(
     for kind in kinds:
         position = after.column_names.index(kind.name)
         after = after.set_column(position, kind.name, pc.cast(after[kind.name], kind.reader.source_type))
-    roles = OtherColumns(tuple(blocking), tuple((name, Distribution.of(after[name])) for name in confidential))
+    others = OtherColumns(tuple(blocking), tuple((name, Distribution.of(after[name])) for name in confidential))
     encoding = Encoding.from_moments(kinds, moments)
-    exposure = expose(encoding, after, roles, np.arange(after.num_rows), columns, seed=seed)
-    return risk_figures([RiskNotes.of(exposure)], quasi_identifiers)
+    return expose(encoding, after, others, np.arange(after.num_rows), columns, seed=seed)
 
 
 def _arrow(table: pd.DataFrame, names: Sequence[str]) -> pa.Table:

@@ -1,0 +1,168 @@
+"""Measures of disclosure risk equal what one counts by hand, with ties, labels and missing values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from microagg_core.privacy.risk import MEASURES
+from microagg_core.privacy.risk.asking import asking_share, is_asked, noise
+from microagg_core.privacy.risk.inference import chance_of_one_value
+from microagg_core.privacy.risk.linkage import NOISES
+from microagg_core.privacy.risk.tables import RiskNotes, exposure_of, label_lines, measure_risk, risk_figures
+from twins import naive_risk
+from twins.naive_distances import naive_distances
+
+SEEDS = range(6)
+LABELS = ["town", "block"]
+
+
+def tables(seed: int, p: int = 3) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """Records with few values, so that many are equally near, and their masked twins."""
+    rng = np.random.default_rng(seed)
+    n, names = 60, [f"x{j}" for j in range(p)]
+    before = pd.DataFrame({name: rng.integers(0, 5, n).astype(float) for name in names})
+    before["town"] = rng.choice(["a", "b", None], n, p=[0.5, 0.4, 0.1])
+    before["block"] = rng.integers(0, 2, n)
+    before["ill"] = rng.choice(["flu", "no", None], n, p=[0.3, 0.6, 0.1])
+    before["paid"] = rng.integers(0, 4, n)
+    # All of a group miss the same values.
+    group = rng.integers(0, 12, n)
+    for name in names[1:]:
+        before.loc[np.isin(group, rng.choice(12, 2)), name] = np.nan
+    after = before.copy()
+    key = [before["town"].fillna("-"), before["block"], pd.Series(group)]
+    for name in names:
+        after[name] = (2 * before.groupby(key)[name].transform("mean")).round() / 2
+    return before, after, names
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_links_are_those_of_every_record_against_every_other(seed: int) -> None:
+    before, after, names = tables(seed)
+    linkage = measure_risk(before, after, names, blocking=LABELS, seed=seed)["linkage"]
+    assert [tuple(one["knows"]) for one in linkage["intruders"][:: len(NOISES)]] == [
+        ("x0", "x1", "x2"),
+        ("x0", "x1"),
+        ("x2",),
+        ("x0",),
+        ("x1",),
+    ]
+    errors = dict(zip(names, noise(np.arange(len(before)), 3, seed).T, strict=True))
+    for one in linkage["intruders"]:
+        off = {name: one["noise"] * errors[name] for name in names}
+        counted = naive_risk.linked(before, after, one["knows"], names, LABELS, off)
+        assert (one["own_nearest"], one["expected_correct"]) == pytest.approx(counted, rel=1e-5)
+    rows = after.groupby(LABELS, dropna=False)["x0"].transform("size")
+    assert linkage["by_chance"] == pytest.approx((1 / rows).mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_intervals_are_counted_value_by_value(seed: int) -> None:
+    before, after, names = tables(seed)
+    intervals = measure_risk(before, after, names)["intervals"]
+    for percent, figures in intervals["rank"]["percent"].items():
+        for name in names:
+            there = before[name].notna()
+            counted = naive_risk.within_rank(before[name][there].tolist(), after[name][there].tolist(), int(percent))
+            assert figures["columns"][name] == pytest.approx(counted, rel=1e-5)
+    for size, figures in intervals["deviation"].items():
+        scale = before[names].std(ddof=0)
+        near = ((before[names] - after[names]).abs() / scale <= float(size)) | before[names].isna()
+        assert figures["all"] == pytest.approx(near[before[names].notna().any(axis=1)].all(axis=1).mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_inference_is_counted_group_by_group(seed: int) -> None:
+    before, after, names = tables(seed)
+    risk = measure_risk(before, after, names, blocking=LABELS, confidential=["ill", "paid"])
+    for column, is_ordered in (("ill", False), ("paid", True)):
+        figures = risk["inference"][column]
+        groups = naive_risk.groups_of(after, [*LABELS, *names], column)
+        assert figures["records_certain"] == pytest.approx(naive_risk.fewer_than(groups, 2), rel=1e-5)
+        assert figures["by_chance"] == pytest.approx(naive_risk.certain_by_chance(groups), rel=1e-5)
+        for least, few in figures["fewer_than"].items():
+            assert few["records"] == pytest.approx(naive_risk.fewer_than(groups, int(least)), rel=1e-5)
+        ordered = sorted(
+            {value for values in groups.values() for value in values}, key=lambda value: (value is not None, value)
+        )
+        counts = [sum(values.count(value) for values in groups.values()) for value in ordered]
+        codes = [ordered.index(value) for values in groups.values() for value in values]
+        labels = np.repeat(np.arange(len(groups)), [len(values) for values in groups.values()])
+        distances = naive_distances(np.array(counts), np.array(codes), labels, is_ordered)
+        assert figures["largest_distance"] == pytest.approx(float(max(distances)), rel=1e-5)
+    sizes = {str(len(values)) for values in groups.values()}
+    assert sizes == set(risk["sizes"]["histogram"])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_stands_alone_is_counted(seed: int) -> None:
+    before, after, names = tables(seed)
+    uniqueness = measure_risk(before, after, names, blocking=LABELS)["uniqueness"]
+    assert uniqueness["before"] == pytest.approx(naive_risk.alone(before, [*LABELS, *names]), rel=1e-5)
+    assert uniqueness["after"] == pytest.approx(naive_risk.alone(after, [*LABELS, *names]), rel=1e-5)
+    for one in uniqueness["by_knowledge"]:
+        assert one["before"] == pytest.approx(naive_risk.alone(before, [*LABELS, *one["knows"]]), rel=1e-5)
+
+
+def test_notes_of_pieces_add_up() -> None:
+    """Two pieces of the same rows are as one; and a piece without an answer takes nothing away."""
+    before, after, names = tables(1)
+    exposure = exposure_of(before, after, names, LABELS, ["ill"], seed=3)
+    notes, silent = RiskNotes.of(exposure), RiskNotes.of(replace(exposure, asked=None, originals=None))
+    once, twice = risk_figures([notes], names), risk_figures([silent, notes, notes], names)
+    assert once == measure_risk(before, after, names, blocking=LABELS, confidential=["ill"], seed=3)
+    assert {m.name: twice[m.name] for m in MEASURES} != {m.name: once[m.name] for m in MEASURES}
+    assert twice["linkage"]["asked"] == 2 * once["linkage"]["asked"]
+    assert twice["sizes"]["groups"] == 3 * once["sizes"]["groups"]
+    for name in ("inference", "uniqueness"):
+        assert twice[name] == once[name]
+    assert twice["linkage"]["intruders"] == once["linkage"]["intruders"]
+    assert twice["intervals"]["rank"] == once["intervals"]["rank"]
+
+
+def test_lines_of_labels_add_up_to_the_figures() -> None:
+    before, after, names = tables(2)
+    exposure = exposure_of(before, after, names, LABELS, ["ill"])
+    lines, risk = label_lines(exposure).to_pandas(), risk_figures([RiskNotes.of(exposure)], names)
+    labels = after[LABELS].fillna("-").drop_duplicates()
+    assert lines["row"].tolist() == labels.index.tolist()
+    assert lines["records"].sum() == len(after) and lines["groups"].sum() == risk["sizes"]["groups"]
+    assert lines["smallest_group"].min() == risk["sizes"]["smallest"]
+    certain = lines["certain_0"].sum() / len(after)
+    assert certain == pytest.approx(risk["inference"]["ill"]["records_certain"], rel=1e-5)
+    assert lines["own_nearest"].sum() / len(after) == pytest.approx(risk["linkage"]["own_nearest"], rel=1e-5)
+
+
+def test_chances_are_those_of_counting_all_draws() -> None:
+    assert chance_of_one_value(np.array([2, 2]), np.array([2])).tolist() == [pytest.approx(1 / 3)]
+    assert chance_of_one_value(np.array([10**9]), np.array([5, 9])).tolist() == [1.0, 1.0]
+
+
+def test_a_share_of_records_is_asked_whoever_has_them() -> None:
+    records = np.arange(100_000)
+    asking = asking_share("sampled", len(records), 4)
+    asked = is_asked(records, asking, 5)
+    assert asked.mean() == pytest.approx(asking, rel=0.05)
+    assert np.array_equal(asked[40_000:], is_asked(records[40_000:], asking, 5))
+    assert not np.array_equal(asked, is_asked(records, asking, 6))
+    assert np.array_equal(noise(records, 2, 1)[7:9], noise(records[7:9], 2, 1))
+    assert abs(np.corrcoef(noise(records, 2, 1).T)[0, 1]) < 0.02
+
+
+def test_a_column_with_too_many_values_has_no_distance_and_is_counted_all_the_same() -> None:
+    from microagg_core.privacy.risk.contract import ConfidentialValues, Exposure
+    from microagg_core.privacy.risk.inference import Inference
+
+    codes = np.array([0, 0, 1, 2])
+    column = ConfidentialValues("c", codes, None)
+    points = np.array([[0.0], [1.0]])
+    exposure = Exposure(
+        ("x",), np.array([0, 0, 1, 1]), np.array([0, 0]), points, np.zeros((2, 1), dtype=np.bool_), (column,)
+    )
+    figures = Inference().of_release(Inference().of_piece(exposure), ("x",))["c"]
+    assert (figures["records_certain"], figures["largest_distance"]) == (0.5, None)
+    assert figures["commonest_value"] == 0.5
