@@ -80,7 +80,8 @@ def _can_be_made_again(manifest: Manifest) -> bool:
 def _measured_again(spec: ReleaseSpec, manifest: Manifest, progress: Progress) -> dict[str, Any]:
     """Measure in full, and have the audit keep that."""
     made = datetime.datetime.fromisoformat(manifest.created)
-    aside = _aside(settled_spec(spec, manifest.id, made), manifest)
+    folder = f"{RUNS}/risk-{new_attempt()}"
+    aside = _aside(settled_spec(spec, manifest.id, made), manifest, folder)
     try:
         with executor_for(aside, progress) as workers:
             release = new_release(aside, workers, manifest.id, True, meant_moment(spec, manifest.id, made))
@@ -88,16 +89,16 @@ def _measured_again(spec: ReleaseSpec, manifest: Manifest, progress: Progress) -
             run_until("measure", release)
         _refuse_other(release, manifest)
     finally:
-        work_store(spec).delete_all(aside.work.url.removeprefix(spec.work.url).strip("/"))
+        work_store(spec).delete_all(folder)
     work = work_store(spec)
     write_risk(work, manifest, release.measured.risk)
     figures = read_risk(work, manifest)
     return figures if figures is not None else release.measured.risk.figures
 
 
-def _aside(spec: ReleaseSpec, manifest: Manifest) -> ReleaseSpec:
+def _aside(spec: ReleaseSpec, manifest: Manifest, folder: str) -> ReleaseSpec:
     """The spec as the manifest has it, asking everybody, in a work area of its own."""
-    url = join_url(spec.work.url, RUNS, f"risk-{new_attempt()}")
+    url = join_url(spec.work.url, folder)
     changes = {"k": manifest.k, "seed": manifest.seed, "risk": "full"}
     return spec.model_copy(update={**changes, "work": spec.work.model_copy(update={"url": url})})
 
