@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from microagg_core.algorithms import AlgorithmInfo, algorithms
 from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import DataError, SpecError
+from microagg_core.kernels.tools.threads import Threads
 from microagg_core.metrics.losses import Losses, losses
 from microagg_core.refine.costs import EFFORTS
 
@@ -99,13 +100,21 @@ def _check_enough(n: int, k: int) -> None:
 
 
 def partition(
-    X: ArrayLike, k: int, algorithm: str = "mdav", *, refine: str = "off", seed: int = 0, **params: Any
+    X: ArrayLike,
+    k: int,
+    algorithm: str = "mdav",
+    *,
+    refine: str = "off",
+    seed: int = 0,
+    threads: int = 1,
+    **params: Any,
 ) -> Ints:
     """Group the records of X so that no group has fewer than k.
 
     X is an (n, p) array of finite numbers, one record a row, used as it is given: standardize it first where
     its attributes have different units. ``params`` are the algorithm's own, as ``algorithms()`` lists them.
-    ``refine`` improves the groups afterwards, by moves and exchanges of records: "off", "fast" or "thorough".
+    ``refine`` improves the groups afterwards, by moves and exchanges of records: "off", "fast" or "thorough". It uses
+    at most so many ``threads``, as far as the records suffice; the labels do not depend on them.
 
     Returns one int64 label a record, 0 to g-1 in the order of each group's first record; the same arguments
     give the same labels on every machine.
@@ -122,7 +131,8 @@ def partition(
     k, seed = _whole_number("k", k, 1), _whole_number("seed", seed, 0)
     info, effort = _algorithm(algorithm, k, p, params), _effort(refine)
     _check_enough(n, k)
-    return _grouped(info, matrix, k, seed, params, effort)
+    with Threads(_whole_number("threads", threads, 1)).running():
+        return _grouped(info, matrix, k, seed, params, effort)
 
 
 def lower_bound(X: ArrayLike, k: int, effort: str = "fast") -> Bound:
@@ -161,6 +171,7 @@ def microaggregate(
     standardize: bool = True,
     refine: str = "off",
     seed: int = 0,
+    threads: int = 1,
     **params: Any,
 ) -> Microaggregated:
     """Replace the quasi-identifiers of each record by the means of its group of at least k records.
@@ -171,9 +182,9 @@ def microaggregate(
     days or in their unit. All other columns, the index and the order of columns stay. The losses are always
     those of the standardized quasi-identifiers. With the algorithm individual_ranking each quasi-identifier has groups
     of its own: every one of them is k-anonymous, their combinations are not. ``refine`` ("off", "fast" or "thorough")
-    improves the groups, whichever algorithm made them. Where the algorithm proves how far from the least possible the
-    loss is (two_mu_approx), ``losses.certificate`` says so. With ``algorithm="best"`` the result's ``tried`` has every
-    algorithm that was run.
+    improves the groups, whichever algorithm made them, with at most so many ``threads``. Where the algorithm proves
+    how far from the least possible the loss is (two_mu_approx), ``losses.certificate`` says so. With
+    ``algorithm="best"`` the result's ``tried`` has every algorithm that was run.
 
     Raises:
         SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.
@@ -196,16 +207,17 @@ def microaggregate(
     X = Z if standardize else table.as_given()
     certificate = None
     tried: tuple[Tried, ...] = ()
-    if each:
-        labels = np.stack([_grouped(info, column[:, None], k, seed, params, effort) for column in X.T], axis=1)
-    elif info.name == "best":
-        from microagg_core.algorithms.trying import best
+    with Threads(_whole_number("threads", threads, 1)).running():
+        if each:
+            labels = np.stack([_grouped(info, column[:, None], k, seed, params, effort) for column in X.T], axis=1)
+        elif info.name == "best":
+            from microagg_core.algorithms.trying import best
 
-        choice = best(X, k, seed=seed)
-        labels, tried = _improved(X, choice.labels, k, seed, effort), choice.tried
-    else:
-        labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
-        labels = _improved(X, labels, k, seed, effort)
+            choice = best(X, k, seed=seed)
+            labels, tried = _improved(X, choice.labels, k, seed, effort), choice.tried
+        else:
+            labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
+            labels = _improved(X, labels, k, seed, effort)
     lost = losses(table.measured(), labels)
     if certificate is not None:
         lost = lost.certified(table.certified(certificate))

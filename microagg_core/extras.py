@@ -15,6 +15,7 @@ _PACKAGES = {
     "plot": ("matplotlib",),
     "prefect": ("fastapi", "httpx", "prefect", "sqlalchemy"),
     "s3": ("s3fs",),
+    "sign": ("cryptography",),
     "slurm": (*_DASK, "dask_jobqueue"),
     "ssh": (*_DASK, "asyncssh"),
 }

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from microagg_core.compiling import TABLES, compile_parts
 from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError, sanitized
 from microagg_core.formats.inputs.contract import Place
+from microagg_core.kernels.tools.threads import PROCESS, cpu_seconds
 from microagg_core.releases.manifest import PartEntry
 from microagg_core.releases.parts import Upload, is_whole, upload_part
 from microagg_core.steps.anonymizing import anonymize_partition
@@ -83,11 +84,12 @@ def run_task(task: Task) -> Receipt | Damage:
             if done is not None:
                 return done
         compile_parts((TABLES,))
-        start, cpu_start = time.perf_counter(), time.thread_time()
-        receipt = STEPS[task.step](task)
-        seconds, cpu_seconds = time.perf_counter() - start, time.thread_time() - cpu_start
+        start, cpu_start = time.perf_counter(), cpu_seconds()
+        with PROCESS.running():
+            receipt = STEPS[task.step](task)
+        seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu_start
         peak = peak_memory()
-        receipt = replace(receipt, seconds=seconds, cpu_seconds=cpu_seconds, peak_bytes=peak, task=task.digest())
+        receipt = replace(receipt, seconds=seconds, cpu_seconds=cpu, peak_bytes=peak, task=task.digest())
         save_receipt(task, receipt)
         return receipt
     except DamagedWorkError as damage:

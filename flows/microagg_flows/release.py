@@ -13,7 +13,9 @@ from microagg_core.blocking.holding import Holding
 from microagg_core.formats.inputs.contract import InputListing
 from microagg_core.privacy.check import Check
 from microagg_core.releases.manifest import Manifest
+from microagg_core.releases.minisign import SecretKey
 from microagg_core.releases.publish import Published
+from microagg_core.releases.signature import read_signing_key
 from microagg_core.reporting.plan_report import PlanReport
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.audit import Origin
@@ -72,6 +74,15 @@ class Release(RunWork):
     _tonight: Tonight | None = None
     _planned: Planned | None = None
     _measured: Measured | None = None
+    _signing_key: SecretKey | None = None
+
+    @property
+    def signing_key(self) -> SecretKey | None:
+        """The key that signs the release, read when it is first asked for; None where none is to."""
+        sign = self.spec.output.sign
+        if sign is not None and self._signing_key is None:
+            self._signing_key = read_signing_key(sign)
+        return self._signing_key
 
     @property
     def listed(self) -> InputListing:

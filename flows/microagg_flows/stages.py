@@ -63,6 +63,8 @@ def survey(release: Release) -> str:
     listing = release._listed = list_input(spec.input)
     schema = resolve_schema(spec, listing.schema)
     released_format(spec.output).refuse_types(schema.released_schema)
+    if not release.rebuilding:
+        _ = release.signing_key  # a key that is not there is said before the work, not after it
     # The id is part of it, so that two releases of one spec, made at the same time, do not share what they remove.
     origin = release.origin = Origin.of(canonical(spec), listing.state)
     release.key = Digest().add(origin.spec, origin.software, listing.state, release.identity).hex()[:20]
@@ -117,7 +119,8 @@ def _is_published(release: Release, may_replace: bool) -> bool:
         release.progress.say(f"{whole.count(False)} of {len(whole)} published files are missing or damaged")
         return False
     release.note_commit(manifest, by_this_run=False)
-    release.published = finish(release.output, manifest, already=not release.by_this_run)
+    again = not release.by_this_run
+    release.published = finish(release.output, manifest, already=again, signing_key=release.signing_key)
     return True
 
 
@@ -245,6 +248,7 @@ def publish_release(release: Release) -> str:
         upload_all=lambda *what: _upload(release, *what),
         before_commit=lambda manifest: nights.commit(release, manifest),
         on_commit=release.note_commit,
+        signing_key=release.signing_key,
     )
     nights.settle(release)
     write_audit(

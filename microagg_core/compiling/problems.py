@@ -51,12 +51,18 @@ def _bound_neighbours() -> None:
 
 
 def _anneal() -> None:
+    from microagg_core.refine.annealing import Annealing
     from microagg_core.refine.costs import LARGE_K
+    from microagg_core.refine.neighbours import Records
     from microagg_core.refine.refining import refine
 
     for k in (3, LARGE_K + 1):  # of which only the second goes downhill
         n = max(_FEW, 3 * k)
         refine(_records(n, 2), np.arange(n) % 3, k)
+    records = Records.of(_records(_FEW, 2), 5)
+    annealing = Annealing(records.Z, records.near(5), 2, 0)
+    annealing.regions = 2
+    annealing.run(np.arange(_FEW) // 2, 1, 1.0, 1, 2)
 
 
 def _prove_factor() -> None:

@@ -20,6 +20,20 @@ class _Given(BaseModel):
     def _only_given(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {name: value for name, value in plain(self).items() if name in self.model_fields_set}
 
+    def n_unknown(self) -> int:
+        """How many figures this version does not know, in it and in its parts.
+
+        >>> Figures.model_validate({"gap": 1, "x": 2, "attributes": {"age": {"y": 3}}}).n_unknown()
+        2
+        """
+        held = [value for name in type(self).model_fields for value in _parts(getattr(self, name))]
+        return len(self.model_extra or ()) + sum(part.n_unknown() for part in held)
+
+
+def _parts(value: Any) -> list[_Given]:
+    values = value.values() if isinstance(value, dict) else [value]
+    return [one for one in values if isinstance(one, _Given)]
+
 
 class AttributeFigures(_Given):
     """Loss of one quasi-identifier; mean and variance are of what is released, in ``unit`` and its square.

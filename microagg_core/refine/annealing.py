@@ -8,9 +8,13 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.kernels.refinement.annealing import anneal, descend
-from microagg_core.kernels.refinement.changing_groups import Grouping, fill, total_sse
+from microagg_core.kernels.refinement.changing_groups import Grouping, total_sse
 from microagg_core.kernels.refinement.drafts import GroupDraft
 from microagg_core.kernels.tools.random_draws import exponential_quantiles, random_state
+from microagg_core.refine.costs import region_count
+from microagg_core.refine.grouped import draft_of, grouping_of
+from microagg_core.refine.regional import RegionalAnnealing
+from microagg_core.refine.regions import Spread
 
 #: One step in so many makes groups anew; above _LARGEST_K none does, since it costs k squared.
 _EVERY = 4
@@ -31,52 +35,39 @@ class Annealing:
         self.X[:, :p] = X - X.mean(axis=0)
         self.random = random_state(seed)
         self.every = _EVERY if k <= _LARGEST_K else 0
+        #: In how many regions a run goes; a long list of snapshots is for few records.
+        self.regions = region_count(n, k)
 
     def grouping(self, labels: Ints) -> Grouping:
         """Groups as labels 0 to g-1 say, none of 2k records or more."""
-        n, width = self.X.shape
-        slots = n // self.k + 2
-        grouping = Grouping(
-            X=self.X,
-            label=labels.astype(np.int64, copy=True),
-            place=np.zeros(n, dtype=np.int64),
-            members=np.zeros((slots, 2 * self.k), dtype=np.int64),
-            size=np.zeros(slots, dtype=np.int64),
-            centre=np.zeros((slots, width)),
-            own=np.zeros(n),
-            sse=np.zeros(slots),
-            free=np.zeros(slots + 2, dtype=np.int64),
-            n_free=np.zeros(1, dtype=np.int64),
-            room=np.zeros((4, max(width, 2 * self.k))),
-        )
-        fill(grouping)
-        return grouping
+        return grouping_of(self.X, labels, self.k)
 
     def draft(self, grouping: Grouping) -> GroupDraft:
         """An empty draft, with room for what one change may touch."""
-        slots, most = grouping.members.shape
-        rows, loose = (3 * self.k + 12, 4 * most) if self.every else (1, 1)
-        return GroupDraft(
-            entry=np.zeros((slots, 2), dtype=np.int64),
-            group=np.zeros(rows, dtype=np.int64),
-            size=np.zeros(rows, dtype=np.int64),
-            centre=np.zeros((rows, grouping.X.shape[1])),
-            moved=np.zeros(loose, dtype=np.int64),
-            to=np.zeros(loose, dtype=np.int64),
-            distance=np.zeros(loose),
-            counters=np.zeros(4, dtype=np.int64),
-        )
+        return draft_of(grouping, self.k, self.every)
 
     def run(self, labels: Ints, sweeps: int, hottest: float, power: int, downhill: int) -> Ints:
         """Anneal from the labels, ``hottest`` in units of the mean squared error there, then go downhill."""
         g = self.grouping(labels)
-        d = self.draft(g)
         start = total_sse(g)
         heat = hottest * start / len(labels)
-        best = g.label.copy()
+        if self.regions > 1:
+            return self._run_in_regions(Spread(g.label, g.size, g.centre), sweeps, heat, power, downhill)
+        d, best = self.draft(g), g.label.copy()
         arguments = (sweeps, heat, power, self.every, _QUANTILES, self.random, best, start)
         anneal(g, d, self.near, self.k, 0, sweeps, *arguments)
         return self.downhill(best, downhill)
+
+    def _run_in_regions(self, groups: Spread, sweeps: int, heat: float, power: int, downhill: int) -> Ints:
+        """Groups that may be anything at the end, as whoever asked compares them with those at the start."""
+        self.random = random_state(int(self.random[0]))
+        regional = RegionalAnnealing(
+            self.X, self.near, self.k, self.every, _QUANTILES, self.regions, int(self.random[0])
+        )
+        annealed = regional.anneal(groups, sweeps, heat, power)
+        lowest = regional.descend(annealed, downhill, 1e-12 * heat)
+        labels: Ints = np.unique(lowest.label, return_inverse=True)[1]
+        return labels
 
     def snapshots(self, labels: Ints, sweeps: int, hottest: float, power: int, downhill: int) -> Iterator[Ints]:
         """A run in parts: partitions on the way down, each with its way downhill, and the last one."""

@@ -17,6 +17,10 @@ _MORE_FOR_FEW = ((1200, 4), (5000, 2))
 #: Above this k, few changes of whole groups pay, so that steps downhill count for more.
 LARGE_K = 10
 
+#: Records of a block that is annealed in one region, and for each of k: in smaller regions too much of what pays would
+#: cross a border. And one more sweep in so many makes good what borders keep from happening.
+_RECORDS_OF_REGION, _RECORDS_FOR_K, _MORE_FOR_REGIONS = 25_000, 2500, 8
+
 #: Steps that a search gives each record unless told otherwise.
 DEFAULT_STEPS = 6000
 
@@ -28,12 +32,22 @@ def annealing_sweeps(effort: str, n: int, p: int, k: int) -> int:
     """How often an effort tries a change for each record.
 
     >>> [annealing_sweeps("fast", n, 4, 5) for n in (1000, 4000, 100_000)], annealing_sweeps("thorough", 1000, 4, 5)
-    ([60, 30, 15], 600)
+    ([60, 30, 17], 600)
     """
     if effort != "fast":
         return _THOROUGH
     times = next((times for few, times in _MORE_FOR_FEW if n <= few), 1) * (3 if k > LARGE_K else 1)
-    return times * (_FAST + min(p, _MOST_FOR_ATTRIBUTES) + min(k, _MOST_FOR_K))
+    sweeps = times * (_FAST + min(p, _MOST_FOR_ATTRIBUTES) + min(k, _MOST_FOR_K))
+    return sweeps + -(-sweeps // _MORE_FOR_REGIONS) * (region_count(n, k) > 1)
+
+
+def region_count(n: int, k: int) -> int:
+    """In how many regions a block is annealed, whatever the threads; few, so that borders take no larger part of many.
+
+    >>> region_count(90_000, 5), region_count(100_000, 5), region_count(1_000_000, 5), region_count(100_000, 50)
+    (1, 2, 6, 1)
+    """
+    return max(1, math.isqrt(n // max(_RECORDS_OF_REGION, _RECORDS_FOR_K * k)))
 
 
 def downhill_sweeps(effort: str, k: int) -> int:

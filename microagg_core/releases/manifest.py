@@ -16,7 +16,7 @@ from microagg_core.metrics.figures import Figures
 from microagg_core.privacy.check import Check
 from microagg_core.spec.formats import CsvOutput, ReleasedFormatName
 from microagg_core.storage.layout import ATTEMPT_DIGITS, SHA256_DIGITS, ReleaseLayout, is_release_id, revision_number
-from microagg_core.storage.objects import canonical_json
+from microagg_core.storage.objects import canonical_json, sha256_hex
 
 #: 1: parts were named by their content alone, and ``software`` was a version number. Both are read.
 FORMAT_VERSION = 2
@@ -171,6 +171,22 @@ class Manifest(ReleaseFacts):
         """The manifest as it is written."""
         return canonical_json(self.model_dump(mode="json"))
 
+    @property
+    def sha256(self) -> str:
+        """The digest by which a receiver knows that it is this manifest, and with it these files."""
+        return sha256_hex(self.to_bytes())
+
+    def unknown(self) -> int:
+        """How many things stand in it of which this version does not know what they say.
+
+        They are kept, since a later version may know more figures; a receiver may want to know all.
+        """
+        columns = {column.name for column in self.columns if column.role == "quasi_identifier"}
+        plain = (bool, int, float, str, type(None))
+        settings = [*self.algorithm.parameters.values(), *self.rounding.values()]
+        n_open = sum(not isinstance(value, plain) for value in settings)
+        return n_open + len({*self.rounding, *(self.losses.attributes or ())} - columns) + self.losses.n_unknown()
+
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Manifest:
         """Read a manifest; ``where`` is its URL, for the message.
@@ -179,7 +195,7 @@ class Manifest(ReleaseFacts):
             StorageError: it is damaged, or written by a later version.
         """
         try:
-            value = json.loads(data)
+            value = json.loads(data, object_pairs_hook=_each_once)
             version = value.get("format_version") if isinstance(value, dict) else None
             if isinstance(version, int) and version > FORMAT_VERSION:
                 raise StorageError(
@@ -188,10 +204,9 @@ class Manifest(ReleaseFacts):
                 )
             return cls.model_validate(value)
         except ValidationError as error:
-            field = ".".join(
-                str(place) for place in error.errors()[0]["loc"] if not isinstance(place, str) or place.isidentifier()
-            )
-            raise _damaged(where, f" (field {field})" if field else "") from None
+            raise _damaged(where, _first_reason(error)) from None
+        except _TwiceError:
+            raise _damaged(where, "a field stands in it twice") from None
         except (ValueError, RecursionError):
             raise _damaged(where, "") from None
 
@@ -206,8 +221,29 @@ def manifest_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "microagg release manifest"}
 
 
+class _TwiceError(ValueError):
+    """A mapping in JSON has a key twice: one reader would take the first value, and another the second."""
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise _TwiceError
+    return mapping
+
+
+def _first_reason(error: ValidationError) -> str:
+    """Which field is wrong, and why where that is one of our own rules; never a value."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(str(place) for place in first["loc"] if not isinstance(place, str) or place.isidentifier())
+    where = f"field {field}" if field else ""
+    why = {"value_error": str(first.get("ctx", {}).get("error", "")), "extra_forbidden": "is not known"}
+    return ": ".join(part for part in (where, why.get(first["type"], "")) if part)
+
+
 def _damaged(where: str, detail: str) -> StorageError:
-    return StorageError(f"{where} is not a valid release manifest{detail}; restore it, or publish the release again")
+    reason = f" ({detail})" if detail else ""
+    return StorageError(f"{where} is not a valid release manifest{reason}; restore it, or publish the release again")
 
 
 def same_release(one: Manifest, other: Manifest) -> bool:

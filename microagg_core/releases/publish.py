@@ -8,7 +8,7 @@ was given up arrives after all:
 
 1. Every attempt draws twelve digits that are in the name of each object it writes, so no two attempts share one, not
    even where their content is the same. The manifest is the only object they compete for, and it is created
-   conditionally, never replaced, never removed.
+   conditionally, never replaced, never removed. (A signature stands beside it: see :mod:`.signature`.)
 2. An attempt asks for its manifest once, and only when all of its parts are there.
 3. An object of an attempt is removed only when its manifest cannot come to be any more: by the attempt itself, before
    it has asked for it; or by anybody who has read the manifest that was committed in its place. Both are for good, so a
@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from microagg_core.errors import MicroaggError, StorageError
 from microagg_core.releases.latest import committed_revisions_in, update_latest
 from microagg_core.releases.manifest import Manifest, ReleaseFacts, same_release
+from microagg_core.releases.minisign import SecretKey
 from microagg_core.releases.parts import (
     StagedPart,
     Upload,
@@ -40,6 +41,7 @@ from microagg_core.releases.parts import (
     upload_in_turn,
     upload_part,
 )
+from microagg_core.releases.signature import sign_before, sign_published
 from microagg_core.releases.withdrawal import is_withdrawn, read_tombstone
 from microagg_core.storage.layout import ATTEMPT_DIGITS, ReleaseLayout, revision_name, revision_number
 from microagg_core.storage.objects import Store
@@ -126,6 +128,7 @@ def publish(
     before_commit: BeforeCommit = lambda manifest: None,
     on_commit: OnCommit = lambda manifest, ours: None,
     attempt: str | None = None,
+    signing_key: SecretKey | None = None,
 ) -> Published:
     """Publish a release, or find that exactly this one is published already.
 
@@ -143,6 +146,7 @@ def publish(
         on_commit: told the manifest, and whether it is this publication's, as soon as it is known to be there, whatever
             may go wrong afterwards.
         attempt: what names this attempt's objects; drawn unless given, and never to be given twice.
+        signing_key: signs the manifest; default: it is not signed.
 
     Raises:
         StorageError: the id is taken, a rival won, the store cannot publish safely, or it failed. Then nothing of
@@ -151,11 +155,12 @@ def publish(
     committed = existing(output, facts.id)
     newest = committed[-1][1] if committed else None
     number = _free_number(output, facts.id, (revision_number(newest.revision) or 0) + 1 if newest else 1)
-    ours = _Attempt.plan(output, facts, ReleaseLayout(facts.id, revision_name(number)), parts, attempt or new_attempt())
+    layout = ReleaseLayout(facts.id, revision_name(number))
+    ours = _Attempt.plan(output, facts, layout, parts, attempt or new_attempt(), signing_key)
     withdrawn = newest is not None and is_withdrawn(output, newest.layout.folder)
     if newest is not None and not withdrawn and same_release(ours.manifest, newest):
         before_commit(newest)
-        return _found(output, newest, parts, upload_all, on_commit)
+        return _found(output, newest, parts, upload_all, on_commit, signing_key)
     if newest is not None and not replace:
         raise _taken(output, newest, parts, upload_all)
     winner = ours.carry_out(upload_all, before_commit, on_commit)
@@ -164,9 +169,9 @@ def publish(
             raise StorageError(
                 f"release {winner.id} was taken back while this run stood still, and its data are gone; run again"
             )
-        return finish(output, winner, already=False)
+        return finish(output, winner, already=False, signing_key=signing_key)
     if same_release(ours.manifest, winner):
-        return _found(output, winner, parts, upload_all, on_commit)
+        return _found(output, winner, parts, upload_all, on_commit, signing_key)
     raise StorageError(
         f"another run published revision {winner.revision} of release {winner.id} in {shown(output.url)} meanwhile; "
         "nothing of this run was left there: use --replace to publish it as a new revision, or choose another id"
@@ -180,27 +185,39 @@ def _free_number(output: Store, release_id: str, number: int) -> int:
     return number
 
 
-def finish(output: Store, manifest: Manifest, *, already: bool) -> Published:
-    """What follows a commit, for anybody to do at any time: latest.json, and clearing what no manifest names.
+def finish(output: Store, manifest: Manifest, *, already: bool, signing_key: SecretKey | None = None) -> Published:
+    """What follows a commit, for anybody to do at any time: the signature, latest.json, and clearing what nobody names.
 
     Raises:
-        StorageError: latest.json could not be brought up to date.
+        StorageError: signature or latest.json could not be brought up to date.
     """
     layout = manifest.layout
+    signed = _sign(output, manifest, signing_key, keeps_others=already)
     try:
         latest = update_latest(output)
     except MicroaggError as error:
         raise type(error)(f"latest.json was not brought up to date: {error.message}") from None
     url = output.url_of(layout.manifest())
-    return Published(manifest, url, already, latest.manifest() if latest else None, _clear(output, manifest.id))
+    warnings = (*signed, *_clear(output, manifest.id))
+    return Published(manifest, url, already, latest.manifest() if latest else None, warnings)
+
+
+def _sign(output: Store, manifest: Manifest, key: SecretKey | None, *, keeps_others: bool) -> tuple[str, ...]:
+    if key is None:
+        return ()
+    try:
+        return sign_published(output, manifest, key, keeps_others=keeps_others)
+    except MicroaggError as error:
+        raise type(error)(f"the signature of {manifest.layout.folder} was not written: {error.message}") from None
 
 
 def _clear(output: Store, release_id: str) -> tuple[str, ...]:
     """Remove what killed, beaten and late attempts left in the folders of committed revisions."""
     try:
         for _, manifest in existing(output, release_id):
-            kept = manifest.part_names() | {manifest.layout.manifest(), manifest.layout.withdrawn()}
-            listed = output.list(manifest.layout.folder, unfinished=True)
+            layout = manifest.layout
+            kept = manifest.part_names() | {layout.manifest(), layout.signature(), layout.withdrawn()}
+            listed = output.list(layout.folder, unfinished=True)
             output.delete_many([name for name in listed if name not in kept])
     except MicroaggError as error:
         return (f"files that belong to no release could not be cleared away: {error.message}",)
@@ -208,12 +225,13 @@ def _clear(output: Store, release_id: str) -> tuple[str, ...]:
 
 
 def _found(
-    output: Store, manifest: Manifest, parts: Sequence[StagedPart], upload_all: UploadAll, on_commit: OnCommit
-) -> Published:
+    output: Store, manifest: Manifest, parts: Sequence[StagedPart], upload_all: UploadAll, on_commit: OnCommit,
+    signing_key: SecretKey | None,
+) -> Published:  # fmt: skip
     """The very release is published already: what is missing or damaged of it is put back."""
     upload_all(output, plan_repairs(manifest, parts))
     on_commit(manifest, False)
-    return finish(output, manifest, already=True)
+    return finish(output, manifest, already=True, signing_key=signing_key)
 
 
 def _taken(output: Store, manifest: Manifest, parts: Sequence[StagedPart], upload_all: UploadAll) -> StorageError:
@@ -239,17 +257,19 @@ class _Attempt:
     name: str
     manifest: Manifest
     uploads: tuple[Upload, ...]
+    signing_key: SecretKey | None = None
     #: Whether the manifest was asked for; from then on it may come to be at any time.
     asked: bool = False
 
     @classmethod
     def plan(
-        cls, output: Store, facts: ReleaseFacts, layout: ReleaseLayout, parts: Sequence[StagedPart], name: str
-    ) -> _Attempt:
+        cls, output: Store, facts: ReleaseFacts, layout: ReleaseLayout, parts: Sequence[StagedPart], name: str,
+        signing_key: SecretKey | None,
+    ) -> _Attempt:  # fmt: skip
         """Settle every name and the manifest; nothing is written yet."""
         uploads = plan_uploads(layout, facts.format, parts, name)
         manifest = Manifest.of(facts, layout.revision, tuple(upload.entry for upload in uploads))
-        return cls(output, name, manifest, uploads)
+        return cls(output, name, manifest, uploads, signing_key)
 
     def carry_out(self, upload_all: UploadAll, before_commit: BeforeCommit, on_commit: OnCommit) -> Manifest:
         """Bring the parts, then create the manifest; returns the manifest that is there in the end, ours or not."""
@@ -262,6 +282,8 @@ class _Attempt:
                 if there.get(upload.target) != upload.entry.bytes:
                     upload_part(self.output, upload)
             before_commit(self.manifest)
+            if self.signing_key is not None:
+                sign_before(self.output, self.manifest, self.signing_key)
             self.asked = True
             granted = self.output.create(layout.manifest(), self.manifest.to_bytes())
             # Not granted may mean granted before, with the answer lost: what is there tells.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,26 @@ from microagg_core.releases.latest import committed_revisions_in, parse_latest, 
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.withdrawal import Tombstone, is_withdrawn, read_tombstone
 from microagg_core.storage.layout import LATEST, MANIFEST
-from microagg_core.storage.objects import Store
+from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.storage.urls import basename, join_url, shown
 
 
+@dataclass(frozen=True)
+class ReleaseAtHand:
+    """A release as it was found: its folder, and its manifest as read and as the bytes that it is."""
+
+    folder: Store
+    manifest: Manifest
+    data: bytes
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the manifest, which names the digests of all else."""
+        return sha256_hex(self.data)
+
+
 def find_release(url: str, storage_options: dict[str, Any] | None = None) -> tuple[Store, Manifest]:
-    """The release at a URL: its folder and its manifest.
-
-    The URL may be a manifest, the folder of a revision, the folder of a release id (its newest revision is
-    taken), or the root of an output (what ``latest.json`` names is taken).
-
-    Raises:
-        StorageError: there is no release, it was withdrawn, or its manifest is damaged.
+    """The release at a URL: its folder and its manifest; see :func:`read_release`.
 
     >>> find_release("memory://nothing-here")
     Traceback (most recent call last):
@@ -33,15 +42,39 @@ def find_release(url: str, storage_options: dict[str, Any] | None = None) -> tup
     microagg_core.errors.StorageError: memory://nothing-here: there is no release; give the URL of an output, of a \
 release in it, or of a manifest
     """
+    release = read_release(url, storage_options)
+    return release.folder, release.manifest
+
+
+def read_release(
+    url: str, storage_options: dict[str, Any] | None = None, *, follow_links: bool = True
+) -> ReleaseAtHand:
+    """The release at a URL.
+
+    The URL may be a manifest, the folder of a revision, the folder of a release id (its newest revision is
+    taken), or the root of an output (what ``latest.json`` names is taken).
+
+    Raises:
+        StorageError: there is no release, it was withdrawn, its manifest is damaged or that of another release; or,
+            unless links are followed, there is one on the way from the URL to the manifest.
+    """
     options = storage_options or {}
     if basename(url) in (MANIFEST, LATEST):
         url = url.rstrip("/")[: -len(basename(url))]
     url = url.rstrip("/") if url.strip("/") else url
-    place = _folder_of_release(Store(url, options, follow_links=True))
-    folder = Store(join_url(url, place), options, follow_links=True)
+    store = Store(url, options, follow_links=follow_links)
+    place = _folder_of_release(store)
+    folder = Store(join_url(url, place), options, follow_links=follow_links)
     if tombstone := _tombstone(folder):
         raise StorageError(tombstone.in_words(shown(folder.url)))
-    return folder, Manifest.from_bytes(folder.read(MANIFEST), shown(folder.url_of(MANIFEST)))
+    data = store.read(f"{place}/{MANIFEST}" if place else MANIFEST)
+    manifest = Manifest.from_bytes(data, shown(folder.url_of(MANIFEST)))
+    if place and not f"/{manifest.layout.folder}".endswith(f"/{place}"):
+        raise StorageError(
+            f"{shown(folder.url_of(MANIFEST))} is the manifest of another release or revision; restore the one that "
+            "belongs there"
+        )
+    return ReleaseAtHand(folder, manifest, data)
 
 
 def _tombstone(folder: Store) -> Tombstone | None:

@@ -1,35 +1,33 @@
-"""Rechecking a release from its files alone: checksums, rows, columns, types and k.
+"""Rechecking a release from its files alone: checksums, rows, columns, types and k, and what a receiver demands.
 
-Whoever holds a release can run this; it needs neither the spec nor the work area, and trusts nothing but the
-manifest's promises, each of which it holds against the files.
+Whoever holds a release can run this; it needs neither the spec nor the work area. The manifest's promises are held
+against the files, and the receiver's demands against both.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import pyarrow as pa
 
 from microagg_core.errors import EXIT_DONE, GateError, StorageError
 from microagg_core.plain import to_plain
 from microagg_core.privacy.check import Check
-from microagg_core.privacy.kanonymity import CombinationCounter, Recount
-from microagg_core.releases.manifest import Manifest, PartEntry
+from microagg_core.privacy.kanonymity import CombinationCounter
+from microagg_core.releases.demands import Demands
+from microagg_core.releases.looking import Findings, Look, recounted
+from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.protection import protection_checks
-from microagg_core.releases.released import find_release, part_batches
-from microagg_core.storage.layout import MANIFEST
+from microagg_core.releases.released import ReleaseAtHand, read_release
+from microagg_core.releases.signature import signature_check
+from microagg_core.storage.layout import MANIFEST, SIGNATURE
 from microagg_core.storage.objects import Store
+from microagg_core.storage.standing import Standing, linked_folders, standing_of
 from microagg_core.storage.urls import shown
 
-_CHUNK = 4 * 2**20
-
-
+_KEYS, _DEMANDED = "k-anonymity", "k-anonymity demanded"
 #: Checks of what is stored; the others are of what a release promises.
-_OF_STORAGE = ("parts", "checksums")
+_OF_STORAGE = ("parts", "files", "checksums", "digest demanded", "signature", "unlisted files")
 
 
 @dataclass(frozen=True)
@@ -37,8 +35,11 @@ class VerifyReport:
     """What rechecking a release found; holds names and counts, never a value."""
 
     url: str
+    name: str
     id: str
     revision: str
+    #: The manifest's digest.
+    sha256: str
     k: int
     rows: int
     parts: int
@@ -52,7 +53,7 @@ class VerifyReport:
 
     @property
     def exit_code(self) -> int:
-        """0, or 5 where files are missing or damaged, or 4 where the release breaks a promise."""
+        """0, or 5 where files are not those that were published, or 4 where the release breaks a promise."""
         return max((_exit_code(check) for check in self.checks if not check.passed), default=EXIT_DONE)
 
     def document(self) -> dict[str, Any]:
@@ -66,115 +67,90 @@ def _exit_code(check: Check) -> int:
     return StorageError.exit_code if check.name in _OF_STORAGE else GateError.exit_code
 
 
-@dataclass
-class _Findings:
-    """What is wrong with the parts, by name; and what was counted."""
-
-    missing: list[str] = field(default_factory=list)
-    damaged: list[str] = field(default_factory=list)
-    unreadable: list[str] = field(default_factory=list)
-    columns: list[str] = field(default_factory=list)
-    rows: list[str] = field(default_factory=list)
-    total_rows: int = 0
-
-    @property
-    def uncounted(self) -> int:
-        return len(self.missing) + len(self.unreadable) + len(self.columns)
-
-
-def verify(release_url: str, storage_options: dict[str, Any] | None = None) -> VerifyReport:
-    """Recheck a release; see :func:`~microagg_core.releases.released.find_release` for what the URL may be.
+def verify(
+    release_url: str, storage_options: dict[str, Any] | None = None, demands: Demands | None = None
+) -> VerifyReport:
+    """Recheck a release; see :func:`~microagg_core.releases.released.read_release` for what the URL may be.
 
     Raises:
         StorageError: there is no release, its manifest is damaged, or the store cannot be read.
+        SpecError: a signature is demanded, and the package that checks it is missing.
     """
-    folder, manifest = find_release(release_url, storage_options)
-    counter = CombinationCounter(manifest.key_columns, manifest.k) if manifest.key_columns else None
-    findings = _Findings()
-    for part in manifest.parts:
-        _check_part(folder, manifest, part, findings, counter)
-    checks = (
-        _storage_check("parts", "parts are missing", findings.missing, manifest),
-        _storage_check("checksums", "parts are not what was published", findings.damaged, manifest),
-        _columns_check(findings, manifest),
-        _rows_check(findings, manifest),
-        _k_check(folder, manifest, findings, counter),
-        *protection_checks(folder, manifest, findings.uncounted),
-    )
+    wanted = demands or Demands()
+    release = read_release(release_url, storage_options, follow_links=False)
+    manifest = release.manifest
+    counters = _counters(manifest, wanted)
+    findings = Look(release.folder, manifest, list(counters.values())).at_all()
+    remarks = list(_remarks(release, findings))
+    checks = [
+        *_checks_of_files(findings, manifest),
+        *((Check(name, False, text) for name, text in remarks) if wanted.is_strict else ()),
+        *wanted.checks(manifest, release.sha256),
+        *(() if wanted.public_key is None else [signature_check(release, wanted.public_key)]),
+        *_k_checks(release, findings, counters, wanted),
+        *protection_checks(release.folder, manifest, findings.uncounted),
+    ]
+    said, unlisted = _unlisted(release.folder, manifest)
+    if unlisted and wanted.is_strict:
+        checks.insert(0, Check("unlisted files", False, said))
+    warnings = [] if wanted.is_strict else [text for _, text in remarks]
+    if said and not (unlisted and wanted.is_strict):
+        warnings.append(said)
     return VerifyReport(
-        url=shown(folder.url_of(MANIFEST)),
+        url=shown(release.folder.url_of(MANIFEST)),
+        name=manifest.name,
         id=manifest.id,
         revision=manifest.revision,
+        sha256=release.sha256,
         k=manifest.k,
         rows=findings.total_rows,
         parts=len(manifest.parts),
-        checks=checks,
-        warnings=_unlisted(folder, manifest),
+        checks=tuple(checks),
+        warnings=tuple(warnings),
     )
 
 
-def _sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+def _counters(manifest: Manifest, demands: Demands) -> dict[str, CombinationCounter]:
+    """What is counted: the release's key columns, and those of the receiver, where they are others.
+
+    Both, for either may be the one that tells: the receiver may know that a column which the release takes for
+    confidential is known to others, and the release may have a key column of which the receiver has not thought.
+    """
+    counters, k = {}, demands.k_of(manifest)
+    if manifest.key_columns:
+        counters[_KEYS] = CombinationCounter(manifest.key_columns, k)
+    columns = demands.columns
+    names = {column.name for column in manifest.columns}
+    if columns and set(columns) <= names and set(columns) != set(manifest.key_columns):
+        counters[_DEMANDED] = CombinationCounter(columns, k)
+    return counters
 
 
-def _check_part(
-    folder: Store, manifest: Manifest, part: PartEntry, findings: _Findings, counter: CombinationCounter | None
-) -> None:
-    size = folder.size(part.name)
-    if size is None:
-        findings.missing.append(part.name)
-        return
-    with folder.local_copy(part.name) as path:
-        if size != part.bytes or _sha256_of(path) != part.sha256:
-            findings.damaged.append(part.name)
-        _check_content(path, manifest, part, findings, counter)
+def _checks_of_files(findings: Findings, manifest: Manifest) -> Iterator[Check]:
+    n = len(manifest.parts)
+    yield _parts_check("parts", f"{n} of {n} are there", "parts are missing", findings.missing, n)
+    yield _parts_check(
+        "checksums", f"{n} of {n} parts are what was published", "parts are not what was published", findings.damaged, n
+    )
+    yield _columns_check(findings, manifest)
+    yield _rows_check(findings, manifest)
+    yield _parts_check("files", "no part is a link", "parts are links or no files at all", findings.links, n)
+    yield _parts_check(
+        "repeated parts", "none has the content of another", "parts have the content of another", findings.repeated, n
+    )
+    yield _footers_check(findings, manifest)
+    yield _gate_check(manifest)
 
 
-def _check_content(
-    path: Path, manifest: Manifest, part: PartEntry, findings: _Findings, counter: CombinationCounter | None
-) -> None:
-    rows_read = [0]
-    try:
-        schema, batches = part_batches(path, manifest)
-        declared = [(column.name, column.type) for column in manifest.columns]
-        if [(entry.name, str(entry.type)) for entry in schema] != declared:
-            findings.columns.append(part.name)
-            return
-        counted = _counted(batches, rows_read)
-        if counter is not None:
-            counter.add_batches(counted)
-        else:
-            for _ in counted:
-                pass
-    except (pa.ArrowException, OSError, ValueError):  # the library's message may quote what it stumbled over
-        findings.unreadable.append(part.name)
-        return
-    findings.total_rows += rows_read[0]
-    if rows_read[0] != part.rows:
-        findings.rows.append(part.name)
-
-
-def _counted(batches: Iterator[pa.Table], rows_read: list[int]) -> Iterator[pa.Table]:
-    for batch in batches:
-        rows_read[0] += batch.num_rows
-        yield batch
-
-
-def _some(names: list[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
-def _storage_check(name: str, trouble: str, names: list[str], manifest: Manifest) -> Check:
-    of_all = f"{len(names)} of {len(manifest.parts)} {trouble}: {_some(names)}"
-    detail = of_all if names else f"all {len(manifest.parts)} parts"
-    return Check(name, not names, detail)
+def _parts_check(name: str, well: str, trouble: str, names: list[str], n_parts: int) -> Check:
+    return Check(name, not names, f"{len(names)} of {n_parts} {trouble}: {_some(names)}" if names else well)
 
 
-def _columns_check(findings: _Findings, manifest: Manifest) -> Check:
+def _columns_check(findings: Findings, manifest: Manifest) -> Check:
     names = findings.columns + findings.unreadable
     detail = f"{len(manifest.columns)} columns with the declared names and types"
     if names:
@@ -182,7 +158,7 @@ def _columns_check(findings: _Findings, manifest: Manifest) -> Check:
     return Check("columns", not names, detail)
 
 
-def _rows_check(findings: _Findings, manifest: Manifest) -> Check:
+def _rows_check(findings: Findings, manifest: Manifest) -> Check:
     passed = findings.total_rows == manifest.rows and not findings.rows
     detail = f"{findings.total_rows} of {manifest.rows} records"
     if findings.rows:
@@ -190,38 +166,76 @@ def _rows_check(findings: _Findings, manifest: Manifest) -> Check:
     return Check("rows", passed, detail)
 
 
-def _k_check(folder: Store, manifest: Manifest, findings: _Findings, counter: CombinationCounter | None) -> Check:
-    name = "k-anonymity"
-    if counter is None:
-        return Check(name, False, "the manifest names no quasi-identifier and no blocking column")
+def _footers_check(findings: Findings, manifest: Manifest) -> Check:
+    names, kinds = list(findings.besides), sorted(set(findings.besides.values()))
+    detail = "nothing but the released values"
+    if names:
+        detail = f"{len(names)} of {len(manifest.parts)} parts carry {' and '.join(kinds)}: {_some(names)}"
+    return Check("nothing besides", not names, detail)
+
+
+def _gate_check(manifest: Manifest) -> Check:
+    """What the manifest itself tells of the checks before publication."""
+    failed = [check.name for check in manifest.checks if not check.passed]
+    detail = f"{len(manifest.checks)} checks passed before it was published"
+    if failed:
+        detail = f"the manifest itself says that {len(failed)} of {len(manifest.checks)} checks failed: {_some(failed)}"
+    return Check("gate", not failed, detail)
+
+
+def _remarks(release: ReleaseAtHand, findings: Findings) -> Iterator[tuple[str, str]]:
+    """What may be right, and is refused where somebody demands anything: the name of the check, and a sentence."""
+    manifest = release.manifest
+    shared = list(findings.shared)
+    if standing_of(release.folder, MANIFEST) is Standing.SHARED:
+        shared.append(MANIFEST)
+    if shared:
+        yield "hard links", f"{len(shared)} files have another name, by which they may be changed: {_some(shared)}"
+    if not manifest.rows:
+        yield "records", "the release holds no record"
+    if not manifest.checks:
+        yield "gate's checks", "the manifest names no check that was made before it was published"
+    if unknown := manifest.unknown():
+        yield "fields", f"the manifest says {unknown} things that this version of microagg does not know"
+
+
+def _k_checks(
+    release: ReleaseAtHand, findings: Findings, counters: dict[str, CombinationCounter], demands: Demands
+) -> Iterator[Check]:
+    if demands.columns and _DEMANDED not in counters:
+        names = {column.name for column in release.manifest.columns}
+        if not set(demands.columns) <= names:
+            yield Check(_DEMANDED, False, "not counted, as the release does not have all columns that are demanded")
+    if _DEMANDED in counters:
+        yield _k_check(_DEMANDED, release, findings, counters[_DEMANDED])
+    if _KEYS not in counters:
+        yield Check(_KEYS, False, "the manifest names no quasi-identifier and no blocking column")
+    else:
+        yield _k_check(_KEYS, release, findings, counters[_KEYS])
+
+
+def _k_check(name: str, release: ReleaseAtHand, findings: Findings, counter: CombinationCounter) -> Check:
     if findings.uncounted:
         return Check(name, False, f"not certain: {findings.uncounted} parts could not be counted")
     failing, smallest = counter.failing(), counter.smallest()
     if failing:
-        recount = _recount(folder, manifest, counter.recount())
-        failing, smallest = recount.failing(), recount.smallest()
+        failing, smallest = recounted(release.folder, release.manifest, counter)
     if failing:
-        detail = f"{failing} combinations have fewer than k={manifest.k} records (the smallest has {smallest})"
+        detail = f"{failing} combinations have fewer than k={counter.k} records (the smallest has {smallest})"
         return Check(name, False, detail)
-    n_columns = len(manifest.key_columns)
-    detail = f"every combination of the {n_columns} key columns has at least k={manifest.k} records"
-    return Check(name, True, detail)
+    columns = f"the {len(counter.columns)} {'key columns' if name == _KEYS else 'columns that are demanded'}"
+    return Check(name, True, f"every combination of {columns} has at least k={counter.k} records")
 
 
-def _recount(folder: Store, manifest: Manifest, recount: Recount) -> Recount:
-    for part in manifest.parts:
-        with folder.local_copy(part.name) as path:
-            recount.add_batches(part_batches(path, manifest)[1])
-    return recount
-
-
-def _unlisted(folder: Store, manifest: Manifest) -> tuple[str, ...]:
+def _unlisted(folder: Store, manifest: Manifest) -> tuple[str, int]:
     """Files beside the parts. Their names are not repeated: who put them there may have named them after data."""
-    listed = {part.name for part in manifest.parts} | {MANIFEST}
+    listed = {part.name for part in manifest.parts} | {MANIFEST, SIGNATURE}
     try:
-        n_unlisted = len([name for name in folder.list() if name not in listed])
+        n_unlisted = sum(name not in listed for name in folder.list(unfinished=True)) + linked_folders(folder)
     except StorageError:  # readers may often read but not list
-        return (f"{shown(folder.url)} could not be listed; files beside the release, if any, were not looked for",)
+        text = f"{shown(folder.url)} could not be listed; files beside the release, if any, were not looked for"
+        return text, 0
     if not n_unlisted:
-        return ()
-    return (f"{n_unlisted} files in {shown(folder.url)} are not part of the release; readers should not use them",)
+        return "", 0
+    text = f"{n_unlisted} files in {shown(folder.url)} are not part of the release; readers should not use them"
+    return text, n_unlisted

@@ -27,6 +27,7 @@ def release_document(published: Published, stages: Sequence[dict[str, Any]]) -> 
         "id": manifest.id,
         "revision": manifest.revision,
         "manifest": published.manifest_url,
+        "manifest_sha256": manifest.sha256,
         "records": manifest.rows,
         "withheld": manifest.suppressed,
         "k": manifest.k,
@@ -63,6 +64,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         (document["status"], f"{document['id']} revision {document['revision']}"),
         ("manifest", document["manifest"]),
+        *([("its sha256", document["manifest_sha256"])] if "manifest_sha256" in document else []),
         (
             "records",
             f"{document['records']:,}" + (f" ({document['withheld']:,} withheld)" if document["withheld"] else ""),

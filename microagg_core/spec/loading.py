@@ -71,8 +71,8 @@ def canonical(spec: ReleaseSpec) -> str:
     """What decides a release's content, as text for digests: the spec without ``cluster``, ``schedule``, ``risk``
     and ``id``.
 
-    Where the key of a series lies decides nothing, and a spec without series or protection is what it was before there
-    were any.
+    Where the key of a series lies decides nothing, nor does who signs; and a spec without series or protection is what
+    it was before there were any.
 
     >>> from microagg_core.spec.release import ReleaseSpec
     >>> parts = {"name": "a", "k": 3, "roles": {"quasi_identifiers": ["age"]}}
@@ -83,7 +83,14 @@ def canonical(spec: ReleaseSpec) -> str:
     """
     parts = spec.model_dump(
         mode="json",
-        exclude={"cluster": True, "schedule": True, "id": True, "risk": True, "series": {"key_file"}},
+        exclude={
+            "cluster": True,
+            "schedule": True,
+            "id": True,
+            "risk": True,
+            "series": {"key_file"},
+            "output": {"sign"},
+        },
     )
     if spec.series is None:
         del parts["series"]
@@ -161,6 +168,10 @@ def _resolve_urls(raw: dict[str, Any], folder: str) -> None:
         place = raw.get(part)
         if isinstance(place, dict) and isinstance(url := place.get("url"), str) and url:
             place["url"] = resolve(url, folder)
+    output = raw.get("output")
+    sign = output.get("sign") if isinstance(output, dict) else None
+    if isinstance(sign, dict) and isinstance(path := sign.get("key_file"), str) and path:
+        sign["key_file"] = resolve(path, folder)
     series = raw.get("series")
     if isinstance(series, dict):
         if isinstance(ledger := series.get("ledger"), str) and ledger:

@@ -10,9 +10,21 @@ from microagg_core.spec.braces import with_known_names, without_names
 from microagg_core.spec.credentials import secrets_in
 from microagg_core.spec.formats import CsvInput, CsvOutput, InputFormatName, ReleasedFormatName, format_of
 from microagg_core.spec.model import Model, Number, PartError
-from microagg_core.storage.urls import holds_credentials
+from microagg_core.storage.urls import holds_credentials, is_local
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+
+#: Names of variables of the environment.
+VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
+
+
+def a_local_path(path: str) -> str:
+    """The path, if it is one on this machine."""
+    without_credentials(path)
+    if not is_local(path) or "\n" in path or "\0" in path:
+        raise ValueError("must be the path of a file on the machine that starts the releases")
+    return path
 
 
 def without_credentials(url: str) -> str:
@@ -79,6 +91,26 @@ class Lasting(Location):
         return without_names(url)
 
 
+class Sign(Model):
+    """By which key releases are signed. The key itself and its password are never in a spec."""
+
+    key_file: str = Field(
+        min_length=1,
+        description="file that holds a secret key of minisign and that its owner alone can read; on the machine that "
+        "starts the releases",
+    )
+    password_variable: str | None = Field(
+        default=None,
+        pattern=VARIABLE_PATTERN,
+        description="variable of the environment that holds the key's password; default: the key has none",
+    )
+
+    @field_validator("key_file")
+    @classmethod
+    def _a_path(cls, path: str) -> str:
+        return a_local_path(path)
+
+
 class Output(Lasting):
     """Where releases are published."""
 
@@ -86,6 +118,7 @@ class Output(Lasting):
         default="parquet", description="format of the released files; arrow: Arrow IPC, which is Feather version 2 too"
     )
     csv: CsvOutput = CsvOutput()
+    sign: Sign | None = Field(default=None, description="sign each release with this key; default: none is signed")
 
 
 class Keep(Model):

@@ -57,7 +57,7 @@ class StartedWorkers(Model):
 
     workers: Whole | None = Field(default=None, ge=1, description=f"worker processes; default: {DEFAULT_WORKERS}")
     adapt: Adapt | None = Field(default=None, description="in place of workers: as many as there is work for")
-    threads: Whole = Field(default=1, ge=1, description="threads of each worker")
+    threads: Whole = Field(default=1, ge=1, description="threads of each worker: tasks at once, or more for one task")
     memory: str = Field(default="2GiB", description="memory limit of each worker, e.g. 1GiB")
     wait: Number = Field(
         default=60,

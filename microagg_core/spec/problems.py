@@ -17,7 +17,7 @@ from microagg_core.spec.credentials import SECRET_REASON, looks_secret
 from microagg_core.spec.field_paths import Loc, dotted
 from microagg_core.spec.marked_yaml import Found, Place
 from microagg_core.spec.model import PartError
-from microagg_core.spec.places import NAME_PATTERN
+from microagg_core.spec.places import NAME_PATTERN, VARIABLE_PATTERN
 from microagg_core.spec.release import LocalCluster, Model, ReleaseSpec
 from microagg_core.spec.remote_workers import HOST_PATTERN, PATH_PATTERN, WALLTIME_PATTERN, WORD_PATTERN
 from microagg_core.storage.urls import holds_credentials
@@ -26,6 +26,7 @@ _LONGEST_VALUE = 60
 #: What the patterns mean, for the people whose text does not match.
 PATTERNS = {
     NAME_PATTERN: "must be at most 64 letters, digits, '.', '_' and '-', and start with a letter or digit",
+    VARIABLE_PATTERN: "must be the name of a variable of the environment, such as SIGNING_PASSWORD",
     WORD_PATTERN: "must be one word of letters, digits and any of . _ : , @ + / = -",
     PATH_PATTERN: "must be a path of letters, digits and any of . _ ~ / + @ = -",
     HOST_PATTERN: "must be a machine as [user@]name[:port]",

@@ -17,7 +17,7 @@ from microagg_core.algorithms import algorithms
 from microagg_core.spec.clusters import AnyCluster, Cluster, LocalCluster, NoCluster, RunningCluster
 from microagg_core.spec.formats import CSV_TYPES, CsvInput, CsvOutput
 from microagg_core.spec.model import ColumnName, Columns, Model, PartError, Problem, Whole
-from microagg_core.spec.places import NAME_PATTERN, Input, Keep, Location, Output, Work
+from microagg_core.spec.places import NAME_PATTERN, Input, Keep, Location, Output, Sign, Work
 from microagg_core.spec.pools import parse_bytes
 from microagg_core.spec.protect import Protect, protect_problems
 from microagg_core.spec.refinement import Refine, TimeBudget
@@ -54,6 +54,7 @@ __all__ = [
     "RunningCluster",
     "Schedule",
     "Series",
+    "Sign",
     "SlurmCluster",
     "SshCluster",
     "TimeBudget",
@@ -285,6 +286,9 @@ class ReleaseSpec(Model):
                 ("work", "url"),
                 "the private work area lies inside the output, where readers could see it; move it",
             )
+        sign = parts["output"].sign if "output" in parts else None
+        if sign is not None and is_inside(sign.key_file, parts["output"].url):
+            yield ("output", "sign", "key_file"), "lies inside the output, where readers could see it; move it"
         schedule = parts.get("schedule")
         if schedule is not None and schedule.catch_up == "all" and parts.get("id", "date") != "date":
             yield ("schedule", "catch_up"), "all is for id: date, by which it is known which nights were missed"

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from microagg_core.spec.model import Model, Problem, Whole
-from microagg_core.spec.places import Lasting, without_credentials
-from microagg_core.storage.urls import is_local
+from microagg_core.spec.places import Lasting, a_local_path
 
 #: Units as a number, or as a multiple of k.
 UNTIL_PATTERN = r"^[1-9][0-9]{0,8}k$"
@@ -124,11 +123,7 @@ class Series(Model):
     @field_validator("key_file")
     @classmethod
     def _a_path(cls, path: str | None) -> str | None:
-        if path is not None:
-            without_credentials(path)
-            if not is_local(path) or "\n" in path or "\0" in path:
-                raise ValueError("must be the path of a file on the machine that starts the releases")
-        return path
+        return None if path is None else a_local_path(path)
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:

@@ -113,6 +113,7 @@ input:
 {options}output:
   url: release            # where releases are published; s3://bucket/prefix works the same
   format: {output_format}
+  # sign: {{key_file: release.key}}   # sign each release, for those who get it; microagg keys release makes the key
 work:
   url: work               # a private place, not inside the output: staged rows, then audits
 

@@ -5,7 +5,6 @@ The released rows leave as slices for the files they belong to; block by block, 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -20,6 +19,7 @@ from microagg_core.algorithms.trying import best
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.compiling import PROTECTION, compile_parts, ensure_compiled
 from microagg_core.grouping.bounds import Bound
+from microagg_core.kernels.tools.threads import cpu_seconds
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.certificate import NOTHING, Certificate
 from microagg_core.metrics.means import Groups
@@ -90,7 +90,7 @@ def run_block(
         block: the block's number, which with the spec's seed makes the block's own seed.
         demands: what its groups have to hold besides k.
     """
-    start = time.thread_time()
+    start = cpu_seconds()
     info = algorithms()[spec.algorithm.name]
     if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
         labels = np.zeros(len(missing), dtype=np.int64)
@@ -109,7 +109,7 @@ def run_block(
         improved = _lost(encoding, scale, offsets, again, missing) < _lost(encoding, scale, offsets, released, missing)
         if improved:
             labels, released = refined, again
-    return BlockOutcome(labels, released, time.thread_time() - start, bound.sse, improved, proposal)
+    return BlockOutcome(labels, released, cpu_seconds() - start, bound.sse, improved, proposal)
 
 
 def _improved(

@@ -6,7 +6,7 @@ number. Numbers have five digits so that names sort as numbers do, and a larger 
     work area   runs/<key>/  audit/<id>/<revision>/  series/<name>/
                 audit/runs/<series>-<id>-<time>-<attempt>.json  audit/lineage/...-start.json
     output      <id>/<revision>/data/part-NNNNN-<sha256 prefix>-<attempt>.<extension>
-                <id>/<revision>/manifest.json     <id>/<revision>/withdrawn.json     latest.json
+                <id>/<revision>/manifest.json, manifest.json.minisig, withdrawn.json     latest.json
     ledger      generations/NNNNN.json  data/<night>/pNNNNN-<sha256 prefix>.arrows  key
                 published/NNNNN  damaged/<attempt>/...
 
@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 from microagg_core.errors import SpecError
 
-LATEST = "latest.json"
-MANIFEST = "manifest.json"
-WITHDRAWN = "withdrawn.json"
+LATEST, MANIFEST, WITHDRAWN = "latest.json", "manifest.json", "withdrawn.json"
+#: Where minisign looks for it.
+SIGNATURE = f"{MANIFEST}.minisig"
 RUNS, AUDIT, PROBES, SERIES = "runs", "audit", "probes", "series"
 LINEAGE = "lineage"
 GENERATIONS, LEDGER_DATA, LEDGER_KEY, PUBLISHED = "generations", "data", "key", "published"
@@ -128,6 +128,10 @@ class ReleaseLayout:
     def manifest(self) -> str:
         """The object whose existence makes the release."""
         return f"{self.folder}/{MANIFEST}"
+
+    def signature(self) -> str:
+        """The signature of the manifest, where the release is signed."""
+        return f"{self.folder}/{SIGNATURE}"
 
     def withdrawn(self) -> str:
         """The tombstone: says that the data of this revision are not there any more."""

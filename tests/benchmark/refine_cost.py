@@ -1,9 +1,11 @@
 """What refining costs beside MDAV, and what it gains: microseconds of a core for each record, and L_SSE.
 
     python tests/benchmark/refine_cost.py [--to tests/benchmark/results] [--cases uniform:100000:4:5,census:0:0:3]
+        [--threads 1,2]
 
 Each case is data, records, attributes and k; a reference file has its own records and attributes. MDAV and the
-refinement of its groups run in turn in one process, compilation left out; ratios are the median of the turns'.
+refinement of its groups run in turn in one process, compilation left out; ratios are the median of the turns'. With
+``--threads`` only the refinement runs, in so many: its CPU and how long it takes, the least of the turns.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from microagg_core import partition
+from microagg_core.kernels.tools.threads import Threads, cpu_seconds
 from microagg_core.metrics.losses import losses
 from microagg_core.refine.refining import refine
 
@@ -36,6 +39,7 @@ CASES = (
 )
 _TURNS = 3
 _HEADER = ("case", "mdav us", "refine us", "times mdav", "L_SSE mdav", "refined")
+_HEADER_OF_THREADS = ("case", "threads", "CPU us", "takes us", "of one thread's", "L_SSE")
 
 
 def records(data: str, n: int, p: int) -> np.ndarray:
@@ -53,10 +57,39 @@ def timed(function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
     return result, time.process_time() - start
 
 
+def case_of(text: str) -> tuple[str, np.ndarray, int]:
+    """A case's name, records and k."""
+    data, n, p, k = text.split(":")
+    X = records(data, int(n), int(p))
+    return f"{data}, {len(X):,} x {X.shape[1]}, k={k}", X, int(k)
+
+
+def shared(X: np.ndarray, labels: np.ndarray, k: int, threads: int) -> tuple[np.ndarray, float, float]:
+    """What refining in so many threads gives, its CPU seconds, and the seconds that it takes."""
+    with Threads(threads).running():
+        start, cpu_start = time.perf_counter(), cpu_seconds()
+        refined = refine(X, labels, k)
+        return refined, cpu_seconds() - cpu_start, time.perf_counter() - start
+
+
+def lines_of_threads(case: str, numbers: list[int]) -> list[tuple[str, ...]]:
+    """A case's rows of the table of threads, whose turns alternate."""
+    what, X, k = case_of(case)
+    labels = partition(X, k)
+    turns = [[shared(X, labels, k, threads) for threads in numbers] for _ in range(_TURNS)]
+    if any(not np.array_equal(refined, turns[0][0][0]) for turn in turns for refined, _, _ in turn):
+        raise SystemExit(f"{what}: the groups depend on the number of threads")
+    cpu, takes = (1e6 / len(X) * np.array([[one[i] for one in turn] for turn in turns]).min(axis=0) for i in (1, 2))
+    loss = f"{losses(X, turns[0][0][0]).l_sse:.4g}"
+    return [
+        (what, str(threads), f"{cpu[i]:.2f}", f"{takes[i]:.2f}", f"{takes[i] / takes[0]:.2f}", loss)
+        for i, threads in enumerate(numbers)
+    ]
+
+
 def line(case: str) -> tuple[str, ...]:
     """A case's row of the table."""
-    data, n, p, k = (int(part) if part.isdigit() else part for part in case.split(":"))
-    X = records(str(data), int(n), int(p))
+    what, X, k = case_of(case)
     both = []
     for _ in range(_TURNS):
         labels, plain = timed(partition, X, k)
@@ -65,7 +98,6 @@ def line(case: str) -> tuple[str, ...]:
     times = statistics.median(more / plain for plain, more in both)
     cost = [1e6 * min(seconds) / len(X) for seconds in zip(*both, strict=True)]
     loss = [losses(X, groups).l_sse for groups in (labels, refined)]
-    what = f"{data}, {len(X):,} x {X.shape[1]}, k={k}"
     return what, f"{cost[0]:.2f}", f"{cost[1]:.2f}", f"{times:.1f}", *(f"{percent:.4g}" for percent in loss)
 
 
@@ -73,17 +105,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--to", type=Path, help="folder for the table")
     parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--threads", help="numbers of threads, the first of them 1")
     chosen = parser.parse_args()
     for n in (100, 5000):
         X = records("uniform", n, 4)
         refine(X, partition(X, 3), 3)
-    rows = [_HEADER, ("---",) * len(_HEADER)]
+    numbers = [int(number) for number in chosen.threads.split(",")] if chosen.threads else []
+    header = _HEADER_OF_THREADS if numbers else _HEADER
+    rows = [header, ("---",) * len(header)]
     for case in chosen.cases.split(","):
-        rows.append(line(case))
-        print(*rows[-1], sep=" | ", flush=True)
+        for row in lines_of_threads(case, numbers) if numbers else [line(case)]:
+            rows.append(row)
+            print(*row, sep=" | ", flush=True)
     if chosen.to is not None:
         table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-        (chosen.to / "refine.md").write_text(table)
+        (chosen.to / ("refine_threads.md" if numbers else "refine.md")).write_text(table)
 
 
 if __name__ == "__main__":

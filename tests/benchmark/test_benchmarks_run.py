@@ -31,6 +31,8 @@ def test_refine_cost_runs(tmp_path: Path) -> None:
     shown = output_of("refine_cost.py", "--cases", "uniform:2000:2:5", "--to", str(tmp_path))
     assert shown.startswith("uniform, 2,000 x 2, k=5 | ")
     assert len((tmp_path / "refine.md").read_text().splitlines()) == 3
+    shown = output_of("refine_cost.py", "--cases", "uniform:2500:2:5", "--threads", "1,2")
+    assert [line.split(" | ")[:2] for line in shown.splitlines()] == [["uniform, 2,500 x 2, k=5", n] for n in "12"]
 
 
 def test_factor_growth_runs(tmp_path: Path) -> None:

@@ -104,6 +104,8 @@ def test_a_missing_extra_is_a_sentence_with_the_command(alone: Path, folder: Pat
     assert refused(folder, microagg, "run", "release.yaml", "-q").endswith("pip install 'microagg[prefect]'")
     plot = refused(folder, microagg, "compare", "people.csv", "--plot", "loss.png", "-q")
     assert plot == "microagg: --plot needs packages that are not installed; run: pip install 'microagg[plot]'"
+    keys = refused(folder, microagg, "keys", "release")
+    assert keys == "microagg: a signature needs packages that are not installed; run: pip install 'microagg[sign]'"
     spec = {**yaml.safe_load(path.read_text()), "cluster": None, "input": {"url": "s3://bucket/people.parquet"}}
     path.write_text(yaml.safe_dump(spec))
     assert refused(folder, microagg, "plan", "release.yaml", "-q").endswith("run: pip install 'microagg[s3]'")

@@ -14,6 +14,7 @@ import pytest
 from microagg_core.errors import StorageError
 from microagg_core.releases.latest import parse_latest
 from microagg_core.releases.manifest import Manifest
+from microagg_core.releases.minisign import SecretKey, Signature
 from microagg_core.releases.parts import StagedPart
 from microagg_core.releases.publish import Published, publish
 from microagg_core.storage.layout import LATEST, MANIFEST, release_order
@@ -23,6 +24,7 @@ from releasing.parts import facts_for, safe_tables
 from trouble.interleavings import Ended, Held, Program, Search, alone, walk_on
 
 ID = "one"
+KEY = SecretKey(b"8 bytes.", b"a seed of 32 bytes, for a test..")
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class Source:
         return [self.data]
 
 
-def publisher(content: str, attempt: int, replacing: bool = False, created_at: int | None = None) -> Program:
+def publisher(
+    content: str, attempt: int, replacing: bool = False, created_at: int | None = None, signing: bool = False
+) -> Program:
     """A run that publishes two parts; the same content is the same bytes."""
     parts = []
     for number, rows in enumerate((7, 4)):
@@ -47,7 +51,8 @@ def publisher(content: str, attempt: int, replacing: bool = False, created_at: i
     )
 
     def run(output: Store) -> Published:
-        return publish(output, facts, parts, replace=replacing, attempt=f"{attempt:012x}")
+        key = KEY if signing else None
+        return publish(output, facts, parts, replace=replacing, attempt=f"{attempt:012x}", signing_key=key)
 
     return run
 
@@ -227,6 +232,55 @@ def test_interleavings_on_a_real_store(output: Store) -> None:
         watch()
         assert unnamed(held[-1]) == set()
     assert "published" in endings
+
+
+# --- Signed ----------------------------------------------------------------------------------------------------
+
+
+@cache
+def fits(data: bytes, signature: bytes) -> bool:
+    return KEY.public.refuses(data, Signature.parse(signature)) is None
+
+
+def signed(held: Held) -> dict[str, bool]:
+    """The committed manifests, and whether each has its signature."""
+    objects = dict(held)
+    manifests = {name: data for name, data in held if name.endswith(MANIFEST)}
+    return {
+        name: f"{name}.minisig" in objects and fits(data, objects[f"{name}.minisig"])
+        for name, data in manifests.items()
+    }
+
+
+class SignedRace:
+    """A search in which all sign with one key."""
+
+    def __init__(self, programs: Sequence[Program]) -> None:
+        self.unsigned = 0
+        self.smooth_ends = 0
+        self.search = Search(programs, "s3://model", self.step, self.ended)
+
+    def step(self, before: Held, after: Held) -> None:
+        was, now = signed(before), signed(after)
+        assert all(now[name] for name, well in was.items() if well), "what was signed is not any more"
+        self.unsigned += any(name not in was and not well for name, well in now.items())
+
+    def ended(self, program: int, end: Ended, held: Held, smoothly: bool) -> None:
+        if isinstance(end.value, Published):
+            assert signed(held)[end.value.manifest.layout.manifest()], "it says published, and that is not signed"
+            assert not smoothly or not end.value.warnings
+        self.smooth_ends += smoothly
+
+
+@pytest.mark.parametrize("contents", ["a", "aa", "ab"])
+def test_what_is_signed_stays_signed_however_publishers_interleave(contents: str) -> None:
+    """A reader may find the manifest before the right signature only where a rival was about to publish."""
+    race = SignedRace([publisher(content, i, signing=True) for i, content in enumerate(contents)])
+    assert race.search.everything(frozenset(), faults=1) > 50 and race.smooth_ends
+    assert (race.unsigned > 0) == (len(contents) > 1)
+    for held in race.search.stores():
+        again, after = alone(publisher("a", 8, replacing=True, signing=True), "s3://model", held)
+        assert isinstance(again.value, Published) and signed(after)[again.value.manifest.layout.manifest()]
 
 
 # --- The search finds what is wrong ----------------------------------------------------------------------------

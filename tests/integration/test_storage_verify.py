@@ -106,13 +106,13 @@ def test_a_combination_below_k(disk: Store, work: Store, form: str) -> None:
 @pytest.mark.parametrize("split", [1, 2, 3])
 def test_a_combination_that_spans_parts(disk: Store, work: Store, form: str, split: int) -> None:
     """Below k in either part (2 + 2), or done in one with a remainder in the other (1 + 3): four all the same."""
-    whole = table_of([30.5] * 4, ["a"] * 4, ["x"] * 4)
+    whole = table_of([30.5] * 4, ["a"] * 4, ["w", "x", "y", "z"])
     publish_tables(disk, work, [whole.slice(0, split), whole.slice(split)], form=form)
     assert recheck(disk).passed
 
 
 def test_two_remainders_that_do_not_reach_k(disk: Store, work: Store) -> None:
-    parts = [table_of([30.5], [None], ["x"]), table_of([30.5], [None], ["x"])]
+    parts = [table_of([30.5], [None], ["x"]), table_of([30.5], [None], ["y"])]
     publish_tables(disk, work, parts)
     assert recheck(disk).checks[-1].detail == "1 combinations have fewer than k=3 records (the smallest has 2)"
 

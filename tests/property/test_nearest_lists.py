@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from microagg_core.kernels.refinement.nearest_lists import nearest_of_all
+from microagg_core.kernels.refinement.nearest_lists import nearest_of_all, nearest_within
+from microagg_core.kernels.tools.threads import Threads
 from microagg_core.refine.neighbours import Records
 
 
@@ -39,3 +42,32 @@ def test_neighbours_do_not_depend_on_the_order_of_records() -> None:
     straight, shuffled = Records.of(X, 6), Records.of(X[order], 6)
     assert np.array_equal(straight.Z, shuffled.Z)
     assert np.array_equal(straight.near(6), shuffled.near(6))
+
+
+#: Records of one stretch of leaves.
+STRETCH = 64 * 32
+
+
+@given(
+    st.sampled_from([1, 31, STRETCH - 1, STRETCH, STRETCH + 1, 2 * STRETCH + 33]),
+    st.integers(1, 5),
+    st.integers(1, 10_000),
+    st.integers(0, 1000),
+)
+@settings(max_examples=25, deadline=None)
+def test_any_number_of_threads_finds_the_same(n: int, p: int, values: int, seed: int) -> None:
+    """Few values make many ties."""
+    X = np.random.default_rng(seed).integers(0, values, (p, n)).astype(np.float64)
+    most = min(n, 9)
+    alone = nearest_of_all(X, most)
+    for total in (2, 4):
+        with Threads(total).running():
+            shared = nearest_of_all(X, most)
+        assert all(np.array_equal(a, b) for a, b in zip(alone, shared, strict=True))
+
+
+def test_lists_within_a_region_name_its_records_by_their_places() -> None:
+    near = np.array([[1, 2], [0, 3], [3, 0], [2, 1], [0, 2]], dtype=np.int32)
+    records = np.array([1, 3, 4])  # who stand at 2, 3 and 4, behind the two others
+    position = np.array([0, 2, 1, 3, 4], dtype=np.int32)
+    assert nearest_within(near, records, position, 2).tolist() == [[1, 0], [0, 1], [2, 2]]

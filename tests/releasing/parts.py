@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,15 +11,15 @@ from queue import Queue
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 import pytest
 
 from microagg_core.errors import MicroaggError
+from microagg_core.formats.released.registry import released_format
+from microagg_core.privacy.check import Check
 from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts
 from microagg_core.releases.parts import StagedPart
 from microagg_core.releases.publish import Published, existing, publish
-from microagg_core.spec.release import CsvOutput
+from microagg_core.spec.release import CsvOutput, Output
 from microagg_core.storage.layout import LATEST
 from microagg_core.storage.objects import Store, sha256_hex
 from servers.s3_server import Place
@@ -47,15 +46,9 @@ def safe_tables(salt: str = "") -> list[pa.Table]:
 
 def file_bytes(table: pa.Table, form: str) -> bytes:
     """A table as the bytes of a released file."""
-    sink = io.BytesIO()
-    if form == "csv":
-        pa.csv.write_csv(table, sink)
-    elif form == "arrow":
-        with pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-    else:
-        pa.parquet.write_table(table, sink)
-    return sink.getvalue()
+    output = Output.model_validate({"url": "output", "format": form})
+    blocking = [name for name in table.column_names if ROLES.get(name) == "blocking"]
+    return released_format(output).to_bytes(table, blocking)
 
 
 def facts_for(
@@ -80,6 +73,7 @@ def facts_for(
         "seed": 0,
         "undersized": "merge",
         "missing": "error",
+        "checks": (Check("k-anonymity", True),),
         "software": {"microagg": "0.1.0"},
     }
     return ReleaseFacts(**{**facts, **others})

@@ -133,7 +133,7 @@ ONE_ERROR = {
         ("    - income\n  drop:", "14: roles.drop: must be a list, such as [a, b] (got nothing)"),
     ],
     "output: {url: ../out}": [
-        ("output: ../out", "6: output: must be a mapping with the keys url, storage_options, format, csv (got '../out')"),
+        ("output: ../out", "6: output: must be a mapping with the keys url, storage_options, format, csv, sign (got '../out')"),
         ("output: {url: s3://bucket}", "7: work.url: the private work area lies inside the output, where readers could see it; move it"),
     ],
 }  # fmt: skip

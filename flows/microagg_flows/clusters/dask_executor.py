@@ -16,12 +16,13 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from distributed import Future
+from distributed import Future, get_worker
 from distributed.client import ClosedClientError
 from distributed.scheduler import KilledWorker
 
 from microagg_core.blocking.memory import bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
+from microagg_core.kernels.tools.threads import PROCESS
 from microagg_core.software import done_alike, software
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters.dashboard import tell_dashboard
@@ -166,7 +167,7 @@ class DaskExecutor:
             # Tasks of one name are kept by the scheduler until a worker is free: who comes late finds some left.
             key = (f"{out.what}-{out.run}", number)
             out.futures[number] = future = self._client.submit(
-                done_alike, out.function, item, out.software, key=key, pure=False, retries=0
+                done_alike, partial(with_all_threads, out.function), item, out.software, key=key, pure=False, retries=0
             )
             future.add_done_callback(partial(_put, out.finished, number))  # type: ignore[no-untyped-call]
         return bool(out.futures)
@@ -200,6 +201,12 @@ class DaskExecutor:
         self.progress.say(f"{what}: {len(paused)} workers stay above Dask's memory threshold and are started anew")
         self._client.restart_workers(paused, timeout=_RESTART_SECONDS, raise_for_error=False)
         return 1
+
+
+def with_all_threads(function: Callable[[Item], Result], item: Item) -> Result:
+    """What a function makes of an item on a worker, whose other threads it may borrow while they are idle."""
+    PROCESS.allow(get_worker().state.nthreads)
+    return function(item)
 
 
 def _put(finished: SimpleQueue[tuple[int, Future[Any]]], number: int, future: Future[Any]) -> None:

@@ -31,3 +31,12 @@ LogFileOption = Annotated[
     Path | None, typer.Option("--log-file", help="Append the log to this file, instead of standard error.")
 ]
 LogLevelOption = Annotated[LogLevel, typer.Option("--log-level", help="The least that is worth a line.")]
+
+
+def listed(text: str) -> list[str]:
+    """Words that are separated by commas.
+
+    >>> listed("age, town,")
+    ['age', 'town']
+    """
+    return [word.strip() for word in text.split(",") if word.strip()]

@@ -32,6 +32,7 @@ from microagg_flows.command.backfilling import backfill
 from microagg_flows.command.deploying import deploy
 from microagg_flows.command.examining import doctor
 from microagg_flows.command.planning import plan
+from microagg_flows.command.receiving import keys, sign, verify
 from microagg_flows.command.risk import risk
 from microagg_flows.command.series import series
 from microagg_flows.command.studies import attack, compare
@@ -194,24 +195,9 @@ def step(
         typer.echo(f"microagg: {outcome.note}", err=True)
 
 
-@app.command()
-def verify(
-    release: Annotated[str, typer.Argument(help="URL of a release, of an id's folder, of the output or a manifest.")],
-    endpoint: Annotated[str | None, typer.Option(help="Endpoint of an S3 store other than AWS.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Check a release again from its files alone: checksums, counts, columns, k."""
-    from microagg_core.releases.verify import verify as verify_release
-    from microagg_flows.command.terminal import show_verification
-
-    options: dict[str, Any] = {"client_kwargs": {"endpoint_url": endpoint}} if endpoint else {}
-    with scratch():
-        report = verify_release(release, options)
-    show_verification(report, as_json)
-    if not report.passed:
-        raise typer.Exit(report.exit_code)
-
-
+app.command()(verify)
+app.command()(sign)
+app.command()(keys)
 app.command()(attack)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from microagg_core.errors import SpecError
-from microagg_flows.command.arguments import JsonOption, QuietOption
+from microagg_flows.command.arguments import JsonOption, QuietOption, listed
 
 
 def attack(
@@ -29,7 +29,7 @@ def attack(
     """Compute what an outsider can from several releases of the same people; exit code 4 where that is somebody."""
     from microagg_flows.command.attacking import attack_releases
 
-    attack_releases(releases, _listed(columns), endpoint, solved, as_json)
+    attack_releases(releases, listed(columns), endpoint, solved, as_json)
 
 
 def compare(
@@ -53,15 +53,11 @@ def compare(
     from microagg_flows.command.comparing import compare_file
 
     compare_file(
-        data, _listed(quasi_identifiers), _whole_numbers(k), _listed(algorithms), seed, as_json, csv, plot, quiet
+        data, listed(quasi_identifiers), _whole_numbers(k), listed(algorithms), seed, as_json, csv, plot, quiet
     )
 
 
-def _listed(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
 def _whole_numbers(text: str) -> list[int]:
-    if not all(word.isdecimal() for word in _listed(text)) or not _listed(text):
+    if not all(word.isdecimal() for word in listed(text)) or not listed(text):
         raise SpecError(f"--k: must be whole numbers separated by commas (got {text!r})")
-    return [int(word) for word in _listed(text)]
+    return [int(word) for word in listed(text)]

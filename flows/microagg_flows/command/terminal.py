@@ -142,6 +142,7 @@ def show_verification(found: VerifyReport, as_json: bool) -> None:
     if as_json:
         print(json.dumps(found.document(), indent=1))
         return
+    console.print(f"{found.name} {found.id} {found.revision}, manifest with sha256 {found.sha256}")
     show_checks(found.checks)
     for warning in found.warnings:
         console.print(f"note {warning}")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from microagg_core.formats.reading import list_input
 from microagg_core.formats.released.registry import released_format
 from microagg_core.releases.publish import existing
+from microagg_core.releases.signature import read_signing_key
 from microagg_core.series.ledger import ledger_of
 from microagg_core.spec.columns import resolve_schema
 from microagg_core.steps.nights.beginning import key_of, refuse_other_key
@@ -52,6 +53,9 @@ def _series(patient: Patient) -> Iterator[Finding]:
 
 def _output(patient: Patient) -> Iterator[Finding]:
     output = Store(patient.spec.output.url, dict(patient.spec.output.storage_options))
+    if patient.spec.output.sign is not None:
+        key = read_signing_key(patient.spec.output.sign)
+        yield well("output", f"releases are signed with the key {key.public.name}")
     committed = existing(output, patient.id)
     if not committed:
         yield well("output", f"{output} is in reach, and {patient.id} is not taken")

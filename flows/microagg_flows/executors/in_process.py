@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from microagg_core.kernels.tools.threads import PROCESS
 from microagg_flows.executors.contract import Item, Result
+from microagg_flows.process.cores import usable_cores
 from microagg_flows.progress import Progress, shown
 
 
 class InProcess:
-    """This process does the tasks, one after the other."""
+    """This process does the tasks, one after the other, each with all cores that it has use for."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
+        PROCESS.allow(usable_cores())
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
         """Apply a function to every item, in order."""

@@ -7,7 +7,7 @@ keeps the bytes of a value that has become null. Nothing lies under a null of a 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,6 +38,20 @@ class ArrowRelease(ReleasedFormat):
         with pa.BufferReader(data) as source:
             file = _open(source)
             return pa.Table.from_batches(_record_batches(file), file.schema)
+
+    def besides(self, path: Path, blocking: Collection[str]) -> str | None:
+        """Metadata, and values under nulls."""
+        with pa.OSFile(str(path)) as source:
+            file = _open(source)
+            if getattr(file, "metadata", None) or file.schema.metadata or any(f.metadata for f in file.schema):
+                return "metadata"
+            for number in range(file.num_record_batches):
+                batch, told = file.get_batch_with_custom_metadata(number)
+                if told:
+                    return "metadata of a batch"
+                if any(_lies_under_nulls(column) for column in batch.columns):
+                    return "values under its nulls"
+        return None
 
     def batches(self, path: Path, declared: Mapping[str, str]) -> tuple[pa.Schema, Iterator[pa.Table]]:
         """The same, in batches."""
@@ -77,6 +91,20 @@ def zeros_under_nulls(array: pa.Array) -> pa.Array:
     filled = pc.fill_null(array, _nothing(array.type))
     validity = pc.is_valid(array).buffers()[1]
     return pa.Array.from_buffers(array.type, len(array), [validity, *filled.buffers()[1:]])
+
+
+def _lies_under_nulls(array: pa.Array) -> bool:
+    array.validate(full=True)
+    bare = zeros_under_nulls(array)
+    pairs = zip(array.buffers()[1:], bare.buffers()[1:], strict=True)
+    return any(not _same_start(has, should) for has, should in pairs if has is not None and should is not None)
+
+
+def _same_start(has: pa.Buffer, should: pa.Buffer) -> bool:
+    """Whether two buffers are the same but for zeros that fill one of them up."""
+    size = min(has.size, should.size)
+    longer = has if has.size > size else should
+    return bool(has.slice(0, size).equals(should.slice(0, size))) and not any(longer.slice(size).to_pybytes())
 
 
 def _nothing(kind: pa.DataType) -> pa.Scalar:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
@@ -89,6 +89,14 @@ class ReleasedFormat(ABC):
             raise StorageError(
                 f"a file that was written for release cannot be read back; {self.cure}start the release again"
             ) from None
+
+    def besides(self, path: Path, blocking: Collection[str]) -> str | None:
+        """What a file carries besides the released values, in words; None where it carries nothing else.
+
+        Raises:
+            pyarrow.ArrowException, OSError, ValueError: the file is damaged; the message may quote a value.
+        """
+        return None
 
     @abstractmethod
     def batches(self, path: Path, declared: Mapping[str, str]) -> tuple[pa.Schema, Iterator[pa.Table]]:

@@ -8,9 +8,13 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.kernels.machine_code.jit import jit
+from microagg_core.kernels.tools.threads import each
 from microagg_core.kernels.tree.nearest import find_nearest
 from microagg_core.kernels.tree.search import new_search
-from microagg_core.kernels.tree.shrinking_tree import LEAF, new_tree, remaining
+from microagg_core.kernels.tree.shrinking_tree import LEAF, NOBODY, Tree, new_tree
+
+#: Leaves whose records are searched for in one go: some milliseconds of work.
+_LEAVES_AT_ONCE = 64
 
 
 class NearestOfAll(NamedTuple):
@@ -21,22 +25,66 @@ class NearestOfAll(NamedTuple):
     order: ShortInts
 
 
-@jit
 def nearest_of_all(X: Floats, most: int) -> NearestOfAll:
-    """The ``most`` nearest of each of the (p, n) records, itself the first; equally near ones by rising number."""
-    p, n = X.shape
-    tree, search = new_tree(X), new_search(p, most)
+    """The ``most`` nearest of each of the (p, n) records, itself the first; equally near ones by rising number.
+
+    The tree is asked for stretches of its leaves, each in a thread of its own where some are free.
+    """
+    tree, n = _planted(X), X.shape[1]
     near, squared = np.empty((n, most), np.int32), np.empty((n, most))
-    order = remaining(tree)
-    for leaf in range(tree.size[0]):
+    leaves = int(tree.size[0])
+
+    def search(first: int) -> None:
+        # What searches note of the tree, they note for themselves.
+        own = tree._replace(size=tree.size.copy())
+        _search_leaves(own, first, min(first + _LEAVES_AT_ONCE, leaves), near, squared)
+
+    each(search, range(0, leaves, _LEAVES_AT_ONCE))
+    return NearestOfAll(near, squared, tree.ids[tree.ids != NOBODY])
+
+
+@jit
+def _planted(X: Floats) -> Tree:
+    """A tree of all records, for Python."""
+    return new_tree(X)
+
+
+@jit
+def _search_leaves(tree: Tree, first: int, stop: int, near: ShortInts, squared: Floats) -> None:
+    """Set the lists of the records in some leaves; the tree itself, but for its ``size``, stays as it is."""
+    p, most = tree.X.shape[0], near.shape[1]
+    search = new_search(p, most)
+    for leaf in range(first, stop):
         for slot in range(leaf * LEAF, leaf * LEAF + tree.counts[leaf]):
             x = tree.ids[slot]
             for j in range(p):
-                search.point[j] = X[j, x]
+                search.point[j] = tree.X[j, x]
+            # Nobody is taken out, so that boxes are tight; else they would be measured while others read them.
+            tree.size[4] = 0
             find_nearest(tree, search, leaf, 0, most)
             for r in range(most):
                 near[x, r], squared[x, r] = search.found[r], search.near[r]
-    return NearestOfAll(near, squared, order)
+
+
+@jit
+def nearest_within(near: ShortInts, records: Ints, position: ShortInts, start: int) -> ShortInts:
+    """The lists of some records without the others; who is in a list is named by where it stands among them.
+
+    They are the records whose ``position`` is ``start`` and those that follow. Lists that come out short are filled
+    with the record itself, to which nothing can go.
+    """
+    n, count = records.shape[0], near.shape[1]
+    out = np.empty((n, count), np.int32)
+    for i in range(n):
+        length = 0
+        for r in range(count):
+            at = position[near[records[i], r]] - start
+            if 0 <= at < n:
+                out[i, length] = at
+                length += 1
+        for r in range(length, count):
+            out[i, r] = i
+    return out
 
 
 @jit

@@ -28,6 +28,7 @@ from microagg_core.releases.manifest import Manifest, PartEntry, ReleaseFacts
 from microagg_core.releases.parts import StagedPart, is_whole
 from microagg_core.releases.publish import publish, read_manifest
 from microagg_core.releases.released import part_batches
+from microagg_core.releases.signature import read_signing_key
 from microagg_core.releases.withdrawal import Tombstone, withdraw
 from microagg_core.series.digests import SeriesKey, classes_of, rows_of
 from microagg_core.series.generations import Generation
@@ -126,7 +127,9 @@ class Eraser:
             erasure.ledger.commit(after)
 
         facts = _facts(manifest, remains, checks, after, now)
-        publish(self.output, facts, remains.parts, replace=True, before_commit=commit)
+        sign = self.spec.output.sign
+        key = None if sign is None else read_signing_key(sign)
+        publish(self.output, facts, remains.parts, replace=True, before_commit=commit, signing_key=key)
 
     def _adopt(self, erasure: Erasure, after: Generation) -> None:
         """Have the ledger remember an erasure that was published, once its files say that it is the very one."""
