@@ -191,7 +191,7 @@ def _expected_links(plan: Planned, table: pa.Table, records: Ints, came: pa.Tabl
     kinds, blocking = plan.encoding.kinds, tuple(column.name for column in plan.context.schema.blocking)
     columns = [origins[f"q{j}"] for j in range(len(kinds))]
     shown = expose(plan.encoding, table, OtherColumns(blocking, ()), records, columns)
-    if shown.asked is None:
+    if shown.asked is None or not np.isfinite(shown.means).all():  # of which another check says more
         return None
     candidates = Candidates(shown.means, shown.missing, shown.labels, shown.sizes)
     return float(candidates.link(shown.asked.values, shown.groups).correct.sum())
