@@ -84,10 +84,7 @@ def canonical(spec: ReleaseSpec) -> str:
     parts = spec.model_dump(
         mode="json",
         exclude={
-            "cluster": True,
-            "schedule": True,
-            "id": True,
-            "risk": True,
+            **dict.fromkeys(("cluster", "schedule", "id", "risk"), True),
             "series": {"key_file"},
             "output": {"sign"},
         },

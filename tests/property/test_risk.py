@@ -166,3 +166,20 @@ def test_a_column_with_too_many_values_has_no_distance_and_is_counted_all_the_sa
     figures = Inference().of_release(Inference().of_piece(exposure), ("x",))["c"]
     assert (figures["records_certain"], figures["largest_distance"]) == (0.5, None)
     assert figures["commonest_value"] == 0.5
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_few_rows_have_their_risk(rows: int) -> None:
+    """A file may receive no combination, or one."""
+    before, after, names = tables(3)
+    exposure = exposure_of(before[:rows], after[:rows], names, LABELS, ["ill"])
+    risk = risk_figures([RiskNotes.of(exposure)], names)
+    assert risk["records"] == risk["linkage"]["asked"] == rows
+    assert label_lines(exposure).num_rows == len(after[:rows][LABELS].drop_duplicates())
+
+
+def test_a_file_that_the_gate_will_stop_is_looked_at_all_the_same() -> None:
+    before, after, names = tables(4)
+    after.loc[:5, "x0"] = np.inf
+    after.loc[6:9, "x1"] = np.nan
+    assert measure_risk(before, after, names, blocking=LABELS)["linkage"]["asked"] == len(after)

@@ -91,7 +91,10 @@ def _released_offsets(encoding: Encoding, table: pa.Table, first: Ints) -> tuple
     for j, (kind, origin) in enumerate(zip(encoding.kinds, encoding.origins, strict=True)):
         ticks, missing[:, j] = kind.reader.ticks(table[kind.name].take(place))
         offsets[:, j] = kind.released_offsets(ticks, origin)
-    return offsets, missing
+    # No release has such values, but a file that the gate is about to stop may.
+    broken = ~np.isfinite(offsets)
+    offsets[broken] = 0.0
+    return offsets, missing | broken
 
 
 def _hashes(table: pa.Table, names: Sequence[str]) -> UInt64s:
