@@ -33,12 +33,13 @@ from microagg_core.steps.keys import key_tasks, read_keys
 from microagg_core.steps.measuring import measure_release
 from microagg_core.steps.oversize import Passes
 from microagg_core.steps.planning import make_plan, refuse_unwise
+from microagg_core.steps.protecting import run_protection_checks
 from microagg_core.steps.publishing import release_facts, staged_parts
 from microagg_core.steps.routing import Planned, load_survey, save_plan, save_survey
 from microagg_core.steps.scattering import combine_released_moments, refuse_lost, save_measure_scale
 from microagg_core.steps.survey import combine_survey
 from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_checks, unit_tasks
-from microagg_core.steps.value_counts import combine_counts, save_distributions
+from microagg_core.steps.value_counts import combine_counts, refuse_uncounted, save_distributions
 from microagg_core.steps.work import Digest, Task, load_context, rough_moments, save_context
 from microagg_core.storage.objects import Store
 from microagg_core.storage.values_layout import ValuesLayout
@@ -173,6 +174,7 @@ def scatter(release: Release) -> str:
     release.known["scale"] = (save_measure_scale(release.run, moments),)
     names = [ValuesLayout(release.key).value_counts(i) for i in range(n_parts)]
     distributions = combine_counts(planned.context, release.pieces("scatter"), names)
+    refuse_uncounted(planned.context, distributions)
     release.known["distributions"] = (save_distributions(release.run, distributions),)
     return f"{sum(r.rows for r in release.scattered)} records in {planned.outline.n_partitions} partitions"
 
@@ -209,6 +211,7 @@ def validate(release: Release) -> str:
     release.checks = run_checks(checked, release.layout, release.planned, nights.carried_files(release))
     used = release.run.pieces(release.reads("distributions"))
     release.checks += run_value_checks(checked, used, release.key, release.planned)
+    release.checks += run_protection_checks(release.run, release.planned, checked)
     refuse_failed(release.checks)
     release.checks += nights.trace(release)
     refuse_failed(release.checks)

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from microagg_core.compiling.background import Compiling, start_compiling
 from microagg_core.compiling.ensuring import compile_parts, ensure_compiled, is_compiled, missing_parts
-from microagg_core.compiling.parts import TABLES, all_parts, needed_parts
+from microagg_core.compiling.parts import PROTECTION, TABLES, all_parts, needed_parts
 
 __all__ = [
+    "PROTECTION",
     "TABLES",
     "Compiling",
     "all_parts",

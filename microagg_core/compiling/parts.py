@@ -16,6 +16,8 @@ TABLES = "tables"
 #: The neighbour bound, the annealing, the factor that proves a bound for pairs, the optimum that it leads to, and
 #: prices, which do for k up to 5.
 _BOUND, _ANNEALING, _FACTOR, _OPTIMUM, _PRICES = "bound", "annealing", "factor", "optimum", "prices"
+#: What protection beyond k needs.
+PROTECTION = "protection"
 _FACTOR_K, _PRICES_K = (2,), (3, 4, 5)
 
 
@@ -55,7 +57,7 @@ def all_parts() -> tuple[str, ...]:
     True
     """
     each = [needed_parts(name, "thorough") for name in algorithms() if name != "best"]
-    return tuple(dict.fromkeys(part for parts in each for part in parts))
+    return tuple(dict.fromkeys([*(part for parts in each for part in parts), PROTECTION]))
 
 
 @cache

@@ -84,6 +84,18 @@ def _prove_prices() -> None:
     column_bound(_records(_FEW, 2), 3)
 
 
+def _protect() -> None:
+    from microagg_core.privacy.demands import Demand
+    from microagg_core.privacy.distributions import Distribution
+    from microagg_core.privacy.protect.block import block_demands
+    from microagg_core.privacy.protect.protecting import protected_groups
+
+    values = pa.array(np.arange(_FEW) // 3)
+    whole = Distribution.of(values)
+    demands = block_demands([Demand("value", 2, 0.2)], [whole.codes(values)], [whole])
+    protected_groups(_records(_FEW, 2), np.arange(_FEW) // 4, 4, demands, "fast", 0)
+
+
 _PROBLEMS: dict[str, Callable[[], None]] = {
     "tables": _hash_tables,
     "bound": _bound_neighbours,
@@ -91,6 +103,7 @@ _PROBLEMS: dict[str, Callable[[], None]] = {
     "factor": _prove_factor,
     "optimum": _prove_optimum,
     "prices": _prove_prices,
+    "protection": _protect,
 }
 
 

@@ -74,6 +74,15 @@ class SeriesEntry(_Model):
     smallest_trace: int | None = Field(default=None, ge=0)
 
 
+class ProtectEntry(_Model):
+    """What every released combination holds of a confidential column."""
+
+    #: It has at least so many distinct values.
+    distinct: int | None = Field(default=None, ge=2)
+    #: Its distribution is at most so far from the whole release's, as an earth mover's distance.
+    t: float | None = Field(default=None, gt=0, lt=1)
+
+
 class ReleaseFacts(_Model):
     """Everything a manifest says but for the revision and the parts, which publishing settles."""
 
@@ -99,6 +108,8 @@ class ReleaseFacts(_Model):
     undersized: str
     missing: str
     rounding: dict[str, Any] = {}
+    #: What every combination holds besides k, by confidential column.
+    protect: dict[str, ProtectEntry] = {}
     series: SeriesEntry | None = None
     losses: Figures = Figures()
     checks: tuple[Check, ...] = ()
@@ -110,6 +121,8 @@ class ReleaseFacts(_Model):
         names = [column.name for column in self.columns]
         if len(set(names)) != len(names):
             raise ValueError("a column stands in it twice")
+        if not self.protect.keys() <= {column.name for column in self.columns if column.role == "confidential"}:
+            raise ValueError("what is no confidential column is protected")
         if (self.csv is not None) != (self.format == "csv"):
             raise ValueError("a CSV release has a dialect, and no other has one")
         return self

@@ -17,6 +17,7 @@ from microagg_core.privacy.kanonymity import CombinationCounter
 from microagg_core.releases.demands import Demands
 from microagg_core.releases.looking import Findings, Look, recounted
 from microagg_core.releases.manifest import Manifest
+from microagg_core.releases.protection import protection_checks
 from microagg_core.releases.released import ReleaseAtHand, read_release
 from microagg_core.releases.signature import signature_check
 from microagg_core.storage.layout import MANIFEST, SIGNATURE
@@ -87,6 +88,7 @@ def verify(
         *wanted.checks(manifest, release.sha256),
         *(() if wanted.public_key is None else [signature_check(release, wanted.public_key)]),
         *_k_checks(release, findings, counters, wanted),
+        *protection_checks(release.folder, manifest, findings.uncounted),
     ]
     said, unlisted = _unlisted(release.folder, manifest)
     if unlisted and wanted.is_strict:

@@ -29,8 +29,22 @@ def spec_schema() -> dict[str, Any]:
     fields["cluster"] = {"description": fields["cluster"]["description"], **_cluster(), "default": None}
     ledger = schema["$defs"]["Series"]["properties"]["ledger"]
     ledger["anyOf"] = [{"type": "string", "minLength": 1}, *ledger["anyOf"]]
+    fields["protect"] = {"description": fields["protect"]["description"], **_protect(schema["$defs"].pop("Protect"))}
     schema["$defs"].pop("Algorithm")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "microagg release spec"}
+
+
+def _protect(model: dict[str, Any]) -> dict[str, Any]:
+    """Columns beside the limit of links, which is a number; a mapping under its name is that of a column."""
+    column = {"$ref": "#/$defs/ColumnDemand"}
+    linkage = model["properties"]["linkage"]
+    either = {"description": linkage["description"], "anyOf": [column, *linkage["anyOf"]]}
+    mapping = {
+        "type": "object",
+        "properties": {"linkage": either},
+        "additionalProperties": {**column, "minProperties": 1},
+    }
+    return {"anyOf": [mapping, {"type": "null"}], "default": None}
 
 
 def _cluster() -> dict[str, Any]:

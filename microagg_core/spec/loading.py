@@ -71,8 +71,8 @@ def canonical(spec: ReleaseSpec) -> str:
     """What decides a release's content, as text for digests: the spec without ``cluster``, ``schedule``, ``risk``
     and ``id``.
 
-    Where the key of a series lies decides nothing, nor does who signs; and a spec without a series is what it was
-    before there were any.
+    Where the key of a series lies decides nothing, nor does who signs; and a spec without series or protection is what
+    it was before there were any.
 
     >>> from microagg_core.spec.release import ReleaseSpec
     >>> parts = {"name": "a", "k": 3, "roles": {"quasi_identifiers": ["age"]}}
@@ -91,6 +91,8 @@ def canonical(spec: ReleaseSpec) -> str:
     )
     if spec.series is None:
         del parts["series"]
+    if spec.protect is None:
+        del parts["protect"]
     return json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -44,6 +44,7 @@ _REASONS = {
     "greater_than_equal": "must be at least {ge}",
     "greater_than": "must be greater than {gt}",
     "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
     "string_too_short": "must not be empty",
     "string_too_long": "must have at most {max_length} character(s)",
     "too_short": "must name at least one column",

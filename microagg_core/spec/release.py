@@ -19,6 +19,7 @@ from microagg_core.spec.formats import CSV_TYPES, CsvInput, CsvOutput
 from microagg_core.spec.model import ColumnName, Columns, Model, PartError, Problem, Whole
 from microagg_core.spec.places import NAME_PATTERN, Input, Keep, Location, Output, Sign, Work
 from microagg_core.spec.pools import parse_bytes
+from microagg_core.spec.protect import Protect, protect_problems
 from microagg_core.spec.refinement import Refine, TimeBudget
 from microagg_core.spec.remote_workers import KubernetesCluster, SlurmCluster, SshCluster
 from microagg_core.spec.schedule import Schedule
@@ -45,6 +46,7 @@ __all__ = [
     "Model",
     "NoCluster",
     "Output",
+    "Protect",
     "Refine",
     "ReleaseSpec",
     "Roles",
@@ -260,6 +262,11 @@ class ReleaseSpec(Model):
         description="how the operator is told what the release gives away: by asking every record ('full'), all of a "
         "small release and some of a large one ('sampled'), or from groups and confidential values alone ('off')",
     )
+    protect: Protect | None = Field(
+        default=None,
+        description="what is demanded besides k: confidential column, or '*' for all -> distinct, t, inference; and "
+        "linkage; default: nothing",
+    )
     series: Series | None = Field(
         default=None,
         description="what releases of the same units promise together; default: a second release of them is refused",
@@ -303,6 +310,7 @@ class ReleaseSpec(Model):
             yield ("schedule", "catch_up"), "all is for id: date, by which it is known which nights were missed"
         if parts.get("series") is not None:
             yield from _series_problems(parts, parts["series"])
+        yield from protect_problems(parts)
         if "roles" in parts:
             yield from _column_problems(parts, parts["roles"].role_of())
         if {"algorithm", "k", "roles"} <= parts.keys():

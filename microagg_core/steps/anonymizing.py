@@ -17,15 +17,19 @@ from numpy.typing import NDArray
 from microagg_core.algorithms import algorithms
 from microagg_core.algorithms.trying import best
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.compiling import ensure_compiled
+from microagg_core.compiling import PROTECTION, compile_parts, ensure_compiled
+from microagg_core.grouping.bounds import Bound
 from microagg_core.kernels.tools.threads import cpu_seconds
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.certificate import NOTHING, Certificate
 from microagg_core.metrics.means import Groups
 from microagg_core.metrics.statistics import LossStatistics, loss_statistics
 from microagg_core.plain import to_json
+from microagg_core.privacy.protect.block import BlockDemands
+from microagg_core.privacy.protect.protecting import protected_groups
 from microagg_core.refine.certifying import refine_with_bound
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.protecting import PartitionDemands
 from microagg_core.steps.routing import Planned, load_blocks, load_planned
 from microagg_core.steps.scattering import gather_partition, load_measure_scale
 from microagg_core.steps.work import Receipt, Task
@@ -69,6 +73,7 @@ def run_block(
     ticks: list[NDArray[Any]],
     missing: Bools,
     block: int,
+    demands: BlockDemands | None = None,
 ) -> BlockOutcome:
     """Partition one block, refine its groups and average them.
 
@@ -83,6 +88,7 @@ def run_block(
         ticks: each quasi-identifier's exact ticks, records in input order.
         missing: which of them are missing; the same for all records of a block.
         block: the block's number, which with the spec's seed makes the block's own seed.
+        demands: what its groups have to hold besides k.
     """
     start = cpu_seconds()
     info = algorithms()[spec.algorithm.name]
@@ -95,9 +101,8 @@ def run_block(
     measured = np.ascontiguousarray(scale.standardize(offsets, missing)[:, there])
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     proposal = _grouped(spec, Z, measured, seed)
-    labels = proposal.labels
+    labels, refined, bound = _improved(spec, measured, proposal, seed, demands)
     released = _released(encoding, ticks, labels)
-    refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, proposal.certificate)
     improved = False
     if refined is not labels:
         again = _released(encoding, ticks, refined)
@@ -105,6 +110,19 @@ def run_block(
         if improved:
             labels, released = refined, again
     return BlockOutcome(labels, released, cpu_seconds() - start, bound.sse, improved, proposal)
+
+
+def _improved(
+    spec: ReleaseSpec, measured: Floats, proposal: Proposal, seed: int, demands: BlockDemands | None
+) -> tuple[Ints, Ints, Bound]:
+    """The groups before and after refinement, the same array where nothing was gained; and what any groups lose."""
+    labels = proposal.labels
+    if demands is None:
+        refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, proposal.certificate)
+        return labels, refined, bound
+    _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, proposal.certificate)
+    protected = protected_groups(measured, labels, spec.k, demands, spec.effort, seed)
+    return protected.plain, protected.refined, bound
 
 
 def _grouped(spec: ReleaseSpec, Z: Floats, measured: Floats, seed: int) -> Proposal:
@@ -156,13 +174,17 @@ def anonymize_partition(task: Task) -> Receipt:
     scale = load_measure_scale(task, planned.encoding)
     steady = scale.steadied()
     rows = _gathered(task, planned)
+    demands = PartitionDemands.of(task, planned.context, rows.table)
+    if demands:
+        compile_parts((PROTECTION,))
     p = len(planned.encoding.kinds)
     released: list[list[NDArray[Any]]] = [[] for _ in range(p)]
     statistics, blocks, kernel = [], [], 0.0
     numbers, first = np.unique(rows.block, return_index=True)
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
         ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
-        outcome = run_block(spec, planned.encoding, steady, ticks, missing, number)
+        of_block = demands.of_block(start, end) if demands else None
+        outcome = run_block(spec, planned.encoding, steady, ticks, missing, number, of_block)
         kernel += outcome.seconds
         for j in range(p):
             released[j].append(outcome.released[j])

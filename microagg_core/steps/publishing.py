@@ -10,12 +10,13 @@ from microagg_core.algorithms import algorithms
 from microagg_core.formats.released.registry import released_format
 from microagg_core.metrics.figures import Figures
 from microagg_core.privacy.check import Check
-from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts, SeriesEntry
+from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, ProtectEntry, ReleaseFacts, SeriesEntry
 from microagg_core.releases.parts import StagedPart
 from microagg_core.software import software
 from microagg_core.spec.braces import filled_in
 from microagg_core.spec.release import ReleaseSpec, TimeBudget
 from microagg_core.steps.checking import CarriedFiles
+from microagg_core.steps.protecting import promises_of
 from microagg_core.steps.routing import Planned
 from microagg_core.steps.work import Receipt
 from microagg_core.storage.layout import ReleaseLayout, revision_name
@@ -96,6 +97,7 @@ def release_facts(
         undersized=spec.blocks.undersized,
         missing=spec.missing,
         rounding={kind.name: kind.applied_rule for kind in planned.encoding.kinds},
+        protect={name: ProtectEntry(**of) for name, of in promises_of(planned.context).items()},
         series=series,
         losses=losses,
         checks=tuple(checks),

@@ -10,10 +10,12 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from microagg_core.errors import DataError
 from microagg_core.formats.released.registry import released_format
 from microagg_core.privacy.check import Check
 from microagg_core.privacy.distributions import (
     MOST_VALUES,
+    MOST_VALUES_OF_PROTECTED,
     Distribution,
     ValueCounts,
     distributions_in,
@@ -34,7 +36,7 @@ class ColumnCounts:
     def __init__(self, context: Context) -> None:
         self._columns = context.schema.confidential
         self._form = released_format(context.spec.output)
-        self.columns = [ValueCounts(column.type, MOST_VALUES) for column in self._columns]
+        self.columns = [ValueCounts(column.type, _limit(context, column.name)) for column in self._columns]
 
     def add(self, table: pa.Table) -> None:
         """Count the next rows, which have the input's columns."""
@@ -65,6 +67,32 @@ class ColumnCounts:
     def to_bytes(self) -> bytes:
         """What was counted, as :func:`combine_counts` reads it."""
         return to_bytes(table_of(self.distributions()))
+
+
+def _limit(context: Context, column: str) -> int:
+    """Distinct values up to which a column is counted."""
+    return MOST_VALUES_OF_PROTECTED if is_close(context, column) else MOST_VALUES
+
+
+def is_close(context: Context, column: str) -> bool:
+    """Whether closeness to the whole release's distribution is demanded of a column."""
+    protect = context.spec.protect
+    demand = None if protect is None else protect.of_columns([column]).get(column)
+    return demand is not None and demand.t is not None
+
+
+def refuse_uncounted(context: Context, distributions: Sequence[Distribution | None]) -> None:
+    """Stop where closeness is demanded of a column that has too many values for it.
+
+    Raises:
+        DataError: naming the column.
+    """
+    for column, distribution in zip(context.schema.confidential, distributions, strict=True):
+        if distribution is None and is_close(context, column.name):
+            raise DataError(
+                f"protect.{column.name}.t: the column has more than {MOST_VALUES_OF_PROTECTED} distinct values, whose "
+                "distribution nobody can hold; round them, or take t away"
+            )
 
 
 def combine_counts(context: Context, pieces: Pieces, names: Sequence[str]) -> tuple[Distribution | None, ...]:

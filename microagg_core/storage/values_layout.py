@@ -33,3 +33,11 @@ class ValuesLayout:
     def checked_values(self, part: int) -> str:
         """Confidential values as the gate counted them in one candidate part."""
         return f"{self.folder}/checks/part-{digits(part)}-values.arrows"
+
+    def protection(self, part: int) -> str:
+        """What one candidate part shows of all that is demanded besides k."""
+        return f"{self.folder}/checks/part-{digits(part)}-protection.json"
+
+    def protection_figures(self) -> str:
+        """What all of them show."""
+        return f"{self.folder}/checks/protection.json"

@@ -66,7 +66,7 @@ def test_a_manifest_of_the_first_format_is_read_with_all_it_says() -> None:
         and old.losses.attributes["x"].mean == value["losses"]["attributes"]["x"]["mean"]
     )
     assert [check.name for check in old.checks] == [check["name"] for check in value["checks"]]
-    assert json.loads(old.to_bytes()) == {**value, "series": None}, "nothing is lost, and it was of no series"
+    assert json.loads(old.to_bytes()) == {**value, "series": None, "protect": {}}, "nothing is lost, or added"
 
 
 @pytest.mark.parametrize(
