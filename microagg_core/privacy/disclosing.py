@@ -34,6 +34,11 @@ FEW = 8
 #: follow-up in a study of thousands are shared by few as often as not, by chance.
 TIES_FEW_RECORDS = 0.6
 TOLD_TIES = 0.5
+#: Categories that divide a file into cells of a few do so unevenly; households do it evenly.
+TIES_TOGETHER = 0.8
+#: Where fewer than this share of the possible numbers are there, records that share one do so for a reason: drawn at
+#: random, it would be a fifth of them.
+DENSE = 0.3
 #: A group's means leave 5 to 20 percent of the variance on real files: what explains more than the rest tells more than
 #: the release does, and what explains nearly as much is told.
 EXPLAINS = 0.95
@@ -115,10 +120,22 @@ class Confidential:
 
     def _tied(self) -> Iterator[Disclosure]:
         shares = [sketch.share_shared_by(2, FEW) if sketch.rows > 1 else 0.0 for sketch in self.sketches]
-        for name, share in zip(self.names, shares, strict=True):
-            if share >= TOLD_TIES:
-                yield Disclosure("ties_few_records", (name,), share, share >= TIES_FEW_RECORDS)
-        yield from self._jointly("ties_few_records", 2, FEW, shares, TIES_FEW_RECORDS, TOLD_TIES)
+        for c, (name, share) in enumerate(zip(self.names, shares, strict=True)):
+            if share >= (TIES_FEW_RECORDS if (by_chance := self._is_dense(c)) else TOLD_TIES):
+                yield Disclosure("ties_few_records", (name,), share, share >= TIES_FEW_RECORDS and not by_chance)
+        yield from self._jointly("ties_few_records", 2, FEW, shares, TIES_TOGETHER, TIES_FEW_RECORDS)
+
+    def _is_dense(self, c: int) -> bool:
+        """Whether a column has so many of the numbers that it could have that people share some by chance.
+
+        The numbers are as far apart as the nearest two; how many are there is looked at between the quartiles.
+        """
+        values = self.records.table[f"v{c}"].to_numpy()
+        values = np.unique(values[~np.isnan(values)])
+        if len(values) < _LEAST_RECORDS:
+            return False
+        lower, upper = np.quantile(values, [0.25, 0.75])
+        return bool(self.sketches[c].distinct() / 2 * np.diff(values).min() >= DENSE * (upper - lower))
 
     def _jointly(
         self, what: What, least: int, most: int, alone: Sequence[float], refused: float, told: float
@@ -242,10 +259,12 @@ class _Explanations:
         Y = self.drawn.Z[complete][:, quasi]
         of_levels = (([c], explained_by_levels(self.drawn.levels[complete, c], Y)) for c in range(self.m))
         least = 1 - (1 - self.explained[quasi].max()) * _LEFT_OVER
+        said: list[list[int]] = []
         for columns, explained in (*of_levels, *self._fewest_columns(quasi, least)):
             level = _level([explained.best()])[0]
             mixed = _fewest(len(quasi), lambda some: explained.of(some).best() >= level) if level else []  # noqa: B023
-            if len(mixed) > 1:
+            if len(mixed) > 1 and columns not in said:
+                said.append(columns)
                 share = explained.of(mixed).best()
                 yield replace(self._disclosure(columns, [quasi[i] for i in mixed], share), is_combination=True)
 

@@ -42,10 +42,10 @@ class Disclosure:
         return f"{self.sentence()}; {_CURES[self.what]}, or list {listed} under acknowledge.{self.what}"
 
 
-def percent(share: float) -> str:
+def in_percent(share: float) -> str:
     """A share in whole percents; all but a few are not called all.
 
-    >>> percent(0.724), percent(0.9996), percent(1.0)
+    >>> in_percent(0.724), in_percent(0.9996), in_percent(1.0)
     ('72 %', 'more than 99 %', '100 %')
     """
     return "more than 99 %" if 0.995 <= share < 1.0 - 1e-9 else f"{round(100 * share)} %"
@@ -59,14 +59,14 @@ def _columns(names: tuple[str, ...]) -> str:
 
 def _nearly_unique(one: Disclosure) -> str:
     return (
-        f"is nearly unique: {percent(one.share)} of the records that have a value in it have one of their own, so who "
-        "knows a value finds the record"
+        f"is nearly unique: {in_percent(one.share)} of the records that have a value in it have one of their own, so "
+        "who knows a value finds the record"
     )
 
 
 def _jointly_unique(one: Disclosure) -> str:
     return (
-        f"are nearly unique: {percent(one.share)} of the records have a combination of their own, by which two "
+        f"are nearly unique: {in_percent(one.share)} of the records have a combination of their own, by which two "
         "releases can be matched row by row, and who knows the values finds the record"
     )
 
@@ -74,7 +74,7 @@ def _jointly_unique(one: Disclosure) -> str:
 def _ties(one: Disclosure) -> str:
     ties = "ties" if len(one.columns) == 1 else "tie"
     return (
-        f"{ties} few records together: {percent(one.share)} of the records share what they have there with a few "
+        f"{ties} few records together: {in_percent(one.share)} of the records share what they have there with a few "
         "others and nobody else, as the members of a household share its income, so they can be put together again"
     )
 
@@ -82,7 +82,7 @@ def _ties(one: Disclosure) -> str:
 def _free_text(one: Disclosure) -> str:
     return (
         "is long free text, in which people may be named: "
-        f"{percent(one.share)} of its texts, which are long, differ from each other"
+        f"{in_percent(one.share)} of its texts, which are long, differ from each other"
     )
 
 
@@ -93,7 +93,7 @@ def _fixes(one: Disclosure) -> str:
     of = f"a combination of {of}" if one.is_combination else of
     verb = ("fixes" if single else "fix") if one.is_refused else ("tells" if single else "tell") + " much of"
     each = many and not one.is_combination
-    explained = f"{'it explains' if single else 'they explain'} {'up to ' if each else ''}{percent(one.share)} of"
+    explained = f"{'it explains' if single else 'they explain'} {'up to ' if each else ''}{in_percent(one.share)} of"
     if one.is_rank:
         return f"{verb} the order of {of} within blocks: {explained} {'their' if each else 'its'} ranks there"
     so = ", so nearly exact values would be released after all" if one.is_refused else ""

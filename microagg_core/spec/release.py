@@ -360,8 +360,7 @@ def _column_problems(parts: Mapping[str, Any], role: Mapping[str, str]) -> Itera
         if role.get(column) != "identifiers":
             yield (
                 ("unit", position),
-                f"{column!r} must be an identifier, so that nothing of what names a unit is released: blocking columns "
-                "are, as labels",
+                f"{column!r} must be an identifier, so that nothing of what names a unit is released",
             )
         elif column in unit[:position]:
             yield ("unit", position), f"{column!r} is named twice"

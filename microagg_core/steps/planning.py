@@ -13,7 +13,7 @@ from microagg_core.blocking.holding import Holding
 from microagg_core.blocking.plan import BlockPlan, default_max_records, plan_blocks
 from microagg_core.blocking.strata import plan_strata
 from microagg_core.errors import DataError
-from microagg_core.privacy.disclosures import Disclosure, percent
+from microagg_core.privacy.disclosures import Disclosure, in_percent
 from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.keys import ROWS
@@ -67,7 +67,7 @@ def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table
         unique = int(pc.sum(pc.equal(counts, 1)).as_py() or 0)
         if unique > _IDENTIFYING * rows:
             raise DataError(
-                f"blocking column {column.name!r} looks like an identifier: {percent(unique / rows)} of the records "
+                f"blocking column {column.name!r} looks like an identifier: {in_percent(unique / rows)} of the records "
                 "have a value of their own in it, and blocking values are released as labels; give it another role"
             )
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, UInt64s
 from microagg_core.blocking.memory import RUN_UNITS, TASK_UNITS
 from microagg_core.errors import DataError
-from microagg_core.privacy.disclosures import percent
+from microagg_core.privacy.disclosures import in_percent
 from microagg_core.privacy.sketches import Sketch
 from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.release import ReleaseSpec
@@ -312,8 +312,8 @@ def coarser_columns(spec: ReleaseSpec, sketches: Sequence[Sketch]) -> tuple[str,
         shared, rows = 1.0 - sketch.share_shared_by(1, 1), sketch.rows / max(1, sketch.distinct())
         if shared > 0 and rows <= _MOST_ROWS_OF_A_PERSON:
             words.append(
-                f"unit {_quoted(unit)}: {percent(shared)} of the records share their {name!r} with others, {rows:.1f} "
-                f"records each on average; if {name!r} alone names a person or firm, k counts something smaller: name "
+                f"unit {_quoted(unit)}: {in_percent(shared)} of the records share their {name!r} with others, "
+                f"{rows:.1f} records each on average; if {name!r} alone names a person or firm, k counts something smaller: name "
                 "it alone, with one record each"
             )
     return tuple(words)

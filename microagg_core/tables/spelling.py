@@ -44,10 +44,9 @@ def in_normal_form(column: pa.ChunkedArray | pa.Array) -> pa.Array:
         return array
     texts = pc.cast(array, pa.large_string())
     offsets = np.frombuffer(texts.buffers()[1], dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    data = texts.buffers()[2]
-    if data is None or not len(texts):
+    if offsets[0] == offsets[-1]:
         return texts
-    letters = np.frombuffer(data, dtype=np.uint8)
+    letters = np.frombuffer(texts.buffers()[2], dtype=np.uint8)
     used = letters[offsets[0] : offsets[-1]]
     is_wide = bool((used >= _FIRST_BEYOND_ASCII).any())
     try:
