@@ -285,7 +285,7 @@ def _quoted(names: Sequence[str]) -> str:
 def _differ_in_spelling(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str:
     what = "identifier" if spec.unit == "row" else "unit"
     return (
-        f"{what} {_quoted(names)}: {count} ids differ from others only in spelling (case, spaces, leading zeros, forms "
+        f"{what} {_quoted(names)}: {count} id(s) differ from others only in spelling (case, spaces, leading zeros, forms "
         "of one letter), so a person or firm may be counted twice; clean them, or, if they are different ones, list "
         f"{', '.join(names)} under acknowledge.spelling_of_units"
     )
@@ -313,8 +313,8 @@ def coarser_columns(spec: ReleaseSpec, sketches: Sequence[Sketch]) -> tuple[str,
         if shared > 0 and rows <= _MOST_ROWS_OF_A_PERSON:
             words.append(
                 f"unit {_quoted(unit)}: {in_percent(shared)} of the records share their {name!r} with others, "
-                f"{rows:.1f} records each on average; if {name!r} alone names a person or firm, k counts something smaller: name "
-                "it alone, with one record each"
+                f"{rows:.1f} records each on average; if {name!r} alone names a person or firm, k counts something "
+                "smaller: name it alone, with one record each"
             )
     return tuple(words)
 
