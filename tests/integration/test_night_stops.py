@@ -26,7 +26,7 @@ FROZEN: dict[str, tuple[dict[str, object], str]] = {
         "the released columns, their types or roles are others",
     ),
     "unit": (
-        {"unit": ["id", "note"],
+        {"unit": ["id", "note"], "acknowledge": {},
          "roles": {"identifiers": ["id", "note"], "blocking": ["region", "town"],
                    "quasi_identifiers": ["age", "income"], "confidential": ["tag", "score"]}},
         "unit names other columns",
