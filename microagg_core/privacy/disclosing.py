@@ -52,6 +52,8 @@ LONG_TEXTS_DIFFER = 0.1
 _LEAST_RECORDS = 12
 #: Records of a block that have an order to speak of.
 _LEAST_OF_A_BLOCK = 10
+#: Records that are farther from the middle than so many times nearly all others are not looked at.
+_USUAL, _FAR = 0.98, 10.0
 #: A column is missing in so much of the file that it is looked at alone, and not with others.
 _MOSTLY_MISSING = 0.5
 #: Records that have everything are looked at for themselves where they are at least this share of all.
@@ -74,7 +76,7 @@ class Drawn:
             return [draw.table[f"{letter}{i}"].to_numpy() for i in range(n)]
 
         return cls(
-            np.column_stack(columns("z", n_quasi)),
+            _without_far(np.column_stack(columns("z", n_quasi))),
             np.column_stack(columns("v", n_columns)),
             np.column_stack(columns("h", n_columns)),
         )
@@ -326,6 +328,14 @@ class _Regression:
         """Columns none of which can be left out, if so much is to be explained."""
         places = _fewest(len(columns), lambda some: self.explained([columns[i] for i in some]).best() >= level)
         return [columns[i] for i in places]
+
+
+def _without_far(Z: Floats) -> Floats:
+    """Values without those so far off that one of them would be all the variance there is; they become NaN."""
+    with np.errstate(invalid="ignore"):
+        distances = np.abs(Z - np.nanmedian(np.where(np.isnan(Z).all(axis=0), 0.0, Z), axis=0))
+    usual = np.nanquantile(np.where(np.isnan(distances).all(axis=0), 0.0, distances), _USUAL, axis=0)
+    return np.where((usual > 0) & (distances > _FAR * usual), np.nan, Z)
 
 
 def _level(shares: Sequence[float] | Floats) -> Floats:

@@ -21,7 +21,6 @@ from microagg_core.steps.oversize import Passes, cut_strata
 from microagg_core.steps.survey import Survey
 from microagg_core.steps.work import Context
 
-
 #: A blocking column in which more records than this share have a value of their own makes no blocks.
 _IDENTIFYING = 0.5
 #: A handful of firms may well lie in a place each.
