@@ -286,8 +286,8 @@ def _differ_in_spelling(spec: ReleaseSpec, names: tuple[str, ...], count: int) -
     what = "identifier" if spec.unit == "row" else "unit"
     return (
         f"{what} {_quoted(names)}: {count} id(s) differ from others only in spelling (case, spaces, leading zeros, "
-        "forms of one letter), so a person or firm may be counted twice; clean them, or, if they are different ones, list "
-        f"{', '.join(names)} under acknowledge.spelling_of_units"
+        "forms of one letter), so a person or firm may be counted twice; clean them, or, if they are different ones, "
+        f"list {', '.join(names)} under acknowledge.spelling_of_units"
     )
 
 
