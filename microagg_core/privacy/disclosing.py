@@ -7,6 +7,7 @@ tied combinations, and the linear combinations of numbers that explain a quasi-i
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,6 +35,8 @@ FEW = 8
 #: follow-up in a study of thousands are shared by few as often as not, by chance.
 TIES_FEW_RECORDS = 0.6
 TOLD_TIES = 0.5
+#: Fewer values may be categories of a small file.
+_LEAST_TIES = 50
 #: Categories that divide a file into cells of a few do so unevenly; households do it evenly.
 TIES_TOGETHER = 0.8
 #: Where fewer than this share of the possible numbers are there, records that share one do so for a reason: drawn at
@@ -118,14 +121,14 @@ class Confidential:
         for name, share in zip(self.names, shares, strict=True):
             if share >= NEARLY_UNIQUE:
                 yield Disclosure("nearly_unique", (name,), share, True)
-        yield from self._jointly("jointly_unique", 1, 1, shares, JOINTLY_UNIQUE, TOLD_JOINTLY_UNIQUE)
+        yield from self._jointly("jointly_unique", 1, shares, JOINTLY_UNIQUE, TOLD_JOINTLY_UNIQUE)
 
     def _tied(self) -> Iterator[Disclosure]:
-        shares = [sketch.share_shared_by(2, FEW) if sketch.rows > 1 else 0.0 for sketch in self.sketches]
+        shares = [_tied_share(sketch) for sketch in self.sketches]
         for c, (name, share) in enumerate(zip(self.names, shares, strict=True)):
             if share >= (TIES_FEW_RECORDS if (by_chance := self._is_dense(c)) else TOLD_TIES):
                 yield Disclosure("ties_few_records", (name,), share, share >= TIES_FEW_RECORDS and not by_chance)
-        yield from self._jointly("ties_few_records", 2, FEW, shares, TIES_TOGETHER, TIES_FEW_RECORDS)
+        yield from self._jointly("ties_few_records", FEW, shares, TIES_TOGETHER, TIES_FEW_RECORDS)
 
     def _is_dense(self, c: int) -> bool:
         """Whether a column has so many of the numbers that it could have that people share some by chance.
@@ -140,12 +143,12 @@ class Confidential:
         return bool(self.sketches[c].distinct() / 2 * np.diff(values).min() >= DENSE * (upper - lower))
 
     def _jointly(
-        self, what: What, least: int, most: int, alone: Sequence[float], refused: float, told: float
+        self, what: What, most: int, alone: Sequence[float], refused: float, told: float
     ) -> Iterator[Disclosure]:
         """What all columns disclose together, unless a column alone does so for as many of all records."""
         if self.together is None:
             return
-        share = self.together.share_shared_by(least, most)
+        share = self.together.share_shared_by(1, 1) if most == 1 else _tied_share(self.together)
         rows = self.together.rows
         already = max(a * s.rows / rows for a, s in zip(alone, self.sketches, strict=True))
         for level in (refused, told):
@@ -161,6 +164,11 @@ class Confidential:
                 share = sketch.distinct() / sketch.rows
                 if share >= LONG_TEXTS_DIFFER:
                     yield Disclosure("free_text", (name,), share, True)
+
+
+def _tied_share(sketch: Sketch) -> float:
+    """The share of records that are tied to few others; of a handful of values nobody can tell."""
+    return sketch.share_shared_by(2, FEW) if sketch.distinct() >= _LEAST_TIES else 0.0
 
 
 class _Explanations:
@@ -325,9 +333,17 @@ class _Regression:
         return self.normal.explained([f for c in columns for f in self.features[c]])
 
     def fewest(self, columns: list[int], level: float) -> list[int]:
-        """Columns none of which can be left out, if so much is to be explained."""
-        places = _fewest(len(columns), lambda some: self.explained([columns[i] for i in some]).best() >= level)
-        return [columns[i] for i in places]
+        """Columns none of which can be left out, if so much is to be explained; the strongest are tried first."""
+        total = np.maximum(np.diag(self.normal.total), np.finfo(float).tiny)
+        alone = (np.square(self.normal.across) / total).max(axis=1)
+        strongest = sorted(columns, key=lambda c: (-alone[self.features[c][0]], c))
+
+        def suffice(some: list[int]) -> bool:
+            return self.explained(some).best() >= level
+
+        n = bisect_left(range(1, len(columns)), True, key=lambda first: suffice(strongest[:first])) + 1
+        places = _fewest(n, lambda some: suffice([strongest[i] for i in some]))
+        return sorted(strongest[i] for i in places)
 
 
 def _without_far(Z: Floats) -> Floats:
