@@ -39,6 +39,8 @@ TOLD_TIES = 0.5
 _LEAST_TIES = 50
 #: Categories that divide a file into cells of a few do so unevenly; households do it evenly.
 TIES_TOGETHER = 0.8
+#: Members of a household agree many times as often as others; columns that go together, such as job and trade, less so.
+_BEYOND_CHANCE = 5.0
 #: Where fewer than this share of the possible numbers are there, records that share one do so for a reason: drawn at
 #: random, it would be a fifth of them.
 DENSE = 0.3
@@ -64,7 +66,7 @@ _LEAST_WHOLE = 0.05
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnRecords:
     """A draw's records as matrices: quasi-identifiers, numbers of confidential columns (NaN: none), their hashes."""
 
     Z: Floats
@@ -72,7 +74,7 @@ class Drawn:
     levels: Ints
 
     @classmethod
-    def of(cls, draw: Draw, n_quasi: int, n_columns: int) -> Drawn:
+    def of(cls, draw: Draw, n_quasi: int, n_columns: int) -> DrawnRecords:
         """The records of a draw."""
 
         def columns(letter: str, n: int) -> list[NDArray[Any]]:
@@ -128,7 +130,17 @@ class Confidential:
         for c, (name, share) in enumerate(zip(self.names, shares, strict=True)):
             if share >= (TIES_FEW_RECORDS if (by_chance := self._is_dense(c)) else TOLD_TIES):
                 yield Disclosure("ties_few_records", (name,), share, share >= TIES_FEW_RECORDS and not by_chance)
+        if self.together is not None and self._agree_by_chance(self.together):
+            return
         yield from self._jointly("ties_few_records", FEW, shares, TIES_TOGETHER, TIES_FEW_RECORDS)
+
+    def _agree_by_chance(self, together: Sketch) -> bool:
+        """Whether columns that have nothing to do with each other would let as many pairs of records agree in all."""
+        chance = 1.0
+        for sketch in self.sketches:
+            there = sketch.rows / max(1, together.rows)
+            chance *= sketch.agreement() * there**2 + (1 - there) ** 2
+        return together.agreement() - 1 / max(1, together.rows) < _BEYOND_CHANCE * chance
 
     def _is_dense(self, c: int) -> bool:
         """Whether a column has so many of the numbers that it could have that people share some by chance.
@@ -146,7 +158,7 @@ class Confidential:
         self, what: What, most: int, alone: Sequence[float], refused: float, told: float
     ) -> Iterator[Disclosure]:
         """What all columns disclose together, unless a column alone does so for as many of all records."""
-        if self.together is None:
+        if self.together is None or not self.together.rows:
             return
         share = self.together.share_shared_by(1, 1) if most == 1 else _tied_share(self.together)
         rows = self.together.rows
@@ -177,7 +189,7 @@ class _Explanations:
     def __init__(self, of: Confidential) -> None:
         self.of = of
         self.p, self.m = len(of.quasi_identifiers), len(of.names)
-        self.drawn = Drawn.of(of.records, self.p, self.m)
+        self.drawn = DrawnRecords.of(of.records, self.p, self.m)
         self.blocks = _ranked_within(of.keys, self.p, self.m) if len(of.keys.table) else None
         #: How much of each quasi-identifier is explained, at most, by what was looked at.
         self.explained = np.zeros(self.p)
@@ -299,7 +311,7 @@ class _Regression:
     features: dict[int, list[int]]
 
     @classmethod
-    def of(cls, drawn: Drawn, columns: list[int], quasi: list[int]) -> _Regression:
+    def of(cls, drawn: DrawnRecords, columns: list[int], quasi: list[int]) -> _Regression:
         """On the records that have everything, or on all that have the quasi-identifiers, whichever explains more.
 
         A missing number is then the column's mean, with a feature of its own that says that it is missing.
@@ -375,16 +387,16 @@ def _fewest(n: int, suffice: Callable[[list[int]], bool]) -> list[int]:
     return fewest
 
 
-def _ranked_within(keys: Draw, n_quasi: int, n_columns: int) -> tuple[Ints, Drawn] | None:
+def _ranked_within(keys: Draw, n_quasi: int, n_columns: int) -> tuple[Ints, DrawnRecords] | None:
     """Records of blocks that are large enough, by block: quasi-identifiers and numbers as centred ranks there."""
     _, blocks, counts = np.unique(keys.table["key"].to_numpy(), return_inverse=True, return_counts=True)
     large = counts[blocks] >= _LEAST_OF_A_BLOCK
     if not large.any():
         return None
-    drawn, blocks = Drawn.of(Draw(keys.table[large], None), n_quasi, n_columns), blocks[large]
+    drawn, blocks = DrawnRecords.of(Draw(keys.table[large], None), n_quasi, n_columns), blocks[large]
 
     def ranked(values: Floats) -> Floats:
         of_blocks = pd.DataFrame(values).groupby(blocks)
         return np.asarray((of_blocks.rank() - 0.5) / of_blocks.transform("count") - 0.5)
 
-    return blocks, Drawn(ranked(drawn.Z), ranked(drawn.V), drawn.levels)
+    return blocks, DrawnRecords(ranked(drawn.Z), ranked(drawn.V), drawn.levels)

@@ -67,6 +67,13 @@ class Sketch:
         is_even = abs(all_records - expected) <= _UNEVEN * expected
         return min(1.0, records / (all_records if is_even else expected))
 
+    def agreement(self) -> float:
+        """The probability that two records, drawn one after the other with replacement, have the same value."""
+        n = self.table["n"].to_numpy()
+        if not self.rows or not len(n):
+            return 0.0
+        return float(np.square(n).sum()) / len(n) * self.distinct() / self.rows**2
+
     def explains(self, j: int) -> float:
         """How much of quasi-identifier j the value explains, beyond what chance gives (adjusted R squared).
 
