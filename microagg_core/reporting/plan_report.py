@@ -167,8 +167,7 @@ def _reason(plan: BlockPlan, k: int, block: int) -> str:
 def unwise(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
     """What a careful operator would look at before running."""
     survey, spec = planned.survey, planned.context.spec
-    words = [f"confidential column {name!r} is nearly unique" for name in survey.nearly_unique]
-    words += [f"confidential column {name!r} fixes quasi-identifier {quasi!r}" for name, quasi in survey.fixes]
+    words = [*(one.sentence() for one in survey.disclosures), *survey.remarks]
     words += [
         f"quasi-identifier {kind.name!r} is constant and could be dropped"
         for kind, m in zip(planned.context.kinds, survey.moments, strict=True)
