@@ -82,7 +82,7 @@ class DrawnRecords:
 
         return cls(
             _without_far(np.column_stack(columns("z", n_quasi))),
-            np.column_stack(columns("v", n_columns)),
+            _scaled(np.column_stack(columns("v", n_columns))),
             np.column_stack(columns("h", n_columns)),
         )
 
@@ -147,7 +147,7 @@ class Confidential:
 
         The numbers are as far apart as the nearest two; how many are there is looked at between the quartiles.
         """
-        values = self.records.table[f"v{c}"].to_numpy()
+        values = _scaled(self.records.table[f"v{c}"].to_numpy()[:, None])[:, 0]
         values = np.unique(values[~np.isnan(values)])
         if len(values) < _LEAST_RECORDS:
             return False
@@ -356,6 +356,12 @@ class _Regression:
         n = bisect_left(range(1, len(columns)), True, key=lambda first: suffice(strongest[:first])) + 1
         places = _fewest(n, lambda some: suffice([strongest[i] for i in some]))
         return sorted(strongest[i] for i in places)
+
+
+def _scaled(V: Floats) -> Floats:
+    """Each column by its greatest number: those near the end of floats could not be squared."""
+    greatest = np.abs(np.where(np.isnan(V), 0.0, V)).max(axis=0, initial=0.0)
+    return np.asarray(V / np.where(greatest > 0, greatest, 1.0))
 
 
 def _without_far(Z: Floats) -> Floats:

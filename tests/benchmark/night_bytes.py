@@ -82,6 +82,8 @@ def released(folder: Path, identity: str, people: str, **changes: Any) -> dict[s
         "work": {"url": "work"},
         "roles": _ROLES,
         "unit": ["person"],
+        # Nobody is behind these records.
+        "acknowledge": {"jointly_unique": _ROLES["confidential"]},
         **changes,
     }
     path = folder / f"{identity}.yaml"
