@@ -97,7 +97,8 @@ def write_audit(
 def write_risk(work: Store, manifest: Manifest, risk: Risk) -> None:
     """Keep the risk of a published release: lines first, so that figures are never there without them."""
     layout = AuditLayout(manifest.id, manifest.revision)
-    work.put(layout.risk_labels(), _as_parquet(risk.labels))
+    # As Parquet, for there may be millions of labels.
+    work.put(layout.file("risk-labels.parquet"), _as_parquet(risk.labels))
     belongs = {"format_version": RISK_FORMAT_VERSION, "manifest": sha256_hex(manifest.to_bytes())}
     work.put_json(layout.risk(), {**belongs, **risk.figures})
 

@@ -323,10 +323,6 @@ class AuditLayout:
         """Disclosure-risk figures."""
         return self.file("risk.json")
 
-    def risk_labels(self) -> str:
-        """The same, label by label; as Parquet, for there may be millions."""
-        return self.file("risk-labels.parquet")
-
     def blocks(self) -> str:
         """Sizes and losses, block by block; as Parquet, for there may be millions."""
         return self.file("blocks.parquet")

@@ -86,3 +86,19 @@ def test_intervals_of_mdav(name: str) -> None:
     intervals = risk(name, 3)["intervals"]
     assert in_percent(intervals["rank"]["mean"]) == BY_RANK[name]
     assert in_percent(intervals["deviation"]["0.05"]["all"]) == BY_DEVIATION[name]
+
+
+def test_inference_is_what_others_count() -> None:
+    """The fewest distinct values of a group, and the largest distance, as pycanon has them."""
+    anonymity = pytest.importorskip("pycanon.anonymity", reason="counts as others do")
+    names, column = ["TAXINC", "POTHVAL"], "FICA"
+    before = original("census")[[*names, column]]
+    for k in (2, 5):
+        after = microaggregate(before, names, k).data
+        after["low"] = (after[column] < before[column].median()).map({True: "yes", False: "no"})
+        figures = measure_risk(before, after, names, confidential=[column, "low"])["inference"]
+        least = anonymity.l_diversity(after, names, ["low"])
+        assert (figures["low"]["groups_certain"] > 0) == (least == 1)
+        for name in (column, "low"):
+            theirs = anonymity.t_closeness(after, names, [name])
+            assert figures[name]["largest_distance"] == pytest.approx(theirs, rel=1e-5)
