@@ -32,7 +32,7 @@ from microagg_core.steps.cutting import cut_input
 from microagg_core.steps.keys import key_tasks, read_keys
 from microagg_core.steps.measuring import measure_release
 from microagg_core.steps.oversize import Passes
-from microagg_core.steps.planning import make_plan, refuse_unwise
+from microagg_core.steps.planning import make_plan, refuse_identifying_labels, refuse_unwise, told
 from microagg_core.steps.protecting import run_protection_checks
 from microagg_core.steps.publishing import release_facts, staged_parts
 from microagg_core.steps.routing import Planned, load_survey, save_plan, save_survey
@@ -90,9 +90,10 @@ def survey(release: Release) -> str:
     n_parts = len(listing.parts)
     nights.identify(release, n_parts)
     receipts = release.do(release.marked(release.tasks("survey", n_parts, ("context", "salt"))))
-    checks = unit_tasks(receipts, len(unit_checks(spec)), run)
-    refuse_repeated_units(spec, checks, release.do(checks))
     context = load_context(run, release.reads("context"))
+    checks = unit_checks(spec, context.schema)
+    looking = unit_tasks(receipts, len(checks), run)
+    refuse_repeated_units(spec, checks, looking, release.do(looking))
     found = combine_survey(spec, run.layout, release.pieces("survey"), context, n_parts)
     release.known["survey"] = (save_survey(run, found),)
     counted = release.do(key_tasks(receipts, run))
@@ -128,7 +129,7 @@ def _already(release: Release) -> str:
     if release.published is None:
         raise RuntimeError("nothing is published")
     manifest = release.published.manifest
-    return f"{manifest.rows + (manifest.suppressed or 0)} records; this release is published already"
+    return f"{manifest.rows} records; this release is published already"
 
 
 def plan(release: Release) -> str:
@@ -137,6 +138,7 @@ def plan(release: Release) -> str:
     context = load_context(run, release.reads("context"))
     found, counted = load_survey(run.pieces(release.reads("survey")), run.layout), release.pieces("keys")
     keys = read_keys(counted.read_all(piece.name for piece in counted.pieces))
+    refuse_identifying_labels(context.schema, found, keys)
     passes = Passes(
         run, release.do, release.reads("context"), len(context.parts), release.pieces("survey"), release.marks
     )
@@ -226,9 +228,10 @@ def measure(release: Release) -> str:
     figures = release.measured.figures
     if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"
-    if figures.l_sse is None:
-        return "losses withheld: the release is small"
-    return f"information loss {figures.l_sse} %, of which at most {figures.gap} % could be avoided"
+    if "l_sse" not in figures.model_fields_set:
+        return "the loss is withheld, as it would tell of single records"
+    avoidable = f", of which at most {figures.gap} % could be avoided" if figures.gap is not None else ""
+    return f"information loss {figures.shown('l_sse')}{avoidable}"
 
 
 def publish_release(release: Release) -> str:
@@ -260,7 +263,11 @@ def publish_release(release: Release) -> str:
         checks=release.checks,
     )
     # Where this stage is tried again, what it finds published may be its own.
-    warnings = (*published.warnings, *nights.warnings_of(release, published.manifest))
+    warnings = (
+        *published.warnings,
+        *nights.warnings_of(release, published.manifest),
+        *told(release.spec, planned.survey),
+    )
     release.published = dataclasses.replace(published, already=not release.by_this_run, warnings=warnings)
     word = "published already" if release.published.already else "published"
     return f"{word} as {published.manifest.layout.folder}"

@@ -1,8 +1,9 @@
-r"""Released blocking values under ``merge``: text, with a list where values were merged.
+r"""Released blocking values under ``merge``: text, with a list, or a star, where values were merged.
 
 A value is written as its text with ``\`` and ``|`` escaped by a backslash; a list is the values joined by ``|``; a
 missing value is a null on its own and ``\N`` in a list. So a list never looks like a value, ``\N`` never like a
-text, and both can be read back: see :func:`parse_label`.
+text, and both can be read back: see :func:`parse_label`. Where stars stand for merged values, a value that is one
+itself is escaped too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _NULL = "\\N"
+#: Stands for any value, where labels do not list those that were merged.
+ANY = "*"
 
 
 def escape(value: str) -> str:
@@ -35,13 +38,18 @@ def label_of(values: Sequence[str | None]) -> str | None:
     return "|".join(_NULL if value is None else escape(value) for value in values)
 
 
-def labels_of_values(texts: pa.Array) -> pa.Array:
+def labels_of_values(texts: pa.Array, escape_any: bool = False) -> pa.Array:
     r"""The labels of strata that hold one value each: :func:`label_of` for all values at once.
 
-    >>> labels_of_values(pa.array(["a|b", "north", None])).to_pylist()
-    ['a\\|b', 'north', None]
+    ``escape_any``: whether stars stand for other values, so that a value ``*`` has to be told from them.
+
+    >>> labels_of_values(pa.array(["a|b", "north", None, "*"])).to_pylist()
+    ['a\\|b', 'north', None, '*']
+    >>> labels_of_values(pa.array(["*", "**"]), escape_any=True).to_pylist()
+    ['\\*', '**']
     """
-    return pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), "|", "\\|")
+    labels = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), "|", "\\|")
+    return pc.if_else(pc.equal(labels, ANY), "\\" + ANY, labels) if escape_any else labels
 
 
 def parse_label(label: str | None) -> list[str | None]:

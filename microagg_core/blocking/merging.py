@@ -73,7 +73,7 @@ def merge_some(codes: Ints, rows: Ints, k: int, chosen: Bools, fixed: int = 0) -
 
 def _join_siblings(strata: _Strata, codes: Ints, k: int, depth: int, joined: Ints) -> _Strata:
     """One round: strata that share their first ``depth`` attributes join; ``joined`` notes the key each went to."""
-    group = _groups(codes[strata.first, :depth])
+    group = prefix_groups(codes[strata.first, :depth])
     members = np.bincount(group)
     is_small = np.minimum.reduceat(strata.rows, np.cumsum(members) - members) < k
     bounds = np.append(0, np.cumsum(members))
@@ -88,8 +88,12 @@ def _join_siblings(strata: _Strata, codes: Ints, k: int, depth: int, joined: Int
     return _Strata(strata.first[stays], rows[stays], depths[stays])
 
 
-def _groups(prefixes: Ints) -> Ints:
-    """The number of each stratum's group: strata in key order share a group with those before that are equal here."""
+def prefix_groups(prefixes: Ints) -> Ints:
+    """The number of each row's group: rows in ascending order share a group with those before that are equal.
+
+    >>> prefix_groups(np.array([[0, 1], [0, 1], [2, 0]])).tolist()
+    [0, 0, 1]
+    """
     if not prefixes.shape[1]:
         return np.zeros(len(prefixes), dtype=np.int64)
     differs = (prefixes[1:] != prefixes[:-1]).any(axis=1)

@@ -1,8 +1,9 @@
-"""Strata: what blocking keys become after merging or suppression, and the labels they are released under."""
+"""Strata: what blocking keys become after merging or suppression."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -10,12 +11,13 @@ import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Ints, UInt64s
 from microagg_core.blocking.holding import Holding, keys_that_go
-from microagg_core.blocking.labels import label_of, labels_of_values, parse_label
+from microagg_core.blocking.labelling import KeyCodes, LabelForm, label_strata
 from microagg_core.blocking.merging import merge_some
 from microagg_core.blocking.routes import SUPPRESSED, hash_keys
+from microagg_core.blocking.withholding import CountedKeys, withhold_enough
 from microagg_core.errors import DataError, InternalError
 from microagg_core.tables.hashing import one_array
-from microagg_core.tables.ordering import distinct_in_order, ranks
+from microagg_core.tables.ordering import distinct_in_order
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Strata:
         labels: released blocking values, one row a label.
         suppressed_keys, suppressed_rows: what is withheld for good.
         undersized_keys: keys that had fewer than k records.
+        added_rows: what is withheld only so that the rest of it cannot be computed from totals.
+        withheld_patterns: patterns of missing values with fewer than k records in some key, and those records.
         held_keys, held_rows: what waits for a later night of a series.
     """
 
@@ -46,6 +50,8 @@ class Strata:
     suppressed_keys: int
     suppressed_rows: int
     undersized_keys: int
+    added_rows: int = 0
+    withheld_patterns: tuple[tuple[int, int], ...] = ()
     held_keys: int = 0
     held_rows: int = 0
 
@@ -57,29 +63,39 @@ class Strata:
     def holding(self) -> Strata:
         """The same in a night of a series: what is withheld comes again."""
         held = replace(self, held_keys=self.suppressed_keys, held_rows=self.suppressed_rows)
-        return replace(held, suppressed_keys=0, suppressed_rows=0)
+        return replace(held, suppressed_keys=0, suppressed_rows=0, withheld_patterns=())
 
     def rows_of_labels(self) -> Ints:
         """Released records under each label."""
         return np.bincount(self.label, weights=self.rows, minlength=self.labels.num_rows).astype(np.int64)
 
 
+@dataclass(frozen=True)
+class StrataRules:
+    """What the spec says of blocking keys: its ``k``, and its ``blocks`` without their cuts."""
+
+    k: int
+    undersized: str = "merge"
+    labels: Literal["list", "parent", "star"] = "list"
+    totals_known: Literal["labels", "file"] = "labels"
+
+
 def plan_strata(
-    keys: pa.Table, k: int, undersized: str, released_types: list[pa.DataType], hold: Holding | None = None
+    keys: pa.Table, rules: StrataRules, released_types: list[pa.DataType], hold: Holding | None = None
 ) -> Strata:
     """Turn counted keys into strata.
 
     Args:
         keys: columns ``pattern``, ``b0`` .. (blocking values, typed) and ``rows``, one row a key; and ``waited`` in a
             night of a series, which may have no stratum at all.
-        k: least number of records.
-        undersized: ``merge``, ``suppress`` or ``error``.
+        rules: what becomes of keys with fewer than k records, and how that is said.
         released_types: Arrow types of the released blocking columns.
         hold: for how many records the keys of a night wait.
 
     Raises:
-        DataError: nothing reaches k, or a key is below k where that is an error.
+        DataError: nothing reaches k, or a key is below k where that is an error, or too much would be withheld.
     """
+    k, undersized = rules.k, rules.undersized
     blocking = [one_array(c) for name, c in zip(keys.column_names, keys.columns, strict=True) if name.startswith("b")]
     pattern = np.asarray(keys["pattern"]).astype(np.uint64)
     rows = np.asarray(keys["rows"]).astype(np.int64)
@@ -89,27 +105,47 @@ def plan_strata(
     is_night = "waited" in keys.column_names
     waited = np.asarray(keys["waited"])[order] if is_night else np.zeros_like(rows)
     by_itself, merging = keys_that_go(rows, waited, k, hold)
-    n_undersized = int(np.sum(rows < k))
-    if undersized == "error" and n_undersized:
-        raise DataError(
-            f"{n_undersized} of {len(rows)} blocking keys have fewer than k={k} records and blocks.undersized "
-            "is 'error'; use merge or suppress, or coarser blocking columns"
-        )
+    _refuse_undersized(rows, rules)
     if undersized == "merge":
         merged, depth = merge_some(codes, rows, k, merging, fixed=1)
     else:
         merged, depth = np.arange(len(rows)), np.full(len(rows), codes.shape[1])
     merged_rows = np.bincount(merged, weights=rows, minlength=len(depth)).astype(np.int64)
     goes = np.bincount(merged, weights=by_itself | merging, minlength=len(depth)) > 0
-    keep = goes & (merged_rows >= k)
+    reaches = keep = goes & (merged_rows >= k)
+    if not is_night:
+        levels = range(codes.shape[1]) if rules.totals_known == "labels" else range(1)
+        keep = withhold_enough(CountedKeys(codes, pattern, rows, merged, depth), reaches, k, levels)
     if not is_night and not keep.any():
         raise DataError(
             f"no block reaches k={k} records ({int(rows.sum())} records in {len(rows)} blocking keys); "
             "use a smaller k, fewer blocking columns, or undersized: merge"
         )
-    label_ids, labels = _label(codes, merged, keep, values, undersized == "merge", released_types)
-    strata = _ordered(blocking, order, pattern, merged, merged_rows, keep, depth, label_ids, labels, n_undersized, rows)
+    form: LabelForm = rules.labels if undersized == "merge" else "exact"
+    label_ids, labels = label_strata(KeyCodes(codes, values), merged, depth, keep, form, released_types)
+    strata = _ordered(blocking, order, pattern, merged, merged_rows, keep, depth, label_ids, labels, k, rows)
+    strata = replace(
+        strata,
+        added_rows=int(merged_rows[reaches & ~keep].sum()),
+        withheld_patterns=_patterns(pattern[~reaches[merged]], rows[~reaches[merged]]),
+    )
     return strata.holding() if is_night else strata
+
+
+def _refuse_undersized(rows: Ints, rules: StrataRules) -> None:
+    n_undersized = int(np.sum(rows < rules.k))
+    if rules.undersized == "error" and n_undersized:
+        raise DataError(
+            f"{n_undersized} of {len(rows)} blocking keys have fewer than k={rules.k} records and blocks.undersized "
+            "is 'error'; use merge or suppress, or coarser blocking columns"
+        )
+
+
+def _patterns(pattern: UInt64s, rows: Ints) -> tuple[tuple[int, int], ...]:
+    """The patterns in which something is missing, and their records."""
+    patterns, which = np.unique(pattern, return_inverse=True)
+    of_each = np.bincount(which.reshape(-1), weights=rows, minlength=len(patterns)).astype(int)
+    return tuple((p, n) for p, n in zip(patterns.tolist(), of_each.tolist(), strict=True) if p)
 
 
 def _codes(pattern: UInt64s, blocking: list[pa.Array]) -> tuple[Ints, list[pa.Array]]:
@@ -123,71 +159,6 @@ def _codes(pattern: UInt64s, blocking: list[pa.Array]) -> tuple[Ints, list[pa.Ar
     return np.column_stack(columns).astype(np.int64), values
 
 
-def _label(
-    codes: Ints,
-    merged: Ints,
-    keep: Bools,
-    values: list[pa.Array],
-    as_text: bool,
-    released_types: list[pa.DataType],
-) -> tuple[Ints, pa.Table]:
-    """The label of each kept stratum and the table of labels, sorted by what they say."""
-    first = np.unique(merged, return_index=True)[1]
-    attributes = range(1, codes.shape[1])
-    columns = [values[j].take(pa.array(codes[first, j])) for j in attributes]
-    if as_text:
-        texts = [labels_of_values(values[j].cast(pa.string())) for j in attributes]
-        columns = [text.take(pa.array(codes[first, j])) for text, j in zip(texts, attributes, strict=True)]
-        columns = _with_merged(columns, codes, merged, values)
-    kept = np.flatnonzero(keep)
-    numbers, places = _distinct_rows([ranks(column)[kept] for column in columns], len(kept))
-    ids = np.full(len(keep), -1, dtype=np.int64)
-    ids[kept] = numbers
-    listed = [
-        column.take(pa.array(kept[places])).cast(kind) for column, kind in zip(columns, released_types, strict=True)
-    ]
-    names = ["label", *(f"b{j}" for j in range(len(listed)))]
-    return ids, pa.table([pa.array(np.arange(len(places))), *listed], names=names)
-
-
-def _with_merged(columns: list[pa.Array], codes: Ints, merged: Ints, values: list[pa.Array]) -> list[pa.Array]:
-    """The labels by stratum, with lists of values for those that several keys went to."""
-    sizes = np.bincount(merged)
-    several = np.flatnonzero(sizes > 1)
-    by_stratum, bounds = np.argsort(merged, kind="stable"), np.append(0, np.cumsum(sizes))
-    lists = []
-    for j, column in enumerate(columns, start=1):
-        texts = [_list_label(codes[by_stratum[bounds[s] : bounds[s + 1]], j], values[j]) for s in several.tolist()]
-        places = np.full(len(sizes), -1)
-        places[several] = np.arange(len(several))
-        chosen = np.where(places >= 0, len(column) + places, np.arange(len(sizes)))
-        lists.append(pa.concat_arrays([column, pa.array(texts, pa.string())]).take(pa.array(chosen)))
-    return lists
-
-
-def _list_label(codes: Ints, values: pa.Array) -> str | None:
-    """The label of a stratum's values; one that does not read back to just them would be a wrong release."""
-    texts: list[str | None] = values.take(pa.array(np.unique(codes))).cast(pa.string()).to_pylist()
-    label = label_of(texts)
-    if parse_label(label) != texts:
-        raise InternalError("a bug: a merged blocking label does not read back to its values; please report it")
-    return label
-
-
-def _distinct_rows(columns: list[Ints], n_rows: int) -> tuple[Ints, Ints]:
-    """The number of each row among the distinct ones, in ascending order, and where each of those is first met."""
-    if not columns:
-        return np.zeros(n_rows, dtype=np.int64), np.arange(min(n_rows, 1))
-    order = np.lexsort(columns[::-1])
-    differs = np.zeros(max(n_rows - 1, 0), dtype=np.bool_)
-    for column in columns:
-        differs |= column[order][1:] != column[order][:-1]
-    ordered = np.concatenate([np.zeros(min(n_rows, 1), dtype=np.int64), np.cumsum(differs)])
-    numbers = np.empty(n_rows, dtype=np.int64)
-    numbers[order] = ordered
-    return numbers, order[np.unique(ordered, return_index=True)[1]]
-
-
 def _ordered(
     blocking: list[pa.Array],
     order: Ints,
@@ -198,7 +169,7 @@ def _ordered(
     depth: Ints,
     label_ids: Ints,
     labels: pa.Table,
-    n_undersized: int,
+    k: int,
     rows: Ints,
 ) -> Strata:
     """Number the kept strata by label and pattern, and index the keys by their hash."""
@@ -224,7 +195,7 @@ def _ordered(
         labels=labels,
         suppressed_keys=int(withheld.sum()),
         suppressed_rows=int(rows[withheld].sum()),
-        undersized_keys=n_undersized,
+        undersized_keys=int(np.sum(rows < k)),
     )
 
 

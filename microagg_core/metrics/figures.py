@@ -95,8 +95,23 @@ class Figures(_Given):
     certificate: CertificateFigures | None = None
     attributes: dict[str, AttributeFigures] | None = None
     correlation_change: CorrelationChange | None = None
+    #: Figures with fewer than six digits, by their names, and how far from each the true one is at most.
+    coarser: dict[str, float] | None = None
     #: Which figures are not published, and why.
     withheld: str | None = None
+
+    def shown(self, name: str) -> str:
+        """A percentage of the losses in words, with how far off it may be.
+
+        >>> Figures(l_sse=1.8, coarser={"l_sse": 0.4}).shown("l_sse"), Figures(l_e=2.5).shown("l_e")
+        ('1.8 % (within 0.4)', '2.5 %')
+        >>> Figures().shown("gap")
+        'not published'
+        """
+        if name not in self.model_fields_set:
+            return "not published"
+        within = (self.coarser or {}).get(name)
+        return f"{getattr(self, name)} %" + (f" (within {within:g})" if within else "")
 
     def __or__(self, other: Figures) -> Figures:
         """The figures of both.

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from microagg_core.arrays import Bools, Floats
+from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.metrics.dominance import Contributions, contributions_of
 from microagg_core.metrics.figures import CorrelationChange
 from microagg_core.metrics.losses import Losses, percent
+from microagg_core.metrics.means import Groups
 from microagg_core.metrics.pairs import PairMoments, pair_moments
 from microagg_core.plain import PlainFloats
 
@@ -25,7 +27,8 @@ class LossStatistics:
     """Sums over some records; two sets combine by addition.
 
     Arrays over attributes: ``sse`` (squared differences), ``absolute`` (absolute differences). ``before`` and
-    ``after`` are the moments of pairs of attributes. ``sde`` and ``sdt`` are sums of distances.
+    ``after`` are the moments of pairs of attributes. ``sde`` and ``sdt`` are sums of distances, ``sdt_after`` is that
+    of the released records. ``largest`` has what the groups that contribute most make of the sums.
     """
 
     records: int
@@ -35,6 +38,8 @@ class LossStatistics:
     after: PairMoments
     sde: float
     sdt: float
+    sdt_after: float
+    largest: Contributions
 
     def __add__(self, other: LossStatistics) -> LossStatistics:
         sums: dict[str, Any] = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
@@ -50,8 +55,10 @@ def significant(value: float, digits: int = 6) -> float:
     return float(f"{value:.{digits}g}") if math.isfinite(value) else value
 
 
-def loss_statistics(before: Floats, after: Floats, missing: Bools) -> LossStatistics:
+def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints | None = None) -> LossStatistics:
     """The statistics of some records: standardized values before and after, zero where missing.
+
+    ``labels`` are the records' groups, 0..g-1; None: each record is one.
 
     >>> s = loss_statistics(np.array([[1.0], [-1.0]]), np.zeros((2, 1)), np.zeros((2, 1), dtype=bool))
     >>> losses_of(s).l_sse
@@ -60,6 +67,8 @@ def loss_statistics(before: Floats, after: Floats, missing: Bools) -> LossStatis
     before, after = np.where(missing, 0.0, before), np.where(missing, 0.0, after)
     difference = before - after
     squares = difference * difference
+    distances = np.sqrt((before * before).sum(axis=1)), np.sqrt((after * after).sum(axis=1))
+    groups = Groups.of(np.arange(len(before)) if labels is None else labels)
     return LossStatistics(
         records=len(before),
         sse=squares.sum(axis=0),
@@ -67,7 +76,9 @@ def loss_statistics(before: Floats, after: Floats, missing: Bools) -> LossStatis
         before=pair_moments(before, missing),
         after=pair_moments(after, missing),
         sde=float(np.sqrt(squares.sum(axis=1)).sum()),
-        sdt=float(np.sqrt((before * before).sum(axis=1)).sum()),
+        sdt=float(distances[0].sum()),
+        sdt_after=float(distances[1].sum()),
+        largest=contributions_of(difference, distances[0] - distances[1], groups),
     )
 
 
@@ -109,15 +120,22 @@ def correlation_change(s: LossStatistics) -> CorrelationChange:
     >>> correlation_change(loss_statistics(before, before, none))
     CorrelationChange(pairs=1, left_out=2, mean=0.0, largest=0.0)
     """
-    all_pairs = np.triu_indices(len(s.sse), 1)
-    change = np.abs(s.after.correlations() - s.before.correlations())[all_pairs]
-    differences = change[np.isfinite(change)]
+    differences, _ = correlation_changes(s)
+    n_attributes = len(s.sse)
     return CorrelationChange(
         pairs=len(differences),
-        left_out=len(change) - len(differences),
+        left_out=n_attributes * (n_attributes - 1) // 2 - len(differences),
         mean=float(differences.mean()) if len(differences) else None,
         largest=float(differences.max()) if len(differences) else None,
     )
+
+
+def correlation_changes(s: LossStatistics) -> tuple[Floats, Ints]:
+    """By how much each pair's correlation changes, of those that have one before and after; and their places."""
+    all_pairs = np.triu_indices(len(s.sse), 1)
+    change = np.abs(s.after.correlations() - s.before.correlations())[all_pairs]
+    places = np.flatnonzero(np.isfinite(change))
+    return change[places], places
 
 
 def _squares(pairs: PairMoments) -> Floats:

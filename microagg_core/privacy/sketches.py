@@ -1,8 +1,9 @@
 """What a confidential column might give away, estimated from a small, mergeable sample of its values.
 
 The sample is chosen by hash: it keeps the records of the values whose hashes are least, so every sampled value comes
-with all its records, whichever parts they lie in. It tells how many distinct values there are, and how far they fix
-a quasi-identifier (adjusted R squared of the quasi-identifier on the value).
+with all its records, whichever parts they lie in. It tells how many distinct values there are, how many records have
+a value of their own or share it with few, and how far values fix a quasi-identifier (adjusted R squared of the
+quasi-identifier on the value).
 """
 
 from __future__ import annotations
@@ -17,23 +18,32 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Floats, UInt64s
 
 SAMPLE_VALUES = 2048
-#: A share of distinct values above this makes a column nearly unique.
-NEARLY_UNIQUE = 0.9
-#: A value explains this much of a quasi-identifier's variance when it fixes it.
-FIXES = 0.99
+#: Of all columns together, of which only records are counted: unique ones to a percent.
+SAMPLE_TOGETHER = 8192
+#: The sampled values have too many or too few records where these are off by more than this: thrice what chance does.
+_UNEVEN = 0.07
+#: A value tells of a quasi-identifier only where records share it. Where fewer than this share of records do so, they
+#: may be copies of each other, and say nothing of the rest; and a few agree by chance.
+_LEAST_REPETITION, _LEAST_SHARED = 0.1, 20
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """The sampled values of one confidential column.
+    """The sampled values of one confidential column, or of several together.
 
     ``table`` is indexed by the value's hash and holds ``n`` and, for each quasi-identifier j, the count ``c{j}``,
-    sum ``s{j}`` and sum of squares ``q{j}`` of its (roughly standardized) values. ``complete``: nothing was left out.
+    sum ``s{j}`` and sum of squares ``q{j}`` of its (roughly standardized) values. All values whose hash is at most
+    ``limit`` are in it; None: nothing was left out. ``rows`` is how many records have a value.
     """
 
     table: pd.DataFrame
-    complete: bool
+    limit: int | None
     rows: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was left out."""
+        return self.limit is None
 
     def distinct(self) -> int:
         """Number of distinct values: exact while all fit the sample, else estimated within a few percent."""
@@ -42,56 +52,107 @@ class Sketch:
         greatest = float(self.table.index.max()) / 2.0**64
         return min(self.rows, round((len(self.table) - 1) / greatest))
 
-    def nearly_unique(self) -> bool:
-        """Whether a value almost names its record."""
-        return self.rows > 1 and self.distinct() > NEARLY_UNIQUE * self.rows
+    def share_shared_by(self, least: int, most: int) -> float:
+        """The share of records whose value belongs to so many records: 1 to 1 for those that have one of their own.
 
-    def fixes(self, j: int) -> bool:
-        """Whether the value determines quasi-identifier j, beyond what chance gives."""
-        t = self.table[self.table[f"c{j}"] > 0]
+        Exact while all values fit the sample. Else that of the sampled values' records, if these are as many as they
+        should be. A value of half of the file may or may not be in the sample, and must not decide: then it is the
+        records of a sampled value, times the values that there are.
+        """
+        n = self.table["n"].to_numpy()
+        records, all_records = float(n[(n >= least) & (n <= most)].sum()), float(n.sum())
+        if not self.rows or not len(n):
+            return 0.0
+        expected = self.rows * len(n) / self.distinct()
+        is_even = abs(all_records - expected) <= _UNEVEN * expected
+        return min(1.0, records / (all_records if is_even else expected))
+
+    def agreement(self) -> float:
+        """The probability that two records, drawn one after the other with replacement, have the same value."""
+        n = self.table["n"].to_numpy()
+        if not self.rows or not len(n):
+            return 0.0
+        return float(np.square(n).sum()) / len(n) * self.distinct() / self.rows**2
+
+    def explains(self, j: int) -> float:
+        """How much of quasi-identifier j the value explains, beyond what chance gives (adjusted R squared).
+
+        Of the records that share their value: what is rare is often large too, and tells nothing of the others.
+        """
+        t = self.table[self.table[f"c{j}"] > 1]
         n, groups = float(t[f"c{j}"].sum()), len(t)
-        if groups < 2 or n <= groups:
-            return False
+        if groups < 2 or n < max(_LEAST_SHARED, _LEAST_REPETITION * float(self.table[f"c{j}"].sum())):
+            return 0.0
         within = float((t[f"q{j}"] - t[f"s{j}"] ** 2 / t[f"c{j}"]).sum())
         total = float(t[f"q{j}"].sum() - t[f"s{j}"].sum() ** 2 / n)
         if total <= 1e-9 * n:
-            return False
-        return 1 - (max(within, 0.0) / (n - groups)) / (total / (n - 1)) >= FIXES
+            return 0.0
+        return max(0.0, 1 - (max(within, 0.0) / (n - groups)) / (total / (n - 1)))
 
 
-def sketch_of(hashes: UInt64s, valid: Bools, Z: Floats, missing: Bools) -> Sketch:
-    """The sketch of one batch: hashes of the column's values, and the quasi-identifiers beside them."""
+def sketch_of(
+    hashes: UInt64s,
+    valid: Bools,
+    Z: Floats,
+    missing: Bools,
+    limit: int | None = None,
+    size: int = SAMPLE_VALUES,
+) -> Sketch:
+    """The sketch of one batch.
+
+    Args:
+        hashes: of the column's values.
+        valid: which of them are values.
+        Z: the quasi-identifiers beside them, quickest in Fortran order.
+        missing: which of these are not there.
+        limit: greater hashes are in no sample any more, as earlier batches have enough that are less.
+        size: values that the sample has at most.
+    """
     n_values = int(valid.sum())
-    if n_values < len(valid):
-        hashes, Z, missing = hashes[valid], Z[valid], missing[valid]
+    if limit is not None:
+        wanted = np.flatnonzero(valid & (hashes <= np.uint64(limit)))
+        hashes, valid, Z, missing = hashes[wanted], valid[wanted], Z[wanted], missing[wanted]
     codes, distinct = pd.factorize(hashes)
-    complete = len(distinct) <= SAMPLE_VALUES
-    if not complete:
-        kept = np.argpartition(distinct, SAMPLE_VALUES)[:SAMPLE_VALUES]
-        place = np.full(len(distinct), -1)
-        place[kept] = np.arange(SAMPLE_VALUES)
+    if n_values < len(valid):  # what is no value is counted behind all values
+        codes = np.where(valid, codes, len(distinct))
+    if len(distinct) > size:
+        kept = np.argpartition(distinct, size)[:size]
+        limit = int(distinct[kept].max())
+        place = np.full(len(distinct) + 1, -1)
+        place[kept] = np.arange(size)
         rows = np.flatnonzero(place[codes] >= 0)
         codes, distinct, Z, missing = place[codes[rows]], distinct[kept], Z[rows], missing[rows]
-    n = np.bincount(codes, minlength=len(distinct)).astype(np.float64)
+    columns = _sums(codes, len(distinct), Z, missing)
+    table = pd.DataFrame(columns, index=pd.Index(distinct, name="h", dtype=np.uint64))
+    return Sketch(table if n_values == len(valid) else table[table["n"] > 0], limit, n_values)
+
+
+def _sums(codes: NDArray[np.int64], n_values: int, Z: Floats, missing: Bools) -> dict[str, NDArray[Any]]:
+    """Records of each value, and count, sum and sum of squares of each quasi-identifier among them."""
+
+    def sums(weights: Floats | None) -> Floats:
+        return np.bincount(codes, weights, minlength=n_values)[:n_values].astype(np.float64, copy=False)
+
+    n = sums(None)
     columns: dict[str, NDArray[Any]] = {"n": n}
     for j in range(Z.shape[1]):
-        there, values = ~missing[:, j], np.ascontiguousarray(Z[:, j])
-        if there.all():
-            columns[f"c{j}"] = n
-        else:
-            values = np.where(there, values, 0.0)
-            columns[f"c{j}"] = np.bincount(codes, there.astype(np.float64), minlength=len(distinct))
-        columns[f"s{j}"] = np.bincount(codes, values, minlength=len(distinct))
-        columns[f"q{j}"] = np.bincount(codes, values * values, minlength=len(distinct))
-    table = pd.DataFrame(columns, index=pd.Index(distinct, name="h", dtype=np.uint64)).sort_index()
-    return Sketch(table, complete, n_values)
+        there, values = ~missing[:, j], Z[:, j]
+        whole = bool(there.all())
+        columns[f"c{j}"] = n if whole else sums(there.astype(np.float64))
+        values = values if whole else np.where(there, values, 0.0)
+        columns[f"s{j}"] = sums(values)
+        columns[f"q{j}"] = sums(values * values)
+    return columns
 
 
-def merge_sketches(sketches: list[Sketch]) -> Sketch:
+def merge_sketches(sketches: list[Sketch], size: int = SAMPLE_VALUES) -> Sketch:
     """The sketch of all batches together: the least hashes that every batch has kept whole."""
     table = pd.concat([s.table for s in sketches]).groupby(level="h").sum()
-    complete = all(s.complete for s in sketches) and len(table) <= SAMPLE_VALUES
-    limits = [s.table.index.max() for s in sketches if not s.complete]
+    limits = [s.limit for s in sketches if s.limit is not None]
     if limits:  # above the least of these, some batch may have left records of a value out
-        table = table[table.index <= min(limits)]
-    return Sketch(table.iloc[:SAMPLE_VALUES], complete, sum(s.rows for s in sketches))
+        table = table[table.index <= np.uint64(min(limits))]
+    limit = min(limits, default=None)
+    if len(table) > size:
+        table = table.iloc[:size]
+        limit = int(table.index.max())
+    return Sketch(table, limit, sum(s.rows for s in sketches))

@@ -92,8 +92,9 @@ class ReleaseFacts(_Model):
     k: int = Field(ge=2)
     unit: Literal["row", "units"]
     rows: int = Field(ge=0)
-    #: Records that are withheld; null in a later night of a series, where it could tell of single units.
-    suppressed: int | None = Field(ge=0)
+    #: Whether records are withheld: 0, or at least k; null in a later night of a series, where even that could tell of
+    #: single units. Earlier versions gave the number, by which who knows the others could tell the last of them.
+    suppressed: Annotated[int, Field(ge=0)] | Literal["at least k"] | None
     columns: tuple[ColumnEntry, ...] = Field(min_length=1)
     format: ReleasedFormatName
     #: How released CSV is to be read: text is quoted, a missing value is the null word without quotes.

@@ -10,11 +10,14 @@ from microagg_core.algorithms import algorithms
 from microagg_core.arrays import Ints
 from microagg_core.blocking.cuts import count_leaves
 from microagg_core.blocking.plan import BlockPlan
+from microagg_core.blocking.strata import Strata
 from microagg_core.reporting.night_plan import NightPlan
 from microagg_core.steps.routing import Planned
 
 #: Blocks that are named one by one.
 _LARGEST, _CHANGED = 5, 1000
+#: Withheld patterns of missing values that are said, and columns that one of them lacks.
+_PATTERNS, _LACKING = 5, 6
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,18 @@ class PlanReport:
 
     records: int
     withheld: int
+    #: How many of these only so that the others cannot be computed from totals; and all that is said of them, in words.
+    added: int
+    withheld_words: tuple[str, ...]
     #: Records that wait for a later night of a series.
     held: int
     keys: int
     undersized_keys: int
     blocks: int
     merged_blocks: int
+    #: Released labels, and how many of them are lists, which tell that a key with fewer than k records exists.
+    labels: int
+    listing_labels: int
     split_blocks: int
     partitions: int
     files: int
@@ -63,10 +72,13 @@ class PlanReport:
             parts.append(f"{self.undersized_keys} keys below k")
         if self.merged_blocks:
             parts.append(f"{self.merged_blocks} blocks merged")
+        if self.listing_labels:
+            parts.append(f"{self.listing_labels} labels tell of keys below k")
         if self.split_blocks:
             parts.append(f"{self.split_blocks} blocks from splits")
         if self.withheld:
-            parts.append(f"{self.withheld} records withheld")
+            company = f" ({self.added} of them for company)" if self.added else ""
+            parts.append(f"{self.withheld} records withheld{company}")
         if self.held:
             parts.append(f"{self.held} records held for a later night")
         return ", ".join(parts)
@@ -83,11 +95,15 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
     return PlanReport(
         records=planned.survey.arrivals,
         withheld=strata.suppressed_rows,
+        added=strata.added_rows,
+        withheld_words=_withheld_words([kind.name for kind in planned.context.kinds], spec.k, strata),
         held=strata.held_rows,
         keys=len(strata.key_hashes),
         undersized_keys=strata.undersized_keys,
         blocks=plan.n_blocks,
         merged_blocks=int(np.sum(strata.n_keys > 1)),
+        labels=strata.labels.num_rows,
+        listing_labels=len(np.unique(strata.label[strata.n_keys > 1])) if spec.blocks.labels == "list" else 0,
         split_blocks=sum(count_leaves(tree) for tree in plan.trees.values()),
         partitions=plan.n_partitions,
         files=plan.n_files,
@@ -101,6 +117,26 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         unwise=unwise(planned, plan),
         row_bytes=int(strata.rows.sum() * planned.survey.row_bytes),
     )
+
+
+def _withheld_words(names: list[str], k: int, strata: Strata) -> tuple[str, ...]:
+    """Why records are withheld, where it is not for their blocking values."""
+    words = [
+        f"{rows} of them lack just {_quoted(names, pattern)}, and fewer than k={k} in their block do"
+        for pattern, rows in strata.withheld_patterns[:_PATTERNS]
+    ]
+    if len(strata.withheld_patterns) > _PATTERNS:
+        words.append(f"and {len(strata.withheld_patterns) - _PATTERNS} more patterns of missing values")
+    if strata.added_rows:
+        words.append(f"{strata.added_rows} of them so that totals known elsewhere do not tell of the others")
+    return tuple(words)
+
+
+def _quoted(names: list[str], pattern: int) -> str:
+    """The quasi-identifiers that a pattern lacks."""
+    lacking = [name for j, name in enumerate(names) if pattern >> j & 1]
+    more = f" and {len(lacking) - _LACKING} more" if len(lacking) > _LACKING else ""
+    return ", ".join(map(repr, lacking[:_LACKING])) + more
 
 
 def _lines(plan: BlockPlan, k: int, blocks: Ints) -> tuple[BlockLine, ...]:
@@ -131,8 +167,7 @@ def _reason(plan: BlockPlan, k: int, block: int) -> str:
 def unwise(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
     """What a careful operator would look at before running."""
     survey, spec = planned.survey, planned.context.spec
-    words = [f"confidential column {name!r} is nearly unique" for name in survey.nearly_unique]
-    words += [f"confidential column {name!r} fixes quasi-identifier {quasi!r}" for name, quasi in survey.fixes]
+    words = [*(one.sentence() for one in survey.disclosures), *survey.remarks]
     words += [
         f"quasi-identifier {kind.name!r} is constant and could be dropped"
         for kind, m in zip(planned.context.kinds, survey.moments, strict=True)

@@ -67,7 +67,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         *([("its sha256", document["manifest_sha256"])] if "manifest_sha256" in document else []),
         (
             "records",
-            f"{document['records']:,}" + (f" ({document['withheld']:,} withheld)" if document["withheld"] else ""),
+            f"{document['records']:,}" + (f" ({document['withheld']} withheld)" if document["withheld"] else ""),
         ),
         *([("series", _series(document["series"]))] if document.get("series") else []),
         ("k", str(document["k"])),
@@ -88,7 +88,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
 def _loss_rows(losses: Figures) -> list[tuple[str, str]]:
     rows = []
     if "l_sse" in losses.model_fields_set:
-        rows.append(("information loss", f"L_SSE {losses.l_sse} %, L_E {losses.l_e} %"))
+        rows.append(("information loss", f"L_SSE {losses.shown('l_sse')}, L_E {losses.shown('l_e')}"))
     if losses.gap is not None:
         least = 100 * (losses.lower_bound or 0.0) / losses.sst if losses.sst else 0.0
         rows.append(("lower bound", f"L_SSE {least:.6g} % for any groups of at least k in these blocks"))
@@ -96,12 +96,16 @@ def _loss_rows(losses: Figures) -> list[tuple[str, str]]:
     if losses.certificate and losses.certificate.ratio:
         ratio = losses.certificate.ratio
         rows.append(("certified", f"loss at most {ratio} times the least possible within the released blocks"))
+    if losses.withheld:
+        rows.append(("not published", losses.withheld))
     if losses.correlation_change:
         rows.append(("correlations", _correlations(losses.correlation_change)))
     return rows
 
 
 def _correlations(change: CorrelationChange) -> str:
+    if not {"mean", "largest"} <= change.model_fields_set:
+        return "the change is not published, or not all of it"
     if change.mean is None:
         return "no pair of quasi-identifiers has one before and after"
     left_out = f" ({change.left_out} pairs have none)" if change.left_out else ""

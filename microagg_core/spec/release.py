@@ -121,11 +121,27 @@ class Blocks(Model):
     undersized: Literal["merge", "suppress", "error"] = Field(
         default="merge", description="what happens to a blocking key with fewer than k records"
     )
+    labels: Literal["list", "parent", "star"] = Field(
+        default="list",
+        description="what merged blocking values are released as: their list, which tells that each of them has a "
+        "record; the values before them and a star; or that for the keys beside them too",
+    )
+    totals_known: Literal["labels", "file"] = Field(
+        default="labels",
+        description="which totals others may know, from which withheld records must not be computed: of each "
+        "blocking value, or of the whole file alone",
+    )
     max_records: Whole | None = Field(
         default=None,
         ge=1,
         description="larger blocks are split along their quasi-identifiers; default: the algorithm's model",
     )
+
+    @classmethod
+    def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
+        """Labels are of merged keys."""
+        if {"undersized", "labels"} <= parts.keys() and parts["labels"] != "list" and parts["undersized"] != "merge":
+            yield ("labels",), f"is for undersized: merge, and with {parts['undersized']} no blocking values are merged"
 
 
 class Algorithm(Model):
@@ -169,8 +185,19 @@ class Acknowledge(Model):
     """What looks unwise and is meant, column by column."""
 
     nearly_unique: Columns = Field(default=(), description="confidential columns that almost name their record")
+    jointly_unique: Columns = Field(
+        default=(), description="all confidential columns, where together they almost name their record"
+    )
+    ties_few_records: Columns = Field(
+        default=(), description="confidential columns whose values few records share, such as members of a household"
+    )
+    spelling_of_units: Columns = Field(
+        default=(), description="identifiers, or all columns of the unit, whose spelling tells people or firms apart"
+    )
+    free_text: Columns = Field(default=(), description="confidential columns of long texts that differ")
     fixes_quasi_identifier: Columns = Field(
-        default=(), description="confidential columns from which a quasi-identifier can be computed"
+        default=(),
+        description="confidential columns from which, together, quasi-identifiers can be computed or nearly so",
     )
 
 
@@ -353,17 +380,19 @@ def _column_problems(parts: Mapping[str, Any], role: Mapping[str, str]) -> Itera
         if role.get(column) != "quasi_identifiers":
             yield ("rounding", column), "is not a quasi-identifier"
     for field, columns in parts.get("acknowledge", ()):
+        wanted = "identifiers" if field == "spelling_of_units" else "confidential"
         for position, column in enumerate(columns):
-            if role.get(column) != "confidential":
-                yield ("acknowledge", field, position), f"{column!r} is not a confidential column"
+            if role.get(column) != wanted:
+                article = "an identifier" if wanted == "identifiers" else "a confidential column"
+                yield ("acknowledge", field, position), f"{column!r} is not {article}"
     unit = parts.get("unit", "row")
     if unit == ():
         yield ("unit",), "must name at least one column, or be 'row'"
     for position, column in enumerate(() if unit == "row" else unit):
-        if role.get(column) not in ("identifiers", "blocking"):
+        if role.get(column) != "identifiers":
             yield (
                 ("unit", position),
-                f"{column!r} must be an identifier or a blocking column, so that it is not released as it is",
+                f"{column!r} must be an identifier, so that nothing of what names a unit is released",
             )
         elif column in unit[:position]:
             yield ("unit", position), f"{column!r} is named twice"

@@ -228,7 +228,9 @@ def _measure(
     """Loss figures of what is released, after rounding, on the released records' scale."""
     offsets = encoding.offsets_of(ticks)
     after = _released_offsets(encoding, outcome.released)
-    return loss_statistics(scale.standardize(offsets, missing), scale.standardize(after, missing), missing)
+    return loss_statistics(
+        scale.standardize(offsets, missing), scale.standardize(after, missing), missing, outcome.labels
+    )
 
 
 def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Floats:

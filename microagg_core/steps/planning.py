@@ -4,41 +4,71 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from microagg_core.algorithms import algorithms
 from microagg_core.arrays import Ints
 from microagg_core.blocking.cuts import Tree
 from microagg_core.blocking.holding import Holding
 from microagg_core.blocking.plan import BlockPlan, default_max_records, plan_blocks
-from microagg_core.blocking.strata import plan_strata
+from microagg_core.blocking.strata import StrataRules, plan_strata
 from microagg_core.errors import DataError
+from microagg_core.privacy.disclosures import Disclosure, in_percent
+from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.keys import ROWS
 from microagg_core.steps.oversize import Passes, cut_strata
 from microagg_core.steps.survey import Survey
 from microagg_core.steps.work import Context
+
+#: A blocking column in which more records than this share have a value of their own makes no blocks.
+_IDENTIFYING = 0.5
+#: A handful of firms may well lie in a place each.
+_LEAST_LABELLED = 50
 
 
 def refuse_unwise(spec: ReleaseSpec, survey: Survey) -> None:
     """Stop for what looks unwise until the spec acknowledges it by name.
 
     Raises:
-        DataError: a confidential column that is nearly unique or fixes a quasi-identifier.
+        DataError: what confidential columns would disclose.
     """
-    problems = [
-        f"confidential column {name!r} is nearly unique ({survey.distinct[name]} values in {survey.rows} records), "
-        "so who knows a value finds the record; give it another role, coarsen it, or list it under "
-        "acknowledge.nearly_unique"
-        for name in survey.nearly_unique
-        if name not in spec.acknowledge.nearly_unique
-    ]
-    problems += [
-        f"confidential column {name!r} fixes the quasi-identifier {quasi!r}, so its exact value would be released "
-        "after all; give it another role, or list it under acknowledge.fixes_quasi_identifier"
-        for name, quasi in survey.fixes
-        if name not in spec.acknowledge.fixes_quasi_identifier
-    ]
+    problems = [one.refusal() for one in survey.disclosures if one.is_refused and not is_acknowledged(spec, one)]
     if problems:
         raise DataError("\n".join(problems))
+
+
+def is_acknowledged(spec: ReleaseSpec, one: Disclosure) -> bool:
+    """Whether the spec names all columns of what would be disclosed."""
+    return one.is_acknowledged(getattr(spec.acknowledge, one.what))
+
+
+def told(spec: ReleaseSpec, survey: Survey) -> tuple[str, ...]:
+    """What is not refused, and is said until the spec acknowledges it by name."""
+    weak = [one for one in survey.disclosures if not one.is_refused and not is_acknowledged(spec, one)]
+    return (*(one.refusal() for one in weak), *survey.remarks)
+
+
+def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table) -> None:
+    """Stop where a blocking column names records rather than what they have in common.
+
+    Arrivals of a night are few, and may each be alone with their blocking value: nights are not looked at.
+
+    Raises:
+        DataError: naming the column.
+    """
+    rows = survey.rows
+    # No column has more values than there are keys.
+    if survey.arrivals < rows or rows < _LEAST_LABELLED or keys.num_rows <= _IDENTIFYING * rows:
+        return
+    for i, column in enumerate(schema.blocking):
+        counts = keys.group_by(f"b{i}").aggregate([(ROWS, "sum")])[f"{ROWS}_sum"]
+        unique = int(pc.sum(pc.equal(counts, 1)).as_py() or 0)
+        if unique > _IDENTIFYING * rows:
+            raise DataError(
+                f"blocking column {column.name!r} looks like an identifier: {in_percent(unique / rows)} of the records "
+                "have a value of their own in it, and blocking values are released as labels; give it another role"
+            )
 
 
 def make_plan(
@@ -55,10 +85,12 @@ def make_plan(
     """
     schema = context.schema
     released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
-    strata = plan_strata(keys, spec.k, spec.blocks.undersized, [released[c.name] for c in schema.blocking], hold)
+    blocks = spec.blocks
+    rules = StrataRules(spec.k, blocks.undersized, blocks.labels, blocks.totals_known)
+    strata = plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold)
     chosen = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters)
     info, p = chosen.with_refinement(spec.effort), len(context.kinds)
-    limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
+    limit = blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
     oversize = np.flatnonzero(strata.rows > limit)
     trees: dict[int, Tree] = {}
     leaf_rows: dict[int, Ints] = {}

@@ -70,7 +70,8 @@ def release_facts(
 ) -> ReleaseFacts:
     """What the manifest says, but for its revision and parts.
 
-    Of a later night of a series, in which rows are carried, it does not say how many are withheld.
+    How many are withheld is the operator's to know; of a later night of a series, in which rows are carried, not even
+    whether any are.
     """
     spec, schema, outline = planned.context.spec, planned.context.schema, planned.outline
     return ReleaseFacts(
@@ -80,7 +81,7 @@ def release_facts(
         k=spec.k,
         unit="row" if spec.unit == "row" else "units",
         rows=int(outline.rows.sum()) + (carried.rows if carried else 0),
-        suppressed=None if carried else outline.suppressed_rows,
+        suppressed=None if carried else "at least k" if outline.suppressed_rows else 0,
         columns=tuple(
             ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF[c.role])  # type: ignore[arg-type]
             for c, t in zip(schema.released, schema.released_types, strict=True)

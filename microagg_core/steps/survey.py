@@ -9,13 +9,12 @@ decides about blocks is of the records that take part: in a night of a series, t
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -26,18 +25,27 @@ from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.kinds.contract import Kind, Traits
 from microagg_core.metrics.moments import Moments, merge_all
 from microagg_core.plain import from_plain, to_plain
-from microagg_core.privacy.sketches import Sketch, merge_sketches, sketch_of
+from microagg_core.privacy.disclosing import Confidential
+from microagg_core.privacy.disclosures import Disclosure
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.confidential import ConfidentialGathering, Gathered, merged_sketches
 from microagg_core.steps.keys import ROWS, WAITED, merge_keys, write_keys
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.reading import PartBatch, file_with, records_of_part
 from microagg_core.steps.sampling import PartSample
-from microagg_core.steps.units import UnitDigests, read_salt, unit_checks
+from microagg_core.steps.units import (
+    UnitDigests,
+    coarser_columns,
+    read_salt,
+    refuse_nameless_units,
+    several_columns,
+    unit_checks,
+)
 from microagg_core.steps.work import Context, Receipt, Task, load_context
 from microagg_core.storage.layout import RunLayout
 from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
 from microagg_core.tables.ordering import as_key
-from microagg_core.tables.slices import Slices, read_slice, to_bytes
+from microagg_core.tables.slices import Slices
 
 _FINGERPRINT_SEED = 0x5EED
 
@@ -56,9 +64,10 @@ class Survey:
     moments: tuple[Moments, ...]
     #: What the kind of each quasi-identifier wants to know of its values.
     traits: tuple[Traits, ...]
-    distinct: dict[str, int]
-    nearly_unique: tuple[str, ...]
-    fixes: tuple[tuple[str, str], ...]
+    #: What the confidential columns would disclose.
+    disclosures: tuple[Disclosure, ...]
+    #: What is to be said of units.
+    remarks: tuple[str, ...]
 
     @property
     def rows(self) -> int:
@@ -164,7 +173,7 @@ class _PartSurvey:
         self.moments: list[list[Moments]] = [[] for _ in range(p)]
         self.traits: list[Traits] = [kind.NO_TRAITS for kind in context.kinds]
         self.keys: list[pa.Table] = []
-        self.sketches: dict[str, list[Sketch]] = {c.name: [] for c in context.schema.confidential}
+        self.confidential = ConfidentialGathering(context)
         self.fingerprint = Fingerprint()
 
     def add(self, batch: PartBatch) -> None:
@@ -208,41 +217,30 @@ class _PartSurvey:
             self.keys = [merge_keys(self.keys)]
 
     def _add_confidential(self, table: pa.Table) -> None:
-        columns = [table[t.name] for t in self.context.kinds]
-        offsets, missing = self.context.rough.offsets(columns)
-        Z = self.context.rough.standardize(offsets, missing)
-        usable = missing | ~np.isfinite(Z)
-        for column in self.context.schema.confidential:
-            if self.needs_valid_text:
+        if self.needs_valid_text:
+            for column in self.context.schema.confidential:
                 refuse_broken_text(column.name, table[column.name])
-            hashes = hash_rows([table[column.name]], table.num_rows, seed=0)
-            valid = np.asarray(pc.is_valid(one_array(table[column.name])))
-            batches = self.sketches[column.name]
-            batches.append(sketch_of(hashes, valid, np.where(usable, 0.0, Z), usable))
-            if len(batches) > 16:
-                self.sketches[column.name] = [merge_sketches(batches)]
+        self.confidential.add(table)
 
 
 def survey_part(task: Task) -> Receipt:
     """Survey one input part; writes its statistics, keys, sketches and unit digests."""
     context = load_context(task.run, task.reads)
-    names = dict.fromkeys(context.schema.travelling)
-    for columns in unit_checks(context.spec):
-        names |= dict.fromkeys(columns)
     found = _PartSurvey(context)
-    units = UnitDigests(task, context.spec, read_salt(task))
+    units = UnitDigests(task, context.spec, context.schema, read_salt(task))
     sample = PartSample(task.number, len(context.parts), context.spec.seed, context.schema.grouping)
-    for batch in records_of_part(task, context, task.number, 0, tuple(names)):
+    names = tuple(dict.fromkeys((*context.schema.travelling, *units.columns)))
+    for batch in records_of_part(task, context, task.number, 0, names):
         found.add(batch)
         units.add(batch.whole)
         sample.add(batch)
-    units.flush()
-    pieces, slices = _write(task, found)
+    units.end()
+    pieces, slices = _write(task, found, units.nameless)
     pieces += [*units.pieces, *sample.write(task)]
     return Receipt(task.step, task.number, found.rows, tuple(pieces), slices + units.slices)
 
 
-def _write(task: Task, found: _PartSurvey) -> tuple[list[Piece], Slices]:
+def _write(task: Task, found: _PartSurvey, nameless: list[int]) -> tuple[list[Piece], Slices]:
     layout, number = task.layout, task.number
     statistics = {
         "rows": found.rows,
@@ -254,29 +252,17 @@ def _write(task: Task, found: _PartSurvey) -> tuple[list[Piece], Slices]:
         "fingerprint": found.fingerprint.text(),
         "moments": to_plain([merge_all(batches) for batches in found.moments]),
         "traits": found.traits,
+        "nameless": nameless,
+        "text_bytes": found.confidential.text_bytes.tolist(),
     }
     pieces, slices = [task.put(layout.survey(number, "json"), json.dumps(statistics).encode())], Slices()
     if found.keys:
         keys, slices = write_keys(task, merge_keys(found.keys))
         pieces.append(keys)
-    for i, batches in enumerate(found.sketches.values()):
-        if batches:
-            data = sketch_bytes(merge_sketches(batches))
-            pieces.append(task.put(layout.survey(number, f"sketch-{i}.arrows"), data))
+    gathered = found.confidential.gathered()
+    for i, data in enumerate(gathered.to_bytes() if gathered else ()):
+        pieces.append(task.put(layout.survey(number, f"confidential-{i}.arrows"), data))
     return pieces, slices
-
-
-def sketch_bytes(sketch: Sketch) -> bytes:
-    """A sketch as it is written; inverse of :func:`_read_sketch`."""
-    table = pa.Table.from_pandas(sketch.table.reset_index(), preserve_index=False)
-    return to_bytes(table.replace_schema_metadata({"complete": str(int(sketch.complete)), "rows": str(sketch.rows)}))
-
-
-def _read_sketch(data: bytes) -> Sketch:
-    table = read_slice(data)
-    frame: pd.DataFrame = table.to_pandas()
-    meta = table.schema.metadata
-    return Sketch(frame.set_index("h"), meta[b"complete"] == b"1", int(meta[b"rows"]))
 
 
 def combine_survey(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, context: Context, n_parts: int) -> Survey:
@@ -290,15 +276,11 @@ def combine_survey(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, conte
     rows, arrivals = [p["rows"] for p in parts], [p["arrivals"] for p in parts]
     if not any(p["is_marked"] for p in parts):
         _refuse_few(sum(rows), spec.k)
+    nameless = [sum(of_check) for of_check in zip(*(p["nameless"] for p in parts), strict=True)]
+    refuse_nameless_units(spec, unit_checks(spec, context.schema), nameless)
     _refuse_values(spec, context, parts)
     # A marked part has tables of values even where no record came.
     filled = [i for i in range(n_parts) if rows[i]] or [0]
-    sketches = {
-        column.name: merge_sketches(
-            [_read_sketch(data) for data in surveyed.read_all(layout.survey(i, f"sketch-{c}.arrows") for i in filled)]
-        )
-        for c, column in enumerate(context.schema.confidential)
-    }
     moments = tuple(
         merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"])
         for j in range(len(context.kinds))
@@ -311,12 +293,38 @@ def combine_survey(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, conte
         missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
         moments=moments,
         traits=tuple(kind.all_traits(p["traits"][j] for p in parts) for j, kind in enumerate(context.kinds)),
-        distinct={name: s.distinct() for name, s in sketches.items()},
-        nearly_unique=tuple(name for name, s in sketches.items() if s.nearly_unique()),
-        fixes=tuple(
-            (name, kind.name) for name, s in sketches.items() for j, kind in enumerate(context.kinds) if s.fixes(j)
-        ),
+        disclosures=_disclosures(context, layout, surveyed, filled, parts),
+        remarks=_remarks(spec, layout, surveyed, filled),
     )
+
+
+def _remarks(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, filled: list[int]) -> tuple[str, ...]:
+    """What is to be said of the columns of a unit."""
+    written = (
+        surveyed.read_all(layout.survey(part, f"unit-{i}.arrows") for part in filled)
+        for i in range(len(several_columns(spec)))
+    )
+    return coarser_columns(spec, [merged_sketches(of_column) for of_column in written])
+
+
+def _disclosures(
+    context: Context, layout: RunLayout, surveyed: Pieces, filled: list[int], parts: list[dict[str, Any]]
+) -> tuple[Disclosure, ...]:
+    """What the confidential columns would disclose, by what all parts gathered."""
+    names = tuple(column.name for column in context.schema.confidential)
+    if not names:
+        return ()
+
+    def written(i: int) -> Iterable[bytes]:
+        return surveyed.read_all(layout.survey(part, f"confidential-{i}.arrows") for part in filled)
+
+    gathered = Gathered.of_parts(len(names), written)
+    sketches = gathered.sketches[: len(names)]
+    text_bytes = np.sum([p["text_bytes"] for p in parts], axis=0)
+    lengths = tuple(int(b) / max(1, sketch.rows) for b, sketch in zip(text_bytes, sketches, strict=True))
+    together = gathered.sketches[-1] if len(names) > 1 else None
+    quasi = tuple(kind.name for kind in context.kinds)
+    return Confidential(names, quasi, sketches, lengths, together, gathered.records, gathered.keys).disclosures()
 
 
 def _refuse_few(rows: int, k: int) -> None:

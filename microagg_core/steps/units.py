@@ -7,30 +7,43 @@ compares one range of them from all runs.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.arrays import UInt64s
+from microagg_core.arrays import Bools, UInt64s
 from microagg_core.blocking.memory import RUN_UNITS, TASK_UNITS
 from microagg_core.errors import DataError
+from microagg_core.privacy.disclosures import in_percent
+from microagg_core.privacy.sketches import Sketch
+from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.confidential import ColumnSketch, sketch_bytes
 from microagg_core.steps.keys import KEYS
 from microagg_core.steps.pieces import Piece, Range, read_ranges, sealed, unsealed
 from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import sha256_hex
-from microagg_core.tables.hashing import hash_rows
+from microagg_core.tables.hashing import hash_rows, one_array
 from microagg_core.tables.slices import Slice, Slices
+from microagg_core.tables.spelling import has_spellings, in_normal_form
 
 _SEEDS = (0x5EED, 0xF00D)
 _ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
+#: The half of a digest's second word that tells spellings apart.
+_SPELLING = np.uint64(2**32 - 1)
 _BUCKETS = 256
+#: Rows that share a value are told of up to so many: a region has more, and nobody takes it for a person.
+_MOST_ROWS_OF_A_PERSON = 100
 #: The number of the first object of digests in a part's survey, behind that of its keys.
 FIRST_DIGESTS = KEYS + 1
 _DIGEST_BYTES = 16
@@ -38,9 +51,35 @@ _DIGEST_BYTES = 16
 Pairs = UInt64s
 
 
-def unit_checks(spec: ReleaseSpec) -> list[tuple[str, ...]]:
-    """The column sets whose values may not repeat: each identifier. Units that are named are met with the ledger."""
-    return [(name,) for name in spec.roles.identifiers] if spec.unit == "row" else []
+@dataclass(frozen=True)
+class UnitCheck:
+    """Columns that together name a unit, and whether ids that differ only in spelling are taken for one."""
+
+    columns: tuple[str, ...]
+    is_spelled: bool
+
+
+def unit_checks(spec: ReleaseSpec, schema: FileSchema) -> list[UnitCheck]:
+    """What may not repeat: each identifier, and where units are named, their spelling.
+
+    Whether named units repeat to the byte is found out where they are met with the ledger.
+    """
+    types = {column.name: column.type for column in schema.columns}
+    acknowledged = set(spec.acknowledge.spelling_of_units)
+
+    def check(columns: tuple[str, ...]) -> UnitCheck:
+        spelled = any(has_spellings(types[name]) for name in columns)
+        return UnitCheck(columns, spelled and not acknowledged.issuperset(columns))
+
+    if spec.unit == "row":
+        return [check((name,)) for name in spec.roles.identifiers]
+    unit = check(tuple(spec.unit))
+    return [unit] if unit.is_spelled else []
+
+
+def several_columns(spec: ReleaseSpec) -> tuple[str, ...]:
+    """The columns of a unit that is named by several."""
+    return tuple(spec.unit) if spec.unit != "row" and len(spec.unit) > 1 else ()
 
 
 def draw_salt(run: Run) -> Piece:
@@ -68,26 +107,56 @@ def _sum_of(pairs: Pairs) -> int:
 
 
 class UnitDigests:
-    """The digests of one input part, for each check, written in runs as they come."""
+    """The digests of one input part, for each check, written in runs as they come.
 
-    def __init__(self, task: Task, spec: ReleaseSpec, salt: int) -> None:
+    The first word of a digest, and the upper half of the second, are of the unit's normal spelling; the lower half is
+    of its own.
+    """
+
+    def __init__(self, task: Task, spec: ReleaseSpec, schema: FileSchema, salt: int) -> None:
         self._task, self._salt = task, salt
-        self._checks = unit_checks(spec)
+        self._checks = unit_checks(spec, schema)
+        self._unit = several_columns(spec)
+        self._sketches = [ColumnSketch() for _ in self._unit]
         self._held: list[list[Pairs]] = [[] for _ in self._checks]
         self._rows = 0
         self._run = 0
+        #: Records of which nobody knows whose they are, for each check.
+        self.nameless = [0] * len(self._checks)
         self.pieces: list[Piece] = []
         #: Digests by their first byte, of every object; objects are numbered over the checks of all runs.
         self.slices = Slices()
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are looked at."""
+        return tuple(dict.fromkeys((*self._unit, *(name for check in self._checks for name in check.columns))))
+
     def add(self, table: pa.Table) -> None:
         """Account for the part's next rows."""
-        for held, columns in zip(self._held, self._checks, strict=True):
-            arrays = [table[name] for name in columns]
-            held.append(np.column_stack([hash_rows(arrays, table.num_rows, self._salt ^ seed) for seed in _SEEDS]))
+        for i, check in enumerate(self._checks):
+            arrays = [one_array(table[name]) for name in check.columns]
+            normal = [in_normal_form(array) for array in arrays] if check.is_spelled else arrays
+            named = reduce(np.logical_and, map(_is_name, normal))
+            self.nameless[i] += int(np.sum(~named))
+            first, second = (hash_rows(normal, table.num_rows, self._salt ^ seed) for seed in _SEEDS)
+            exact = hash_rows(arrays, table.num_rows, self._salt) if check.is_spelled else second
+            pairs = np.column_stack([first, (second & ~_SPELLING) | (exact & _SPELLING)])
+            self._held[i].append(pairs if named.all() else pairs[named])
+        for name, sketch in zip(self._unit, self._sketches, strict=True):
+            values = one_array(table[name])
+            sketch.add_values(hash_rows([values], len(values), self._salt), _is_name(values))
         self._rows += table.num_rows
         if self._rows >= RUN_UNITS:
             self.flush()
+
+    def end(self) -> None:
+        """Write what is left, and the sketch of each column of a unit of several."""
+        self.flush()
+        for i, sketch in enumerate(self._sketches):
+            if sketch.batches:
+                name = self._task.layout.survey(self._task.number, f"unit-{i}.arrows")
+                self.pieces.append(self._task.put(name, sketch_bytes(sketch.merged())))
 
     def flush(self) -> None:
         """Write what is held; a range of an ascending run is a range of bytes, one bound a bucket."""
@@ -138,7 +207,9 @@ def _check_of(number: NDArray[np.integer[Any]] | int, n_checks: int) -> Any:
 
 
 def check_units(task: Task) -> Receipt:
-    """Count repeated units in a range of digests; the receipt's rows are the repetitions.
+    """Count repeated units in a range of digests; the receipt's rows are the repetitions in whatever spelling.
+
+    Where there are some, its piece has how many repeat to the byte.
 
     Raises:
         DamagedWorkError: digests are gone or not what was written.
@@ -147,7 +218,12 @@ def check_units(task: Task) -> Receipt:
         Range(_name(task.layout, s.maker, s.object), s.start, s.end, s.checksum, "survey", s.maker) for s in task.slices
     ]
     runs = read_ranges(task.run.work, ranges, lambda data: _sum_of(_pairs(data)))
-    return Receipt(task.step, task.number, count_repeated(_pairs(b"".join(runs))), ())
+    pairs = _pairs(b"".join(runs))
+    repeated = count_repeated(pairs & np.array([~np.uint64(0), ~_SPELLING]))
+    if not repeated:
+        return Receipt(task.step, task.number, 0, ())
+    exact = task.put(task.layout.survey(task.number, "repeated.json"), json.dumps(count_repeated(pairs)).encode())
+    return Receipt(task.step, task.number, repeated, (exact,))
 
 
 def count_repeated(pairs: Pairs) -> int:
@@ -165,30 +241,87 @@ def count_repeated(pairs: Pairs) -> int:
     return int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
 
 
-def refuse_repeated_units(spec: ReleaseSpec, tasks: Sequence[Task], receipts: Sequence[Receipt]) -> None:
-    """Stop where a unit has more than one record.
+def refuse_repeated_units(
+    spec: ReleaseSpec, checks: Sequence[UnitCheck], tasks: Sequence[Task], receipts: Sequence[Receipt]
+) -> None:
+    """Stop where a unit has more than one record, or may have under ids that differ only in spelling.
 
     Raises:
         DataError: naming the column(s) and how many records repeat.
     """
-    checks = unit_checks(spec)
-    repeated = [0] * len(checks)
+    repeated, exact = [0] * len(checks), [0] * len(checks)
     for task, receipt in zip(tasks, receipts, strict=True):
-        repeated[_check_of(task.slices[0].object, len(checks))] += receipt.rows
-    for names, count in zip(checks, repeated, strict=True):
+        check = _check_of(task.slices[0].object, len(checks))
+        repeated[check] += receipt.rows
+        exact[check] += sum(json.loads(task.run.pieces(receipt.pieces).read(p.name)) for p in receipt.pieces)
+    for check, count, to_the_byte in zip(checks, repeated, exact, strict=True):
+        if to_the_byte:
+            raise DataError(repeated_units(spec, check.columns, to_the_byte))
         if count:
-            raise DataError(repeated_units(spec, names, count))
+            raise DataError(_differ_in_spelling(spec, check.columns, count))
+
+
+def refuse_nameless_units(spec: ReleaseSpec, checks: Sequence[UnitCheck], nameless: Sequence[int]) -> None:
+    """Stop where nobody knows whose a record is.
+
+    Raises:
+        DataError: naming the column(s) and how many records.
+    """
+    what, cure = ("identifier", ", or give the column the role drop if it does not identify")
+    if spec.unit != "row":
+        what, cure = "unit", ", or leave these records out"
+    for check, count in zip(checks, nameless, strict=True):
+        if count:
+            raise DataError(
+                f"{what} {_quoted(check.columns)} is missing in {count} record(s), so nobody knows whether they are "
+                f"of one person or firm or of several; fill it in{cure}"
+            )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _differ_in_spelling(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str:
+    what = "identifier" if spec.unit == "row" else "unit"
+    return (
+        f"{what} {_quoted(names)}: {count} id(s) differ from others only in spelling (case, spaces, leading zeros, "
+        "forms of one letter), so a person or firm may be counted twice; clean them, or, if they are different ones, "
+        f"list {', '.join(names)} under acknowledge.spelling_of_units"
+    )
 
 
 def repeated_units(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str:
     """What is to be said of so many records whose unit has another one."""
-    columns = ", ".join(map(repr, names))
     if spec.unit == "row":
         return (
-            f"identifier {columns} repeats in {count} records, so a row is not a person or firm of its own: "
-            "name the unit's columns under unit, or give the column the role drop if it does not identify"
+            f"identifier {_quoted(names)} repeats in {count} records, so a row is not a person or firm of its own: "
+            "name the unit's columns under unit; or, if it does not identify, give it the role drop, but then k counts "
+            "rows, and who has several may be alone in a group"
         )
     return (
-        f"unit {columns} repeats in {count} records: this version releases one record a unit and counts no unit "
+        f"unit {_quoted(names)} repeats in {count} records: this version releases one record a unit and counts no unit "
         "twice; aggregate the input to one record a unit first"
     )
+
+
+def coarser_columns(spec: ReleaseSpec, sketches: Sequence[Sketch]) -> tuple[str, ...]:
+    """What is to be said of a unit of several columns, of which one alone may name the person."""
+    unit, words = several_columns(spec), []
+    for name, sketch in zip(unit, sketches, strict=True):
+        shared, rows = 1.0 - sketch.share_shared_by(1, 1), sketch.rows / max(1, sketch.distinct())
+        if shared > 0 and rows <= _MOST_ROWS_OF_A_PERSON:
+            words.append(
+                f"unit {_quoted(unit)}: {in_percent(shared)} of the records share their {name!r} with others, "
+                f"{rows:.1f} records each on average; if {name!r} alone names a person or firm, k counts something "
+                "smaller: name it alone, with one record each"
+            )
+    return tuple(words)
+
+
+def _is_name(array: pa.Array) -> Bools:
+    """Which values name anything: neither missing, nor a text of nothing."""
+    there = ~np.asarray(pc.is_null(array, nan_is_null=True))
+    if not has_spellings(array.type):
+        return there
+    return there & (np.asarray(pc.fill_null(pc.binary_length(array), 0)) > 0)

@@ -32,17 +32,19 @@ from microagg_core.privacy.checks.means import QuasiMoments
 from microagg_core.privacy.checks.missing_values import Nulls
 from microagg_core.privacy.checks.values import Sums
 from microagg_core.privacy.distributions import table_of
+from microagg_core.privacy.draws import WORD, Draw
 from microagg_core.privacy.gate import Notes
 from microagg_core.privacy.kanonymity import CombinationCounter
 from microagg_core.privacy.risk.contract import ConfidentialValues, Exposure
-from microagg_core.privacy.sketches import SAMPLE_VALUES, Sketch
+from microagg_core.privacy.sketches import SAMPLE_TOGETHER, SAMPLE_VALUES, Sketch
 from microagg_core.releases.parts import Upload
 from microagg_core.steps.checking import promise_of
+from microagg_core.steps.confidential import KEY, Gathered, drawn_of_a_part
 from microagg_core.steps.pieces import Piece
 from microagg_core.steps.risks import write_notes
 from microagg_core.steps.routing import load_planned
-from microagg_core.steps.survey import sketch_bytes
-from microagg_core.steps.work import Receipt, Task, load_context
+from microagg_core.steps.units import unit_checks
+from microagg_core.steps.work import Context, Receipt, Task, load_context
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import local_path
 from microagg_core.storage.values_layout import ValuesLayout
@@ -160,23 +162,45 @@ def _survey(census: Census, task: Task) -> Receipt:
         "fingerprint": f"{rows}-{number:016x}-{number:016x}",
         "moments": to_plain([_moments(rows)] * n_attributes),
         "traits": [kind.NO_TRAITS for kind in context.kinds],
+        "nameless": [0] * len(unit_checks(context.spec, context.schema)),
+        "text_bytes": [0] * len(context.schema.confidential),
     }
     pieces = [task.put(layout.survey(number, "json"), json.dumps(statistics).encode())]
-    for i in range(len(context.schema.confidential)):
-        pieces.append(task.put(layout.survey(number, f"sketch-{i}.arrows"), _sketch(number, n_attributes, rows)))
+    for i, data in enumerate(_gathered(context, number, rows).to_bytes()):
+        pieces.append(task.put(layout.survey(number, f"confidential-{i}.arrows"), data))
     keys = min(census.keys, rows)
     level = max(0, math.ceil(math.log2(keys / 4096)))
     pieces.append(_untouched(task, layout.part_keys(number), 12 * keys))
     return Receipt(task.step, number, rows, tuple(pieces), _slices(task, range(1 << level, 2 << level), keys))
 
 
-def _sketch(number: int, n_attributes: int, rows: int) -> bytes:
+def _gathered(context: Context, number: int, rows: int) -> Gathered:
+    """What a part gathers of columns with many values."""
+    n_attributes, n_columns = len(context.kinds), len(context.schema.confidential)
+    sketches = [_sketch(number, n_attributes, SAMPLE_VALUES, rows) for _ in range(n_columns)]
+    if n_columns > 1:
+        sketches.append(_sketch(number, 0, SAMPLE_TOGETHER, rows))
+    draws = (_draw(number, n_attributes, n_columns, drawn_of_a_part(len(context.parts)), which) for which in range(2))
+    return Gathered(tuple(sketches), *draws)
+
+
+def _sketch(number: int, n_attributes: int, size: int, rows: int) -> Sketch:
     """The sample of a column with many values."""
     rng = np.random.default_rng(number)
-    hashes = np.sort(rng.integers(0, 2**62, SAMPLE_VALUES).astype(np.uint64))
+    hashes = np.sort(rng.integers(0, 2**62, size).astype(np.uint64))
     names = ["n", *(f"{what}{j}" for j in range(n_attributes) for what in "csq")]
-    frame = pd.DataFrame({name: rng.random(SAMPLE_VALUES) for name in names}, index=pd.Index(hashes, name="h"))
-    return sketch_bytes(Sketch(frame, False, rows))
+    frame = pd.DataFrame({name: rng.random(size) for name in names}, index=pd.Index(hashes, name="h"))
+    return Sketch(frame, int(hashes[-1]), rows)
+
+
+def _draw(number: int, n_attributes: int, n_columns: int, size: int, which: int) -> Draw:
+    """A part's records of least words."""
+    rng = np.random.default_rng([number, which])
+    words = np.sort(rng.integers(0, 2**62, size).astype(np.uint64))
+    names = [*(f"z{j}" for j in range(n_attributes)), *(f"v{c}" for c in range(n_columns))]
+    columns = {WORD: words, KEY: words >> np.uint64(50), **{name: rng.normal(size=size) for name in names}}
+    columns |= {f"h{c}": rng.integers(0, 2**62, size).astype(np.uint64) for c in range(n_columns)}
+    return Draw(pd.DataFrame(columns), int(words[-1]))
 
 
 def _keys(census: Census, task: Task) -> Receipt:

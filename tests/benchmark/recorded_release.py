@@ -255,6 +255,8 @@ def _write_spec(case: Case, folder: Path, store: str | None, options: dict[str, 
             "confidential": list(hidden),
             **({"drop": dropped} if dropped else {}),
         },
+        # Nobody is behind these records.
+        "acknowledge": {what: list(hidden) for what in ("nearly_unique", "jointly_unique", "ties_few_records")},
     }
     path = folder / "release.yaml"
     path.write_text(yaml.safe_dump(spec))

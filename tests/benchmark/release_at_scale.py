@@ -110,6 +110,11 @@ def write_spec(folder: Path, algorithm: str, max_records: int | None, *, identif
             "blocking": ["region", "group"],
             "confidential": ["diagnosis", "wage", "benefit", "hours"],
         },
+        # Nobody is behind these records.
+        "acknowledge": {
+            what: ["diagnosis", "wage", "benefit", "hours"]
+            for what in ("nearly_unique", "jointly_unique", "ties_few_records")
+        },
     }
     if not identifiers:
         del spec["roles"]["identifiers"]

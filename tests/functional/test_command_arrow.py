@@ -115,7 +115,9 @@ def test_runs_are_read_as_their_values(project: Project) -> None:
     table = pa.table({"tag": range(60), "x": [i // 6 for i in range(60)]})
     write(project.folder / "people.arrow", table.set_column(1, "x", pc.run_end_encode(table["x"])))
     roles = {"quasi_identifiers": ["x"], "confidential": ["tag"]}
-    project.write_spec(roles, acknowledge={"nearly_unique": ["tag"]}, input={"url": "people.arrow"})
+    project.write_spec(
+        roles, acknowledge={"nearly_unique": ["tag"], "fixes_quasi_identifier": ["tag"]}, input={"url": "people.arrow"}
+    )
     project.release()
     check_release(table, project.released(), Expected(3, ["x"], (), ["tag"]))
 

@@ -96,7 +96,7 @@ def test_calls_in_another_order_and_again_make_the_same_files(tmp_path: Path) ->
         steps.append(told.step)
         project.assert_nothing_published()
         assert project.call(*told.arguments(told.numbers[0])) == Ended(0, "", "")
-    assert len(steps) == len(set(steps)) and {"survey", "sample", "anonymize", "check-files"} <= set(steps)
+    assert len(steps) == len(set(steps)) and {"survey", "anonymize", "check-files"} <= set(steps)
     assert project.data_checksums() == expected.data_checksums()
     assert list((project.work / "runs").glob("*")) == []
     assert project.call("step", "report", "-q", "release.yaml") == Ended(0, "done\n", "")

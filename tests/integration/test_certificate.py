@@ -74,7 +74,7 @@ def test_it_is_about_what_is_released_and_about_no_record_that_is_not(tmp_path: 
     """Withheld records change the standardization; rounding adds to the loss, never to the bound."""
     frame = people(700).to_pandas()
     frame.loc[frame.index[0], ["region", "town", "x"]] = ["nowhere", "alone", 900_000]
-    blocks = {"undersized": "suppress"}
+    blocks = {"undersized": "suppress", "totals_known": "file"}
     found = certificate_of(tmp_path / "fine", frame, blocks=blocks)
     weights = [minimum_factor(Z).certificate.weight for Z in by_block(enough(frame, 2))]
     assert found["weight"] == pytest.approx(sum(weights), rel=1e-5)

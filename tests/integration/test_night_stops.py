@@ -25,7 +25,12 @@ FROZEN: dict[str, tuple[dict[str, object], str]] = {
                    "confidential": ["tag", "note", "score", "town"]}},
         "the released columns, their types or roles are others",
     ),
-    "unit": ({"unit": ["id", "region"]}, "unit names other columns"),
+    "unit": (
+        {"unit": ["id", "note"], "acknowledge": {},
+         "roles": {"identifiers": ["id", "note"], "blocking": ["region", "town"],
+                   "quasi_identifiers": ["age", "income"], "confidential": ["tag", "score"]}},
+        "unit names other columns",
+    ),
 }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from microagg_flows.outcome import telling_if_published
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release
 from microagg_flows.stages import STAGES, Stage, run_stage, run_until
-from releasing.runs import AGAIN, data_digests, run_stages, start, write_release, write_series
+from releasing.runs import AGAIN, ROLES, data_digests, run_stages, start, write_release, write_series
 from trouble.meddled import Meddled
 
 OTHER_SOFTWARE = {**software(), "numpy": "1.0.0", "sources": "0123456789abcdef"}
@@ -196,11 +196,12 @@ def test_other_people_are_released_without_a_word(tmp_path: Path) -> None:
     assert again.published is not None and again.published.manifest.series is None
 
 
-@pytest.mark.parametrize(("first", "then"), [("row", ["id"]), (["id"], "row"), (["id"], ["id", "region"])])
+@pytest.mark.parametrize(("first", "then"), [("row", ["id"]), (["id"], "row"), (["id"], ["id", "note"])])
 def test_units_under_other_names_are_refused(first: Any, then: Any, tmp_path: Path) -> None:
     """Nobody can know then whether they are the same people, not even where no name is met again."""
+    roles = {**ROLES, "identifiers": ["id", "note"], "confidential": ["amount"]}
     run_stages(start(write_release(tmp_path, [people(400)], unit=first)))
-    write_release(tmp_path, [people(400).slice(10)], unit=then)
+    write_release(tmp_path, [people(400).slice(10)], unit=then, **({"roles": roles} if "note" in then else {}))
     with pytest.raises(GateError, match="nobody can know whether it holds the same people.*" + ADVICE):
         run_again(tmp_path / "release.yaml", identity="another")
 

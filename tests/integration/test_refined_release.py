@@ -111,7 +111,10 @@ def test_rounded_values_never_lose_more_for_being_refined(step: int, tmp_path: P
     rounding = {"x": step, "y": step / 100}
     off, fast = (made(tmp_path / r, table, rounding=rounding, refine=r).measured.figures for r in ("off", "fast"))
     assert fast.sse <= off.sse * (1 + 1e-5)
-    assert fast.lower_bound == off.lower_bound <= fast.sse
+    if step < 400:
+        assert fast.lower_bound == off.lower_bound <= fast.sse
+    else:  # of what rounding loses, one group has more than half of the bound
+        assert fast.lower_bound is off.lower_bound is None and "lower_bound" in fast.withheld
 
 
 def test_two_records_a_group_are_certified_by_the_factor(tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from microagg_core.blocking.labelling import KeyCodes, LabelForm, label_strata
 from microagg_core.blocking.merging import merge_undersized
 from microagg_core.blocking.packing import assign_files, pack_blocks
-from microagg_core.blocking.strata import plan_strata
+from microagg_core.blocking.strata import StrataRules, plan_strata
+from microagg_core.blocking.withholding import CountedKeys, withhold_enough
 from microagg_core.errors import DataError
 from microagg_core.steps.keys import key_tasks, merge_range, read_keys, write_keys
 from microagg_core.steps.work import Receipt, Run, Task
@@ -58,13 +60,98 @@ def test_labels_are_those_of_the_twin(keys: list[tuple[str | None, str | None]],
         if size >= k
     }
     try:
-        made = plan_strata(keys_table(keys, rows), k, "merge", [pa.string(), pa.string()])
+        made = plan_strata(keys_table(keys, rows), StrataRules(k, "merge"), [pa.string(), pa.string()])
     except DataError:
         assert not expected
         return
     labels = list(zip(*(made.labels[f"b{j}"].to_pylist() for j in range(2)), strict=True))
     assert dict(zip(labels, made.rows_of_labels().tolist(), strict=True)) == expected
     assert labels == sorted(labels, key=lambda label: [(text is None, text or "") for text in label])
+
+
+def merged_codes(keys: list[tuple[int, ...]], rows: list[int], k: int, merges: bool) -> CountedKeys:
+    codes = np.array(keys)
+    stratum, depth = np.arange(len(keys)), np.full(len(keys), codes.shape[1])
+    if merges:
+        stratum, depth = merge_undersized(codes, np.array(rows), k, fixed=1)
+    patterns = np.array([PATTERNS[key[0]] for key in keys], dtype=np.uint64)
+    return CountedKeys(codes, patterns, np.array(rows), stratum, depth)
+
+
+#: What is missing of three quasi-identifiers.
+PATTERNS = [0b000, 0b001, 0b011, 0b100]
+
+
+@settings(max_examples=300, deadline=None)
+@given(KEYS, st.integers(2, 9), st.booleans(), st.data())
+def test_what_is_withheld_is_what_the_twin_withholds(
+    keys: list[tuple[int, ...]], k: int, merges: bool, data: st.DataObject
+) -> None:
+    keys = sorted(keys)
+    rows = data.draw(st.lists(st.integers(1, 12), min_size=len(keys), max_size=len(keys)))
+    counted = merged_codes(keys, rows, k, merges)
+    strata = [
+        (np.flatnonzero(counted.stratum == s).tolist(), sum(np.array(rows)[counted.stratum == s].tolist()), depth)
+        for s, depth in enumerate(counted.depth.tolist())
+    ]
+    patterns = [PATTERNS[key[0]] for key in keys]
+    keep = np.array([size >= k for _, size, _ in strata])
+    with patch("microagg_core.blocking.withholding.MOST_ADDED", 1.0):
+        kept = withhold_enough(counted, keep, k, range(3))
+    expected = naive_strata.withheld(keys, patterns, rows, strata, k)
+    assert np.flatnonzero(~kept).tolist() == sorted(expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(KEYS, st.integers(2, 9), st.booleans(), st.sampled_from([range(3), range(1)]), st.data())
+def test_no_total_less_that_of_the_release_tells_of_few(
+    keys: list[tuple[int, ...]], k: int, merges: bool, levels: range, data: st.DataObject
+) -> None:
+    """Of each cell and quasi-identifier: nothing is released of it alone, nothing withheld, or k of two keys.
+
+    Unless all whose strata are below k lack the quasi-identifier: then its totals do not tell of them.
+    """
+    keys = sorted(keys)
+    rows = data.draw(st.lists(st.integers(1, 12), min_size=len(keys), max_size=len(keys)))
+    counted = merged_codes(keys, rows, k, merges)
+    keep = np.bincount(counted.stratum, weights=rows) >= k
+    with patch("microagg_core.blocking.withholding.MOST_ADDED", 1.0):
+        kept = withhold_enough(counted, keep, k, levels)
+    assert not (kept & ~keep).any()
+    for level in levels:
+        for bit in range(3):
+            cells: dict[tuple[int, ...], list[int]] = {}
+            few = np.flatnonzero(~keep[counted.stratum]).tolist()
+            bit_of_few = [not PATTERNS[keys[place][0]] >> bit & 1 for place in few]
+            for place, key in enumerate(keys):
+                if not PATTERNS[key[0]] >> bit & 1:
+                    cells.setdefault(key[1 : 1 + level], []).append(place)
+            for places in cells.values():
+                lost = [place for place in places if not kept[counted.stratum[place]]]
+                out = [p for p in places if kept[counted.stratum[p]] and counted.depth[counted.stratum[p]] > level]
+                enough = len(lost) >= 2 and sum(rows[place] for place in lost) >= k
+                assert not lost or not out or enough or not any(bit_of_few)
+
+
+@settings(max_examples=200, deadline=None)
+@given(KEYS, st.integers(2, 9), st.sampled_from(["parent", "star"]), st.data())
+def test_labels_with_stars_are_those_of_the_twin(
+    keys: list[tuple[int, ...]], k: int, form: LabelForm, data: st.DataObject
+) -> None:
+    keys = sorted(keys)
+    rows = data.draw(st.lists(st.integers(1, 9), min_size=len(keys), max_size=len(keys)))
+    counted = merged_codes(keys, rows, k, merges=True)
+    order: list[list[str | None]] = [["*", "a", "a|b", None], ["", "**", "\\*", "z"]]
+    values = [pa.array(PATTERNS), *(pa.array(column, pa.string()) for column in order)]
+    every = np.ones(len(counted.depth), dtype=np.bool_)
+    ids, labels = label_strata(
+        KeyCodes(counted.codes, values), counted.stratum, counted.depth, every, form, [pa.string()] * 2
+    )
+    said = list(zip(*(labels[f"b{j}"].to_pylist() for j in range(2)), strict=True))
+    strata = naive_strata.merged(keys, rows, k, 1)
+    for stratum in range(len(strata)):
+        expected = naive_strata.label_with_stars(keys, stratum, strata, order, form == "star")
+        assert said[ids[stratum]] == expected
 
 
 @settings(max_examples=100, deadline=None)

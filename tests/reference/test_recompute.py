@@ -41,8 +41,10 @@ def test_every_published_figure_is_what_the_files_say(
     # Nothing is published that is not recomputed.
     looked_at = {line.figure for line in lines}
     losses = manifest["losses"]
-    of_attributes = {f"{name}: {figure}" for name, figures in losses["attributes"].items() for figure in figures}
-    of_correlations = {f"correlation_change: {figure}" for figure in losses["correlation_change"]}
+    of_attributes = {
+        f"attributes.{name}.{figure}" for name, figures in losses["attributes"].items() for figure in figures
+    }
+    of_correlations = {f"correlation_change.{figure}" for figure in losses["correlation_change"]}
     totals = set(losses) - {"attributes", "correlation_change", "refined"}
     assert totals | of_attributes | of_correlations <= looked_at
 
@@ -56,9 +58,9 @@ def test_a_figure_that_is_off_in_its_sixth_digit_is_seen(
         figures.update({name: value * (1 + 2e-5) for name, value in figures.items() if isinstance(value, float)})
     seen = differing(recompute(FILE, off, came, out))
     assert {"sse", "sst", "l_sse", "sde", "sdt", "l_e", "lower_bound", "gap"} <= set(seen)
-    assert {"correlation_change: mean", "correlation_change: largest"} <= set(seen)
+    assert {"correlation_change.mean", "correlation_change.largest"} <= set(seen)
     figures_of = ("l_sse", "il1s", "mean", "variance", "variance_kept")
-    assert {f"{name}: {figure}" for name in FILE.quasi_identifiers for figure in figures_of} <= set(seen)
+    assert {f"attributes.{name}.{figure}" for name in FILE.quasi_identifiers for figure in figures_of} <= set(seen)
 
 
 def test_values_out_of_place_are_seen(released: tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]) -> None:

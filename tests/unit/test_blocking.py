@@ -24,7 +24,7 @@ from microagg_core.blocking.memory import PARTITION_BYTES
 from microagg_core.blocking.merging import merge_undersized
 from microagg_core.blocking.packing import assign_files, pack_blocks
 from microagg_core.blocking.routes import SUPPRESSED, Routes, hash_keys
-from microagg_core.blocking.strata import plan_strata
+from microagg_core.blocking.strata import StrataRules, plan_strata
 from microagg_core.errors import DataError
 
 VALUES = st.one_of(st.none(), st.text(alphabet="ab|\\N", max_size=4))
@@ -105,7 +105,7 @@ def keys_table(rows: dict[tuple[str | None, ...], int]) -> pa.Table:
 
 def test_strata_carry_readable_labels_and_route_keys() -> None:
     rows = {("n", "a|b"): 1, ("n", None): 2, ("n", "z"): 9, ("s", "a"): 5, (None, "q"): 1}
-    strata = plan_strata(keys_table(rows), 3, "merge", [pa.string(), pa.string()])
+    strata = plan_strata(keys_table(rows), StrataRules(3, "merge"), [pa.string(), pa.string()])
     labels = list(zip(*(strata.labels[f"b{j}"].to_pylist() for j in range(2)), strict=True))
     # The record without a region joins the smallest stratum there is.
     assert labels == [("n", "z"), ("n|\\N", "a\\|b|q|\\N"), ("s", "a")]
@@ -118,18 +118,21 @@ def test_strata_carry_readable_labels_and_route_keys() -> None:
 
 
 def test_suppression_and_error() -> None:
-    rows = {("n", "a"): 1, ("n", "z"): 9}
-    strata = plan_strata(keys_table(rows), 3, "suppress", [pa.string(), pa.string()])
-    assert (strata.suppressed_keys, strata.suppressed_rows, strata.rows.tolist()) == (1, 1, [9])
+    rows = {("n", "a"): 1, ("n", "b"): 2, ("n", "z"): 9}
+    strata = plan_strata(keys_table(rows), StrataRules(3, "suppress"), [pa.string(), pa.string()])
+    assert (strata.suppressed_keys, strata.suppressed_rows, strata.rows.tolist()) == (2, 3, [9])
     assert SUPPRESSED in strata.stratum_of_hash
+    del rows["n", "b"]
+    with pytest.raises(DataError, match=r"^1 records .* 9 more of 10 would have to be withheld"):
+        plan_strata(keys_table(rows), StrataRules(3, "suppress"), [pa.string(), pa.string()])
     with pytest.raises(DataError, match="1 of 2 blocking keys have fewer than k=3"):
-        plan_strata(keys_table(rows), 3, "error", [pa.string(), pa.string()])
+        plan_strata(keys_table(rows), StrataRules(3, "error"), [pa.string(), pa.string()])
     with pytest.raises(DataError, match="no block reaches k=20"):
-        plan_strata(keys_table(rows), 20, "merge", [pa.string(), pa.string()])
+        plan_strata(keys_table(rows), StrataRules(20, "merge"), [pa.string(), pa.string()])
 
 
 def test_a_key_that_was_not_there_is_refused() -> None:
-    strata = plan_strata(keys_table({("n", "a"): 5}), 3, "merge", [pa.string(), pa.string()])
+    strata = plan_strata(keys_table({("n", "a"): 5}), StrataRules(3, "merge"), [pa.string(), pa.string()])
     zero = np.zeros_like(strata.stratum_of_hash)
     routes = Routes(strata.key_hashes, strata.stratum_of_hash, zero, pa.table({}))
     assert routes.find(np.array([1], dtype=np.uint64)).tolist() == [SUPPRESSED]

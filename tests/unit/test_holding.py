@@ -16,7 +16,7 @@ from microagg_core.blocking.memory import task_bytes
 from microagg_core.blocking.outline import Outline
 from microagg_core.blocking.plan import plan_blocks
 from microagg_core.blocking.routes import SUPPRESSED, Routes, hash_keys
-from microagg_core.blocking.strata import Strata, plan_strata
+from microagg_core.blocking.strata import Strata, StrataRules, plan_strata
 from microagg_core.errors import DataError
 
 K = 3
@@ -47,7 +47,7 @@ def strata_of(strata: Strata, counted: Counted) -> dict[tuple[str, str], int]:
 
 def test_large_keys_go_by_themselves_and_waiting_ones_together() -> None:
     counted = {("n", "a"): (20, 0), ("n", "b"): (2, 1), ("n", "c"): (9, 0), ("n", "d"): (2, 2), ("s", "a"): (1, 0)}
-    strata = plan_strata(keys_table(counted), K, "merge", TEXTS, Holding(until=20))
+    strata = plan_strata(keys_table(counted), StrataRules(K, "merge"), TEXTS, Holding(until=20))
     labels = list(zip(*(strata.labels[f"b{j}"].to_pylist() for j in range(2)), strict=True))
     assert labels == [("n", "a"), ("n", "b|d")] and strata.rows.tolist() == [20, 4]
     found = strata_of(strata, counted)
@@ -58,19 +58,19 @@ def test_large_keys_go_by_themselves_and_waiting_ones_together() -> None:
 
 def test_a_key_that_has_waited_goes_if_it_has_k_and_is_held_if_not() -> None:
     counted = {("n", "a"): (5, 1), ("n", "b"): (5, 0), ("s", "a"): (2, 2)}
-    strata = plan_strata(keys_table(counted), K, "suppress", TEXTS, Holding(until=20))
+    strata = plan_strata(keys_table(counted), StrataRules(K, "suppress"), TEXTS, Holding(until=20))
     assert (strata.rows.tolist(), strata.held_keys, strata.held_rows) == ([5], 2, 7)
 
 
 def test_no_key_goes_by_itself_with_fewer_than_k() -> None:
-    strata = plan_strata(keys_table({("n", "a"): (2, 0)}), K, "merge", TEXTS, Holding(until=1))
+    strata = plan_strata(keys_table({("n", "a"): (2, 0)}), StrataRules(K, "merge"), TEXTS, Holding(until=1))
     assert (len(strata.rows), strata.held_rows) == (0, 2)
 
 
 @pytest.mark.parametrize("undersized", ["merge", "suppress"])
 def test_a_night_without_hold_holds_what_is_below_k(undersized: str) -> None:
     counted = {("n", "a"): (5, 0), ("s", "a"): (1, 0), ("s", "b"): (1, 0)}
-    night = plan_strata(keys_table(counted), K, undersized, TEXTS)
+    night = plan_strata(keys_table(counted), StrataRules(K, undersized), TEXTS)
     merged = undersized == "merge"
     assert (int(night.rows.sum()), night.held_rows, night.suppressed_rows) == (
         7 if merged else 5,
@@ -81,7 +81,7 @@ def test_a_night_without_hold_holds_what_is_below_k(undersized: str) -> None:
 
 def test_keys_below_k_stop_a_night_where_the_spec_says_so() -> None:
     with pytest.raises(DataError, match="1 of 2 blocking keys have fewer than k=3"):
-        plan_strata(keys_table({("n", "a"): (5, 0), ("s", "a"): (1, 0)}), K, "error", TEXTS)
+        plan_strata(keys_table({("n", "a"): (5, 0), ("s", "a"): (1, 0)}), StrataRules(K, "error"), TEXTS)
 
 
 COUNTED = st.dictionaries(
@@ -97,7 +97,7 @@ def test_who_goes_has_enough_or_has_waited_and_nobody_is_lost(
     counted: Counted, undersized: str, until: int | None
 ) -> None:
     hold = None if until is None else Holding(until)
-    strata = plan_strata(keys_table(counted), K, undersized, TEXTS, hold)
+    strata = plan_strata(keys_table(counted), StrataRules(K, undersized), TEXTS, hold)
     assert int(strata.rows.sum()) + strata.held_rows == sum(rows for rows, _ in counted.values())
     assert strata.suppressed_rows == 0 and np.all(strata.rows >= K)
     members: dict[int, list[tuple[int, int]]] = {}
@@ -112,8 +112,8 @@ def test_who_goes_has_enough_or_has_waited_and_nobody_is_lost(
 @given(COUNTED.filter(lambda counted: any(rows >= K for rows, _ in counted.values())))
 @settings(max_examples=100, deadline=None)
 def test_a_night_without_hold_makes_the_strata_of_any_release(counted: Counted) -> None:
-    night = plan_strata(keys_table(counted), K, "merge", TEXTS)
-    release = plan_strata(keys_table(counted, is_night=False), K, "merge", TEXTS)
+    night = plan_strata(keys_table(counted), StrataRules(K, "merge"), TEXTS)
+    release = plan_strata(keys_table(counted, is_night=False), StrataRules(K, "merge"), TEXTS)
     assert night.labels == release.labels and night.rows.tolist() == release.rows.tolist()
     assert strata_of(night, counted) == strata_of(release, counted)
     assert (night.held_keys, night.held_rows) == (release.suppressed_keys, release.suppressed_rows)
@@ -122,7 +122,7 @@ def test_a_night_without_hold_makes_the_strata_of_any_release(counted: Counted) 
 @pytest.mark.parametrize("undersized", ["merge", "suppress"])
 @pytest.mark.parametrize("counted", [{}, {("n", "a"): (2, 0)}], ids=["no arrival", "all held"])
 def test_a_plan_without_a_block(counted: Counted, undersized: str) -> None:
-    strata = plan_strata(keys_table(counted), K, undersized, TEXTS)
+    strata = plan_strata(keys_table(counted), StrataRules(K, undersized), TEXTS)
     info, released = algorithms()["mdav"], pa.schema([pa.field("b", pa.string()), pa.field("x", pa.int64())])
     plan = plan_blocks(strata, {}, {}, info, 1, K, 0.0, 1000, released)
     assert (plan.n_blocks, plan.n_partitions, plan.n_files) == (0, 0, 0)

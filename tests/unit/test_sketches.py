@@ -1,8 +1,9 @@
-"""Sketches of confidential columns: what is nearly unique, and what fixes a quasi-identifier."""
+"""Sketches of confidential columns: how many share a value, and what fixes a quasi-identifier."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -11,11 +12,13 @@ from microagg_core.tables.hashing import hash_rows
 
 
 def sketched(values: np.ndarray, quasi: np.ndarray, n_batches: int = 5) -> Sketch:
-    sketches = []
+    """As parts do it: each batch knows what is left out already by those before it."""
+    sketches: list[Sketch] = []
     for rows in np.array_split(np.arange(len(values)), n_batches):
         hashes = hash_rows([pa.array(values[rows])], len(rows), seed=0)
         Z = quasi[rows, None]
-        sketches.append(sketch_of(hashes, np.ones(len(rows), dtype=bool), Z, np.zeros_like(Z, dtype=bool)))
+        limit = min((s.limit for s in sketches if s.limit is not None), default=None)
+        sketches.append(sketch_of(hashes, np.ones(len(rows), dtype=bool), Z, np.zeros_like(Z, dtype=bool), limit))
     return merge_sketches(sketches)
 
 
@@ -29,11 +32,31 @@ def test_distinct_values_are_counted(distinct: int) -> None:
     assert found.complete == (distinct <= SAMPLE_VALUES)
 
 
-def test_nearly_unique() -> None:
-    rng = np.random.default_rng(2)
-    assert sketched(np.arange(30_000), rng.normal(size=30_000)).nearly_unique()
-    assert not sketched(np.arange(30_000) // 2, rng.normal(size=30_000)).nearly_unique()
-    assert sketched(np.arange(11), rng.normal(size=11)).nearly_unique()
+def share_by_pandas(values: np.ndarray, least: int, most: int) -> float:
+    n = pd.Series(values).map(pd.Series(values).value_counts())
+    return float(n.between(least, most).mean())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(11),
+        np.arange(30_000),
+        np.arange(30_000) // 2,
+        np.random.default_rng(2).integers(0, 100_000, 30_000),
+        np.random.default_rng(3).integers(0, 1500, 30_000),
+        # One value of half of the file, which may or may not be sampled.
+        np.where(np.arange(30_000) % 2, 0, np.random.default_rng(4).integers(0, 30_000, 30_000)),
+        np.random.default_rng(5).zipf(1.3, 30_000) % 10**9,
+    ],
+    ids=["eleven", "unique", "pairs", "mostly unique", "repeated", "half zero", "skewed"],
+)
+def test_shares_of_records_are_those_of_pandas(values: np.ndarray) -> None:
+    found = sketched(values, np.zeros(len(values)))
+    for least, most in ((1, 1), (2, 8)):
+        wanted = share_by_pandas(values, least, most)
+        near = 1e-12 if found.complete else 0.03
+        assert found.share_shared_by(least, most) == pytest.approx(wanted, abs=near)
 
 
 @pytest.mark.parametrize("n", [300, 50_000])
@@ -41,9 +64,9 @@ def test_a_copy_of_a_quasi_identifier_fixes_it(n: int) -> None:
     rng = np.random.default_rng(3)
     quasi = rng.integers(0, n // 10, n)
     z = (quasi - quasi.mean()) / quasi.std()
-    assert sketched(quasi * 3 + 1, z).fixes(0)
-    assert sketched(quasi // 3, z).fixes(0)  # a copy made only a little coarser
-    assert not sketched(rng.integers(0, 50, n), z).fixes(0)
+    assert sketched(quasi * 3 + 1, z).explains(0) == pytest.approx(1)
+    assert sketched(quasi // 3, z).explains(0) > 0.98  # a copy made only a little coarser
+    assert sketched(rng.integers(0, 50, n), z).explains(0) < 0.1
 
 
 def test_chance_does_not_fix() -> None:
@@ -51,11 +74,11 @@ def test_chance_does_not_fix() -> None:
     rng = np.random.default_rng(4)
     quasi = (rng.random(40_000) < 0.01).astype(float)
     values = np.repeat(np.arange(20_000), 2)
-    assert not sketched(values, quasi).fixes(0)
+    assert sketched(values, quasi).explains(0) < 0.1
 
 
 def test_a_constant_quasi_identifier_is_not_fixed() -> None:
-    assert not sketched(np.arange(1000) % 10, np.zeros(1000)).fixes(0)
+    assert sketched(np.arange(1000) % 10, np.zeros(1000)).explains(0) == 0
 
 
 def test_merging_knows_what_a_batch_left_out() -> None:
@@ -71,3 +94,14 @@ def test_merging_knows_what_a_batch_left_out() -> None:
         int(h): expected[int(h)] for h in found.table.index
     }
     assert sorted(found.table.index) == distinct[: len(found.table)].tolist()
+
+
+def test_what_is_no_value_is_not_counted() -> None:
+    values = np.array([5, 5, 7, 9, 9, 9])
+    valid = np.array([True, True, True, False, False, False])
+    Z = np.arange(6.0)[:, None]
+    hashes = hash_rows([pa.array(values)], 6, seed=0)
+    found = sketch_of(hashes, valid, Z, np.zeros_like(Z, dtype=bool))
+    assert (found.rows, found.distinct()) == (3, 2)
+    assert sorted(found.table["s0"]) == [1.0, 2.0]
+    assert found.share_shared_by(1, 1) == pytest.approx(1 / 3)

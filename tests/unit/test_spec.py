@@ -121,7 +121,8 @@ def test_time_budgets_need_a_spec_that_does_not_promise_the_same_bytes() -> None
 
 def test_one_unit_column_may_stand_alone() -> None:
     assert spec_with(unit="person").unit == ("person",)
-    assert spec_with(unit=["person", "region"]).unit == ("person", "region")
+    roles = {**SMALLEST["roles"], "identifiers": ["person", "visit"]}
+    assert spec_with(roles=roles, unit=["person", "visit"]).unit == ("person", "visit")
 
 
 @pytest.mark.parametrize("value", [True, "5", 5.0, None, [5]])
@@ -136,7 +137,8 @@ def test_k_is_a_whole_number_and_nothing_that_passes_for_one(value: Any) -> None
         ({"work": {"url": "/data/out"}}, "work.url: the private work area lies inside the output"),
         ({"rounding": {"income": 5}}, "rounding.income: is not a quasi-identifier"),
         ({"acknowledge": {"nearly_unique": ["age"]}}, "'age' is not a confidential column"),
-        ({"unit": ["income"]}, "'income' must be an identifier or a blocking column"),
+        ({"unit": ["income"]}, "'income' must be an identifier"),
+        ({"unit": ["person", "region"]}, "'region' must be an identifier"),
         ({"unit": ["person", "person"]}, "'person' is named twice"),
         ({"unit": []}, "unit: must name at least one column"),
         ({"blocks": {"max_records": 5}}, "blocks.max_records: must be at least 2k = 6 (got 5)"),

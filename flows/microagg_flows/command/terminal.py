@@ -95,6 +95,7 @@ def show_plan(report: PlanReport) -> None:
                 *(report.night.rows() if report.night else []),
                 ("blocking keys", f"{report.keys:,} ({report.undersized_keys:,} below k)"),
                 ("blocks", f"{report.blocks:,} ({report.merged_blocks:,} merged, {report.split_blocks:,} from splits)"),
+                *_label_rows(report),
                 ("partitions", f"{report.partitions:,}"),
                 ("released files", f"{report.files:,}"),
                 ("largest block allowed", f"{report.max_records:,} records"),
@@ -108,8 +109,17 @@ def show_plan(report: PlanReport) -> None:
     console.print("\nmeans are rounded")
     for line in report.rounding:
         console.print(f"  {line}", markup=False, highlight=False)
+    for line in report.withheld_words:
+        console.print(f"withheld: {line}", markup=False, highlight=False)
     for line in report.unwise:
         console.print(f"look at this: {line}")
+
+
+def _label_rows(report: PlanReport) -> list[tuple[str, str]]:
+    if not report.listing_labels:
+        return []
+    told = f"{report.listing_labels:,} of {report.labels:,} tell that a key with fewer than k records is there"
+    return [("labels", f"{told}; blocks.labels: parent or star do not")]
 
 
 def _show_blocks(console: Console, title: str, lines: tuple[BlockLine, ...], n_blocks: int) -> None:

@@ -1,0 +1,116 @@
+"""What confidential columns would disclose of a release's people: each with its figure, its columns and a sentence.
+
+What is strong is refused until the spec acknowledges it by the name of every column in it; what is weaker is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+What = Literal["nearly_unique", "jointly_unique", "ties_few_records", "free_text", "fixes_quasi_identifier"]
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """One thing that confidential columns would disclose. ``what`` is the field that acknowledges it."""
+
+    what: What
+    columns: tuple[str, ...]
+    #: Of records, or of variance.
+    share: float
+    #: Refused, or only told.
+    is_refused: bool
+    #: Which quasi-identifiers it is about: each of them, or a combination of them.
+    quasi_identifiers: tuple[str, ...] = ()
+    is_combination: bool = False
+    #: The order of values within blocks is disclosed, and not the values themselves.
+    is_rank: bool = False
+
+    def is_acknowledged(self, names: Iterable[str]) -> bool:
+        """Whether these names are all of its columns: one more column is another thing."""
+        return set(self.columns) <= set(names)
+
+    def sentence(self) -> str:
+        """What it is, without advice."""
+        return f"{_columns(self.columns)} {_SENTENCES[self.what](self)}"
+
+    def refusal(self) -> str:
+        """What it is, and what to do."""
+        listed = self.columns[0] if len(self.columns) == 1 else ", ".join(self.columns)
+        return f"{self.sentence()}; {_CURES[self.what]}, or list {listed} under acknowledge.{self.what}"
+
+
+def in_percent(share: float) -> str:
+    """A share in whole percents; all but a few are not called all.
+
+    >>> in_percent(0.724), in_percent(0.9996), in_percent(1.0)
+    ('72 %', 'more than 99 %', '100 %')
+    """
+    return "more than 99 %" if 0.995 <= share < 1.0 - 1e-9 else f"{round(100 * share)} %"
+
+
+def _columns(names: tuple[str, ...]) -> str:
+    if len(names) == 1:
+        return f"confidential column {names[0]!r}"
+    return f"confidential columns {', '.join(map(repr, names[:-1]))} and {names[-1]!r} together"
+
+
+def _nearly_unique(one: Disclosure) -> str:
+    return (
+        f"is nearly unique: {in_percent(one.share)} of the records that have a value in it have one of their own, so "
+        "who knows a value finds the record"
+    )
+
+
+def _jointly_unique(one: Disclosure) -> str:
+    return (
+        f"are nearly unique: {in_percent(one.share)} of the records have a combination of their own, by which two "
+        "releases can be matched row by row, and who knows the values finds the record"
+    )
+
+
+def _ties(one: Disclosure) -> str:
+    ties = "ties" if len(one.columns) == 1 else "tie"
+    return (
+        f"{ties} few records together: {in_percent(one.share)} of the records share what they have there with a few "
+        "others and nobody else, as the members of a household share its income, so they can be put together again"
+    )
+
+
+def _free_text(one: Disclosure) -> str:
+    return (
+        "is long free text, in which people may be named: "
+        f"{in_percent(one.share)} of its texts, which are long, differ from each other"
+    )
+
+
+def _fixes(one: Disclosure) -> str:
+    single, many = len(one.columns) == 1, len(one.quasi_identifiers) > 1
+    names = ", ".join(map(repr, one.quasi_identifiers))
+    of = f"the quasi-identifier{'s' if many else ''} {names}"
+    of = f"a combination of {of}" if one.is_combination else of
+    verb = ("fixes" if single else "fix") if one.is_refused else ("tells" if single else "tell") + " much of"
+    each = many and not one.is_combination
+    explained = f"{'it explains' if single else 'they explain'} {'up to ' if each else ''}{in_percent(one.share)} of"
+    if one.is_rank:
+        return f"{verb} the order of {of} within blocks: {explained} {'their' if each else 'its'} ranks there"
+    so = ", so nearly exact values would be released after all" if one.is_refused else ""
+    return f"{verb} {of}: {explained} how {'they vary' if each else 'it varies'}{so}"
+
+
+_SENTENCES = {
+    "nearly_unique": _nearly_unique,
+    "jointly_unique": _jointly_unique,
+    "ties_few_records": _ties,
+    "free_text": _free_text,
+    "fixes_quasi_identifier": _fixes,
+}
+_CURES = {
+    "nearly_unique": "give it another role, coarsen it",
+    "jointly_unique": "give some of them another role, coarsen them",
+    "ties_few_records": "give another role to what the members share, coarsen it",
+    "free_text": "give it the role drop, replace it by a few codes",
+    "fixes_quasi_identifier": "give another role to what explains it, coarsen it",
+}

@@ -1,0 +1,142 @@
+"""Dominance: what the largest groups make of losses, however it is combined; and that no way leads around the rule."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from microagg_core.arrays import Floats, Ints
+from microagg_core.kinds.registry import kind_of
+from microagg_core.metrics.figures import Figures
+from microagg_core.metrics.losses import masked_by, standardize
+from microagg_core.metrics.moments import moments_of
+from microagg_core.metrics.statistics import LossStatistics, loss_statistics, losses_of, significant
+from microagg_core.plain import from_json, to_json
+from microagg_core.privacy.dominance import REST_OF_LARGEST, Dominated, hiding, hiding_decimals
+from microagg_core.privacy.published import published_figures
+
+
+def drawn(seed: int, n: int, p: int, tail: float) -> tuple[Floats, Floats, Ints]:
+    """Standardized records with few that have most, their means by groups of about four, and the groups."""
+    rng = np.random.default_rng(seed)
+    values = rng.pareto(tail, (n, p)) if tail else rng.normal(size=(n, p))
+    values[:, 1:] = rng.normal(size=(n, p - 1))
+    Z = standardize(values)
+    labels = np.empty(n, dtype=np.int64)
+    labels[np.argsort(Z[:, 0])] = np.arange(n) // 4
+    return Z, masked_by(Z, labels), labels
+
+
+def largest_two(sums: dict[int, float]) -> tuple[float, float]:
+    ordered = [*sorted(sums.values(), reverse=True), 0.0, 0.0]
+    return ordered[0], ordered[1]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(4, 90), st.integers(1, 4), st.integers(1, 4))
+def test_contributions_are_those_of_a_loop_however_blocks_are_combined(seed: int, n: int, p: int, blocks: int) -> None:
+    Z, masked, labels = drawn(seed, n, p, 1.5)
+    parts = []
+    for block in range(blocks):
+        mine = np.flatnonzero(labels % blocks == block)
+        if len(mine):
+            of_block = np.unique(labels[mine], return_inverse=True)[1]
+            parts.append(loss_statistics(Z[mine], masked[mine], np.zeros((len(mine), p), dtype=bool), of_block))
+    whole = from_json(LossStatistics, to_json(reduce(add, parts))).largest
+    d = Z - masked
+    groups = {int(g): np.flatnonzero(labels == g) for g in np.unique(labels)}
+    for j in range(p):
+        of_squares = largest_two({g: float((d[rows, j] ** 2).sum()) for g, rows in groups.items()})
+        assert (whole.sse.first[j], whole.sse.second[j]) == pytest.approx(of_squares)
+        of_differences = largest_two({g: float(np.abs(d[rows, j]).sum()) for g, rows in groups.items()})
+        assert (whole.absolute.first[j], whole.absolute.second[j]) == pytest.approx(of_differences)
+    distances = {g: float(np.sqrt((d[rows] ** 2).sum(axis=1)).sum()) for g, rows in groups.items()}
+    assert (whole.whole.first[1], whole.whole.second[1]) == pytest.approx(largest_two(distances))
+    for place, (i, j) in enumerate(zip(*np.triu_indices(p, 1), strict=True)):
+        products = {g: abs(float((d[rows, i] * d[rows, j]).sum())) for g, rows in groups.items()}
+        found = whole.products.first[place], whole.products.second[place]
+        assert found == pytest.approx(largest_two(products), abs=1e-12)
+        assert whole.crossed[place] == pytest.approx(sum(products.values()), abs=1e-12)
+
+
+@given(st.floats(1e-9, 1e9), st.floats(0, 1), st.floats(0, 1))
+def test_rounding_hides_what_the_rest_does_not(total: float, of_first: float, of_second: float) -> None:
+    first = total * of_first
+    second = min(first, (total - first) * of_second)
+    sum_of_groups = Dominated(total, first, second)
+    rest = total - first - second
+    published = hiding(total, sum_of_groups.lacking)
+    if published is not None:
+        assert abs(published.value - total) <= max(published.within, 0.5e-5 * total) * (1 + 1e-9)
+        assert rest + published.within >= REST_OF_LARGEST * first * (1 - 1e-6)
+    else:
+        assert rest < REST_OF_LARGEST * first
+
+
+@given(st.floats(0, 1), st.floats(1e-9, 1))
+def test_decimals_hide_as_much(value: float, lacking: float) -> None:
+    published = hiding_decimals(value, lacking)
+    if published is not None:
+        assert abs(published.value - value) <= published.within * (1 + 1e-9)
+        assert published.within >= lacking * (1 - 1e-9)
+    else:
+        assert lacking > 0.05
+
+
+Interval = tuple[float, float]
+
+
+def known(losses: Figures, name: str, value: float | None) -> Interval | None:
+    if value is None:
+        return None
+    within = (losses.coarser or {}).get(name, 1e-5 * abs(value))
+    return value - within, value + within
+
+
+def ways_to_the_loss(losses: Figures, j: int, names: list[str], n: int) -> list[Interval]:
+    """Between which bounds the loss of an attribute lies, in percent: by itself, by what is kept, and by totals."""
+    attributes = losses.attributes or {}
+    ways = [known(losses, f"attributes.{names[j]}.l_sse", attributes[names[j]].l_sse)]
+    kept = known(losses, f"attributes.{names[j]}.variance_kept", attributes[names[j]].variance_kept)
+    ways.append((100 - kept[1], 100 - kept[0]) if kept else None)
+    totals = [known(losses, "sse", losses.sse)]
+    share = known(losses, "l_sse", losses.l_sse)
+    totals.append((share[0] * n * len(names) / 100, share[1] * n * len(names) / 100) if share else None)
+    if losses.gap is not None and losses.lower_bound is not None:
+        sse = losses.lower_bound / (1 - losses.gap / 100)
+        totals.append((sse * (1 - 1e-4), sse * (1 + 1e-4)))
+    for total in totals:
+        low, high = total or (0.0, 100.0 * n)
+        for other in names[:j] + names[j + 1 :]:
+            of_other = known(losses, f"attributes.{other}.l_sse", attributes[other].l_sse) or (0.0, 100.0)
+            low, high = low - of_other[1] * n / 100, high - of_other[0] * n / 100
+        ways.append((100 * low / n, 100 * high / n))
+    return [way for way in ways if way is not None]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(80, 300), st.integers(1, 4), st.sampled_from([0.0, 0.8, 1.5, 3.0]))
+def test_no_way_leads_around_a_figure_with_few_digits(seed: int, n: int, p: int, tail: float) -> None:
+    Z, masked, labels = drawn(seed, n, p, tail)
+    statistics = loss_statistics(Z, masked, np.zeros((n, p), dtype=bool), labels)
+    names = [f"x{j}" for j in range(p)]
+    kinds = [kind_of(name, pa.float64()) for name in names]
+    sse = losses_of(statistics).sse
+    bound = significant(sse / 2)
+    proved = Figures(lower_bound=bound, gap=100 * (sse - bound) / sse)
+    moments = [moments_of(column) for column in masked.T]
+    losses = published_figures(statistics, len(np.unique(labels)), kinds, moments, proved)
+    for j in range(p):
+        largest = statistics.largest.sse
+        lacking = Dominated(float(statistics.sse[j]), float(largest.first[j]), float(largest.second[j])).lacking
+        ways = ways_to_the_loss(losses, j, names, n)
+        low, high = max(way[0] for way in ways), min(way[1] for way in ways)
+        true = 100 * statistics.sse[j] / n
+        assert low <= true * (1 + 1e-4) and high >= true * (1 - 1e-4)
+        assert high - low >= 2 * 100 * lacking / n * (1 - 1e-3)
