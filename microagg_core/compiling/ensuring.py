@@ -24,7 +24,7 @@ _said = Event()
 _in_vain: set[str] = set()
 _LOOK_SECONDS, _SAY_AFTER_SECONDS, _MOST_SECONDS = 0.2, 2.0, 1200.0
 #: Seconds that a part takes, on one core of a 2-core virtual machine; of the others about as many as the last.
-_SECONDS = {TABLES: 2, "mdav": 15, "bound": 1, "annealing": 12, "factor": 15, "optimum": 3}
+_SECONDS = {TABLES: 2, "mdav": 15, "bound": 1, "annealing": 12, "factor": 15, "optimum": 3, "protection": 20}
 
 
 def is_compiled(algorithm: str, effort: str | float, k: int | None = None) -> bool:
