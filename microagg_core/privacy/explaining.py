@@ -77,6 +77,9 @@ class Normal:
         >>> round(normal.explained([0]).share_of(0), 9), normal.explained([]).share_of(0)
         (1.0, 0.0)
         """
+        if not len(columns):
+            f, q = features.shape[1], columns.shape[1]
+            return cls(np.zeros((f, f)), np.zeros((f, q)), np.zeros((q, q)), 0)
         F, Y = _unit(features), columns - columns.mean(axis=0)
         return cls(F.T @ F, F.T @ Y, Y.T @ Y, len(Y))
 

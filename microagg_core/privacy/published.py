@@ -211,16 +211,18 @@ def _percent(part: Rounded | None, true_part: float, whole: Rounded | None, true
 def _bound(statistics: LossStatistics, proved: Figures, totals: _Looked) -> dict[str, Rounded | None]:
     """The lower bound, if no group dominates it, and what follows from it and the loss.
 
-    A group's records make no more of the bound than of the loss, as each is nearest to others at most as near.
+    A group's records make no more of the bound than of the loss, as each is nearest to others at most as near. A loss
+    that has fewer digits, or none, has no bound beside it: where groups are near the best, it is the loss.
     """
     if proved.lower_bound is None:
         return {}
     squares = _dominated(proved.lower_bound, statistics.largest.whole, 0)
-    bound: Rounded | None
-    bound, sse = Rounded(proved.lower_bound), totals["sse"]
-    if squares.lacking:
-        bound = hiding(proved.lower_bound, squares.lacking, decimal.ROUND_FLOOR)
-    exact = bound is not None and sse is not None and not bound.within and not sse.within
+    bound, sse = None, totals["sse"]
+    if sse is not None and not sse.within:
+        bound = Rounded(proved.lower_bound)
+        if squares.lacking:
+            bound = hiding(proved.lower_bound, squares.lacking, decimal.ROUND_FLOOR)
+    exact = bound is not None and not bound.within
     looked = {"lower_bound": bound}
     if proved.gap is not None:
         looked["gap"] = Rounded(proved.gap) if exact else None

@@ -107,7 +107,7 @@ def test_a_success_through_prefect(through_prefect: dict[str, Any], tmp_path: Pa
     place.search(ended)
     assert files_below(place.prefect), "Prefect's database is somewhere else"
     database = b"".join(path.read_bytes() for path in files_below(place.prefect))
-    assert b"information loss" in database, "the report is not where it was looked for"
+    assert b"checks passed" in database, "the report is not where it was looked for"
     for words in (b"records_certain", b"expected_correct", b"with certainty", b"stood alone"):
         assert words not in database, "risk is for the operator alone"
     assert_released_without_identifiers(place.project)

@@ -15,7 +15,7 @@ from recount import exact
 
 K = 5
 Key = tuple[Any, ...]
-UNIQUE = {"nearly_unique": ["tag"]}
+UNIQUE = {"nearly_unique": ["tag", "wage"]}
 
 
 def people(**counts: int) -> pa.Table:

@@ -93,4 +93,6 @@ def test_compare_shows_what_a_release_makes(name: str, tmp_path: Path) -> None:
         }
         path = write_release(tmp_path, parts, **spec, **AGAIN)
         made = run_stages(start(path, identity=f"{row.algorithm}-{row.k}")).measured.figures
-        assert (made.l_sse, made.l_e) == (row.l_sse, row.l_e), row
+        within = made.coarser or {}  # where one group dominates a figure
+        assert abs(made.l_sse - row.l_sse) <= within.get("l_sse", 0.0), row
+        assert abs(made.l_e - row.l_e) <= within.get("l_e", 0.0), row

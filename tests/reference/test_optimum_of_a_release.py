@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,32 @@ from published import DATA
 from test_factor_figures import FIGURES
 
 from microagg_core.comparing.compare import read_columns
-from microagg_core.metrics.figures import Figures
 from releasing.runs import data_digests, run_stages, start, write_release
 
 
-def release_of(folder: Path, name: str, **changes: Any) -> Figures:
-    """The losses of a release of a whole reference file, in one block, by pairs."""
+@dataclass(frozen=True)
+class Loss:
+    """What the audit's lines of blocks say; published figures have fewer digits where one group dominates them."""
+
+    l_sse: float
+    sse: float
+    lower_bound: float
+
+    @property
+    def gap(self) -> float:
+        """The share of the loss above the bound, in percent."""
+        return 100.0 * (1.0 - self.lower_bound / self.sse)
+
+
+def release_of(folder: Path, name: str, **changes: Any) -> Loss:
+    """The loss of a release of a whole reference file, in one block, by pairs."""
     frame: pd.DataFrame = read_columns(str(DATA / f"{name}.csv"), [])
     exact = dict.fromkeys(frame.columns, "none")
     spec = {"k": 2, "roles": {"quasi_identifiers": list(frame.columns)}, "rounding": exact, **changes}
     path = write_release(folder, [pa.Table.from_pandas(frame, preserve_index=False)], **spec)
-    published = run_stages(start(path)).published
-    assert published is not None
-    return published.manifest.losses
+    measured = run_stages(start(path)).measured
+    sse, bound = (sum(measured.blocks[name].to_pylist()) for name in ("sse", "lower_bound"))
+    return Loss(100.0 * sse / measured.figures.sst, sse, bound)
 
 
 @pytest.mark.parametrize("algorithm", ["mdav", "two_mu_approx"])
@@ -34,7 +48,7 @@ def test_thorough_refinement_of_pairs_is_the_proved_optimum(algorithm: str, tmp_
         for effort in ("fast", "thorough")
     )
     assert round(thorough.l_sse, 5) == FIGURES["tarragona"][2]
-    assert thorough.gap < 0.001 < fast.gap, "what is left is that published bounds are rounded down"
+    assert thorough.gap < 0.001 < fast.gap, "what is left is that bounds are rounded down"
     assert fast.lower_bound < thorough.lower_bound <= thorough.sse < fast.sse
 
 
