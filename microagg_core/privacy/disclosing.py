@@ -113,7 +113,7 @@ class Confidential:
 
     def disclosures(self) -> tuple[Disclosure, ...]:
         """All that is to be refused or told."""
-        if not self.names:
+        if not (self.names and len(self.records.table)):
             return ()
         explained = _Explanations(self)
         return (*self._unique(), *self._tied(), *self._texts(), *explained.all())
