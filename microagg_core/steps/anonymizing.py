@@ -106,7 +106,9 @@ def run_block(
     improved = False
     if refined is not labels:
         again = _released(encoding, ticks, refined)
-        improved = _lost(encoding, scale, offsets, again, missing) < _lost(encoding, scale, offsets, released, missing)
+        improved = squares_lost(encoding, scale, offsets, again, missing) < squares_lost(
+            encoding, scale, offsets, released, missing
+        )
         if improved:
             labels, released = refined, again
     return BlockOutcome(labels, released, cpu_seconds() - start, bound.sse, improved, proposal)
@@ -141,7 +143,9 @@ def _released(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> li
     return [kind.representatives(values, groups)[labels] for kind, values in zip(encoding.kinds, ticks, strict=True)]
 
 
-def _lost(encoding: Encoding, scale: Encoding, offsets: Floats, released: list[NDArray[Any]], missing: Bools) -> float:
+def squares_lost(
+    encoding: Encoding, scale: Encoding, offsets: Floats, released: list[NDArray[Any]], missing: Bools
+) -> float:
     """The sum of squared errors of what would be released."""
     after = _released_offsets(encoding, released)
     difference = scale.standardize(offsets, missing) - scale.standardize(after, missing)

@@ -1,0 +1,68 @@
+"""``microagg plan``: what the planned release would lose and give away; figures that stay with who asked."""
+
+from __future__ import annotations
+
+from microagg_core.errors import DataError, sanitized
+from microagg_core.reporting.expected_report import Expectation
+from microagg_core.steps.expecting.drawing import Drafts, draw
+from microagg_core.steps.expecting.figures import Expected, read_expected
+from microagg_core.steps.expecting.rows import save_drafts
+from microagg_core.steps.keys import read_keys
+from microagg_core.steps.oversize import Passes
+from microagg_core.steps.work import Receipt
+from microagg_flows.progress import awaited
+from microagg_flows.release import Release
+from microagg_flows.stages import PLANNED, knowing_keys
+
+_NIGHT = "of a night of a series nothing is expected, as its survivors are not grouped again"
+
+
+def expect_release(release: Release) -> Expectation:
+    """Group some of what was planned, and measure it; what is written for that is removed.
+
+    Raises:
+        MicroaggError: always one of ours.
+    """
+    try:
+        with awaited(release.progress, "what is to be expected"):
+            expected, left_out = ((), (_NIGHT,)) if release.marks else _looked_at(release)
+    except Exception as error:
+        raise sanitized(error, "what is to be expected of the plan") from None
+    planned, spec = release.planned, release.spec
+    return Expectation(
+        spec.k,
+        planned.outline.n_blocks,
+        expected,
+        left_out,
+        planned.survey.disclosures,
+        spec.protect is not None,
+    )
+
+
+def _looked_at(release: Release) -> tuple[tuple[Expected, ...], tuple[str, ...]]:
+    """The figures of each k, and why some k have none."""
+    planned, run, n_parts = release.planned, release.run, len(release.planned.context.parts)
+    counted = release.pieces("keys")
+    keys = read_keys(counted.read_all(piece.name for piece in counted.pieces))
+    passes = Passes(run, release.do, release.reads("context"), n_parts, release.pieces("survey"))
+    drawn = draw(planned.context, planned.survey, keys, passes)
+    if not drawn.drafts:
+        return (), drawn.left_out
+    return _figures(release, drawn, n_parts)
+
+
+def _figures(release: Release, drawn: Drafts, n_parts: int) -> tuple[tuple[Expected, ...], tuple[str, ...]]:
+    release.known["drafts"] = save_drafts(release.run, drawn)
+    knowing = (*PLANNED, "drafts")
+    done: list[Receipt] = []
+    try:
+        done += release.do(knowing_keys(release, release.tasks("draw-rows", n_parts, knowing)))
+        rows = tuple(piece for receipt in done for piece in receipt.pieces)
+        tasks = [task.reading(rows) for task in release.tasks("expect", len(drawn.drafts), knowing)]
+        done += release.do(tasks)
+        return read_expected(release.pieces("expect"), release.layout, len(drawn.drafts)), drawn.left_out
+    except DataError as error:
+        return (), (*drawn.left_out, error.message)
+    finally:
+        written = [piece.name for receipt in done for piece in receipt.pieces]
+        release.work.delete_many([*written, *(piece.name for piece in release.known.pop("drafts"))])
