@@ -63,7 +63,7 @@ class Expectation:
             (
                 f"{one.k}{' asked' if one.k == self.k else ''}",
                 f"{one.withheld:,}",
-                f"{one.l_sse:.3g} %",
+                _with_error(one),
                 percent_in_words(one.own_nearest),
                 percent_in_words(one.expected_correct),
                 NONE if self.worst is None else percent_in_words(one.certain[self.worst].records_certain),
@@ -105,5 +105,11 @@ class Expectation:
         if self.is_protected:
             yield "all without what protect: demands, by which a release loses more and gives away less"
         if self.asked is not None and not self.asked.is_whole:
-            yield "of some blocks: the release will differ; links are at most these, as neighbours are left out"
+            yield "of some blocks: the release will differ; links are at most these, as only neighbours in them count"
         yield from (f"left out: {reason}" for reason in self.left_out)
+
+
+def _with_error(one: Expected) -> str:
+    """A loss, and by how much it is off, mostly."""
+    error = "" if one.l_sse_error is None else f" ± {one.l_sse_error:.2g}"
+    return f"{one.l_sse:.3g}{error} %"

@@ -1,7 +1,8 @@
 """Drawing: for each k the blocks that a plan with it would have, and those of them that are looked at.
 
-Blocks are drawn with chances as their records are many: at equal distances along all records, blocks in the order of
-their size, so that large and small ones are met in their proportions. A block that is met twice counts twice.
+Blocks are drawn with chances like the roots of their sizes, as a small block costs little to look at and its records
+lose much: by points at equal distances along all blocks in the order of their size, so that large and small ones are
+met. What is met stands for the more records the smaller its chances were; what is met twice counts twice.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.blocking.cuts import next_cut
 from microagg_core.blocking.plan import default_max_records
 from microagg_core.blocking.strata import Strata, StrataRules, plan_strata
-from microagg_core.compiling import needed_parts
+from microagg_core.compiling import grouping_parts, needed_parts
 from microagg_core.errors import DataError
 from microagg_core.steps.oversize import Passes, surveyed_samples
 from microagg_core.steps.sampling import uniform
 from microagg_core.steps.survey import Survey
 from microagg_core.steps.work import Context
 
-#: Records that are grouped for one k: all that the survey keeps of one part, or fewer, so that a small input is whole.
-MOST_ROWS = 20_000
+#: Records that are grouped for one k: enough blocks for a loss that is off by some percent. Smaller inputs are whole.
+MOST_ROWS = 60_000
 #: What grouping them for all k takes on one core, by the algorithm's own model.
 SECONDS = 10.0
 #: A larger block is met in pieces: of too few large blocks one would stand for all.
@@ -60,6 +61,7 @@ class Unit:
     #: The number of the block, which makes its seed.
     block: int
     label: int
+    #: Records that it stands for, but for a factor.
     weight: float
 
 
@@ -118,7 +120,7 @@ def _refuse_other(context: Context, info: AlgorithmInfo, k: int) -> None:
     spec = context.spec
     if problem := info.refuses(k, len(context.kinds)):
         raise DataError(problem)
-    more = set(needed_parts(info.name, spec.effort, k)) - set(needed_parts(info.name, spec.effort, spec.k))
+    more = set(grouping_parts(info.name, spec.effort, k)) - set(needed_parts(info.name, spec.effort, spec.k))
     if more:
         raise DataError(f"would need kernels that k={spec.k} does not, and nothing is compiled for a look ahead")
 
@@ -190,6 +192,8 @@ class _Drawing:
         """All blocks of a plan, numbered as there; None where they take too long."""
         rows = self.strata.rows
         samples = self._samples(np.flatnonzero(rows > limit))
+        if any(len(Z) < rows[stratum] for stratum, Z in samples.items()):
+            return None
         units: list[Unit] = []
         seconds = 0.0
         for stratum, n in enumerate(rows.tolist()):
@@ -210,8 +214,9 @@ class _Drawing:
         """Blocks and pieces, as many as time and records allow."""
         rows, most = self.strata.rows, self._piece_rows(limit)
         order = np.lexsort((self._of_keys(), -rows))
-        mean = float(np.sum(rows * np.minimum(rows, most)) / rows.sum())
-        points = min(_MOST_POINTS, math.ceil(2 * MOST_ROWS / mean))
+        sizes = np.minimum(rows, most)
+        mean = float(np.sum(rows * np.sqrt(sizes)) / np.sum(rows / np.sqrt(sizes)))
+        points = min(_MOST_POINTS, math.ceil(4 * MOST_ROWS / mean))
         samples = self._samples(np.flatnonzero(rows > most))
         while True:
             met = list(self._met(order, points, most, samples))
@@ -237,20 +242,22 @@ class _Drawing:
     def _met(self, order: Ints, points: int, most: int, samples: dict[int, Floats]) -> Iterator[tuple[Unit, float]]:
         """What is met by so many points at equal distances; and about how many records that has."""
         rows = self.strata.rows[order]
-        ends = np.cumsum(rows)
+        sizes = np.minimum(rows, most)
+        lengths = rows / np.sqrt(sizes)  # of a block, the root of its size; of one in pieces, those of its pieces
+        ends = np.cumsum(lengths)
         start = float(uniform(np.zeros(1, dtype=np.int64), self.context.spec.seed)[0])
         at = (np.arange(points) + start) * (ends[-1] / points)
-        which = np.searchsorted(ends, at, side="right")
+        which = np.minimum(np.searchsorted(ends, at, side="right"), len(order) - 1)
         number = 0
         for place in np.unique(which).tolist():
             stratum, n = int(order[place]), int(rows[place])
-            inside = (at[which == place] - (ends[place] - n)) / n
+            inside = (at[which == place] - (ends[place] - lengths[place])) / lengths[place]
             met: list[tuple[tuple[Step, ...], float, int]] = [((), 1.0, len(inside))]
             if n > most:
                 Z = samples[stratum]
                 met = list(_leaves_met(Z, most * len(Z) / n, 1, inside))
             for path, share, times in met:
-                yield Unit(stratum, path, number, number, times / points), share * n
+                yield Unit(stratum, path, number, number, times * math.sqrt(sizes[place])), share * n
                 number += 1
 
 

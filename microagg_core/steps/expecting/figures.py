@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.compiling import ensure_compiled
+from microagg_core.compiling import compile_parts, grouping_parts
 from microagg_core.errors import DataError
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.kinds.encoding import Encoding
@@ -55,6 +55,8 @@ class Expected:
     drawn_records: int
     drawn_blocks: int
     l_sse: float
+    #: By so much the loss is off, mostly, as it is of some blocks; a standard error.
+    l_sse_error: float | None
     own_nearest: float | None
     expected_correct: float | None
     unique_before: float | None
@@ -65,7 +67,7 @@ def expect(task: Task) -> Receipt:
     """Group what is looked at for one k, and measure."""
     planned, draft = load_planned(task), load_drafts(task)[task.number]
     spec = planned.context.spec
-    ensure_compiled(spec.algorithm.name, spec.effort, draft.k)
+    compile_parts(grouping_parts(spec.algorithm.name, spec.effort, draft.k))
     rows = _Rows.of(task, planned, draft)
     expected = _expected(planned, draft, rows)
     piece = task.put(_figures_name(task.layout, task.number), to_json(expected))
@@ -128,7 +130,7 @@ def _expected(planned: Planned, draft: Draft, rows: _Rows) -> Expected:
     places, first = np.unique(rows.unit, return_index=True)
     scale = rows.scale(planned, draft)
     lost, released = _grouped(planned, draft, rows, scale, places, first)
-    squares = np.sum(~rows.missing & (np.array(scale.deviations) > 0), axis=1)
+    squares = np.add.reduceat(np.sum(~rows.missing & (np.array(scale.deviations) > 0), axis=1), first)
     weighed = _Weighed.of(draft, rows.unit, places, first)
     exposure = _exposed(planned, draft, rows, released)
     lines = label_lines(exposure)
@@ -150,7 +152,8 @@ def _expected(planned: Planned, draft: Draft, rows: _Rows) -> Expected:
         is_whole=draft.is_whole,
         drawn_records=len(rows.unit),
         drawn_blocks=len(places),
-        l_sse=significant(percent(weighed.mean(lost, first), weighed.mean(np.add.reduceat(squares, first), first))),
+        l_sse=significant(percent(weighed.mean(lost, first), weighed.mean(squares, first))),
+        l_sse_error=None if draft.is_whole else _error(weighed.of_row[first], lost, squares),
         own_nearest=share(asked["own_nearest"], 1.0),
         expected_correct=share(asked["expected_correct"], 1.0),
         unique_before=share(weighed.mean(_alone(exposure).astype(np.float64), np.arange(len(rows.unit))), 1.0),
@@ -188,7 +191,7 @@ def _grouped(
     blocks: list[list[NDArray[Any]]] = []
     for place, start, end in zip(places.tolist(), first, [*first[1:], len(rows.unit)], strict=True):
         ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
-        outcome = run_block(spec, encoding, steady, ticks, missing, draft.units[place].block)
+        outcome = run_block(spec, encoding, steady, ticks, missing, draft.units[place].block, proving=False)
         lost.append(squares_lost(encoding, scale, encoding.offsets_of(ticks), outcome.released, missing))
         blocks.append(outcome.released)
     return np.array(lost), [np.concatenate(column) for column in zip(*blocks, strict=True)]
@@ -210,6 +213,15 @@ def _exposed(planned: Planned, draft: Draft, rows: _Rows, released: list[NDArray
     others, records = OtherColumns((of_label,), confidential), np.asarray(rows.table[RECORD])
     origins = [rows.table[f"q{j}"] for j in range(len(kinds))]
     return expose(planned.encoding, table, others, records, origins, seed=planned.context.spec.seed)
+
+
+def _error(weights: Floats, lost: Floats, squares: Ints) -> float | None:
+    """The standard error of a loss that is known from some units, in percent; None of one unit."""
+    n, whole = len(weights), float(np.sum(weights * squares))
+    if n < 2 or not whole:
+        return None
+    off = weights * (lost - squares * (np.sum(weights * lost) / whole))
+    return significant(100.0 * float(np.sqrt(np.sum(off * off) * n / (n - 1))) / whole, 2)
 
 
 def _alone(exposure: Exposure) -> NDArray[np.bool_]:
