@@ -156,7 +156,10 @@ def surveyed_samples(
     if not drawn:
         return rate, {}
     draws, stratum, Z = (np.concatenate(arrays) for arrays in zip(*drawn, strict=True))
-    return rate, {s: Z[(stratum == s) & (draws < rate)] for s in np.unique(stratum).tolist()}
+    mine = np.flatnonzero(draws < rate)
+    mine = mine[np.argsort(stratum[mine], kind="stable")]
+    numbers, starts = np.unique(stratum[mine], return_index=True)
+    return rate, dict(zip(numbers.tolist(), np.split(Z[mine], starts[1:]), strict=True)) if len(mine) else {}
 
 
 def _drawn(passes: Passes) -> Iterator[tuple[int, Drawn]]:

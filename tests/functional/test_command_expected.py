@@ -133,7 +133,17 @@ def test_the_table_in_words(project: Project) -> None:
     assert shown.code == 0, shown.err
     lines = shown.out.splitlines()
     start = lines.index("expected from all 2,000 records; for you alone")
-    assert lines[start + 1].split() == "k withheld loss right group right record value certain".split()
+    assert " ".join(lines[start + 1].split()) == "k withheld loss right group right record value certain"
+        "k",
+        "withheld",
+        "loss",
+        "right",
+        "group",
+        "right",
+        "record",
+        "value",
+        "certain",
+    ]
     assert [line.split()[0] for line in lines[start + 2 : start + 5]] == ["2", "4", "8"]
     assert all(len(line) <= 80 for line in lines[start : start + 5])
     rest = "\n".join(lines[start + 5 :])
@@ -153,7 +163,7 @@ def test_a_k_that_the_algorithm_does_not_have_is_left_out(project: Project) -> N
 
 
 def test_nothing_of_it_is_left_anywhere(project: Project) -> None:
-    """Neither figures nor rows: in the work area, outcome, log and results, nor in the audit of the run that follows."""
+    """Neither figures nor rows: in the work area, outcome, log and results, nor in the audit of a later run."""
     project.write(people(2_000))
     project.write_spec(ROLES, k=4)
     told = ("--results", "told.json", "--log-file", "told.log", "--log-format", "json")

@@ -62,19 +62,19 @@ def _plan(order: Order, expecting: bool, as_json: bool, quiet: bool) -> None:
 
     claim_limits()
     with scratch():
-        made = plan_release(order, told_progress(quiet), expecting)
+        outcome = plan_release(order, told_progress(quiet), expecting)
     if as_json:
-        expected = made.expectation.document() if made.expectation else None
-        refused = made.refusal.message if made.refusal else None
-        typer.echo(json.dumps({**to_plain(made.report), "expected": expected, "refused": refused}, indent=1))
+        expected = outcome.expectation.document() if outcome.expectation else None
+        refused = outcome.refusal.message if outcome.refusal else None
+        typer.echo(json.dumps({**to_plain(outcome.report), "expected": expected, "refused": refused}, indent=1))
     else:
         from microagg_flows.command.terminal import show_expectation, show_plan
 
-        show_plan(made.report)
-        if made.expectation is not None:
-            show_expectation(made.expectation)
-    if made.refusal is not None:
-        raise made.refusal
+        show_plan(outcome.report)
+        if outcome.expectation is not None:
+            show_expectation(outcome.expectation)
+    if outcome.refusal is not None:
+        raise outcome.refusal
 
 
 def _forecast(spec: str | None, settings: list[str], describe: str, as_json: bool) -> None:

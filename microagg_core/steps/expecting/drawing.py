@@ -17,6 +17,7 @@ import pyarrow as pa
 from microagg_core.algorithms import AlgorithmInfo, algorithms
 from microagg_core.arrays import Floats, Ints
 from microagg_core.blocking.cuts import next_cut
+from microagg_core.blocking.holding import Holding
 from microagg_core.blocking.plan import default_max_records
 from microagg_core.blocking.strata import Strata, StrataRules, plan_strata
 from microagg_core.compiling import grouping_parts, needed_parts
@@ -97,8 +98,11 @@ def neighbours(k: int) -> tuple[int, ...]:
     return tuple(sorted({max(2, k // 2), k, 2 * k}))
 
 
-def draw(context: Context, survey: Survey, keys: pa.Table, passes: Passes) -> Drafts:
-    """What is looked at for the k asked and its neighbours; the same whoever asks, and wherever."""
+def draw(context: Context, survey: Survey, keys: pa.Table, passes: Passes, hold: Holding | None = None) -> Drafts:
+    """What is looked at for the k asked and its neighbours; the same whoever asks, and wherever.
+
+    ``hold`` says which records of a first night wait for more.
+    """
     asked = context.spec.k
     wanted = neighbours(asked) if keys.num_rows <= _MOST_KEYS else (asked,)
     many = f"only k={asked} is looked at, as there are more than {_MOST_KEYS:,} blocking keys"
@@ -106,7 +110,7 @@ def draw(context: Context, survey: Survey, keys: pa.Table, passes: Passes) -> Dr
     drafts, routes = [], []
     for k in wanted:
         try:
-            draft, of_keys = _Drawing.of(context, survey, keys, passes, k, SECONDS / len(wanted)).draft()
+            draft, of_keys = _Drawing.of(context, survey, keys, passes, k, SECONDS / len(wanted), hold).draft()
         except DataError as error:
             left_out.append(f"k={k}: {error.message}")
             continue
@@ -138,14 +142,23 @@ class _Drawing:
     seconds: float
 
     @classmethod
-    def of(cls, context: Context, survey: Survey, keys: pa.Table, passes: Passes, k: int, seconds: float) -> _Drawing:
+    def of(
+        cls,
+        context: Context,
+        survey: Survey,
+        keys: pa.Table,
+        passes: Passes,
+        k: int,
+        seconds: float,
+        hold: Holding | None,
+    ) -> _Drawing:
         """Plan strata for this k."""
         spec, schema = context.spec, context.schema
         info = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters).with_refinement(spec.effort)
         _refuse_other(context, info, k)
         released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
         rules = StrataRules(k, spec.blocks.undersized, spec.blocks.labels, spec.blocks.totals_known)
-        strata = plan_strata(keys, rules, [released[c.name] for c in schema.blocking])
+        strata = plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold)
         return cls(context, survey, passes, info, strata, k, seconds)
 
     def draft(self) -> tuple[Draft, pa.Table]:
@@ -191,8 +204,9 @@ class _Drawing:
     def _everything(self, limit: int) -> list[Unit] | None:
         """All blocks of a plan, numbered as there; None where they take too long."""
         rows = self.strata.rows
-        samples = self._samples(np.flatnonzero(rows > limit))
-        if any(len(Z) < rows[stratum] for stratum, Z in samples.items()):
+        oversize = np.flatnonzero(rows > limit)
+        samples = self._samples(oversize)
+        if any(len(samples.get(stratum, ())) < rows[stratum] for stratum in oversize.tolist()):
             return None
         units: list[Unit] = []
         seconds = 0.0
@@ -253,8 +267,8 @@ class _Drawing:
             stratum, n = int(order[place]), int(rows[place])
             inside = (at[which == place] - (ends[place] - lengths[place])) / lengths[place]
             met: list[tuple[tuple[Step, ...], float, int]] = [((), 1.0, len(inside))]
-            if n > most:
-                Z = samples[stratum]
+            Z = samples.get(stratum)  # of few records the survey may have drawn none; they are met together then
+            if Z is not None:
                 met = list(_leaves_met(Z, most * len(Z) / n, 1, inside))
             for path, share, times in met:
                 yield Unit(stratum, path, number, number, times * math.sqrt(sizes[place])), share * n

@@ -65,11 +65,11 @@ class Expected:
 
 def expect(task: Task) -> Receipt:
     """Group what is looked at for one k, and measure."""
-    planned, draft = load_planned(task), load_drafts(task)[task.number]
-    spec = planned.context.spec
+    plan, draft = load_planned(task), load_drafts(task)[task.number]
+    spec = plan.context.spec
     compile_parts(grouping_parts(spec.algorithm.name, spec.effort, draft.k))
-    rows = _Rows.of(task, planned, draft)
-    expected = _expected(planned, draft, rows)
+    rows = _Rows.of(task, plan, draft)
+    expected = _expected(plan, draft, rows)
     piece = task.put(_figures_name(task.layout, task.number), to_json(expected))
     return Receipt(task.step, task.number, expected.drawn_records, (piece,))
 
@@ -78,6 +78,12 @@ def read_expected(pieces: Pieces, layout: RunLayout, n_drafts: int) -> tuple[Exp
     """What was expected for each k."""
     data = pieces.read_all(_figures_name(layout, j) for j in range(n_drafts))
     return tuple(from_json(Expected, of_draft) for of_draft in data)
+
+
+def written_names(layout: RunLayout, n_drafts: int, n_parts: int) -> list[str]:
+    """All that workers may write of so many drafts, of which nothing is to stay."""
+    rows = [rows_name(layout, j, part) for j in range(n_drafts) for part in range(n_parts)]
+    return [*rows, *(_figures_name(layout, j) for j in range(n_drafts))]
 
 
 def _figures_name(layout: RunLayout, draft: int) -> str:
@@ -95,10 +101,10 @@ class _Rows:
     missing: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, task: Task, planned: Planned, draft: Draft) -> _Rows:
+    def of(cls, task: Task, plan: Planned, draft: Draft) -> _Rows:
         """Gather them, of all parts."""
         pieces = task.pieces
-        names = [rows_name(task.layout, task.number, part) for part in range(len(planned.context.parts))]
+        names = [rows_name(task.layout, task.number, part) for part in range(len(plan.context.parts))]
         data = pieces.read_all(name for name in names if pieces.has(name))
         if not data:
             raise DataError("none of the records that were looked at is there; the input changed, plan again")
@@ -111,13 +117,13 @@ class _Rows:
         if not len(order):
             raise DataError(f"no block that was looked at has k={draft.k} records; leave it with --no-expected")
         table = table.take(pa.array(order)).combine_chunks()
-        ticks, missing = planned.encoding.ticks([table[f"q{j}"] for j in range(len(planned.encoding.kinds))])
+        ticks, missing = plan.encoding.ticks([table[f"q{j}"] for j in range(len(plan.encoding.kinds))])
         return cls(table, unit[order], ticks, missing)
 
-    def scale(self, planned: Planned, draft: Draft) -> Encoding:
+    def scale(self, plan: Planned, draft: Draft) -> Encoding:
         """The standardization of losses: that of the records that are released, as far as it is known."""
-        encoding = planned.encoding
-        moments: Sequence[Moments] = planned.survey.moments
+        encoding = plan.encoding
+        moments: Sequence[Moments] = plan.survey.moments
         if draft.is_whole:
             columns = zip(encoding.kinds, self.ticks, self.missing.T, strict=True)
             moments = [kind.moments(ticks[~missing]) for kind, ticks, missing in columns]
@@ -125,20 +131,20 @@ class _Rows:
         return Encoding(encoding.kinds, encoding.origins, means, tuple(m.deviation for m in moments))
 
 
-def _expected(planned: Planned, draft: Draft, rows: _Rows) -> Expected:
+def _expected(plan: Planned, draft: Draft, rows: _Rows) -> Expected:
     """All figures of one k."""
     places, first = np.unique(rows.unit, return_index=True)
-    scale = rows.scale(planned, draft)
-    lost, released = _grouped(planned, draft, rows, scale, places, first)
+    scale = rows.scale(plan, draft)
+    lost, released = _grouped(plan, draft, rows, scale, places, first)
     squares = np.add.reduceat(np.sum(~rows.missing & (np.array(scale.deviations) > 0), axis=1), first)
     weighed = _Weighed.of(draft, rows.unit, places, first)
-    exposure = _exposed(planned, draft, rows, released)
+    exposure = _exposed(plan, draft, rows, released)
     lines = label_lines(exposure)
     of_line = np.asarray(lines["row"])
     asked = {name: weighed.mean(np.asarray(lines[name]), of_line) for name in ("own_nearest", "expected_correct")}
     inference = Inference()
     by_chance = inference.of_release(inference.of_piece(exposure), exposure.names)
-    columns = planned.context.schema.confidential
+    columns = plan.context.schema.confidential
     certain = {
         column.name: ColumnExpected(
             significant(weighed.mean(np.asarray(lines[f"certain_{j}"]), of_line)), by_chance[column.name]["by_chance"]
@@ -182,11 +188,11 @@ class _Weighed:
 
 
 def _grouped(
-    planned: Planned, draft: Draft, rows: _Rows, scale: Encoding, places: Ints, first: Ints
+    plan: Planned, draft: Draft, rows: _Rows, scale: Encoding, places: Ints, first: Ints
 ) -> tuple[Floats, list[NDArray[Any]]]:
     """What each unit loses, and the released ticks of all quasi-identifiers."""
-    spec = planned.context.spec.model_copy(update={"k": draft.k})
-    encoding, steady = planned.encoding, scale.steadied()
+    spec = plan.context.spec.model_copy(update={"k": draft.k})
+    encoding, steady = plan.encoding, scale.steadied()
     lost: list[float] = []
     blocks: list[list[NDArray[Any]]] = []
     for place, start, end in zip(places.tolist(), first, [*first[1:], len(rows.unit)], strict=True):
@@ -197,9 +203,9 @@ def _grouped(
     return np.array(lost), [np.concatenate(column) for column in zip(*blocks, strict=True)]
 
 
-def _exposed(planned: Planned, draft: Draft, rows: _Rows, released: list[NDArray[Any]]) -> Exposure:
+def _exposed(plan: Planned, draft: Draft, rows: _Rows, released: list[NDArray[Any]]) -> Exposure:
     """What a reader of these records would see; of some blocks, each is a label of its own."""
-    kinds, names = planned.encoding.kinds, [c.name for c in planned.context.schema.confidential]
+    kinds, names = plan.encoding.kinds, [c.name for c in plan.context.schema.confidential]
     labels = np.array([unit.label for unit in draft.units])[rows.unit]
     columns: dict[str, Any] = {
         kind.name: kind.to_arrow(ticks, rows.missing[:, j])
@@ -212,7 +218,7 @@ def _exposed(planned: Planned, draft: Draft, rows: _Rows, released: list[NDArray
     confidential = tuple((name, Distribution.of(table[name])) for name in names)
     others, records = OtherColumns((of_label,), confidential), np.asarray(rows.table[RECORD])
     origins = [rows.table[f"q{j}"] for j in range(len(kinds))]
-    return expose(planned.encoding, table, others, records, origins, seed=planned.context.spec.seed)
+    return expose(plan.encoding, table, others, records, origins, seed=plan.context.spec.seed)
 
 
 def _error(weights: Floats, lost: Floats, squares: Ints) -> float | None:

@@ -94,36 +94,36 @@ def _behind_cuts(unit: Unit, routed: Routed, rows: Ints) -> Ints:
 
 def draw_rows(task: Task) -> Receipt:
     """Write the rows that an input part has of what is looked at, for each k."""
-    planned, drafts, number = load_planned(task), load_drafts(task), task.number
+    plan, drafts, number = load_planned(task), load_drafts(task), task.number
     pieces = task.pieces
     looked = [
         _Looked.of(draft, read_slice(pieces.read(_routes_name(task.layout, j)))) for j, draft in enumerate(drafts)
     ]
-    found: list[list[pa.Table]] = [[] for _ in drafts]
+    of_drafts: list[list[pa.Table]] = [[] for _ in drafts]
     if any(len(np.intersect1d(read_own_keys(task, number, of.draft.hash_seed), of.routes.hashes)) for of in looked):
-        for j, rows in _rows_of_part(task, planned, looked):
-            found[j].append(rows)
+        for j, rows in _rows_of_part(task, plan, looked):
+            of_drafts[j].append(rows)
     written = tuple(
         task.put(rows_name(task.layout, j, number), to_bytes(pa.concat_tables(tables)))
-        for j, tables in enumerate(found)
+        for j, tables in enumerate(of_drafts)
         if tables
     )
-    return Receipt(task.step, number, sum(rows.num_rows for tables in found for rows in tables), written)
+    return Receipt(task.step, number, sum(rows.num_rows for tables in of_drafts for rows in tables), written)
 
 
-def _rows_of_part(task: Task, planned: Planned, looked: list[_Looked]) -> Iterator[tuple[int, pa.Table]]:
+def _rows_of_part(task: Task, plan: Planned, looked: list[_Looked]) -> Iterator[tuple[int, pa.Table]]:
     """The part's rows, batch by batch, each with the place of its draft."""
-    context, first = planned.context, planned.survey.first_record(task.number)
+    context, first = plan.context, plan.survey.first_record(task.number)
     for batch in records_of_part(task, context, task.number, first, context.schema.travelling):
         for j, of in enumerate(looked):
-            routed = route_batch(context, planned.encoding, of.routes, of.draft.hash_seed, batch, all_known=False)
+            routed = route_batch(context, plan.encoding, of.routes, of.draft.hash_seed, batch, all_known=False)
             units = of.units_of(routed)
             if (units >= 0).any():
-                yield j, _columns(planned, routed, units)
+                yield j, _columns(plan, routed, units)
 
 
-def _columns(planned: Planned, routed: Routed, units: Ints) -> pa.Table:
-    mine, schema = np.flatnonzero(units >= 0), planned.context.schema
+def _columns(plan: Planned, routed: Routed, units: Ints) -> pa.Table:
+    mine, schema = np.flatnonzero(units >= 0), plan.context.schema
     columns = {RECORD: pa.array(routed.records[mine]), UNIT: pa.array(units[mine])}
     for letter, of_role in (("q", schema.quasi_identifiers), ("c", schema.confidential)):
         for j, column in enumerate(of_role):
