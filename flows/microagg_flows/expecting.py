@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from microagg_core.errors import DataError, sanitized
 from microagg_core.reporting.expected_report import Expectation
-from microagg_core.steps.expecting.drawing import Drafts, draw
+from microagg_core.steps.expecting.drawing import Drafts, draw_blocks
 from microagg_core.steps.expecting.figures import Expected, read_expected, written_names
 from microagg_core.steps.expecting.rows import save_drafts
 from microagg_core.steps.keys import read_keys
@@ -44,7 +44,7 @@ def _looked_at(release: Release) -> tuple[tuple[Expected, ...], tuple[str, ...]]
     counted = release.pieces("keys")
     keys = read_keys(counted.read_all(piece.name for piece in counted.pieces))
     passes = Passes(run, release.do, release.reads("context"), n_parts, release.pieces("survey"))
-    drawn = draw(plan.context, plan.survey, keys, passes, release.hold)
+    drawn = draw_blocks(plan.context, plan.survey, keys, passes, release.hold)
     if not drawn.drafts:
         return (), drawn.left_out
     return _figures(release, drawn, n_parts)

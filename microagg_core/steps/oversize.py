@@ -156,10 +156,10 @@ def surveyed_samples(
     if not drawn:
         return rate, {}
     draws, stratum, Z = (np.concatenate(arrays) for arrays in zip(*drawn, strict=True))
-    mine = np.flatnonzero(draws < rate)
-    mine = mine[np.argsort(stratum[mine], kind="stable")]
-    numbers, starts = np.unique(stratum[mine], return_index=True)
-    return rate, dict(zip(numbers.tolist(), np.split(Z[mine], starts[1:]), strict=True)) if len(mine) else {}
+    kept = np.flatnonzero(draws < rate)
+    kept = kept[np.argsort(stratum[kept], kind="stable")]
+    numbers, starts = np.unique(stratum[kept], return_index=True)
+    return rate, dict(zip(numbers.tolist(), np.split(Z[kept], starts[1:]), strict=True)) if len(kept) else {}
 
 
 def _drawn(passes: Passes) -> Iterator[tuple[int, Drawn]]:

@@ -134,16 +134,6 @@ def test_the_table_in_words(project: Project) -> None:
     lines = shown.out.splitlines()
     start = lines.index("expected from all 2,000 records; for you alone")
     assert " ".join(lines[start + 1].split()) == "k withheld loss right group right record value certain"
-        "k",
-        "withheld",
-        "loss",
-        "right",
-        "group",
-        "right",
-        "record",
-        "value",
-        "certain",
-    ]
     assert [line.split()[0] for line in lines[start + 2 : start + 5]] == ["2", "4", "8"]
     assert all(len(line) <= 80 for line in lines[start : start + 5])
     rest = "\n".join(lines[start + 5 :])

@@ -53,7 +53,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Unit:
+class DrawnBlock:
     """A block that is looked at, or a piece of one; and the part of all records that it stands for."""
 
     stratum: int
@@ -67,7 +67,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Draft:
+class LookAhead:
     """What is looked at for one k."""
 
     k: int
@@ -77,14 +77,14 @@ class Draft:
     withheld: int
     #: Whether it is everything that would be released.
     is_whole: bool
-    units: tuple[Unit, ...]
+    units: tuple[DrawnBlock, ...]
 
 
 @dataclass(frozen=True)
 class Drafts:
     """For each k what is looked at, the routes of its keys, and why other k are not looked at."""
 
-    drafts: tuple[Draft, ...]
+    drafts: tuple[LookAhead, ...]
     routes: tuple[pa.Table, ...]
     left_out: tuple[str, ...]
 
@@ -98,7 +98,9 @@ def neighbours(k: int) -> tuple[int, ...]:
     return tuple(sorted({max(2, k // 2), k, 2 * k}))
 
 
-def draw(context: Context, survey: Survey, keys: pa.Table, passes: Passes, hold: Holding | None = None) -> Drafts:
+def draw_blocks(
+    context: Context, survey: Survey, keys: pa.Table, passes: Passes, hold: Holding | None = None
+) -> Drafts:
     """What is looked at for the k asked and its neighbours; the same whoever asks, and wherever.
 
     ``hold`` says which records of a first night wait for more.
@@ -161,7 +163,7 @@ class _Drawing:
         strata = plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold)
         return cls(context, survey, passes, info, strata, k, seconds)
 
-    def draft(self) -> tuple[Draft, pa.Table]:
+    def draft(self) -> tuple[LookAhead, pa.Table]:
         """What is looked at, and the routes of its keys."""
         limit = self._limit
         whole = self._everything(limit) if int(self.strata.rows.sum()) <= MOST_ROWS else None
@@ -169,7 +171,7 @@ class _Drawing:
         if not units:
             raise DataError("blocks are larger than what is looked at")
         strata = self.strata
-        draft = Draft(
+        draft = LookAhead(
             self.k,
             strata.hash_seed,
             int(strata.rows.sum()),
@@ -201,19 +203,19 @@ class _Drawing:
 
     # --- All of it ---
 
-    def _everything(self, limit: int) -> list[Unit] | None:
+    def _everything(self, limit: int) -> list[DrawnBlock] | None:
         """All blocks of a plan, numbered as there; None where they take too long."""
         rows = self.strata.rows
         oversize = np.flatnonzero(rows > limit)
         samples = self._samples(oversize)
         if any(len(samples.get(stratum, ())) < rows[stratum] for stratum in oversize.tolist()):
             return None
-        units: list[Unit] = []
+        units: list[DrawnBlock] = []
         seconds = 0.0
         for stratum, n in enumerate(rows.tolist()):
             ways = [((), float(n))] if n <= limit else self._ways(samples[stratum], n, limit, self.k)
             for path, of_way in ways:
-                units.append(Unit(stratum, path, len(units), int(self.strata.label[stratum]), 1.0))
+                units.append(DrawnBlock(stratum, path, len(units), int(self.strata.label[stratum]), 1.0))
                 seconds += self._cost(of_way)
         return units if seconds <= self.seconds else None
 
@@ -224,7 +226,7 @@ class _Drawing:
 
     # --- Some of it ---
 
-    def _some(self, limit: int) -> list[Unit]:
+    def _some(self, limit: int) -> list[DrawnBlock]:
         """Blocks and pieces, as many as time and records allow."""
         rows, most = self.strata.rows, self._piece_rows(limit)
         order = np.lexsort((self._of_keys(), -rows))
@@ -253,7 +255,9 @@ class _Drawing:
         np.minimum.at(first, self.strata.stratum_of_hash[there], self.strata.key_hashes[there])
         return uniform((first >> np.uint64(1)).astype(np.int64), self.context.spec.seed)
 
-    def _met(self, order: Ints, points: int, most: int, samples: dict[int, Floats]) -> Iterator[tuple[Unit, float]]:
+    def _met(
+        self, order: Ints, points: int, most: int, samples: dict[int, Floats]
+    ) -> Iterator[tuple[DrawnBlock, float]]:
         """What is met by so many points at equal distances; and about how many records that has."""
         rows = self.strata.rows[order]
         sizes = np.minimum(rows, most)
@@ -271,7 +275,7 @@ class _Drawing:
             if Z is not None:
                 met = list(_leaves_met(Z, most * len(Z) / n, 1, inside))
             for path, share, times in met:
-                yield Unit(stratum, path, number, number, times * math.sqrt(sizes[place])), share * n
+                yield DrawnBlock(stratum, path, number, number, times * math.sqrt(sizes[place])), share * n
                 number += 1
 
 

@@ -25,7 +25,7 @@ from microagg_core.privacy.risk.exposing import OtherColumns, expose
 from microagg_core.privacy.risk.inference import Inference
 from microagg_core.privacy.risk.tables import label_lines
 from microagg_core.steps.anonymizing import run_block, squares_lost
-from microagg_core.steps.expecting.drawing import Draft
+from microagg_core.steps.expecting.drawing import LookAhead
 from microagg_core.steps.expecting.rows import UNIT, load_drafts, rows_name
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.routing import Planned, load_planned
@@ -101,7 +101,7 @@ class _Rows:
     missing: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, task: Task, plan: Planned, draft: Draft) -> _Rows:
+    def of(cls, task: Task, plan: Planned, draft: LookAhead) -> _Rows:
         """Gather them, of all parts."""
         pieces = task.pieces
         names = [rows_name(task.layout, task.number, part) for part in range(len(plan.context.parts))]
@@ -120,7 +120,7 @@ class _Rows:
         ticks, missing = plan.encoding.ticks([table[f"q{j}"] for j in range(len(plan.encoding.kinds))])
         return cls(table, unit[order], ticks, missing)
 
-    def scale(self, plan: Planned, draft: Draft) -> Encoding:
+    def scale(self, plan: Planned, draft: LookAhead) -> Encoding:
         """The standardization of losses: that of the records that are released, as far as it is known."""
         encoding = plan.encoding
         moments: Sequence[Moments] = plan.survey.moments
@@ -131,7 +131,7 @@ class _Rows:
         return Encoding(encoding.kinds, encoding.origins, means, tuple(m.deviation for m in moments))
 
 
-def _expected(plan: Planned, draft: Draft, rows: _Rows) -> Expected:
+def _expected(plan: Planned, draft: LookAhead, rows: _Rows) -> Expected:
     """All figures of one k."""
     places, first = np.unique(rows.unit, return_index=True)
     scale = rows.scale(plan, draft)
@@ -174,7 +174,7 @@ class _Weighed:
     of_row: Floats
 
     @classmethod
-    def of(cls, draft: Draft, unit: Ints, places: Ints, first: Ints) -> _Weighed:
+    def of(cls, draft: LookAhead, unit: Ints, places: Ints, first: Ints) -> _Weighed:
         """All records alike where everything is looked at; else units by what they stand for."""
         if draft.is_whole:
             return cls(np.full(len(unit), 1.0 / len(unit)))
@@ -188,7 +188,7 @@ class _Weighed:
 
 
 def _grouped(
-    plan: Planned, draft: Draft, rows: _Rows, scale: Encoding, places: Ints, first: Ints
+    plan: Planned, draft: LookAhead, rows: _Rows, scale: Encoding, places: Ints, first: Ints
 ) -> tuple[Floats, list[NDArray[Any]]]:
     """What each unit loses, and the released ticks of all quasi-identifiers."""
     spec = plan.context.spec.model_copy(update={"k": draft.k})
@@ -203,7 +203,7 @@ def _grouped(
     return np.array(lost), [np.concatenate(column) for column in zip(*blocks, strict=True)]
 
 
-def _exposed(plan: Planned, draft: Draft, rows: _Rows, released: list[NDArray[Any]]) -> Exposure:
+def _exposed(plan: Planned, draft: LookAhead, rows: _Rows, released: list[NDArray[Any]]) -> Exposure:
     """What a reader of these records would see; of some blocks, each is a label of its own."""
     kinds, names = plan.encoding.kinds, [c.name for c in plan.context.schema.confidential]
     labels = np.array([unit.label for unit in draft.units])[rows.unit]

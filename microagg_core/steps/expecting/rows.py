@@ -12,7 +12,7 @@ from microagg_core.arrays import Ints
 from microagg_core.blocking.cuts import with_record_numbers
 from microagg_core.blocking.routes import Routes
 from microagg_core.plain import from_json, to_json
-from microagg_core.steps.expecting.drawing import Draft, Drafts, Unit
+from microagg_core.steps.expecting.drawing import Drafts, DrawnBlock, LookAhead
 from microagg_core.steps.keys import read_own_keys
 from microagg_core.steps.pieces import Piece
 from microagg_core.steps.reading import records_of_part
@@ -35,9 +35,9 @@ def save_drafts(run: Run, drawn: Drafts) -> tuple[Piece, ...]:
     return (run.put(_drafts_name(run.layout), to_json(drawn.drafts), _MAKER), *routes)
 
 
-def load_drafts(task: Task) -> tuple[Draft, ...]:
+def load_drafts(task: Task) -> tuple[LookAhead, ...]:
     """What is looked at, for each k."""
-    return from_json(tuple[Draft, ...], task.pieces.read(_drafts_name(task.layout)))
+    return from_json(tuple[LookAhead, ...], task.pieces.read(_drafts_name(task.layout)))
 
 
 def rows_name(layout: RunLayout, draft: int, part: int) -> str:
@@ -57,13 +57,13 @@ def _routes_name(layout: RunLayout, draft: int) -> str:
 class _Looked:
     """A draft as a part's reader needs it."""
 
-    draft: Draft
+    draft: LookAhead
     routes: Routes
     #: The units of each stratum, by their places.
     of_stratum: dict[int, list[int]]
 
     @classmethod
-    def of(cls, draft: Draft, routes: pa.Table) -> _Looked:
+    def of(cls, draft: LookAhead, routes: pa.Table) -> _Looked:
         stratum = np.asarray(routes["stratum"])
         of_stratum: dict[int, list[int]] = {}
         for place, unit in enumerate(draft.units):
@@ -83,7 +83,7 @@ class _Looked:
         return units
 
 
-def _behind_cuts(unit: Unit, routed: Routed, rows: Ints) -> Ints:
+def _behind_cuts(unit: DrawnBlock, routed: Routed, rows: Ints) -> Ints:
     """Those of a stratum's rows that are the unit's."""
     Z = with_record_numbers(routed.Z[rows], routed.records[rows]) if unit.path else routed.Z[:0]
     inside = np.ones(len(rows), dtype=np.bool_)
