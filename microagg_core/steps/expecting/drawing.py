@@ -271,7 +271,7 @@ class _Drawing:
             stratum, n = int(order[place]), int(rows[place])
             inside = (at[which == place] - (ends[place] - lengths[place])) / lengths[place]
             met: list[tuple[tuple[Step, ...], float, int]] = [((), 1.0, len(inside))]
-            Z = samples.get(stratum)  # of few records the survey may have drawn none; they are met together then
+            Z = samples.get(stratum)  # of few records the survey may have none; they are met together
             if Z is not None:
                 met = list(_leaves_met(Z, most * len(Z) / n, 1, inside))
             for path, share, times in met:
