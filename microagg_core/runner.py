@@ -24,6 +24,8 @@ from microagg_core.steps.anonymizing import anonymize_partition
 from microagg_core.steps.assembling import assemble_file
 from microagg_core.steps.checking import check_file, check_input
 from microagg_core.steps.cutting import Scan
+from microagg_core.steps.expecting.figures import expect
+from microagg_core.steps.expecting.rows import draw_rows
 from microagg_core.steps.keys import merge_range
 from microagg_core.steps.nights.carrying import carry_range
 from microagg_core.steps.nights.counting import count_traces
@@ -50,6 +52,8 @@ STEPS: dict[str, Callable[[Task], Receipt]] = {
     "keys": merge_range,
     "sample": sample_part,
     "count": count_part,
+    "draw-rows": draw_rows,
+    "expect": expect,
     "scatter": scatter_part,
     "anonymize": anonymize_partition,
     "recall": recall_part,

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from microagg_core.errors import DataError, MicroaggError, TransientStorageError
+from microagg_core.reporting.expected_report import Expectation
 from microagg_core.reporting.plan_report import PlanReport
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
@@ -15,6 +16,7 @@ from microagg_core.steps.cleaning import clean_due
 from microagg_core.steps.publishing import meant_moment, release_id, settled_spec
 from microagg_flows.accounts.account import Account, accounted, current_account
 from microagg_flows.clusters import executor_for
+from microagg_flows.expecting import expect_release
 from microagg_flows.outcome import Outcome, telling_if_published
 from microagg_flows.progress import Progress
 from microagg_flows.release import Release, StageOutcome, new_release
@@ -113,20 +115,32 @@ def begun(tonight: Settled) -> Account | None:
     return account
 
 
-def plan_release(order: Order, progress: Progress) -> tuple[PlanReport, MicroaggError | None]:
-    """Survey and plan only; a plan that a release would refuse comes with the refusal."""
+@dataclass(frozen=True)
+class PlannedRelease:
+    """A plan, what is expected of it, and why a release would be refused."""
+
+    report: PlanReport
+    expectation: Expectation | None
+    refusal: MicroaggError | None
+
+
+def plan_release(order: Order, progress: Progress, expecting: bool = True) -> PlannedRelease:
+    """Survey and plan only, and look ahead where that is wanted and the plan not refused."""
     tonight = Settled.of(order, now())
     account = begun(tonight)
     with executor_for(tonight.spec, progress) as workers:
         # Whatever is published under the id is no concern of a plan.
         release = new_release(tonight.spec, workers, tonight.id, True, tonight.moment)
         release.ignore_published = True
+        expectation = None
         try:
             run_until("plan", release, account.following(run_stage) if account else None)
+            if expecting:
+                expectation = expect_release(release)
         except MicroaggError as error:
             if release.plan_report is None:
                 raise
-            return release.plan_report, error
+            return PlannedRelease(release.plan_report, None, error)
     if release.plan_report is None:
         raise DataError("nothing was planned")
-    return release.plan_report, None
+    return PlannedRelease(release.plan_report, expectation, None)

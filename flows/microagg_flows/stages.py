@@ -49,9 +49,9 @@ from microagg_flows.progress import awaited
 from microagg_flows.release import Release, StageOutcome
 
 #: What every task knows once there is a plan.
-_PLANNED = ("context", "survey", "plan")
+PLANNED = ("context", "survey", "plan")
 #: And once it is known what the records that are released have in common.
-_GROUPING = (*_PLANNED, "scale", "distributions")
+_GROUPING = (*PLANNED, "scale", "distributions")
 
 
 # --- The stages ----------------------------------------------------------------------------------------------
@@ -166,9 +166,9 @@ def _refuse_too_little_memory(release: Release, needed: int) -> None:
 def scatter(release: Release) -> str:
     """Cut every part's rows by partition."""
     planned, n_parts = release.planned, len(release.planned.context.parts)
-    knowing = (*_PLANNED, *(("night",) if release.atoms_of_parts else ()))
+    knowing = (*PLANNED, *(("night",) if release.atoms_of_parts else ()))
     release.scattered = release.do(
-        release.with_atoms(_knowing_keys(release, release.tasks("scatter", n_parts, knowing)))
+        release.with_atoms(knowing_keys(release, release.tasks("scatter", n_parts, knowing)))
     )
     expected = planned.survey.arrivals - planned.outline.withheld_rows
     refuse_lost(planned.outline, expected, release.scattered)
@@ -181,7 +181,7 @@ def scatter(release: Release) -> str:
     return f"{sum(r.rows for r in release.scattered)} records in {planned.outline.n_partitions} partitions"
 
 
-def _knowing_keys(release: Release, tasks: Sequence[Task]) -> list[Task]:
+def knowing_keys(release: Release, tasks: Sequence[Task]) -> list[Task]:
     """Tasks, one an input part, that read besides which keys the part has."""
     surveyed = release.pieces("survey")
     names = [release.layout.part_keys(task.number) for task in tasks]
@@ -196,15 +196,15 @@ def anonymize(release: Release) -> str:
     grouped, carried = nights.split_scattered(release, tasks)
     done = release.do(sorted(grouped, key=lambda t: -outline.seconds[t.number]))
     nights.carry(release, carried)
-    release.assembled = release.do(release.receiving("assemble", outline.n_files, done, _PLANNED))
+    release.assembled = release.do(release.receiving("assemble", outline.n_files, done, PLANNED))
     return f"{outline.n_blocks} blocks anonymized, {outline.n_files + n_carried} files assembled"
 
 
 def validate(release: Release) -> str:
     """The gate: re-read what would be published, and the input, and compare."""
     n_files, n_parts = release.planned.outline.n_files, len(release.planned.context.parts)
-    knowing = (*_PLANNED, *(("night",) if release.tonight.has_units else ()))
-    of_parts = _knowing_keys(release, release.receiving("check-input", n_parts, release.assembled, knowing))
+    knowing = (*PLANNED, *(("night",) if release.tonight.has_units else ()))
+    of_parts = knowing_keys(release, release.receiving("check-input", n_parts, release.assembled, knowing))
     read = release.do(release.with_atoms(of_parts))
     n_candidates, counted = n_files + release.tonight.n_carried_files, (*knowing, "distributions")
     tasks = release.receiving("check-files", n_candidates, read, counted)

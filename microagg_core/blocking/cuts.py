@@ -43,18 +43,22 @@ def grow(Z: Floats, max_records: float, least: int) -> Tree:
     >>> tree.attribute, tree.threshold
     (0, 2.0)
     """
+    cut = next_cut(Z, max_records, least)
+    if cut is None:
+        return None
+    attribute, threshold = cut
+    goes_left = Z[:, attribute] <= threshold
+    return Cut(attribute, threshold, grow(Z[goes_left], max_records, least), grow(Z[~goes_left], max_records, least))
+
+
+def next_cut(Z: Floats, max_records: float, least: int) -> tuple[int, float] | None:
+    """Where :func:`grow` cuts these records: attribute and threshold; None where it leaves them together."""
     if len(Z) <= max_records or len(Z) < 2 * least:
         return None
     for attribute in _by_variance(Z):
         threshold = _median_cut(Z[:, attribute], least)
         if threshold is not None:
-            goes_left = Z[:, attribute] <= threshold
-            return Cut(
-                int(attribute),
-                threshold,
-                grow(Z[goes_left], max_records, least),
-                grow(Z[~goes_left], max_records, least),
-            )
+            return attribute, threshold
     return None
 
 

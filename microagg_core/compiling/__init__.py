@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from microagg_core.compiling.background import Compiling, start_compiling
 from microagg_core.compiling.ensuring import compile_parts, ensure_compiled, is_compiled, missing_parts
-from microagg_core.compiling.parts import PROTECTION, TABLES, all_parts, needed_parts
+from microagg_core.compiling.parts import PROTECTION, TABLES, all_parts, grouping_parts, needed_parts
 
 __all__ = [
     "PROTECTION",
@@ -21,6 +21,7 @@ __all__ = [
     "all_parts",
     "compile_parts",
     "ensure_compiled",
+    "grouping_parts",
     "is_compiled",
     "missing_parts",
     "needed_parts",

@@ -42,6 +42,16 @@ def needed_parts(algorithm: str, effort: str | float, k: int | None = None) -> t
     return tuple(dict.fromkeys(parts))
 
 
+def grouping_parts(algorithm: str, effort: str | float, k: int) -> tuple[str, ...]:
+    """Those of the parts without which groups are the same: where nothing but groups is wanted, and no proof.
+
+    >>> grouping_parts("mdav", "fast", 2)
+    ('tables', 'mdav', 'bound', 'annealing')
+    """
+    proofs = {_PRICES} if effort == "thorough" or algorithms()[algorithm].certified else {_PRICES, _FACTOR}
+    return tuple(part for part in needed_parts(algorithm, effort, k) if part not in proofs)
+
+
 def _algorithms_run(name: str, k: int | None) -> list[str]:
     """The algorithm, or all that "best" may choose from."""
     if name != "best":

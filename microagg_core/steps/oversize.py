@@ -109,7 +109,7 @@ def cut_strata(
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     """Cuts of these strata, and the records of their leaves: exact where the sample was the whole stratum."""
     spec, trees, leaf_rows = context.spec, dict[int, Tree](), dict[int, Ints]()
-    rate, samples = _surveyed_samples(context, strata, survey, oversize, passes)
+    rate, samples = surveyed_samples(context, strata, survey, oversize, passes)
     for number in oversize.tolist():
         rows, Z = int(strata.rows[number]), samples.get(number)
         if Z is not None and (rate == 1.0 or len(Z) * limit >= _ENOUGH * rows):
@@ -139,7 +139,7 @@ def _shared_out(sampled: Ints, rows: int) -> Ints:
     return np.diff(ends, prepend=0)
 
 
-def _surveyed_samples(
+def surveyed_samples(
     context: Context, strata: Strata, survey: Survey, oversize: Ints, passes: Passes
 ) -> tuple[float, dict[int, Floats]]:
     """The rate at which the survey drew, and what it drew of each of these strata, in the order of records."""
@@ -156,7 +156,10 @@ def _surveyed_samples(
     if not drawn:
         return rate, {}
     draws, stratum, Z = (np.concatenate(arrays) for arrays in zip(*drawn, strict=True))
-    return rate, {s: Z[(stratum == s) & (draws < rate)] for s in np.unique(stratum).tolist()}
+    kept = np.flatnonzero(draws < rate)
+    kept = kept[np.argsort(stratum[kept], kind="stable")]
+    numbers, starts = np.unique(stratum[kept], return_index=True)
+    return rate, dict(zip(numbers.tolist(), np.split(Z[kept], starts[1:]), strict=True)) if len(kept) else {}
 
 
 def _drawn(passes: Passes) -> Iterator[tuple[int, Drawn]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption
 from microagg_flows.command.telling import told, told_progress
 from microagg_flows.process.limits import claim_limits
 from microagg_flows.process.scratch import scratch
+
+if TYPE_CHECKING:
+    from microagg_flows.releasing import Order
 
 OptionalSpecArgument = Annotated[
     str | None, typer.Argument(help="The release spec: a path or any fsspec URL.", metavar="release.yaml")
@@ -32,6 +35,13 @@ def plan(
     release_id: Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")] = None,
     settings: SetOption = None,
     describe: DescribeOption = None,
+    expected: Annotated[
+        bool,
+        typer.Option(
+            "--expected/--no-expected",
+            help="Group some blocks for the k asked and its neighbours, and show what they lose and give away.",
+        ),
+    ] = True,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -41,24 +51,30 @@ def plan(
     elif spec is None:
         raise SpecError("plan needs a spec, or with --describe the size of a release, such as --describe rows=1e9")
     else:
-        _plan(spec, release_id, settings or [], as_json, quiet)
+        from microagg_flows.releasing import Order
+
+        _plan(Order(spec, release_id, settings=tuple(settings or ())), expected, as_json, quiet)
 
 
-def _plan(spec: str, release_id: str | None, settings: list[str], as_json: bool, quiet: bool) -> None:
+def _plan(order: Order, expecting: bool, as_json: bool, quiet: bool) -> None:
     from microagg_core.plain import to_plain
-    from microagg_flows.releasing import Order, plan_release
+    from microagg_flows.releasing import plan_release
 
     claim_limits()
     with scratch():
-        report, refusal = plan_release(Order(spec, release_id, settings=tuple(settings)), told_progress(quiet))
+        outcome = plan_release(order, told_progress(quiet), expecting)
     if as_json:
-        typer.echo(json.dumps({**to_plain(report), "refused": refusal.message if refusal else None}, indent=1))
+        expected = outcome.expectation.document() if outcome.expectation else None
+        refused = outcome.refusal.message if outcome.refusal else None
+        typer.echo(json.dumps({**to_plain(outcome.report), "expected": expected, "refused": refused}, indent=1))
     else:
-        from microagg_flows.command.terminal import show_plan
+        from microagg_flows.command.terminal import show_expectation, show_plan
 
-        show_plan(report)
-    if refusal is not None:
-        raise refusal
+        show_plan(outcome.report)
+        if outcome.expectation is not None:
+            show_expectation(outcome.expectation)
+    if outcome.refusal is not None:
+        raise outcome.refusal
 
 
 def _forecast(spec: str | None, settings: list[str], describe: str, as_json: bool) -> None:

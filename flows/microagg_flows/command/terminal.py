@@ -12,6 +12,8 @@ from rich.table import Table
 from microagg_core.algorithms import algorithms
 from microagg_core.privacy.check import Check
 from microagg_core.releases.verify import VerifyReport
+from microagg_core.reporting.expected_report import HEADER as EXPECTED_HEADER
+from microagg_core.reporting.expected_report import Expectation
 from microagg_core.reporting.forecast_report import STAGE_HEADER, forecast_rows, forecast_stages, loss_rows
 from microagg_core.reporting.plan_report import BlockLine, PlanReport
 from microagg_core.reporting.release_report import ATTRIBUTE_HEADER, attribute_rows, summary_rows
@@ -113,6 +115,17 @@ def show_plan(report: PlanReport) -> None:
         console.print(f"withheld: {line}", markup=False, highlight=False)
     for line in report.unwise:
         console.print(f"look at this: {line}")
+
+
+def show_expectation(expectation: Expectation) -> None:
+    """What the planned release would lose and give away, for several k."""
+    console = _console()
+    console.print(f"\n{expectation.headline()}")
+    rows = expectation.rows()
+    if rows:
+        console.print(_aligned([EXPECTED_HEADER, *rows]))
+    for sentence in expectation.sentences():
+        console.print(f"  {sentence}")
 
 
 def _label_rows(report: PlanReport) -> list[tuple[str, str]]:
