@@ -69,7 +69,7 @@ def withhold_enough(keys: CountedKeys, keep: Bools, k: int, levels: Iterable[int
         for level, cell in cells:
             for has in _havers(keys.pattern, few, ~less[keys.stratum]):
                 less = less & ~_lacking(keys, less, rows, cell, level, has, k)
-    _refuse_too_much(rows, keep, less, k)
+    _refuse_too_much(rows, keep, less, k, are_labels_known=len(cells) > 1)
     return less
 
 
@@ -113,12 +113,13 @@ def _lacking(keys: CountedKeys, keep: Bools, rows: Ints, cell: Ints, level: int,
     return added
 
 
-def _refuse_too_much(rows: Ints, keep: Bools, less: Bools, k: int) -> None:
+def _refuse_too_much(rows: Ints, keep: Bools, less: Bools, k: int, are_labels_known: bool) -> None:
     few, more, n_rows = int(rows[~keep].sum()), int(rows[keep & ~less].sum()), int(rows.sum())
     if more > MOST_ADDED * n_rows:
+        file = ", or say blocks.totals_known: file if no totals of blocking values are known"
         raise DataError(
             f"{few} records are of blocking keys or patterns of missing values with fewer than k={k}, and to withhold "
             f"them {more} more of {n_rows} would have to be withheld, as totals that are known elsewhere would tell of "
             "them; use blocks.undersized: merge or coarser blocking columns, fill in missing values or leave out such "
-            "records, or say blocks.totals_known: file if no totals of blocking values are known"
+            f"records{file if are_labels_known else ''}"
         )

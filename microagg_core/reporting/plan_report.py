@@ -183,5 +183,8 @@ def unwise(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
         words.append(f"{merged} records lose a blocking value to merging, more than 10 %; use coarser blocking columns")
     small = int(np.sum(plan.block_rows < 2 * spec.k))
     if small > 0.5 * plan.n_blocks and plan.n_blocks > 1:
-        words.append(f"{small} blocks are too small for two groups, so they become one group each")
+        words.append(
+            f"{small} blocks are too small for two groups, so they become one group each; if a blocking column names "
+            "people, households or firms, give it another role, as its values are released as labels"
+        )
     return tuple(words)

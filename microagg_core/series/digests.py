@@ -63,7 +63,7 @@ def units_of(columns: Sequence[pa.ChunkedArray | pa.Array], key: SeriesKey) -> P
     True
     """
     texts = [_text(one_array(column)) for column in columns]
-    nameless = reduce(pc.or_, map(pc.is_null, texts))
+    nameless = reduce(pc.or_, map(_is_nothing, texts))
     if n_nameless := pc.sum(nameless).as_py():
         raise DataError(f"{n_nameless} record(s) name no unit; fill their unit column(s) or leave them out")
     parts = [pc.cast(text, pa.large_binary()).to_pylist() for text in texts]
@@ -118,6 +118,13 @@ def _text(array: pa.Array) -> pa.Array:
     if pa.types.is_floating(kind):
         array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
     return array if is_text_or_bytes(kind) else pc.cast(array, _TEXT)
+
+
+def _is_nothing(texts: pa.Array) -> pa.Array:
+    """Which are missing, or have nothing but spaces: in CSV two missing ids would else be one unit that repeats."""
+    is_text = pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)
+    trimmed = pc.ascii_trim_whitespace(texts) if is_text else texts
+    return pc.fill_null(pc.equal(pc.binary_length(trimmed), 0), True)
 
 
 def _authenticated(messages: Iterable[bytes], key: bytes) -> Iterator[bytes]:

@@ -125,6 +125,8 @@ def test_suppression_and_error() -> None:
     del rows["n", "b"]
     with pytest.raises(DataError, match=r"^1 records .* 9 more of 10 would have to be withheld"):
         plan_strata(keys_table(rows), StrataRules(3, "suppress"), [pa.string(), pa.string()])
+    with pytest.raises(DataError, match=r"9 more of 10 .* or leave out such records$"):
+        plan_strata(keys_table(rows), StrataRules(3, "suppress", totals_known="file"), [pa.string(), pa.string()])
     with pytest.raises(DataError, match="1 of 2 blocking keys have fewer than k=3"):
         plan_strata(keys_table(rows), StrataRules(3, "error"), [pa.string(), pa.string()])
     with pytest.raises(DataError, match="no block reaches k=20"):
