@@ -34,6 +34,9 @@ from microagg_core.steps.value_counts import load_distributions
 from microagg_core.steps.work import Context, Run, Task
 from microagg_core.storage.values_layout import ValuesLayout
 
+#: What helps where a block cannot hold a demand.
+_FEWER_BLOCKS = "block by fewer columns, or raise blocks.max_records where one blocking key has several blocks"
+
 
 def column_demands(context: Context) -> dict[str, ColumnDemand]:
     """What is demanded of each confidential column of which anything is, in the file's order."""
@@ -95,12 +98,11 @@ def _impossible(demand: Demand, demands: BlockDemands) -> str:
     if distinct_values(codes, one_group)[0] < demand.distinct:
         return (
             f"protect.{demand.column}.distinct: a block has fewer than {demand.distinct} distinct values of this "
-            "column, so that no groups of it can have them; block by fewer columns, or demand less"
+            f"column, so that no groups of it can have them; demand less, {_FEWER_BLOCKS}"
         )
     return (
         f"protect.{demand.column}.t: the values of a block differ from the whole release's by more than "
-        f"{demand.closeness:g}, so that no groups of it can be nearer; raise t, block by fewer columns, or raise "
-        "blocks.max_records where one blocking key has several blocks"
+        f"{demand.closeness:g}, so that no groups of it can be nearer; raise t, {_FEWER_BLOCKS}"
     )
 
 

@@ -235,6 +235,7 @@ def test_what_no_groups_could_hold_is_told_before_any_is_made(
     with pytest.raises(DataError, match=sentence) as refused:
         made(tmp_path, table, protect=protect)
     assert refused.value.exit_code == 3 and refused.value.message.startswith("protect.diagnosis.")
+    assert "or raise blocks.max_records where one blocking key has several blocks" in refused.value.message
 
 
 def test_a_promise_that_files_do_not_keep_is_seen_by_who_verifies(tmp_path: Path) -> None:
