@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import InternalError
 from microagg_core.tables.hashing import one_array
-from microagg_core.tables.ordering import as_key
+from microagg_core.tables.ordering import as_key, order_within
 
 #: Distinct values up to which a column is counted where nothing is demanded of its distribution: what has more is
 #: nearly a number of its record, and its counts would weigh as much as the column itself.
@@ -113,7 +113,7 @@ class Distribution:
         """
         if len(codes) and int(codes.min()) < 0:
             raise InternalError("a bug: a value that was not counted; please report it")
-        order = np.lexsort((codes, labels))
+        order = order_within(codes, labels)
         sizes = np.bincount(labels)
         first = np.cumsum(sizes) - sizes
         if len(self.counts) < 2:

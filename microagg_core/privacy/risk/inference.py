@@ -19,6 +19,7 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.metrics.statistics import significant
 from microagg_core.plain import PlainInts
 from microagg_core.privacy.risk.contract import ConfidentialValues, Exposure, RiskMeasure, share
+from microagg_core.tables.ordering import order_within
 
 #: Distinct values of a group up to which groups are told apart.
 FEW_VALUES = 10
@@ -68,8 +69,11 @@ def distinct_values(codes: Ints, groups: Ints) -> Ints:
     >>> distinct_values(np.array([4, 4, 7, 9]), np.array([0, 0, 1, 1])).tolist()
     [1, 2]
     """
-    width = int(codes.max(initial=0)) + 1
-    return np.bincount(np.unique(groups * width + codes) // width, minlength=int(groups.max(initial=-1)) + 1)
+    order = order_within(codes, groups)
+    codes, groups = codes[order], groups[order]
+    is_new = np.ones(len(codes), dtype=np.bool_)
+    is_new[1:] = (codes[1:] != codes[:-1]) | (groups[1:] != groups[:-1])
+    return np.bincount(groups[is_new])
 
 
 def chance_of_one_value(counts: Ints, sizes: Ints) -> Floats:
