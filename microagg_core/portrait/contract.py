@@ -1,0 +1,98 @@
+"""A portrait of a release: distributions, pairs, correlations and regressions, before and after; for the operator alone.
+
+It is what the operator's page draws. Every count in it is of so many records that none stands out: intervals and cells
+with fewer are joined with their neighbours or left out, and no edge of one is the value of a record, least of all the
+smallest or the greatest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from microagg_core.plain import PlainFloats
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """One quasi-identifier, by intervals: one more than there are edges, the outermost two open."""
+
+    column: str
+    #: The unit of the edges: days for dates, seconds for timestamps, and mostly the column's own.
+    unit: str | None
+    edges: tuple[float, ...]
+    #: The edges as a person reads them, such as dates.
+    edge_words: tuple[str, ...]
+    #: Records in each interval, as they came and as they are released.
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    missing: int
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A released combination of two quasi-identifiers, and how many of the drawn records have it."""
+
+    x: float
+    y: float
+    records: int
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two quasi-identifiers: the cloud of records as they came, in cells, and the means that stand for them."""
+
+    x: str
+    y: str
+    #: Of the cells; records beyond the outermost are in none.
+    x_edges: tuple[float, ...]
+    y_edges: tuple[float, ...]
+    #: The edges as a person reads them.
+    x_words: tuple[str, ...]
+    y_words: tuple[str, ...]
+    #: Records as they came, rows of cells from the lowest y; 0 where there are too few to be shown.
+    before: tuple[tuple[int, ...], ...]
+    means: tuple[Mean, ...]
+
+
+@dataclass(frozen=True)
+class Correlations:
+    """Of all pairs of quasi-identifiers, exact; NaN where a pair has none."""
+
+    columns: tuple[str, ...]
+    before: PlainFloats
+    after: PlainFloats
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A linear model by least squares: a coefficient and its standard error for each term."""
+
+    records: int
+    coefficients: tuple[float, ...]
+    errors: tuple[float, ...]
+    r_squared: float
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A model that the spec names, of the records as they came and as they are released."""
+
+    formula: str
+    #: The constant first; a category's levels as "column=level", rare ones together.
+    terms: tuple[str, ...]
+    before: Fit
+    after: Fit
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """All of it; pictures are of ``drawn`` of the ``records``, correlations and regressions of all."""
+
+    records: int
+    drawn: int
+    distributions: tuple[Distribution, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    correlations: Correlations | None = None
+    regressions: tuple[Regression, ...] = ()
+    #: What is not shown, and why, a sentence each.
+    left_out: tuple[str, ...] = ()
