@@ -28,7 +28,7 @@ import psutil
 from bookkeeping import measure as bookkeep
 from fitting import fit
 from null_workers import Census
-from recorded_release import Case, Recording, record
+from recorded_release import Case, Recording, make_input, record
 from release_at_scale import write_input, write_spec
 
 from microagg_core.spec.clusters import RunningCluster
@@ -37,6 +37,7 @@ from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.storage.objects import Store
 from microagg_core.tables.slices import Slice, Slices
 from microagg_flows.clusters import connect, dask_executor
+from microagg_flows.clusters.dask_settings import worker_variables
 from microagg_flows.progress import Silence
 from servers.process import end_with_the_tests
 from servers.s3_server import ACCESS_KEY, REGION, SECRET_KEY, is_ready, start_weed, stop_weed
@@ -84,7 +85,9 @@ def record_all(folder: Path) -> None:
     for job in jobs:
         target = folder / f"{job.replace(' ', '-')}.json"
         if not target.exists():
-            done = subprocess.run([sys.executable, __file__, "one", *job.split()], stdout=subprocess.PIPE, check=True)
+            call = [sys.executable, __file__, "one", *job.split()]
+            environment = {**os.environ, **worker_variables({})}  # memory as workers have it, whose faults take time
+            done = subprocess.run(call, stdout=subprocess.PIPE, check=True, env=environment)
             target.write_bytes(done.stdout)
             print(f"{target.name}", flush=True)
 
@@ -112,6 +115,7 @@ def _warmed(case: Case, folder: Path, *place: Any, watched: psutil.Process | Non
         recording = record(small, folder / f"small-{number}", *place)
         starts.append(sum(task.cpu_seconds for task in recording.tasks))
     (folder / "large").mkdir()
+    make_input(case, folder / "large", *place)
     before = _cpu_of(watched)
     recording = record(case, folder / "large", *place)
     recording.facts |= {"start": starts[0] - starts[1], "server_seconds": _cpu_of(watched) - before}

@@ -55,8 +55,6 @@ FLOW = {
     "publish": ("release", "file", "block"),
     "report": ("release", "object"),
 }
-#: Requests by which a task is told what it is about, of which its store does not count.
-_TOLD_BY = 3.0
 #: Memory of the survey, which is free again when the plan is made.
 _SURVEY_BYTES = ("release", "sketch")
 
@@ -149,8 +147,8 @@ def fit_remote(disks: list[dict[str, Any]], buckets: list[dict[str, Any]]) -> di
 
 
 def _traffic_of(task: dict[str, Any]) -> tuple[float, float]:
-    """A task's requests, with those for what it is told, and its bytes."""
-    return task["reads"] + task["writes"] + _TOLD_BY, task["bytes_read"] + task["bytes_written"]
+    """A task's requests and the bytes that they moved."""
+    return task["asked"], task["moved"]
 
 
 def counts_of(book: dict[str, Any]) -> dict[str, float]:
