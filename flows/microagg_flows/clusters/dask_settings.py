@@ -15,10 +15,10 @@ _CALLBACKS = ("tornado.application", "asyncio", "distributed", "distributed.clie
 #: Of Arrow's allocators this one keeps least of what is freed: 50 to 90 MiB less for each worker on rows that come
 #: through S3, in the same time.
 _ARROW = {"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"} if "jemalloc" in pa.supported_memory_backends() else {}
-#: What every worker's environment holds, if the spec says nothing else. Dask has glibc give back whatever is freed above
-#: 64 KiB, and by that every larger array is new pages: a third of what a release takes besides its kernels. With these,
-#: smaller arrays are made of what was freed, of which at most the first stays. 12 million rows through S3 take 119 CPU s
-#: instead of 151, and a worker 658 MiB instead of 620; eight times as much would be faster still, and 822 MiB.
+#: What every worker's environment holds, if the spec says nothing else. Dask has glibc give back whatever is freed
+#: above 64 KiB, and by that every larger array is new pages: a third of what a release takes besides its kernels. With
+#: these, smaller arrays are made of what was freed, of which at most the first stays. 12 million rows through S3 take
+#: 119 CPU s instead of 151, and a worker 658 MiB instead of 620; eight times as much would be faster, with 822 MiB.
 _MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(16 * 2**20), "MALLOC_MMAP_THRESHOLD_": str(2**20)}
 _VARIABLES = {**_ARROW, **_MALLOC}
 _SETTINGS = {
