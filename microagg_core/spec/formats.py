@@ -66,6 +66,7 @@ class CsvInput(Model):
 
     delimiter: str = Field(default=",", min_length=1, max_length=1, description="what separates two cells")
     encoding: str = Field(default="utf-8", description="any text encoding that Python knows")
+    decimal_mark: Literal[".", ","] = Field(default=".", description="what stands before the decimals of a number")
     null_words: tuple[str, ...] = Field(
         default=("",),
         description="what stands for a missing value in columns of a declared type other than text",

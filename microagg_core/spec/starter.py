@@ -1,11 +1,14 @@
-"""A commented release spec to start from: everything that a file's schema tells, and a list of what it does not.
+"""A commented release spec to start from: everything that a file tells, and a list of what it does not.
 
-No role is guessed. Every column stands under ``to_decide``, which the spec's checks refuse until it is empty.
+Every column stands under ``to_decide``, which the spec's checks refuse until it is empty; with a proposal, where there is
+one. Proposals become roles only for who asks for that, below a line that says where they come from.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import yaml
@@ -21,7 +24,44 @@ _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
-def starter_spec(url: str, schema: pa.Schema, options: str = "", output_format: str = "parquet") -> str:
+#: The roles as a spec lists them, with what each does.
+ROLES = {
+    "identifiers": "name a person or firm: dropped",
+    "quasi_identifiers": "known from outside, numbers or dates: microaggregated together; at least one",
+    "blocking": "known from outside and kept exactly, from general to fine",
+    "confidential": "released as they are",
+    "drop": "not released, not looked at",
+}
+
+
+@dataclass(frozen=True)
+class ColumnAdvice:
+    """What is said of a column: what it holds, and the role that is proposed, with the reason."""
+
+    name: str
+    holds: str
+    role: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a look at the data suggests for a spec."""
+
+    columns: tuple[ColumnAdvice, ...]
+    #: Sentences about the data, which become comments.
+    remarks: tuple[str, ...] = ()
+    unit: tuple[str, ...] = ()
+    missing: str = "error"
+    #: As the input is read; without it, as its ending says.
+    format: str = ""
+    #: Whether the proposals stand as roles, and not as comments.
+    is_accepted: bool = False
+
+
+def starter_spec(
+    url: str, schema: pa.Schema, options: str = "", output_format: str = "parquet", advice: Advice | None = None
+) -> str:
     """The text of a release spec for the data at ``url``, which the user completes.
 
     Args:
@@ -29,6 +69,7 @@ def starter_spec(url: str, schema: pa.Schema, options: str = "", output_format: 
         schema: the data's own.
         options: lines under ``input:`` that are their format's own.
         output_format: the format of the release.
+        advice: what a look at the data suggests.
 
     Raises:
         DataError: a column without a name, or two of one name.
@@ -42,21 +83,53 @@ def starter_spec(url: str, schema: pa.Schema, options: str = "", output_format: 
     if holds_credentials(url):
         raise SpecError(f"{shown(url)}: a spec must not hold a user or password; use the environment of each worker")
     _check_names(schema.names)
-    names = [quoted(name) for name in schema.names]
-    width = max((len(name) for name in names), default=0)
-    columns = [
-        f"    - {name:<{width}}    # {_described(field.type)}" for name, field in zip(names, schema, strict=True)
-    ]
+    described = [ColumnAdvice(field.name, _described(field.type), "", "") for field in schema]
+    advice = advice or Advice(tuple(described))
     return _TEMPLATE.format(
-        n_columns=len(names),
+        n_columns=len(schema.names),
+        remarks="".join(f"# {line}\n" for line in _remarks(advice)),
         algorithms=", ".join(algorithms()),
         name=quoted(_series_name(url)),
         url=quoted(url),
-        format=Input(url=url).resolved_format,
+        format=advice.format or Input(url=url).resolved_format,
         options=options,
         output_format=output_format,
-        columns="\n".join(columns),
+        roles="\n".join(_role_lines(advice)),
+        unit=f"[{', '.join(map(quoted, advice.unit))}]" if advice.unit else "row",
+        missing=advice.missing,
     )
+
+
+_ACCEPTED = (
+    "PROPOSED BY A PROGRAM: the roles below come from names and values of the columns alone, and nobody has read them.",
+    "Read every reason, move what is wrong, and then take these lines out.",
+)
+
+
+def _remarks(advice: Advice) -> list[str]:
+    return [*(_ACCEPTED if advice.is_accepted else ()), *advice.remarks]
+
+
+def _role_lines(advice: Advice) -> Iterator[str]:
+    """The lists of columns: those to decide, sorted by what is proposed; or the proposals as roles."""
+    if not advice.is_accepted:
+        yield "  # to decide: move every column from here to the list that fits, then take to_decide out."
+        yield "  to_decide:"
+        order = ["", *ROLES]
+        yield from _column_lines(sorted(advice.columns, key=lambda column: order.index(column.role)), True)
+    for role, what in ROLES.items():
+        columns = [column for column in advice.columns if column.role == role] if advice.is_accepted else []
+        start = f"  {role}:" if columns else f"  {role}: []"
+        yield f"{start:<25} # {what}"
+        yield from _column_lines(columns, False)
+
+
+def _column_lines(columns: Sequence[ColumnAdvice], has_roles: bool) -> Iterator[str]:
+    width = max((len(quoted(column.name)) for column in columns), default=0)
+    for column in columns:
+        proposal = f"propose {column.role} ({column.reason})" if has_roles else column.reason
+        said = f"{column.holds}: {proposal}" if column.role else column.holds
+        yield f"    - {quoted(column.name):<{width}}    # {said}"
 
 
 def _check_names(names: list[str]) -> None:
@@ -99,7 +172,7 @@ def _described(held: pa.DataType) -> str:
 _TEMPLATE = """\
 # A release spec to start from, made from the input's {n_columns} columns. Give each a role under roles, look over the
 # rest, and see what a release would do:  microagg plan release.yaml
-
+{remarks}
 name: {name}
 id: date                  # one release a day, named after it; or an id of your own
 seed: 0
@@ -118,19 +191,12 @@ work:
   url: work               # a private place, not inside the output: staged rows, then audits
 
 roles:
-  # to decide: move every column from here to the list that fits, then take to_decide out.
-  to_decide:
-{columns}
-  identifiers: []         # name a person or firm: dropped
-  quasi_identifiers: []   # known from outside, numbers or dates: microaggregated together; at least one
-  blocking: []            # known from outside and kept exactly, from general to fine
-  confidential: []        # released as they are
-  drop: []                # not released, not looked at
+{roles}
 
-unit: row                 # is one row one person or firm? If not, name the column(s) that tell them apart
+unit: {unit:<20}# is one row one person or firm? If not, name the column(s) that tell them apart
 blocks:
   undersized: merge       # blocking values with fewer than k: merge, suppress or error
-missing: error            # quasi-identifiers without a value: error, or separate
+missing: {missing:<17}# quasi-identifiers without a value: error, or separate
 # rounding:               # means have their column's type, floats one decimal more than the input, unless it says else
 #   a_column: 0.5         # a step; or type, for all digits; or none, for the mean as it is, as float64
 

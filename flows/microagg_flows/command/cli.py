@@ -35,6 +35,7 @@ from microagg_flows.command.planning import plan
 from microagg_flows.command.receiving import keys, sign, verify
 from microagg_flows.command.risk import risk
 from microagg_flows.command.series import series
+from microagg_flows.command.starting import init
 from microagg_flows.command.studies import attack, compare
 from microagg_flows.command.telling import (
     SaidError,
@@ -199,22 +200,7 @@ app.command()(verify)
 app.command()(sign)
 app.command()(keys)
 app.command()(attack)
-
-
-@app.command()
-def init(
-    data: Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file (path, URL or glob).")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the spec.")] = Path("release.yaml"),
-) -> None:
-    """Write a commented starter spec from a file's columns."""
-    from microagg_core.errors import SpecError
-    from microagg_core.formats.starting import starter_for
-
-    if output.exists():
-        raise SpecError(f"{output} exists already; remove it or choose another name with --output")
-    text = starter_for(data, output)
-    output.write_text(text, encoding="utf-8")
-    typer.echo(f"wrote {output}: give every column a role, then run: microagg plan {output}")
+app.command()(init)
 
 
 @app.command()

@@ -7,6 +7,7 @@ import contextlib
 import csv
 import dataclasses
 import io
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -136,8 +137,8 @@ class Csv(FileFormat):
         return source.model_copy(update={"csv": dialect})
 
     def starter_options(self, source: Input) -> str:
-        """The dialect, and the types that are suggested, as comments."""
-        return _STARTER_OPTIONS + _starter_types(_guessed(source))
+        """The dialect and the types of the input."""
+        return _dialect_lines(source.csv)
 
 
 def _large(listing: InputListing, source: Input) -> list[Stretch]:
@@ -213,6 +214,7 @@ def _parsed(
         strings_can_be_null=False,
         quoted_strings_can_be_null=True,
         include_columns=list(columns),
+        decimal_point=dialect.decimal_mark,
     )
     options = pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, encoding=encoding)
     if _start(stretch):
@@ -259,7 +261,7 @@ def _line(stretch: Stretch, source: Input, number: int) -> int:
     return number
 
 
-# --- What a file's first lines suggest -----------------------------------------------------------------------
+# --- What a file's first lines suggest, and what a starter spec says of a dialect -----------------------------
 
 
 def _guessed(source: Input) -> dict[str, str]:
@@ -268,22 +270,18 @@ def _guessed(source: Input) -> dict[str, str]:
         return suggested_types(CsvText(file, first.url).read(_HEAD_BYTES), source.csv)
 
 
-_STARTER_OPTIONS = """\
-  csv:
-    delimiter: ","
-    encoding: utf-8
-    null_words: [""]        # a missing value, in columns of a declared type
-    # A column without a type here is text, kept to the byte ("01" stays "01"). Quasi-identifiers must be
-    # numbers or dates, so declare theirs.
-"""
-
-
-def _starter_types(suggested: dict[str, str]) -> str:
-    if not suggested:
-        return "    # types:\n    #   a_column: int64\n"
-    lines = ["    # The first lines of the file look like this; take out the # of what is right:", "    # types:"]
-    lines += [f"    #   {quoted(name)}: {kind}" for name, kind in suggested.items()]
-    return "\n".join(lines) + "\n"
+def _dialect_lines(dialect: CsvInput) -> str:
+    lines = [
+        "  csv:",
+        f"    delimiter: {json.dumps(dialect.delimiter)}",
+        f"    encoding: {quoted(dialect.encoding)}",
+        f"    decimal_mark: {json.dumps(dialect.decimal_mark)}",
+        f"    null_words: [{', '.join(map(json.dumps, dialect.null_words))}]    # missing, in columns with a type",
+        '    # A column without a type here is text, kept to the byte ("01" stays "01"). Quasi-identifiers must be',
+        "    # numbers or dates, so declare theirs.",
+    ]
+    types = [f"      {quoted(name)}: {kind}" for name, kind in dialect.types.items()]
+    return "\n".join([*lines, *(["    types:", *types] if types else ["    # types:", "    #   a_column: int64"]), ""])
 
 
 FORMAT = Csv()

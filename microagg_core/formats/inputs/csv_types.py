@@ -66,7 +66,10 @@ def _read(head: bytes, csv: CsvInput, types: dict[str, pa.DataType] | None) -> p
         read_options=pa.csv.ReadOptions(encoding=csv.encoding),
         parse_options=pa.csv.ParseOptions(delimiter=csv.delimiter, newlines_in_values=True),
         convert_options=pa.csv.ConvertOptions(
-            null_values=list(csv.null_words), strings_can_be_null=types is None, column_types=types
+            null_values=list(csv.null_words),
+            strings_can_be_null=types is None,
+            column_types=types,
+            decimal_point=csv.decimal_mark,
         ),
     )
 

@@ -1,0 +1,48 @@
+"""``microagg init``: a look at a file, and a spec to start from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from microagg_flows.command.arguments import JsonOption
+
+
+def init(
+    data: Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file (path, URL or glob).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the spec.")] = Path("release.yaml"),
+    accept: Annotated[
+        bool,
+        typer.Option("--accept-proposals", help="Write the proposed roles as roles: for who reads each before a run."),
+    ] = False,
+    delimiter: Annotated[
+        str | None, typer.Option("--delimiter", help="What separates cells of CSV, where that is not clear.")
+    ] = None,
+    encoding: Annotated[str | None, typer.Option("--encoding", help="Of CSV, where that is not clear.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Profile a file's columns, and write a commented starter spec with a proposal for each.
+
+    A file that is not understood has no spec written for it, and exit code 3.
+    """
+    from microagg_core.errors import SpecError
+    from microagg_core.profiling.profile import profile_of
+    from microagg_core.profiling.starting import starter_of, undecidable
+    from microagg_core.profiling.wording import profile_lines
+
+    if output.exists():
+        raise SpecError(f"{output} exists already; remove it or choose another name with --output")
+    profile = profile_of(data, delimiter, encoding)
+    text = starter_of(profile, data, output, accept)
+    output.write_text(text, encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps({"spec": str(output), **profile.document()}, indent=1))
+        return
+    typer.echo("\n".join(profile_lines(profile)))
+    advice = "read every proposed role" if accept else "give every column a role"
+    typer.echo(f"\nwrote {output}: {advice}, then run: microagg plan {output}")
+    if missing := undecidable(profile):
+        typer.echo(f"look at this: {missing}")

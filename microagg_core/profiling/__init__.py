@@ -1,0 +1,1 @@
+"""What lies in files that nobody has described yet: how they are written, what their columns hold, what that suggests."""

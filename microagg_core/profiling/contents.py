@@ -1,0 +1,94 @@
+"""What a file is by its first bytes, whatever its name says."""
+
+from __future__ import annotations
+
+from microagg_core.errors import DataError
+from microagg_core.formats.inputs.csv_text import CsvText
+from microagg_core.spec.formats import InputFormatName, compression_of, format_of
+from microagg_core.spec.places import Input
+from microagg_core.storage.inputs import InputFile, open_input
+from microagg_core.storage.urls import shown
+
+#: Enough to know a format by, and a first line of text.
+_HEAD_BYTES = 4096
+_MARKS: dict[bytes, InputFormatName] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
+_PACKED = {b"\x1f\x8b": ("gzip", ".gz"), b"\x28\xb5\x2f\xfd": ("zstd", ".zst")}
+_AS_PARQUET = "write it as Parquet or CSV first"
+_AS_CSV = "save its sheet as CSV UTF-8"
+#: First bytes of formats that are not read here: what they are, and what to do.
+_FOREIGN = {
+    b"PK\x03\x04": ("a zip archive, as Excel workbooks are too", f"unpack it, or {_AS_CSV}"),
+    b"\xd0\xcf\x11\xe0": ("an Office file, such as an old Excel workbook", _AS_CSV),
+    b"BZh": ("packed with bzip2", "unpack it, or pack it with gzip or zstd"),
+    b"\xfd7zXZ": ("packed with xz", "unpack it, or pack it with gzip or zstd"),
+    b"7z\xbc\xaf": ("a 7z archive", "unpack it"),
+    b"$FL": ("a file of SPSS", _AS_PARQUET),
+    b"<stata_dta>": ("a file of Stata", _AS_PARQUET),
+    b"\0" * 12 + b"\xc2\xea\x81\x60": ("a file of SAS", _AS_PARQUET),
+    b"RDX": ("a file of R", _AS_PARQUET),
+    b"SQLite format 3": ("an SQLite database", _AS_PARQUET),
+    b"FEA1": ("Feather of version 1", "write it again as version 2, or as Parquet"),
+    b"Obj\x01": ("an Avro file", _AS_PARQUET),
+    b"ORC": ("an ORC file", _AS_PARQUET),
+    b"%PDF": ("a PDF", "ask for the data as CSV"),
+}
+#: First characters of texts that are no tables.
+_MARKUP = {
+    "<?xml": "XML", "<!doctype": "a page of HTML", "<html": "a page of HTML", '{"': "JSON", "[{": "JSON",
+}  # fmt: skip
+#: What the endings of files say that are not text.
+_BINARY_ENDINGS: dict[str, InputFormatName] = {".parquet": "parquet", ".pq": "parquet"}
+_ENDINGS = {"parquet": ".parquet", "arrow": ".arrow", "csv": ".csv"}
+
+
+def format_by_content(first: InputFile, source: Input) -> InputFormatName:
+    """The format of a file by what is in it; text of any ending is CSV.
+
+    Raises:
+        DataError: it is empty, of a format that is not read here, or not what its ending says.
+    """
+    place, ending = shown(first.url), _format_by_ending(first.url)
+    with open_input(first.url, source.storage_options) as file:
+        packed = file.read(_HEAD_BYTES)
+        if not packed:
+            raise DataError(f"{place} is empty; check where it came from")
+        _refuse_other_packing(packed, first.url)
+        head = packed
+        if compression_of(first.url):
+            head = CsvText(file, first.url, n_fetched=_HEAD_BYTES).read(_HEAD_BYTES)
+            if _marked(head):
+                raise DataError(f"{place} is {_marked(head)} within {compression_of(first.url)}; unpack it")
+    content = _marked(head) or "csv"
+    _refuse_foreign(head, place)
+    if ending and ending != content:
+        what = "text" if content == "csv" else content
+        raise DataError(f"{place} holds {what}, not {ending} as its ending says; rename it to end in {_ENDINGS[content]}")
+    return content
+
+
+def _format_by_ending(url: str) -> InputFormatName | None:
+    ending = next((form for end, form in _BINARY_ENDINGS.items() if url.lower().endswith(end)), None)
+    return ending or format_of(url)
+
+
+def _marked(head: bytes) -> InputFormatName | None:
+    return next((form for mark, form in _MARKS.items() if head.startswith(mark)), None)
+
+
+def _refuse_other_packing(head: bytes, url: str) -> None:
+    said = compression_of(url)
+    actual = next(((name, end) for mark, (name, end) in _PACKED.items() if head.startswith(mark)), None)
+    if actual and said != actual[0]:
+        raise DataError(f"{shown(url)} is packed with {actual[0]}; rename it to end in .csv{actual[1]}")
+    if said and not actual:
+        raise DataError(f"{shown(url)} is not packed with {said}, as its ending says; rename it")
+
+
+def _refuse_foreign(head: bytes, place: str) -> None:
+    for mark, (what, advice) in _FOREIGN.items():
+        if head.startswith(mark):
+            raise DataError(f"{place} is {what}, which is not read here; {advice}")
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    for text, what in _MARKUP.items():
+        if start.startswith(text.encode()):
+            raise DataError(f"{place} is {what}, no table of rows and columns; {_AS_PARQUET}")
