@@ -1,1 +1,1 @@
-"""What lies in files that nobody has described yet: how they are written, what their columns hold, what that suggests."""
+"""What lies in files that nobody has described yet: their notation, their columns, and what those suggest."""

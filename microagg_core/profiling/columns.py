@@ -1,4 +1,4 @@
-"""What a column holds, in figures from which no single record's value can be read: counts, shares, rounded quantiles."""
+"""What a column holds, in figures that tell no single record's value: counts, shares, rounded quantiles."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ _DAYS_OF_YEARS = 3 * 365
 _MICROSECONDS_OF_A_DAY = 86_400_000_000
 _MONTH = "%Y-%m"
 #: Words that say of a column of few texts that it is the sex, in some languages.
-_SEXES = frozenset(
-    "m f w male female man woman men women boy girl h homme femme mann frau männlich weiblich hombre mujer uomo donna "
-    "other diverse divers unknown x u".split()
+_SEX_WORDS = (
+    "m f w h male female man woman men women boy girl homme femme mann frau männlich weiblich hombre mujer uomo donna "
+    "divers diverse other unknown x u"
 )
+_SEXES = frozenset(_SEX_WORDS.split())
 _MOST_SEXES = 4
 
 

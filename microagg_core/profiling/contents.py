@@ -62,7 +62,9 @@ def format_by_content(first: InputFile, source: Input) -> InputFormatName:
     _refuse_foreign(head, place)
     if ending and ending != content:
         what = "text" if content == "csv" else content
-        raise DataError(f"{place} holds {what}, not {ending} as its ending says; rename it to end in {_ENDINGS[content]}")
+        raise DataError(
+            f"{place} holds {what}, not {ending} as its ending says; rename it to end in {_ENDINGS[content]}"
+        )
     return content
 
 

@@ -22,7 +22,9 @@ _BYTE_ORDER_MARKS = {
 #: A text of western languages in UTF-16 has a zero in nearly every second byte.
 _ZEROS_OF_UTF16 = 0.4
 #: What is not ASCII in western Europe's texts: where it makes up nearly all, cp1252 was right.
-_WESTERN = frozenset("äöüÄÖÜßéèêëÉÈÊËàáâãåæÀÁÂÃÅÆçÇíìîïÍÌÎÏñÑóòôõøÓÒÔÕØúùûÚÙÛýÿœŒžŽšŠ€£°§²³µ·«»’‘“”„–…¡¿ªº\xa0´`¨ðÐþÞ®©½¼¾")
+_WESTERN = frozenset(
+    "äöüÄÖÜßéèêëÉÈÊËàáâãåæÀÁÂÃÅÆçÇíìîïÍÌÎÏñÑóòôõøÓÒÔÕØúùûÚÙÛýÿœŒžŽšŠ€£°§²³µ·«»’‘“”„–…¡¿ªº\xa0´`¨ðÐþÞ®©½¼¾"
+)
 _NEARLY_ALL = 0.95
 #: Bytes of lines with other characters than ASCII that are enough to judge an encoding by.
 _TELLING_BYTES = 2**16
@@ -48,9 +50,9 @@ def encoding_of(text: BinaryIO, place: str) -> Encoding:
         if first.startswith(mark):
             _refuse_undecodable(_blocks(first, text), name, place)
             return Encoding(name)
-    if name := _utf_16_without_mark(first):
-        _refuse_undecodable(_blocks(first, text), name, place)
-        return Encoding(name, "it has no mark of its encoding, and every second byte is zero")
+    if unmarked := _utf_16_without_mark(first):
+        _refuse_undecodable(_blocks(first, text), unmarked, place)
+        return Encoding(unmarked, "it has no mark of its encoding, and every second byte is zero")
     if b"\0" in first:
         raise DataError(f"{place} holds bytes that no text has, so it is no CSV; check what kind of file it is")
     errors = _errors_as_utf_8(_blocks(first, text))
@@ -82,10 +84,11 @@ def _blocks(first: bytes, text: BinaryIO) -> Iterator[bytes]:
 
 
 def _refuse_undecodable(blocks: Iterator[bytes], name: str, place: str) -> None:
-    decoder, line = codecs.getincrementaldecoder(name)(), 1
+    decoder, line, n = codecs.getincrementaldecoder(name)(), 1, 0
     try:
         for block in blocks:
-            line += decoder.decode(block).count("\n")
+            line, n = line + decoder.decode(block).count("\n"), n + len(block)
+        decoder.decode(b"", final=n < CHECKED_BYTES)
     except UnicodeError:
         raise DataError(
             f"{place}: its first bytes say {name}, which it is not from about line {line} on; write it again as UTF-8"

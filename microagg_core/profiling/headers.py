@@ -25,7 +25,7 @@ def refuse_doubtful_header(header: Record, records: Sequence[Record], place: str
     columns = [[record[number] for record in records] for number in range(len(header))]
     if _is_record(header, columns):
         raise DataError(
-            f"{place}:1: the first line looks like a record and not like a header; write a line of column names above it"
+            f"{place}:1: the first line looks like a record, not like a header; write a line of column names above it"
         )
     _refuse_names(header, place)
     if n := _n_odd_firsts(columns):
@@ -37,7 +37,7 @@ def refuse_doubtful_header(header: Record, records: Sequence[Record], place: str
 
 
 def _is_record(header: Record, columns: Sequence[Sequence[str]]) -> bool:
-    """Whether each column of numbers or days has such a cell in the first line too; without any, whether cells repeat."""
+    """Whether each column of numbers or days has such a cell in the first line; without any, whether cells repeat."""
     told = [(name, kind) for name, column in zip(header, columns, strict=True) if (kind := _kind(column))]
     if told:
         return all(_kind([name]) == kind for name, kind in told)

@@ -49,9 +49,7 @@ class FileProfile:
             "rows": self.n_rows,
             "rows_are_counted": self.is_counted,
             "looked_at": self.looked_at,
-            "columns": [
-                {**asdict(one.column), "proposed": one.role, "reason": one.reason} for one in self.proposals
-            ],
+            "columns": [{**asdict(one.column), "proposed": one.role, "reason": one.reason} for one in self.proposals],
         }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Ints
+from microagg_core.privacy.disclosing import NEARLY_UNIQUE
 from microagg_core.profiling.columns import ColumnProfile
 from microagg_core.profiling.names import meanings_of
 from microagg_core.profiling.notations import CODES
@@ -25,8 +26,6 @@ _FEW = 20
 _SHARE_OF_IDS = 0.02
 #: Above this share of records with a value of their own a text names them.
 _MOSTLY_UNIQUE = 0.5
-#: Above this share a confidential column has to be acknowledged.
-_NEARLY_UNIQUE = 0.9
 #: More categories than these tell a few records apart.
 _MANY_CATEGORIES = 200
 #: Whole numbers that rise through a file number its records, where they are so many and repeat so little.
@@ -40,7 +39,13 @@ _MOST_BLOCKING = 4
 #: Continuous figures have more different values.
 _CONTINUOUS = 20
 
-QUASI, BLOCKING, CONFIDENTIAL, DROP, IDENTIFIERS = "quasi_identifiers", "blocking", "confidential", "drop", "identifiers"
+QUASI, BLOCKING, CONFIDENTIAL, DROP, IDENTIFIERS = (
+    "quasi_identifiers",
+    "blocking",
+    "confidential",
+    "drop",
+    "identifiers",
+)
 _KNOWN_OUTSIDE = "known from outside"
 _SEEN = ("sex", "place", "group", "job", "family", "schooling", "age", "birth", "career")
 #: Which blocking columns come first, from general to fine.
@@ -65,7 +70,8 @@ def proposed_roles(columns: Sequence[ColumnProfile], sample: pa.Table) -> tuple[
     proposals = [_by_itself(column) for column in columns]
     proposals = _with_blocking(proposals, sample)
     if not any(one.role == QUASI for one in proposals):
-        proposals = [_of_firms(one) for one in proposals]
+        has_people = any(_seen(meanings_of(one.column.name)) or one.column.tells_sex for one in proposals)
+        proposals = [_without_names(one, has_people) for one in proposals]
     return tuple(_with_warning(one) for one in proposals)
 
 
@@ -88,16 +94,23 @@ def _names_somebody(column: ColumnProfile, meanings: Sequence[str]) -> str:
     """Why a column is an identifier; empty, where it is none."""
     is_many = column.distinct > max(_FEW, _SHARE_OF_IDS * column.valid)
     is_whole = "int" in column.type or not column.is_numeric
+    if is_whole and column.distinct > _FEW:
+        if "contact" in meanings:
+            return "reaches somebody, or what is somebody's"
+        if "name" in meanings and not column.is_numeric:
+            return "called a name"
+        if "place" in meanings and column.unique == 1 and "money" not in meanings:
+            return "a place of its own in every record"
     if is_many and is_whole:
-        called = next((one for one in ("contact", "id", "name") if one in meanings), None)
-        if called and not (called == "name" and column.is_numeric):
-            return {"contact": "reaches somebody", "id": "called an id", "name": "called a name"}[called]
-        if column.ascends and column.valid >= _LEAST_NUMBERED and "time" not in meanings:
+        if "id" in meanings:
+            return "called an id"
+        if column.ascends and column.valid >= _LEAST_NUMBERED and set(meanings) <= {"family"}:
             if column.unique == 1:
                 return "numbers the records"
             if column.distinct >= _SHARE_OF_NUMBERED * column.valid and column.is_numeric:
                 return "rises through the file and repeats: numbers households or firms"
-    if not column.is_numeric and column.unique > _MOSTLY_UNIQUE and column.valid > _FEW:
+    is_plain = not (column.is_numeric or column.remark or "note" in meanings or (column.longest or 0) > _LONG_TEXT)
+    if is_plain and column.unique > _MOSTLY_UNIQUE and column.valid > _FEW:
         return "most records have a text of their own"
     return ""
 
@@ -153,17 +166,17 @@ def _why_confidential(meanings: Sequence[str]) -> str:
     return "nothing tells that others know it"
 
 
-def _of_firms(proposal: Proposal) -> Proposal:
-    """Where no column is known from outside by its name: continuous figures are, in part, as those of firms."""
-    column = proposal.column
-    is_weight = "weight" in meanings_of(column.name)
-    if proposal.role == CONFIDENTIAL and column.is_numeric and column.distinct > _CONTINUOUS and not is_weight:
+def _without_names(proposal: Proposal, has_people: bool) -> Proposal:
+    """Where no number is known from outside by its name: continuous ones are, in part; of firms, money too."""
+    column, meanings = proposal.column, set(meanings_of(proposal.column.name))
+    is_private = bool(meanings & ({"weight", "money", "sensitive"} if has_people else {"weight"}))
+    if proposal.role == CONFIDENTIAL and column.is_numeric and column.distinct > _CONTINUOUS and not is_private:
         return replace(proposal, role=QUASI, reason="no name tells what others know, so all continuous figures")
     return proposal
 
 
 def _with_warning(proposal: Proposal) -> Proposal:
-    if proposal.role != CONFIDENTIAL or proposal.column.unique <= _NEARLY_UNIQUE:
+    if proposal.role != CONFIDENTIAL or proposal.column.unique <= NEARLY_UNIQUE:
         return proposal
     share = f"{100 * proposal.column.unique:.2g}"
     return replace(
@@ -211,6 +224,5 @@ def _finer(keys: Ints, column: pa.ChunkedArray) -> Ints:
 def _is_filled(keys: Ints) -> bool:
     sizes = np.bincount(keys)
     return bool(
-        len(keys) >= _RECORDS_OF_A_KEY * len(sizes)
-        and sizes[sizes < _USUAL_K].sum() <= _SHARE_BELOW_K * len(keys)
+        len(keys) >= _RECORDS_OF_A_KEY * len(sizes) and sizes[sizes < _USUAL_K].sum() <= _SHARE_BELOW_K * len(keys)
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from microagg_core.formats.inputs.registry import input_format
+from microagg_core.profiling.names import meanings_of
 from microagg_core.profiling.profile import FileProfile, profile_of
 from microagg_core.profiling.proposing import DROP, IDENTIFIERS, QUASI, Proposal
 from microagg_core.profiling.wording import held, notes
@@ -51,7 +52,7 @@ def _advice(profile: FileProfile, is_accepted: bool) -> Advice:
     has_missing = any(column.missing for column in profile.with_role(QUASI))
     return Advice(
         tuple(_about(proposal) for proposal in profile.proposals),
-        tuple([*_about_input(profile), *about_unit, *_about_ways(profile), *_about_nights(profile)]),
+        (*_about_input(profile), *about_unit, *_about_ways(profile), *_about_nights(profile)),
         unit,
         "separate" if has_missing else "error",
         profile.source.format,
@@ -75,18 +76,20 @@ def _unit(profile: FileProfile) -> tuple[tuple[str, ...], list[str]]:
     """The column that tells units apart, and what is to be said of those that repeat."""
     ids = profile.with_role(IDENTIFIERS)
     single = [column for column in ids if column.unique == 1 and not column.missing]
-    repeated = [column for column in ids if column.unique < 1]
+    repeated = [
+        column for column in ids if column.unique < 1 and (column.is_numeric or "id" in meanings_of(column.name))
+    ]
     lines = []
     if repeated and not single:
         most = max(repeated, key=lambda column: column.distinct)
-        lines.append(
-            f"Unit: {quoted(most.name)} has {most.distinct:,} values in {most.records:,} records. If each is one person or"
-        )
-        lines.append("firm with several rows, a run refuses them: k counts units; make one row of each. If not, unit: row.")
-        return (most.name,), lines
+        what = f"{quoted(most.name)} has {most.distinct:,} values in {most.records:,} records"
+        return (most.name,), [
+            f"Unit: {what}. If each is one person or firm with several rows,",
+            "a run refuses them, as k counts units: make one row of each. If not, write unit: row.",
+        ]
     if repeated:
         names = ", ".join(quoted(column.name) for column in repeated)
-        lines.append(f"Unit: {names} repeat, as numbers of households or firms do; k counts what {quoted(single[0].name)} names.")
+        lines.append(f"Unit: values of {names} repeat, as numbers of households do; k counts {quoted(single[0].name)}.")
     return tuple(column.name for column in single[:1]), lines
 
 

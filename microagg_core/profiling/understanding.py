@@ -140,7 +140,9 @@ def _refuse_unknown(encoding: str) -> None:
     try:
         CsvInput(encoding=encoding)
     except ValueError:
-        raise SpecError(f"--encoding: {encoding!r} is none that Python has; utf-8, cp1252 and utf-16 are some") from None
+        raise SpecError(
+            f"--encoding: {encoding!r} is none that Python has; utf-8, cp1252 and utf-16 are some"
+        ) from None
 
 
 def _decoded(head: bytes, encoding: str, is_whole: bool, place: str) -> str:

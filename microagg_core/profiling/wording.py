@@ -74,7 +74,8 @@ def notes(column: ColumnProfile) -> list[str]:
 def _input_lines(profile: FileProfile) -> Iterator[str]:
     source = profile.source
     about = "" if profile.is_counted else "about "
-    yield f"{source.format}, {about}{profile.n_rows:,} rows, {len(profile.columns):,} columns; looked at {profile.looked_at}"
+    size = f"{source.format}, {about}{profile.n_rows:,} rows, {len(profile.columns):,} columns"
+    yield from _wrapped(f"{size}; looked at {profile.looked_at}", "")
     if source.format != "csv":
         return
     dialect = source.csv

@@ -1,7 +1,7 @@
 """A commented release spec to start from: everything that a file tells, and a list of what it does not.
 
-Every column stands under ``to_decide``, which the spec's checks refuse until it is empty; with a proposal, where there is
-one. Proposals become roles only for who asks for that, below a line that says where they come from.
+Every column stands under ``to_decide``, which the spec's checks refuse until it is empty; with a proposal, where there
+is one. Proposals become roles only for who asks for that, below a line that says where they come from.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 
 from microagg_core.errors import DataError, SpecError
 from microagg_core.formats.inputs.csv_types import suggested_types
-from microagg_core.formats.starting import starter_for
+from microagg_core.profiling.starting import starter_for
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.marked_yaml import parse
 from microagg_core.spec.release import CsvInput, ReleaseSpec
@@ -126,20 +126,65 @@ def test_awkward_names_come_through_yaml_unharmed(tmp_path: Path) -> None:
     text = starter_for(str(tmp_path / "x: y" / "# 1.csv"), tmp_path / "release.yaml")
     tree, wrong = parse(text)
     assert tree is not None and not wrong
-    assert tree.plain()["roles"]["to_decide"] == AWKWARD
+    assert sorted(tree.plain()["roles"]["to_decide"]) == sorted(AWKWARD)
     assert tree.plain()["input"]["url"] == "x: y/# 1.csv"
-    declared = text.replace("    # types:", "    types:").replace("    #   ", "      ")
-    types = parse(declared)[0]
-    assert types is not None
-    assert types.plain()["input"]["csv"]["types"] == dict.fromkeys(AWKWARD, "int64")
+    assert tree.plain()["input"]["csv"]["types"] == dict.fromkeys(AWKWARD, "int64")
 
 
-def test_types_of_csv_are_suggested_in_comments_only(tmp_path: Path) -> None:
-    (tmp_path / "people.csv").write_text("person,age,born\nx,41,2020-01-31\n")
-    text = starter_for(str(tmp_path / "people.csv"), tmp_path / "release.yaml")
-    assert "    #   age: int64\n    #   born: date\n" in text
-    tree, _ = parse(text)
-    assert tree is not None and "types" not in tree.plain()["input"]["csv"]
+def people(tmp_path: Path, n: int = 120) -> str:
+    """A file with a role of each kind."""
+    rows = [
+        "pid;sex;age;income;source",
+        *(f"P{i};{'fm'[i % 2]};{20 + i % 50};{i * 7 % 23 + 0.5};web" for i in range(n)),
+    ]
+    (tmp_path / "people-2026-11-18.csv").write_text("\n".join(rows).replace(".5", ",5") + "\n")
+    return str(tmp_path / "people-2026-11-18.csv")
+
+
+def test_what_was_understood_of_a_csv_file_stands_in_the_spec(tmp_path: Path) -> None:
+    text = starter_for(people(tmp_path), tmp_path / "release.yaml")
+    spec = load(tmp_path, decided(text, "age").replace("unit: [pid]", "unit: row"))
+    assert spec.input.csv == CsvInput(delimiter=";", decimal_mark=",", types={"age": "int64", "income": "float64"})
+
+
+def test_columns_to_decide_are_sorted_by_what_is_proposed_and_say_why(tmp_path: Path) -> None:
+    text = starter_for(people(tmp_path), tmp_path / "release.yaml")
+    assert [line.strip() for line in text.splitlines() if ": propose " in line] == [
+        "- pid       # text, 120 distinct, 100 % unique: propose identifiers (called an id)",
+        "- age       # int64, 50 distinct, 67 % unique, 22 to 65: propose quasi_identifiers (a number, "
+        "known from outside)",
+        "- sex       # text, 2 distinct: propose blocking (categories, known from outside)",
+        "- income    # float64, 23 distinct, 1 to 21: propose confidential (money, which others do not know)",
+        "- source    # text, 1 distinct: propose drop (one value in every record)",
+    ]
+    assert "unit: [pid] " in text and "Series: the file's name holds a day" in text
+    assert "roles.to_decide: columns without a role yet: 'pid', 'age', 'sex'" in complaint(tmp_path, text)
+
+
+def test_accepted_proposals_are_roles_below_a_line_that_says_so(tmp_path: Path) -> None:
+    text = starter_for(people(tmp_path), tmp_path / "release.yaml", is_accepted=True)
+    assert "# PROPOSED BY A PROGRAM" in text.splitlines()[2]
+    spec = load(tmp_path, text)
+    assert spec.roles.role_of() == {
+        "pid": "identifiers", "age": "quasi_identifiers", "sex": "blocking", "income": "confidential", "source": "drop",
+    }  # fmt: skip
+    assert (spec.unit, spec.missing) == (("pid",), "error")
+
+
+def test_missing_values_and_repeated_ids_are_met(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("pid,age\n" + "".join(f"P{i // 2},{'NA' if i % 9 == 0 else 20 + i % 50}\n" for i in range(100)))
+    text = starter_for(str(path), tmp_path / "release.yaml", is_accepted=True)
+    spec = load(tmp_path, text)
+    assert (spec.unit, spec.missing, spec.input.csv.null_words) == (("pid",), "separate", ("", "NA"))
+    assert "# Unit: pid has 50 values in 100 records. If each is one person or firm with several rows," in text
+
+
+def test_accepted_awkward_names_come_through_yaml_unharmed(tmp_path: Path) -> None:
+    with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([AWKWARD, *([i * 7 % 31 + j / 2 for j in range(len(AWKWARD))] for i in range(40))])
+    spec = load(tmp_path, starter_for(str(tmp_path / "a.csv"), tmp_path / "release.yaml", is_accepted=True))
+    assert set(spec.roles.role_of()) == set(AWKWARD)
 
 
 @pytest.mark.parametrize(
