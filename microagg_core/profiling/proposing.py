@@ -48,6 +48,7 @@ QUASI, BLOCKING, CONFIDENTIAL, DROP, IDENTIFIERS = (
 )
 _KNOWN_OUTSIDE = "known from outside"
 _SEEN = ("sex", "place", "group", "job", "family", "schooling", "age", "birth", "career")
+_OF_PEOPLE = {"sex", "age", "birth", "group", "family", "schooling"}
 #: Which blocking columns come first, from general to fine.
 _BLOCKING_ORDER = ("place", "sex", "group", "job", "family", "schooling", "age", "birth", "career")
 _MEASURED = {"birth": "tells the age", "age": "a number", "career": "a number", "family": "a number",
@@ -70,7 +71,7 @@ def proposed_roles(columns: Sequence[ColumnProfile], sample: pa.Table) -> tuple[
     proposals = [_by_itself(column) for column in columns]
     proposals = _with_blocking(proposals, sample)
     if not any(one.role == QUASI for one in proposals):
-        has_people = any(_seen(meanings_of(one.column.name)) or one.column.tells_sex for one in proposals)
+        has_people = any(_OF_PEOPLE & set(meanings_of(one.column.name)) or one.column.tells_sex for one in proposals)
         proposals = [_without_names(one, has_people) for one in proposals]
     return tuple(_with_warning(one) for one in proposals)
 
@@ -189,9 +190,9 @@ def _with_warning(proposal: Proposal) -> Proposal:
 
 def _with_blocking(proposals: Sequence[Proposal], sample: pa.Table) -> list[Proposal]:
     """As many blocking columns as leave enough records a key; the others have the role that is left to them."""
-    candidates = sorted(
-        (one for one in proposals if one.role == BLOCKING), key=lambda one: (_rank(one), one.column.distinct)
-    )
+    blocking = (one for one in proposals if one.role == BLOCKING)
+    # What has a mean comes last: it need not be dropped.
+    candidates = sorted(blocking, key=lambda one: (one.column.is_numeric, _rank(one), one.column.distinct))
     keys: Ints = np.zeros(sample.num_rows, dtype=np.int64)
     chosen: list[str] = []
     for one in candidates:

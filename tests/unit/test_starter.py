@@ -151,10 +151,9 @@ def test_columns_to_decide_are_sorted_by_what_is_proposed_and_say_why(tmp_path: 
     text = starter_for(people(tmp_path), tmp_path / "release.yaml")
     assert [line.strip() for line in text.splitlines() if ": propose " in line] == [
         "- pid       # text, 120 distinct, 100 % unique: propose identifiers (called an id)",
-        "- age       # int64, 50 distinct, 67 % unique, 22 to 65: propose quasi_identifiers (a number, "
-        "known from outside)",
+        "- age       # int64, 50 distinct, 21 to 67: propose quasi_identifiers (a number, known from outside)",
         "- sex       # text, 2 distinct: propose blocking (categories, known from outside)",
-        "- income    # float64, 23 distinct, 1 to 21: propose confidential (money, which others do not know)",
+        "- income    # float64, 23 distinct, 0 to 22: propose confidential (money, which others do not know)",
         "- source    # text, 1 distinct: propose drop (one value in every record)",
     ]
     assert "unit: [pid] " in text and "Series: the file's name holds a day" in text

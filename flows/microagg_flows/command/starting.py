@@ -43,6 +43,6 @@ def init(
         return
     typer.echo("\n".join(profile_lines(profile)))
     advice = "read every proposed role" if accept else "give every column a role"
-    typer.echo(f"\nwrote {output}: {advice}, then run: microagg plan {output}")
+    typer.echo(f"\nwrote {output}: {advice}, then run:\n    microagg plan {output}")
     if missing := undecidable(profile):
         typer.echo(f"look at this: {missing}")

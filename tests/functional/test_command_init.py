@@ -1,0 +1,115 @@
+"""``microagg init`` as its user meets it: a real file in many dialects, 80 columns, no spec where there is doubt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from command_line import Ended, Project
+from planted import assert_clean, canaries
+
+REFERENCE = Path(__file__).resolve().parents[1] / "reference" / "data"
+ROLES = ("identifiers", "quasi_identifiers", "blocking", "confidential", "drop")
+
+
+def eia(project: Project, name: str, **options: object) -> pd.DataFrame:
+    """A real file, written again in some dialect; of each firm its first record, with a name and a state."""
+    table = pd.read_csv(REFERENCE / "eia.csv", dtype=str, keep_default_na=False).drop_duplicates("UTILITYID")
+    table.insert(1, "Société", [f"Électricité {number}" for number in range(len(table))])
+    table.insert(2, "STATE", [("NORD", "SUD")[number % 2] for number in range(len(table))])
+    table["PRICE"] = (table["RESREVENUE"].astype(float) / 8).astype(str)
+    written = table.copy()
+    if options.pop("comma", False):
+        written["PRICE"] = written["PRICE"].str.replace(".", ",")
+    written.to_csv(project.folder / name, index=False, **options)  # type: ignore[call-overload]
+    return table
+
+
+def started(project: Project, *arguments: str) -> Ended:
+    ended = project.call("init", *arguments)
+    assert (ended.code, ended.err) == (0, ""), ended.err
+    return ended
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("eia.csv", {"sep": ";", "comma": True, "encoding": "latin-1"}),
+        ("eia.tsv", {"sep": "\t", "encoding": "utf-16"}),
+        ("eia.txt", {"sep": "|", "quoting": 1, "encoding": "utf-8-sig", "lineterminator": "\r\n"}),
+        ("eia.csv.gz", {"sep": ",", "compression": "gzip"}),
+    ],
+)
+def test_a_real_file_in_any_dialect_gets_as_far_as_its_plan(
+    project: Project, name: str, options: dict[str, object]
+) -> None:
+    """Init, accept, plan: the plan sees every record, and refuses only what nobody acknowledged."""
+    table = eia(project, name, **options)
+    shown = started(project, name, "--accept-proposals").out
+    assert max(map(len, shown.splitlines())) <= 80
+    spec = yaml.safe_load((project.folder / "release.yaml").read_text(encoding="utf-8"))
+    listed = [column for role in ROLES for column in spec["roles"][role]]
+    assert sorted(listed) == sorted(table.columns) and all(f"\n{column}" in shown for column in table.columns)
+    assert spec["roles"]["identifiers"] == ["UTILITYID", "Société"] and spec["unit"] == ["UTILITYID"]
+    assert "PRICE" in spec["roles"]["quasi_identifiers"] + spec["roles"]["confidential"]
+    ended = project.call("plan", "release.yaml")
+    assert f"records                {len(table):,}" in ended.out
+    assert ended.code == 0 or all("acknowledge" in sentence for sentence in ended.sentences())
+
+
+def test_nobody_decided_so_nothing_runs(project: Project) -> None:
+    eia(project, "eia.csv")
+    started(project, "eia.csv")
+    for command in (["plan"], ["run", "--direct"]):
+        ended = project.call(*command, "release.yaml")
+        ended.assert_refused(2, "columns without a role yet: 'UTILITYID', 'Société'")
+    project.assert_nothing_published()
+
+
+def test_the_document_has_what_the_terminal_shows(project: Project) -> None:
+    table = eia(project, "eia.csv", sep=";")
+    document = started(project, "eia.csv", "--json").document()
+    assert (document["rows"], document["rows_are_counted"], document["spec"]) == (len(table), True, "release.yaml")
+    assert document["input"]["csv"]["delimiter"] == ";"
+    columns = {column["name"]: column for column in document["columns"]}
+    assert list(columns) == list(table.columns)
+    assert columns["STATE"]["distinct"] == table["STATE"].nunique() and columns["STATE"]["type"] == "text"
+    assert columns["UTILITYID"]["proposed"] == "identifiers" and columns["UTILITYID"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a,b\n1,2\n3\n", "data.csv:3: the line has 1 cells instead of 2"),
+        ("1,2\n3,4\n", "data.csv:1: the first line looks like a record"),
+        ("a,a\n1,2\n", "data.csv:1: more than one column is named 'a'"),
+        ("", "data.csv is empty"),
+    ],
+)
+def test_no_spec_is_written_for_a_file_that_is_not_understood(project: Project, content: str, expected: str) -> None:
+    (project.folder / "data.csv").write_text(content)
+    project.call("init", "data.csv", "--accept-proposals").assert_refused(3, expected)
+    assert [path.name for path in project.folder.iterdir()] == ["data.csv"]
+
+
+def test_what_the_user_says_decides(project: Project) -> None:
+    (project.folder / "data.csv").write_text("a;b,c\n" + 9 * "1;2,3\n")
+    project.call("init", "data.csv").assert_refused(3, "say --delimiter")
+    started(project, "data.csv", "--delimiter", ";")
+    spec = yaml.safe_load((project.folder / "release.yaml").read_text())
+    assert spec["input"]["csv"]["types"] == {"a": "int64", "b,c": "float64"}
+    project.call("init", "data.csv").assert_refused(2, "release.yaml exists already")
+
+
+def test_no_value_of_a_record_is_in_a_profile_or_a_spec(project: Project) -> None:
+    for form in ("parquet", "csv"):
+        path = project.write(canaries()) if form == "parquet" else project.folder / "people.csv"
+        if form == "csv":
+            canaries().to_pandas().to_csv(path, index=False)
+        for extra in (["--json"], ["--accept-proposals"]):
+            (project.folder / "release.yaml").unlink(missing_ok=True)
+            ended = started(project, path.name, *extra)
+            assert_clean("what is shown", ended.out)
+            assert_clean("the spec", (project.folder / "release.yaml").read_text())
