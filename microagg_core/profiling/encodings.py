@@ -32,14 +32,14 @@ _JUDGED = "it is not UTF-8, and its characters are those of {name}: see whether 
 
 
 @dataclass(frozen=True)
-class Encoding:
+class TextEncoding:
     """The name of an encoding, and why it was chosen where that is a judgement."""
 
     name: str
     reason: str = ""
 
 
-def encoding_of(text: BinaryIO, place: str) -> Encoding:
+def encoding_of(text: BinaryIO, place: str) -> TextEncoding:
     """The encoding of an unpacked file, read from its start.
 
     Raises:
@@ -49,15 +49,15 @@ def encoding_of(text: BinaryIO, place: str) -> Encoding:
     for mark, name in _BYTE_ORDER_MARKS.items():
         if first.startswith(mark):
             _refuse_undecodable(_blocks(first, text), name, place)
-            return Encoding(name)
+            return TextEncoding(name)
     if unmarked := _utf_16_without_mark(first):
         _refuse_undecodable(_blocks(first, text), unmarked, place)
-        return Encoding(unmarked, "it has no mark of its encoding, and every second byte is zero")
+        return TextEncoding(unmarked, "it has no mark of its encoding, and every second byte is zero")
     if b"\0" in first:
         raise DataError(f"{place} holds bytes that no text has, so it is no CSV; check what kind of file it is")
     errors = _errors_as_utf_8(_blocks(first, text))
     if not errors.n_bad:
-        return Encoding("utf-8")
+        return TextEncoding("utf-8")
     if errors.n_other > errors.n_bad:
         raise DataError(
             f"{place}:{errors.first_line}: the text is UTF-8 elsewhere and not in this line; correct it, or say "
@@ -123,12 +123,12 @@ def _errors_as_utf_8(blocks: Iterator[bytes]) -> _Errors:
     return errors
 
 
-def _judged(telling: bytes, place: str) -> Encoding:
+def _judged(telling: bytes, place: str) -> TextEncoding:
     western = telling.decode("cp1252", "replace")
     others = [character for character in western if not character.isascii()]
     if sum(character in _WESTERN for character in others) >= _NEARLY_ALL * len(others):
-        return Encoding("cp1252", _JUDGED.format(name="cp1252"))
+        return TextEncoding("cp1252", _JUDGED.format(name="cp1252"))
     best = from_bytes(telling).best()
     if best is None or best.coherence == 0:
         raise DataError(f"{place} is not UTF-8, and its encoding cannot be told; say --encoding, or write it as UTF-8")
-    return Encoding(best.encoding, _JUDGED.format(name=best.encoding))
+    return TextEncoding(best.encoding, _JUDGED.format(name=best.encoding))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from microagg_core.formats.reading import count_rows
 from microagg_core.profiling.columns import ColumnProfile, profiled
-from microagg_core.profiling.proposing import Proposal, proposed_roles
+from microagg_core.profiling.proposing import RoleProposal, proposed_roles
 from microagg_core.profiling.understanding import Understanding, understood
 from microagg_core.spec.places import Input
 from microagg_core.storage.inputs import input_files
@@ -29,7 +29,7 @@ class FileProfile:
     n_rows: int
     is_counted: bool
     looked_at: str
-    proposals: tuple[Proposal, ...]
+    proposals: tuple[RoleProposal, ...]
     encoding_reason: str = ""
 
     @property
@@ -45,7 +45,7 @@ class FileProfile:
         """The profile as a JSON document."""
         return {
             "format_version": FORMAT_VERSION,
-            "input": self.source.model_dump(mode="json", exclude={"storage_options"}) | {"url": shown(self.source.url)},
+            "input": self.source.model_dump(mode="json") | {"url": shown(self.source.url)},
             "rows": self.n_rows,
             "rows_are_counted": self.is_counted,
             "looked_at": self.looked_at,
@@ -53,7 +53,12 @@ class FileProfile:
         }
 
 
-def profile_of(url: str, delimiter: str | None = None, encoding: str | None = None) -> FileProfile:
+def profile_of(
+    url: str,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> FileProfile:
     """The profile of the file or files at a URL or glob.
 
     Raises:
@@ -61,7 +66,7 @@ def profile_of(url: str, delimiter: str | None = None, encoding: str | None = No
         StorageError: nothing there, or not readable.
         DataError: what is there is not understood; the sentence says where.
     """
-    understanding = understood(url, delimiter, encoding)
+    understanding = understood(url, delimiter, encoding, storage_options)
     sample = understanding.sample
     columns = [
         profiled(field.name, _type_name(understanding, field), sample.table.column(number), remark)

@@ -56,7 +56,7 @@ _MEASURED = {"birth": "tells the age", "age": "a number", "career": "a number", 
 
 
 @dataclass(frozen=True)
-class Proposal:
+class RoleProposal:
     """A role for a column, and why."""
 
     column: ColumnProfile
@@ -66,7 +66,7 @@ class Proposal:
     otherwise: tuple[str, str] | None = None
 
 
-def proposed_roles(columns: Sequence[ColumnProfile], sample: pa.Table) -> tuple[Proposal, ...]:
+def proposed_roles(columns: Sequence[ColumnProfile], sample: pa.Table) -> tuple[RoleProposal, ...]:
     """A proposal for each column, in the columns' order; ``sample`` is what was profiled."""
     proposals = [_by_itself(column) for column in columns]
     proposals = _with_blocking(proposals, sample)
@@ -76,19 +76,19 @@ def proposed_roles(columns: Sequence[ColumnProfile], sample: pa.Table) -> tuple[
     return tuple(_with_warning(one) for one in proposals)
 
 
-def _by_itself(column: ColumnProfile) -> Proposal:
+def _by_itself(column: ColumnProfile) -> RoleProposal:
     """What a column's own name and values suggest."""
     if column.is_nested:
-        return Proposal(column, DROP, "of a type that cannot be released")
+        return RoleProposal(column, DROP, "of a type that cannot be released")
     if column.distinct <= 1:
-        return Proposal(column, DROP, "one value in every record" if column.distinct else "it has no values")
+        return RoleProposal(column, DROP, "one value in every record" if column.distinct else "it has no values")
     meanings = meanings_of(column.name)
     if "weight" in meanings and column.is_numeric:
-        return Proposal(column, CONFIDENTIAL, "a sampling weight; it may tell the stratum, so round it if it does")
+        return RoleProposal(column, CONFIDENTIAL, "a sampling weight; it may tell the stratum, so round it if it does")
     if reason := _names_somebody(column, meanings):
-        return Proposal(column, IDENTIFIERS, reason)
+        return RoleProposal(column, IDENTIFIERS, reason)
     role, reason, otherwise = (_of_number if column.is_numeric else _of_text)(column, meanings)
-    return Proposal(column, role, reason, otherwise)
+    return RoleProposal(column, role, reason, otherwise)
 
 
 def _names_somebody(column: ColumnProfile, meanings: Sequence[str]) -> str:
@@ -167,7 +167,7 @@ def _why_confidential(meanings: Sequence[str]) -> str:
     return "nothing tells that others know it"
 
 
-def _without_names(proposal: Proposal, has_people: bool) -> Proposal:
+def _without_names(proposal: RoleProposal, has_people: bool) -> RoleProposal:
     """Where no number is known from outside by its name: continuous ones are, in part; of firms, money too."""
     column, meanings = proposal.column, set(meanings_of(proposal.column.name))
     is_private = bool(meanings & ({"weight", "money", "sensitive"} if has_people else {"weight"}))
@@ -176,7 +176,7 @@ def _without_names(proposal: Proposal, has_people: bool) -> Proposal:
     return proposal
 
 
-def _with_warning(proposal: Proposal) -> Proposal:
+def _with_warning(proposal: RoleProposal) -> RoleProposal:
     if proposal.role != CONFIDENTIAL or proposal.column.unique <= NEARLY_UNIQUE:
         return proposal
     share = f"{100 * proposal.column.unique:.2g}"
@@ -188,7 +188,7 @@ def _with_warning(proposal: Proposal) -> Proposal:
 # --- Blocking ------------------------------------------------------------------------------------------------
 
 
-def _with_blocking(proposals: Sequence[Proposal], sample: pa.Table) -> list[Proposal]:
+def _with_blocking(proposals: Sequence[RoleProposal], sample: pa.Table) -> list[RoleProposal]:
     """As many blocking columns as leave enough records a key; the others have the role that is left to them."""
     blocking = (one for one in proposals if one.role == BLOCKING)
     # What has a mean comes last: it need not be dropped.
@@ -203,14 +203,14 @@ def _with_blocking(proposals: Sequence[Proposal], sample: pa.Table) -> list[Prop
     return [_settled(one, chosen) for one in proposals]
 
 
-def _settled(proposal: Proposal, chosen: Sequence[str]) -> Proposal:
+def _settled(proposal: RoleProposal, chosen: Sequence[str]) -> RoleProposal:
     if proposal.role != BLOCKING or proposal.column.name in chosen or proposal.otherwise is None:
         return proposal
     role, reason = proposal.otherwise
     return replace(proposal, role=role, reason=reason)
 
 
-def _rank(proposal: Proposal) -> int:
+def _rank(proposal: RoleProposal) -> int:
     meanings = meanings_of(proposal.column.name)
     return next((i for i, one in enumerate(_BLOCKING_ORDER) if one in meanings), len(_BLOCKING_ORDER))
 

@@ -27,8 +27,8 @@ _MOST_CELLS = 40_000_000
 _MOST_BYTES = 512 * 2**20
 #: Places of a large input from which rows are taken: the first rows of as many parts.
 _PLACES = 16
-#: Rows of each place.
-_ROWS_OF_A_PLACE = 20_000
+#: Rows of all places, each of which gives no more than its reader's first batch.
+_ROWS_OF_PLACES = 320_000
 #: A larger CSV file has more stretches to be scanned than one process should look at: its first rows have to do.
 _MOST_SCANNED = 32
 
@@ -92,14 +92,15 @@ def _some(listing: InputListing, source: Input) -> Sample:
     """The first rows of parts that lie evenly over the input: a part is never read further, however large it is."""
     n = len(listing.parts)
     places = [listing.parts[i * n // min(n, _PLACES)] for i in range(min(n, _PLACES))]
-    tables = [table for part in places if (table := _first_of(part, listing, source)) is not None]
+    most = _ROWS_OF_PLACES // len(places)
+    tables = [table for part in places if (table := _first_of(part, listing, source, most)) is not None]
     return Sample(_together(tables, listing), False, len(tables), n)
 
 
-def _first_of(part: InputPart, listing: InputListing, source: Input) -> pa.Table | None:
+def _first_of(part: InputPart, listing: InputListing, source: Input, most: int) -> pa.Table | None:
     rows = first_rows(part, source, tuple(listing.schema.names))
     # A copy: a slice would hold all of what was read.
-    return None if rows is None else rows.take(pa.array(range(min(rows.num_rows, _ROWS_OF_A_PLACE))))
+    return None if rows is None else rows.take(pa.array(range(min(rows.num_rows, most))))
 
 
 def _together(tables: list[pa.Table], listing: InputListing) -> pa.Table:

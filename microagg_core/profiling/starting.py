@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import get_args
 from microagg_core.formats.inputs.registry import input_format
 from microagg_core.profiling.names import meanings_of
 from microagg_core.profiling.profile import FileProfile, profile_of
-from microagg_core.profiling.proposing import IDENTIFIERS, QUASI, Proposal
+from microagg_core.profiling.proposing import IDENTIFIERS, QUASI, RoleProposal
 from microagg_core.profiling.wording import held, notes
 from microagg_core.spec.formats import ReleasedFormatName
 from microagg_core.spec.places import Output
@@ -43,8 +44,13 @@ def starter_of(profile: FileProfile, data: str, spec: Path, is_accepted: bool = 
     if is_local(data):  # the spec's paths start at its own folder
         url = Path(os.path.relpath(local_path(data), spec.resolve().parent)).as_posix()
     output_format = form.name if form.name in get_args(ReleasedFormatName) else Output.model_fields["format"].default
-    options = form.starter_options(profile.source)
+    options = _options(profile) + form.starter_options(profile.source)
     return starter_spec(url, profile.schema, options, output_format, _advice(profile, is_accepted))
+
+
+def _options(profile: FileProfile) -> str:
+    options = profile.source.storage_options
+    return f"  storage_options: {json.dumps(options)}\n" if options else ""
 
 
 def _advice(profile: FileProfile, is_accepted: bool) -> Advice:
@@ -60,7 +66,7 @@ def _advice(profile: FileProfile, is_accepted: bool) -> Advice:
     )
 
 
-def _about(proposal: Proposal) -> ColumnAdvice:
+def _about(proposal: RoleProposal) -> ColumnAdvice:
     column = proposal.column
     said = [re.sub(r"[^ -~]", "?", held(column)), *notes(column)]
     return ColumnAdvice(column.name, "; ".join(dict.fromkeys(said)), proposal.role, proposal.reason)

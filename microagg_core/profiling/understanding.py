@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +13,7 @@ from microagg_core.errors import DataError, SpecError
 from microagg_core.formats.inputs.csv_text import CsvText
 from microagg_core.profiling.contents import format_by_content
 from microagg_core.profiling.dialects import delimiter_of
-from microagg_core.profiling.encodings import Encoding, encoding_of
+from microagg_core.profiling.encodings import TextEncoding, encoding_of
 from microagg_core.profiling.notations import (
     DAY_NUMBERS,
     NULL_WORDS,
@@ -60,7 +60,12 @@ class _Column:
     are_days: bool
 
 
-def understood(url: str, delimiter: str | None = None, encoding: str | None = None) -> Understanding:
+def understood(
+    url: str,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> Understanding:
     """The input at a URL or glob, understood or refused; a delimiter or an encoding that is said is not looked for.
 
     Raises:
@@ -68,7 +73,7 @@ def understood(url: str, delimiter: str | None = None, encoding: str | None = No
         StorageError: nothing there, or not readable.
         DataError: what is there is not understood; the sentence says where.
     """
-    source = _source(url)
+    source = _source(url, storage_options or {})
     first = input_files(url, source.storage_options)[0]
     source = source.model_copy(update={"format": format_by_content(first, source)})
     if source.format == "csv":
@@ -77,14 +82,14 @@ def understood(url: str, delimiter: str | None = None, encoding: str | None = No
     return Understanding(source, sample, _remarks_on_texts(sample.table))
 
 
-def _source(url: str) -> Input:
+def _source(url: str, storage_options: dict[str, Any]) -> Input:
     if holds_credentials(url):
         raise SpecError(f"{shown(url)}: a spec must not hold a user or password; use the environment of each worker")
     try:
         with_known_names(url)
     except ValueError as error:
         raise SpecError(f"{shown(url)}: {error}") from None
-    return Input(url=url)
+    return Input(url=url, storage_options=storage_options)
 
 
 # --- CSV -----------------------------------------------------------------------------------------------------
@@ -120,10 +125,10 @@ def _csv_understood(source: Input, first: InputFile, delimiter: str | None, enco
     return Understanding(typed, sampled(typed), remarks, encoded.reason, row_bytes)
 
 
-def _encoding_and_head(source: Input, first: InputFile, encoding: str | None) -> tuple[Encoding, bytes]:
+def _encoding_and_head(source: Input, first: InputFile, encoding: str | None) -> tuple[TextEncoding, bytes]:
     if encoding:
         _refuse_unknown(encoding)
-        encoded = Encoding(encoding)
+        encoded = TextEncoding(encoding)
     else:
         with open_input(first.url, source.storage_options, sequential=True) as file:
             encoded = encoding_of(_unpacked(file, first), shown(first.url))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from microagg_core.profiling.columns import ColumnProfile
 from microagg_core.profiling.profile import FileProfile
-from microagg_core.profiling.proposing import Proposal
+from microagg_core.profiling.proposing import RoleProposal
 
 #: Of a terminal.
 WIDTH = 80
@@ -38,16 +38,16 @@ def held(column: ColumnProfile) -> str:
     """
     if column.is_nested:
         return column.type
-    missing = f"{share(column.missing / column.records)} missing" if column.missing else ""
-    unique = f"{share(column.unique)} unique" if column.unique > 0 else ""
+    missing = f"{share_in_words(column.missing / column.records)} missing" if column.missing else ""
+    unique = f"{share_in_words(column.unique)} unique" if column.unique > 0 else ""
     range_ = f"{column.low} to {column.high}" if column.low is not None else ""
     return ", ".join(word for word in (column.type, f"{column.distinct:,} distinct", unique, missing, range_) if word)
 
 
-def share(part: float) -> str:
+def share_in_words(part: float) -> str:
     """A share in percent, with two digits; never 0 or 100 for what is only nearly that.
 
-    >>> share(0.0), share(0.00204), share(0.99999), share(1.0)
+    >>> share_in_words(0.0), share_in_words(0.00204), share_in_words(0.99999), share_in_words(1.0)
     ('0 %', '0.2 %', '>99.9 %', '100 %')
     """
     percent = 100 * part
@@ -89,7 +89,7 @@ def _input_lines(profile: FileProfile) -> Iterator[str]:
         yield from _wrapped(profile.encoding_reason, "")
 
 
-def _column_lines(proposal: Proposal, name_width: int) -> Iterator[str]:
+def _column_lines(proposal: RoleProposal, name_width: int) -> Iterator[str]:
     column = proposal.column
     name = _shown(column.name)
     if len(name) > name_width:
@@ -98,9 +98,9 @@ def _column_lines(proposal: Proposal, name_width: int) -> Iterator[str]:
     cells = (
         column.type if len(column.type) <= _WIDTHS[0] else "",
         f"{column.distinct:,}",
-        share(column.missing / max(1, column.records)),
-        share(column.unique),
-        "" if column.zeros is None else share(column.zeros),
+        share_in_words(column.missing / max(1, column.records)),
+        share_in_words(column.unique),
+        "" if column.zeros is None else share_in_words(column.zeros),
         "" if column.skew is None else f"{column.skew:.1f}",
         "" if column.longest is None else f"{column.longest:,}",
     )

@@ -10,6 +10,10 @@ import yaml
 from command_line import Ended, Project
 from planted import assert_clean, canaries
 
+from microagg_core.spec.loading import load_spec
+from microagg_core.storage.objects import Store
+from servers.s3_server import Place
+
 REFERENCE = Path(__file__).resolve().parents[1] / "reference" / "data"
 ROLES = ("identifiers", "quasi_identifiers", "blocking", "confidential", "drop")
 
@@ -101,6 +105,21 @@ def test_what_the_user_says_decides(project: Project) -> None:
     spec = yaml.safe_load((project.folder / "release.yaml").read_text())
     assert spec["input"]["csv"]["types"] == {"a": "int64", "b,c": "float64"}
     project.call("init", "data.csv").assert_refused(2, "release.yaml exists already")
+
+
+@pytest.mark.server
+def test_files_in_a_bucket(project: Project, s3_bucket: Place) -> None:
+    table = eia(project, "eia.csv", sep=";")
+    store = Store(s3_bucket.url, s3_bucket.storage_options)
+    lines = (project.folder / "eia.csv").read_bytes().splitlines(keepends=True)
+    for number in range(2):
+        store.put(f"{number}.csv", b"".join([lines[0], *lines[1 + number :: 2]]))
+    endpoint = s3_bucket.storage_options["client_kwargs"]["endpoint_url"]
+    shown = started(project, f"{s3_bucket.url}/*.csv", "--accept-proposals", "--endpoint", endpoint).out
+    assert f"{len(table)} rows" in shown
+    spec = load_spec(str(project.folder / "release.yaml"))
+    assert (spec.input.url, spec.input.csv.delimiter) == (f"{s3_bucket.url}/*.csv", ";")
+    assert f"records                {len(table)}" in project.call("plan", "release.yaml").out
 
 
 def test_no_value_of_a_record_is_in_a_profile_or_a_spec(project: Project) -> None:

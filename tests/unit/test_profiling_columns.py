@@ -24,7 +24,7 @@ from microagg_core.profiling.notations import (
     why_text,
 )
 from microagg_core.profiling.profile import profile_of
-from microagg_core.profiling.proposing import Proposal, proposed_roles
+from microagg_core.profiling.proposing import RoleProposal, proposed_roles
 from microagg_core.profiling.understanding import understood
 
 TEXTS = st.one_of(
@@ -202,7 +202,7 @@ def people(n: int = 1000) -> pa.Table:
     )
 
 
-def proposals_for(table: pa.Table) -> tuple[Proposal, ...]:
+def proposals_for(table: pa.Table) -> tuple[RoleProposal, ...]:
     columns = [profiled(name, str(table.schema.field(name).type), table.column(name)) for name in table.column_names]
     return proposed_roles(columns, table)
 

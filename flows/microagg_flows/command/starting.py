@@ -22,6 +22,7 @@ def init(
         str | None, typer.Option("--delimiter", help="What separates cells of CSV, where that is not clear.")
     ] = None,
     encoding: Annotated[str | None, typer.Option("--encoding", help="Of CSV, where that is not clear.")] = None,
+    endpoint: Annotated[str | None, typer.Option(help="Endpoint of an S3 store other than AWS.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Profile a file's columns, and write a commented starter spec with a proposal for each.
@@ -35,7 +36,8 @@ def init(
 
     if output.exists():
         raise SpecError(f"{output} exists already; remove it or choose another name with --output")
-    profile = profile_of(data, delimiter, encoding)
+    options = {"client_kwargs": {"endpoint_url": endpoint}} if endpoint else None
+    profile = profile_of(data, delimiter, encoding, options)
     text = starter_of(profile, data, output, accept)
     output.write_text(text, encoding="utf-8")
     if as_json:
