@@ -79,24 +79,29 @@ def _about_input(profile: FileProfile) -> list[str]:
 
 
 def _unit(profile: FileProfile) -> tuple[tuple[str, ...], list[str]]:
-    """The column that tells units apart, and what is to be said of those that repeat."""
+    """The column that tells units apart, and what is to be said of identifiers that repeat."""
     ids = profile.with_role(IDENTIFIERS)
     single = [column for column in ids if column.unique == 1 and not column.missing]
-    repeated = [
-        column for column in ids if column.unique < 1 and (column.is_numeric or "id" in meanings_of(column.name))
-    ]
-    lines = []
-    if repeated and not single:
-        most = max(repeated, key=lambda column: column.distinct)
+    repeated = [column for column in ids if column.unique < 1]
+    numbered = [column for column in repeated if column.is_numeric or "id" in meanings_of(column.name)]
+    names = ", ".join(quoted(column.name) for column in repeated)
+    if repeated and single:
+        return (single[0].name,), [
+            f"Unit: values of {names} repeat, as numbers of households do; k counts {quoted(single[0].name)}."
+        ]
+    if numbered:
+        most = max(numbered, key=lambda column: column.distinct)
         what = f"{quoted(most.name)} has {most.distinct:,} values in {most.records:,} records"
         return (most.name,), [
             f"Unit: {what}. If each is one person or firm with several rows,",
             "a run refuses them, as k counts units: make one row of each. If not, write unit: row.",
         ]
     if repeated:
-        names = ", ".join(quoted(column.name) for column in repeated)
-        lines.append(f"Unit: values of {names} repeat, as numbers of households do; k counts {quoted(single[0].name)}.")
-    return tuple(column.name for column in single[:1]), lines
+        return (), [
+            f"Unit: values of {names} repeat, which a run refuses, as an identifier is of one person or firm.",
+            "If each row is a person or firm of its own all the same, drop them; else name what tells units apart.",
+        ]
+    return tuple(column.name for column in single[:1]), []
 
 
 def _about_ways(profile: FileProfile) -> list[str]:
