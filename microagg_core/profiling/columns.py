@@ -27,6 +27,8 @@ _CODES = (-1, -6, -7, -8, -9, -66, -77, -88, -98, -99, -888, -998, -999, -8888, 
 _LEAST_CODED = 5
 #: A code above all other values is at least so many times the greatest of them.
 _CODE_ABOVE = 2.0
+#: From here on thousands are set apart.
+_LONG_NUMBER = 10_000
 #: A range with more is written with an exponent.
 _MOST_DECIMALS = 6
 #: A range of days that is longer is told in years, else in months.
@@ -209,7 +211,8 @@ def _rounded(inner: Floats, is_whole: bool) -> tuple[str, str]:
         exponent = max(exponent, 0)
     decimals = max(0, -exponent)
     ends = (round(end / 10.0**exponent) * 10.0**exponent for end in (low, high))
-    first, last = (f"{end + 0.0:,.{decimals}f}" if decimals < _MOST_DECIMALS else f"{end:.2g}" for end in ends)
+    comma = "," if high >= _LONG_NUMBER or low <= -_LONG_NUMBER else ""  # years have none
+    first, last = (f"{end + 0.0:{comma}.{decimals}f}" if decimals < _MOST_DECIMALS else f"{end:.2g}" for end in ends)
     return first, last
 
 

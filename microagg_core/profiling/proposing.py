@@ -49,8 +49,8 @@ QUASI, BLOCKING, CONFIDENTIAL, DROP, IDENTIFIERS = (
 _KNOWN_OUTSIDE = "known from outside"
 _SEEN = ("sex", "place", "group", "job", "family", "schooling", "age", "birth", "career")
 _OF_PEOPLE = {"sex", "age", "birth", "group", "family", "schooling"}
-#: Which blocking columns come first, from general to fine.
-_BLOCKING_ORDER = ("place", "sex", "group", "job", "family", "schooling", "age", "birth", "career")
+#: Which blocking columns come first, where not all can be.
+_BLOCKING_ORDER = ("sex", "place", "group", "job", "family", "schooling", "age", "birth", "career")
 _MEASURED = {"birth": "tells the age", "age": "a number", "career": "a number", "family": "a number",
              "schooling": "a number", "measure": "can be seen", "date": "a date", "time": "a date"}  # fmt: skip
 

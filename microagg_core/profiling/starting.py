@@ -11,7 +11,7 @@ from typing import get_args
 from microagg_core.formats.inputs.registry import input_format
 from microagg_core.profiling.names import meanings_of
 from microagg_core.profiling.profile import FileProfile, profile_of
-from microagg_core.profiling.proposing import IDENTIFIERS, QUASI, RoleProposal
+from microagg_core.profiling.proposing import BLOCKING, IDENTIFIERS, QUASI, RoleProposal
 from microagg_core.profiling.wording import held, notes
 from microagg_core.spec.formats import ReleasedFormatName
 from microagg_core.spec.places import Output
@@ -56,8 +56,10 @@ def _options(profile: FileProfile) -> str:
 def _advice(profile: FileProfile, is_accepted: bool) -> Advice:
     unit, about_unit = _unit(profile)
     has_missing = any(column.missing for column in profile.with_role(QUASI))
+    # Blocking columns go from general to fine.
+    in_order = sorted(profile.proposals, key=lambda one: one.column.distinct if one.role == BLOCKING else 0)
     return Advice(
-        tuple(_about(proposal) for proposal in profile.proposals),
+        tuple(_about(proposal) for proposal in in_order),
         (*_about_input(profile), *about_unit, *_about_ways(profile), *_about_nights(profile)),
         unit,
         "separate" if has_missing else "error",
