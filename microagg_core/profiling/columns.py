@@ -29,7 +29,7 @@ _LEAST_CODED = 5
 _CODE_ABOVE = 2.0
 #: From here on thousands are set apart.
 _LONG_NUMBER = 10_000
-#: A range with more is written with an exponent.
+#: A range with more decimals is written with an exponent.
 _MOST_DECIMALS = 6
 #: A range of days that is longer is told in years, else in months.
 _DAYS_OF_YEARS = 3 * 365
