@@ -242,7 +242,7 @@ def _k_check(name: str, release: ReleaseAtHand, findings: Findings, counter: Com
 
 
 def _unlisted(folder: Store, manifest: Manifest) -> tuple[str, int]:
-    """Files beside the parts and pages. Their names are not repeated: who put them there may have named them after data."""
+    """Files besides. Their names are not repeated: who put them there may have named them after data."""
     listed = {part.name for part in manifest.parts} | {MANIFEST, SIGNATURE}
     listed |= {name for page in manifest.pages for name in (page.name, page.written)}
     try:
