@@ -349,7 +349,7 @@ def test_no_page_of_a_withdrawn_release_comes_back_however_late_it_is_brought(pa
     for held in search.stores():
         _, after = alone(withdrawer, "s3://model", held)
         assert says_withdrawn(after) or f"{ID}/r0001/{MANIFEST}" not in dict(after)
-        assert not any("/data/" in name or "/pages/" in name for name, _ in after)
+        assert not any(name.startswith((f"{ID}/r0001/data/", f"{ID}/r0001/pages/")) for name, _ in after)
 
 
 # --- The search finds what is wrong ----------------------------------------------------------------------------
