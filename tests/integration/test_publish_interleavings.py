@@ -15,6 +15,7 @@ from microagg_core.errors import StorageError
 from microagg_core.releases.latest import parse_latest
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.minisign import SecretKey, Signature
+from microagg_core.releases.pages import no_pages
 from microagg_core.releases.parts import StagedPart
 from microagg_core.releases.publish import Published, publish
 from microagg_core.releases.withdrawal import Tombstone, withdraw
@@ -44,9 +45,13 @@ def page_of(manifest: Manifest) -> dict[str, bytes]:
 
 
 def publisher(
-    content: str, attempt: int, replacing: bool = False, created_at: int | None = None, signing: bool = False
-) -> Program:
-    """A run that publishes two parts and a page; the same content is the same bytes."""
+    content: str, attempt: int, replacing: bool = False, created_at: int | None = None, signing: bool = False,
+    paged: bool = True,
+) -> Program:  # fmt: skip
+    """A run that publishes two parts, and a page unless that would only make a search longer.
+
+    The same content is the same bytes.
+    """
     parts = []
     for number, rows in enumerate((7, 4)):
         data = f"{content}{number}".encode()
@@ -59,7 +64,15 @@ def publisher(
     def run(output: Store) -> Published:
         key = KEY if signing else None
         name = f"{attempt:012x}"
-        return publish(output, facts, parts, replace=replacing, attempt=name, signing_key=key, pages_of=page_of)
+        return publish(
+            output,
+            facts,
+            parts,
+            replace=replacing,
+            attempt=name,
+            signing_key=key,
+            pages_of=page_of if paged else no_pages,
+        )
 
     return run
 
@@ -190,9 +203,13 @@ def store_with(content: str, remote: bool) -> Held:
 LOST = {"published", "StorageError"}
 RACES: dict[str, tuple[list[Program], str, set[str]]] = {
     "identical": ([publisher("a", 0), publisher("a", 1)], "", {"published", "already"}),
-    "different": ([publisher("a", 0), publisher("b", 1)], "", LOST),
-    "one replaces": ([publisher("a", 0), publisher("b", 1, True)], "", LOST),
-    "both replace, identical": ([publisher("a", i, True) for i in (0, 1)], "old", {"published", "already"}),
+    "different": ([publisher("a", 0), publisher("b", 1, paged=False)], "", LOST),
+    "one replaces": ([publisher("a", 0, paged=False), publisher("b", 1, True)], "", LOST),
+    "both replace, identical": (
+        [publisher("a", i, True, paged=i == 0) for i in (0, 1)],
+        "old",
+        {"published", "already"},
+    ),
     "both replace, different": (
         [publisher(c, i, True) for i, c in enumerate("ab")],
         "old",
