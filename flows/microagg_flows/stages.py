@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from microagg_core.blocking.memory import WORKER_BASE_BYTES
+from microagg_core.describing.public_pages import public_pages
 from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
 from microagg_core.formats.reading import list_input
 from microagg_core.formats.released.registry import released_format
@@ -121,7 +122,9 @@ def _is_published(release: Release, may_replace: bool) -> bool:
         return False
     release.note_commit(manifest, by_this_run=False)
     again = not release.by_this_run
-    release.published = finish(release.output, manifest, already=again, signing_key=release.signing_key)
+    release.published = finish(
+        release.output, manifest, already=again, signing_key=release.signing_key, pages_of=public_pages
+    )
     return True
 
 
@@ -252,6 +255,7 @@ def publish_release(release: Release) -> str:
         before_commit=lambda manifest: nights.commit(release, manifest),
         on_commit=release.note_commit,
         signing_key=release.signing_key,
+        pages_of=public_pages,
     )
     nights.settle(release)
     write_audit(

@@ -1,4 +1,4 @@
-"""Looking at the parts of a release: what stands in their place, what is in them, how often combinations occur."""
+"""Looking at a release: what stands in the place of parts and pages, what is in them, how often combinations occur."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pyarrow as pa
 from microagg_core.errors import StorageError
 from microagg_core.formats.released.registry import released_format
 from microagg_core.privacy.kanonymity import CombinationCounter
-from microagg_core.releases.manifest import Manifest, PartEntry
+from microagg_core.releases.manifest import Manifest, PageEntry, PartEntry
+from microagg_core.releases.parts import is_whole
 from microagg_core.releases.released import part_batches
 from microagg_core.storage.objects import Store
 from microagg_core.storage.standing import Standing, standing_of
@@ -39,6 +40,9 @@ class Findings:
     #: What files carry besides the released values, by part.
     besides: dict[str, str] = field(default_factory=dict)
     total_rows: int = 0
+    #: Pages that are not there, or not where they were written; and those that are not what the manifest says.
+    missing_pages: list[str] = field(default_factory=list)
+    wrong_pages: list[str] = field(default_factory=list)
 
     @property
     def uncounted(self) -> int:
@@ -64,12 +68,24 @@ class Look:
         self.findings = Findings()
 
     def at_all(self) -> Findings:
-        """Look at every part."""
+        """Look at every part, and at every page under both of its names."""
         for part in self._manifest.parts:
             if self._is_there(part):
                 with self._folder.local_copy(part.name) as path:
                     self._at_file(path, part)
+        for page in self._manifest.pages:
+            for name in (page.name, page.written):
+                self._at_page(name, page)
         return self.findings
+
+    def _at_page(self, name: str, page: PageEntry) -> None:
+        standing = standing_of(self._folder, name)
+        if standing is Standing.MISSING:
+            self.findings.missing_pages.append(name)
+        elif standing not in (Standing.FILE, Standing.SHARED) or not is_whole(self._folder, name, page):
+            self.findings.wrong_pages.append(name)
+        elif standing is Standing.SHARED:
+            self.findings.shared.append(name)
 
     def _is_there(self, part: PartEntry) -> bool:
         standing = standing_of(self._folder, part.name)

@@ -17,9 +17,12 @@ from microagg_core.privacy.check import Check
 from microagg_core.spec.formats import CsvOutput, ReleasedFormatName
 from microagg_core.storage.layout import ATTEMPT_DIGITS, SHA256_DIGITS, ReleaseLayout, is_release_id, revision_number
 from microagg_core.storage.objects import canonical_json, sha256_hex
+from microagg_core.storage.page_layout import PAGE_NAME, WRITTEN_PAGE, is_page_name, is_written_page
 
-#: 1: parts were named by their content alone, and ``software`` was a version number. Both are read.
-FORMAT_VERSION = 2
+#: 1: parts were named by their content alone, and ``software`` was a version number. 2: there were no pages. Both are
+#: read, and written as they were: what came with format 3 is left out, so that their digests stay.
+FORMAT_VERSION = 3
+_SINCE_3 = {"pages"}
 
 _PART_NAME = re.compile(
     rf"data/part-\d{{5,}}-([0-9a-f]{{{SHA256_DIGITS}}})(-[0-9a-f]{{{ATTEMPT_DIGITS}}})?\.({'|'.join(get_args(ReleasedFormatName))})"
@@ -60,6 +63,24 @@ class PartEntry(_Model):
         match = _PART_NAME.fullmatch(self.name)
         if match is None or match[1] != self.sha256[:SHA256_DIGITS]:
             raise ValueError("a part is named data/part-<number>-<checksum>-<attempt>.<format>")
+        return self
+
+
+class PageEntry(_Model):
+    """A page about the release, for those who read it; names are relative to the manifest's folder."""
+
+    #: Where a reader finds it.
+    name: str = Field(json_schema_extra={"pattern": f"^{PAGE_NAME.pattern}$"})
+    #: Where it was written before the manifest, under a name of that attempt's own.
+    written: str = Field(json_schema_extra={"pattern": f"^{WRITTEN_PAGE.pattern}$"})
+    bytes: int = Field(ge=1)
+    sha256: Sha256
+
+    @model_validator(mode="after")
+    def _named_as_pages_are(self) -> PageEntry:
+        # As for parts: nothing else may stand in a name that readers and clean-ups follow.
+        if not is_page_name(self.name) or not is_written_page(self.written, self.name, self.sha256):
+            raise ValueError("a page is named NAME.ending, and written as pages/NAME-<checksum>-<attempt>.ending")
         return self
 
 
@@ -136,12 +157,18 @@ class ReleaseFacts(_Model):
 class Manifest(ReleaseFacts):
     """The manifest of one revision of a release."""
 
-    format_version: Literal[1, 2] = 2
+    format_version: Literal[1, 2, 3] = 3
     revision: str
     parts: tuple[PartEntry, ...]
+    #: What was written about the release for those who use it.
+    pages: tuple[PageEntry, ...] = ()
 
     @model_validator(mode="after")
     def _adds_up(self) -> Manifest:
+        if len({page.name.lower() for page in self.pages}) != len(self.pages):
+            raise ValueError("a page stands in it twice")
+        if self.pages and self.format_version < 3:
+            raise ValueError("a manifest of this format has no pages")
         if len({part.name for part in self.parts}) != len(self.parts):
             raise ValueError("a part stands in it twice")
         if sum(part.rows for part in self.parts) != self.rows:
@@ -151,12 +178,15 @@ class Manifest(ReleaseFacts):
         return self
 
     @classmethod
-    def of(cls, facts: ReleaseFacts, revision: str, parts: tuple[PartEntry, ...]) -> Manifest:
+    def of(
+        cls, facts: ReleaseFacts, revision: str, parts: tuple[PartEntry, ...], pages: tuple[PageEntry, ...] = ()
+    ) -> Manifest:
         """The facts, completed."""
         return cls(
             **{name: getattr(facts, name) for name in ReleaseFacts.model_fields},
             revision=revision,
             parts=parts,
+            pages=pages,
         )
 
     @property
@@ -168,9 +198,17 @@ class Manifest(ReleaseFacts):
         """The parts' names from the root of the output."""
         return {self.layout.absolute(part.name) for part in self.parts}
 
+    def page_names(self) -> set[str]:
+        """Where readers find the pages, from the root of the output."""
+        return {self.layout.absolute(page.name) for page in self.pages}
+
+    def written_page_names(self) -> set[str]:
+        """Where the pages were written before the manifest, from the root of the output."""
+        return {self.layout.absolute(page.written) for page in self.pages}
+
     def to_bytes(self) -> bytes:
         """The manifest as it is written."""
-        return canonical_json(self.model_dump(mode="json"))
+        return canonical_json(self.model_dump(mode="json", exclude=_SINCE_3 if self.format_version < 3 else None))
 
     @property
     def sha256(self) -> str:
@@ -216,7 +254,7 @@ def manifest_schema() -> dict[str, Any]:
     """JSON schema (draft 2020-12) of a manifest, for programs that read releases.
 
     >>> manifest_schema()["properties"]["format_version"]["enum"]
-    [1, 2]
+    [1, 2, 3]
     """
     schema = Manifest.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "microagg release manifest"}
@@ -248,7 +286,10 @@ def _damaged(where: str, detail: str) -> StorageError:
 
 
 def same_release(one: Manifest, other: Manifest) -> bool:
-    """Whether two manifests publish the same: the same bytes, and the same promises about them."""
+    """Whether two manifests publish the same: the same bytes, and the same promises about them.
+
+    Their pages may differ, as other versions of the software describe a release otherwise.
+    """
 
     def promised(m: Manifest) -> tuple[object, ...]:
         checksums = [part.sha256 for part in m.parts]

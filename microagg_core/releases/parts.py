@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from microagg_core.errors import StorageError
-from microagg_core.releases.manifest import Manifest, PartEntry
+from microagg_core.releases.manifest import Manifest, PageEntry, PartEntry
 from microagg_core.storage.layout import ReleaseLayout
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import shown
@@ -59,7 +59,7 @@ def plan_repairs(manifest: Manifest, parts: Sequence[StagedPart]) -> tuple[Uploa
     )
 
 
-def is_whole(output: Store, name: str, entry: PartEntry) -> bool:
+def is_whole(output: Store, name: str, entry: PartEntry | PageEntry) -> bool:
     """Whether an object is there and holds what the manifest says; it is read, but for one of another size."""
     if output.size(name) != entry.bytes:
         return False

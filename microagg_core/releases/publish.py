@@ -1,4 +1,4 @@
-"""Publishing: parts first, under names of this attempt's own; the manifest last, created once; then latest.json.
+"""Publishing: parts and pages under names of this attempt's own; the manifest, created once; then latest.json.
 
 What a reader can rely on: a manifest that exists names parts that are all there, whatever else goes on. What runs that
 race for one id can rely on: the store grants the creation of one manifest a revision, the others learn that they lost.
@@ -6,20 +6,26 @@ race for one id can rely on: the store grants the creation of one manifest a rev
 Why this holds however the requests of several runs interleave, wherever one of them dies, and whenever a request that
 was given up arrives after all:
 
-1. Every attempt draws twelve digits that are in the name of each object it writes, so no two attempts share one, not
-   even where their content is the same. The manifest is the only object they compete for, and it is created
-   conditionally, never replaced, never removed. (A signature stands beside it: see :mod:`.signature`.)
-2. An attempt asks for its manifest once, and only when all of its parts are there.
+1. Every attempt draws twelve digits that are in the name of each object it writes before its manifest, so no two
+   attempts share one, not even where their content is the same. The manifest is the only object they compete for, and
+   it is created conditionally, never replaced, never removed. (A signature stands beside it: see :mod:`.signature`.)
+2. An attempt asks for its manifest once, and only when all of its parts and pages are there.
 3. An object of an attempt is removed only when its manifest cannot come to be any more: by the attempt itself, before
    it has asked for it; or by anybody who has read the manifest that was committed in its place. Both are for good, so a
    removal is as right when it arrives late, after its sender has ended. Where the attempt has asked and cannot learn
    the answer, nothing is removed: the request may be on its way.
-4. So nothing that a manifest names, or may come to name, is ever removed; and what arrives late is either a part that
-   no manifest names, which nobody reads and the next run of the id clears, or the same bytes once more, or a manifest
-   that comes first, with all its parts there, or that is refused.
+4. So nothing that a manifest names, or may come to name, is ever removed; and what arrives late is either a part or
+   page that no manifest names, which nobody reads and the next run of the id clears, or the same bytes once more, or a
+   manifest that comes first, with all its parts there, or that is refused.
+5. Pages have a second name each, where readers find them. Nothing is written there before somebody has read the
+   committed manifest; from then on everybody brings the same bytes, those that it names and that lie beside it since
+   before the commit, in the place of nothing or of the very version that he found wrong. So it does not matter who
+   brings them, how often, or when, and who dies before he has is made good by the next run of the id. Pages are made
+   before the first object of an attempt is written: where that fails, there is nothing to give up.
 
 Names are addresses: they differ from run to run, as the manifest's time does. What is the same for the same spec, data
-and seed is the content of the files and so their checksums, which the names begin with.
+and seed is the content of the files and so their checksums, which the names begin with. Pages are the same wherever
+their manifests are: two runs differ in them only so far as a page says the moment or the name of a file.
 """
 
 from __future__ import annotations
@@ -32,6 +38,7 @@ from microagg_core.errors import MicroaggError, StorageError
 from microagg_core.releases.latest import committed_revisions_in, update_latest
 from microagg_core.releases.manifest import Manifest, ReleaseFacts, same_release
 from microagg_core.releases.minisign import SecretKey
+from microagg_core.releases.pages import Page, PagesOf, bring_pages, no_pages, pages_for
 from microagg_core.releases.parts import (
     StagedPart,
     Upload,
@@ -129,6 +136,7 @@ def publish(
     on_commit: OnCommit = lambda manifest, ours: None,
     attempt: str | None = None,
     signing_key: SecretKey | None = None,
+    pages_of: PagesOf = no_pages,
 ) -> Published:
     """Publish a release, or find that exactly this one is published already.
 
@@ -147,6 +155,7 @@ def publish(
             may go wrong afterwards.
         attempt: what names this attempt's objects; drawn unless given, and never to be given twice.
         signing_key: signs the manifest; default: it is not signed.
+        pages_of: makes the pages that describe the release; what it raises stops the publication before it begins.
 
     Raises:
         StorageError: the id is taken, a rival won, the store cannot publish safely, or it failed. Then nothing of
@@ -156,11 +165,11 @@ def publish(
     newest = committed[-1][1] if committed else None
     number = _free_number(output, facts.id, (revision_number(newest.revision) or 0) + 1 if newest else 1)
     layout = ReleaseLayout(facts.id, revision_name(number))
-    ours = _Attempt.plan(output, facts, layout, parts, attempt or new_attempt(), signing_key)
+    ours = _Attempt.plan(output, facts, layout, parts, attempt or new_attempt(), signing_key, pages_of)
     withdrawn = newest is not None and is_withdrawn(output, newest.layout.folder)
     if newest is not None and not withdrawn and same_release(ours.manifest, newest):
         before_commit(newest)
-        return _found(output, newest, parts, upload_all, on_commit, signing_key)
+        return _found(output, newest, parts, upload_all, on_commit, signing_key, pages_of)
     if newest is not None and not replace:
         raise _taken(output, newest, parts, upload_all)
     winner = ours.carry_out(upload_all, before_commit, on_commit)
@@ -169,9 +178,9 @@ def publish(
             raise StorageError(
                 f"release {winner.id} was taken back while this run stood still, and its data are gone; run again"
             )
-        return finish(output, winner, already=False, signing_key=signing_key)
+        return finish(output, winner, already=False, signing_key=signing_key, pages_of=pages_of)
     if same_release(ours.manifest, winner):
-        return _found(output, winner, parts, upload_all, on_commit, signing_key)
+        return _found(output, winner, parts, upload_all, on_commit, signing_key, pages_of)
     raise StorageError(
         f"another run published revision {winner.revision} of release {winner.id} in {shown(output.url)} meanwhile; "
         "nothing of this run was left there: use --replace to publish it as a new revision, or choose another id"
@@ -185,20 +194,23 @@ def _free_number(output: Store, release_id: str, number: int) -> int:
     return number
 
 
-def finish(output: Store, manifest: Manifest, *, already: bool, signing_key: SecretKey | None = None) -> Published:
-    """What follows a commit, for anybody to do at any time: the signature, latest.json, and clearing what nobody names.
+def finish(
+    output: Store, manifest: Manifest, *, already: bool, signing_key: SecretKey | None = None,
+    pages_of: PagesOf = no_pages,
+) -> Published:  # fmt: skip
+    """What follows a commit, for anybody to do at any time: signature, pages, latest.json, clearing what nobody names.
 
     Raises:
-        StorageError: signature or latest.json could not be brought up to date.
+        StorageError: signature, pages or latest.json could not be brought up to date.
     """
     layout = manifest.layout
-    signed = _sign(output, manifest, signing_key, keeps_others=already)
+    told = (*_sign(output, manifest, signing_key, keeps_others=already), *_bring_pages(output, manifest, pages_of))
     try:
         latest = update_latest(output)
     except MicroaggError as error:
         raise type(error)(f"latest.json was not brought up to date: {error.message}") from None
     url = output.url_of(layout.manifest())
-    warnings = (*signed, *_clear(output, manifest.id))
+    warnings = (*told, *_clear(output, manifest.id))
     return Published(manifest, url, already, latest.manifest() if latest else None, warnings)
 
 
@@ -211,13 +223,24 @@ def _sign(output: Store, manifest: Manifest, key: SecretKey | None, *, keeps_oth
         raise type(error)(f"the signature of {manifest.layout.folder} was not written: {error.message}") from None
 
 
+def _bring_pages(output: Store, manifest: Manifest, pages_of: PagesOf) -> tuple[str, ...]:
+    try:
+        return bring_pages(output, manifest, pages_of)
+    except MicroaggError as error:
+        raise type(error)(
+            f"the pages of {manifest.layout.folder} were not brought up to date: {error.message}"
+        ) from None
+
+
 def _clear(output: Store, release_id: str) -> tuple[str, ...]:
     """Remove what killed, beaten and late attempts left in the folders of committed revisions."""
     try:
         for _, manifest in existing(output, release_id):
             layout = manifest.layout
-            kept = manifest.part_names() | {layout.manifest(), layout.signature(), layout.withdrawn()}
             listed = output.list(layout.folder, unfinished=True)
+            kept = {layout.manifest(), layout.signature(), layout.withdrawn()} | manifest.page_names()
+            if layout.withdrawn() not in listed:  # else what is there of it came late
+                kept |= manifest.part_names() | manifest.written_page_names()
             output.delete_many([name for name in listed if name not in kept])
     except MicroaggError as error:
         return (f"files that belong to no release could not be cleared away: {error.message}",)
@@ -226,12 +249,12 @@ def _clear(output: Store, release_id: str) -> tuple[str, ...]:
 
 def _found(
     output: Store, manifest: Manifest, parts: Sequence[StagedPart], upload_all: UploadAll, on_commit: OnCommit,
-    signing_key: SecretKey | None,
+    signing_key: SecretKey | None, pages_of: PagesOf,
 ) -> Published:  # fmt: skip
     """The very release is published already: what is missing or damaged of it is put back."""
     upload_all(output, plan_repairs(manifest, parts))
     on_commit(manifest, False)
-    return finish(output, manifest, already=True, signing_key=signing_key)
+    return finish(output, manifest, already=True, signing_key=signing_key, pages_of=pages_of)
 
 
 def _taken(output: Store, manifest: Manifest, parts: Sequence[StagedPart], upload_all: UploadAll) -> StorageError:
@@ -257,6 +280,7 @@ class _Attempt:
     name: str
     manifest: Manifest
     uploads: tuple[Upload, ...]
+    pages: tuple[Page, ...] = ()
     signing_key: SecretKey | None = None
     #: Whether the manifest was asked for; from then on it may come to be at any time.
     asked: bool = False
@@ -264,12 +288,14 @@ class _Attempt:
     @classmethod
     def plan(
         cls, output: Store, facts: ReleaseFacts, layout: ReleaseLayout, parts: Sequence[StagedPart], name: str,
-        signing_key: SecretKey | None,
+        signing_key: SecretKey | None, pages_of: PagesOf,
     ) -> _Attempt:  # fmt: skip
         """Settle every name and the manifest; nothing is written yet."""
         uploads = plan_uploads(layout, facts.format, parts, name)
-        manifest = Manifest.of(facts, layout.revision, tuple(upload.entry for upload in uploads))
-        return cls(output, name, manifest, uploads, signing_key)
+        entries = tuple(upload.entry for upload in uploads)
+        pages = pages_for(Manifest.of(facts, layout.revision, entries), pages_of, name)
+        manifest = Manifest.of(facts, layout.revision, entries, tuple(page.entry for page in pages))
+        return cls(output, name, manifest, uploads, pages, signing_key)
 
     def carry_out(self, upload_all: UploadAll, before_commit: BeforeCommit, on_commit: OnCommit) -> Manifest:
         """Bring the parts, then create the manifest; returns the manifest that is there in the end, ours or not."""
@@ -281,6 +307,8 @@ class _Attempt:
             for upload in self.uploads:
                 if there.get(upload.target) != upload.entry.bytes:
                     upload_part(self.output, upload)
+            for page in self.pages:
+                self.output.put(layout.absolute(page.entry.written), page.data, durable=True)
             before_commit(self.manifest)
             if self.signing_key is not None:
                 sign_before(self.output, self.manifest, self.signing_key)
@@ -309,8 +337,8 @@ class _Attempt:
 
     def remove(self) -> None:
         """Remove what this attempt wrote; only right where its manifest cannot come to be any more."""
-        targets = [upload.target for upload in self.uploads]
-        self.output.delete_many([*targets, self.manifest.layout.probe(self.name)])
+        targets = {upload.target for upload in self.uploads} | self.manifest.written_page_names()
+        self.output.delete_many([*sorted(targets), self.manifest.layout.probe(self.name)])
 
     def _give_up(self, error: BaseException) -> Manifest | None:
         """After a failure: the manifest that is there all the same; our parts go unless it may name them."""

@@ -27,7 +27,9 @@ from microagg_core.storage.urls import shown
 
 _KEYS, _DEMANDED = "k-anonymity", "k-anonymity demanded"
 #: Checks of what is stored; the others are of what a release promises.
-_OF_STORAGE = ("parts", "files", "checksums", "digest demanded", "signature", "unlisted files")
+_OF_STORAGE = (
+    "parts", "files", "checksums", "pages", "missing pages", "digest demanded", "signature", "unlisted files",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,8 @@ def _checks_of_files(findings: Findings, manifest: Manifest) -> Iterator[Check]:
         "repeated parts", "none has the content of another", "parts have the content of another", findings.repeated, n
     )
     yield _footers_check(findings, manifest)
+    if manifest.pages:
+        yield _pages_check(findings, manifest)
     yield _gate_check(manifest)
 
 
@@ -148,6 +152,13 @@ def _some(names: Sequence[str]) -> str:
 
 def _parts_check(name: str, well: str, trouble: str, names: list[str], n_parts: int) -> Check:
     return Check(name, not names, f"{len(names)} of {n_parts} {trouble}: {_some(names)}" if names else well)
+
+
+def _pages_check(findings: Findings, manifest: Manifest) -> Check:
+    """Pages that are there are what the manifest says; a missing one misleads nobody, and is told elsewhere."""
+    wrong, n = findings.wrong_pages, len(manifest.pages)
+    detail = f"{len(wrong)} pages or copies of pages are not what was published: {_some(wrong)}"
+    return Check("pages", not wrong, detail if wrong else f"what is there of {n} pages is what was published")
 
 
 def _columns_check(findings: Findings, manifest: Manifest) -> Check:
@@ -191,6 +202,9 @@ def _remarks(release: ReleaseAtHand, findings: Findings) -> Iterator[tuple[str, 
         shared.append(MANIFEST)
     if shared:
         yield "hard links", f"{len(shared)} files have another name, by which they may be changed: {_some(shared)}"
+    if missing := findings.missing_pages:
+        text = f"{len(missing)} pages, or copies of pages, are not there: {_some(missing)}"
+        yield "missing pages", f"{text}; the next run of the release's id puts them back"
     if not manifest.rows:
         yield "records", "the release holds no record"
     if not manifest.checks:
@@ -228,8 +242,9 @@ def _k_check(name: str, release: ReleaseAtHand, findings: Findings, counter: Com
 
 
 def _unlisted(folder: Store, manifest: Manifest) -> tuple[str, int]:
-    """Files beside the parts. Their names are not repeated: who put them there may have named them after data."""
+    """Files besides. Their names are not repeated: who put them there may have named them after data."""
     listed = {part.name for part in manifest.parts} | {MANIFEST, SIGNATURE}
+    listed |= {name for page in manifest.pages for name in (page.name, page.written)}
     try:
         n_unlisted = sum(name not in listed for name in folder.list(unfinished=True)) + linked_folders(folder)
     except StorageError:  # readers may often read but not list

@@ -3,20 +3,31 @@
 Its manifest stays, as publishing relies on that; a tombstone beside it tells readers. It is there before the first file
 goes, so whoever finds a file missing finds the reason too, and a withdrawal that was stopped is finished by doing it
 again. What was read before cannot be taken back.
+
+Where a page of the release stood, a notice says the same. Pages are replaced, not removed, so that a copy of one that
+was on its way finds another version than it looked at, and is refused.
 """
 
 from __future__ import annotations
 
+import html
+import json
+from collections.abc import Callable
 from typing import Literal
 
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from microagg_core.errors import StorageError
+from microagg_core.errors import StorageError, TransientStorageError
 from microagg_core.plain import from_json, to_plain
+from microagg_core.releases.manifest import Manifest
 from microagg_core.storage.layout import WITHDRAWN, ReleaseLayout
 from microagg_core.storage.objects import Store, canonical_json
+from microagg_core.storage.page_layout import PAGES
 from microagg_core.storage.urls import shown
+
+#: How often a notice is put in the place of a page that changes meanwhile; each copy of a page changes it once.
+_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -77,7 +88,7 @@ def put_up(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> None:
 
 
 def withdraw(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> int:
-    """Put up the tombstone, then remove all data of a revision; may be repeated.
+    """Put up the tombstone, then remove all data of a revision, and replace its pages; may be repeated.
 
     Returns:
         How many files were removed.
@@ -86,9 +97,57 @@ def withdraw(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> int:
         StorageError: something cannot be written, listed or removed.
     """
     put_up(output, layout, tombstone)
-    names = output.list(layout.data(), unfinished=True)
+    names = [name for of in (layout.data(), layout.absolute(PAGES)) for name in output.list(of, unfinished=True)]
     output.delete_many(names)
+    pages = _pages(output, layout)
+    sentence = _told(output, layout, tombstone).in_words(layout.folder) if pages else ""
+    for name in pages:
+        _put_notice(output, layout.absolute(name), sentence)
     return len(names)
+
+
+def _pages(output: Store, layout: ReleaseLayout) -> list[str]:
+    """The names of a revision's pages; none where there is no manifest, or none that can be read."""
+    data = output.read_if_there(layout.manifest())
+    try:
+        return [] if data is None else [page.name for page in Manifest.from_bytes(data, layout.manifest()).pages]
+    except StorageError:  # its data are gone all the same
+        return []
+
+
+def _told(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> Tombstone:
+    """What readers were told first, if that can be read."""
+    try:
+        return read_tombstone(output, layout.folder) or tombstone
+    except StorageError:
+        return tombstone
+
+
+def _put_notice(output: Store, name: str, sentence: str) -> None:
+    notice = notice_of(name, sentence)
+    for _ in range(_ATTEMPTS):
+        there, version = output.versioned(name)
+        if there == notice or output.put_if(name, notice, version):
+            return
+    raise TransientStorageError(f"{shown(output.url_of(name))} keeps changing while it is taken back; do it again")
+
+
+_NOTICES: dict[str, Callable[[str], str]] = {
+    "html": lambda s: f'<!DOCTYPE html>\n<html lang="en"><title>Withdrawn</title><p>{html.escape(s)}</p></html>',
+    "xml": lambda s: f'<?xml version="1.0" encoding="UTF-8"?>\n<withdrawn>{html.escape(s)}</withdrawn>',
+    "json": lambda s: json.dumps({"withdrawn": s}),
+    "sql": lambda s: f"-- {s}",
+}
+
+
+def notice_of(name: str, sentence: str) -> bytes:
+    """What stands in the place of a page of a release that was withdrawn, in the page's format.
+
+    >>> notice_of("README.md", "It is gone"), notice_of("views.sql", "It is gone")
+    (b'It is gone\\n', b'-- It is gone\\n')
+    """
+    written = _NOTICES.get(name.rpartition(".")[2], str)(sentence)
+    return f"{written}\n".encode()
 
 
 def _name(folder: str) -> str:

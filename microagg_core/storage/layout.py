@@ -6,7 +6,7 @@ number. Numbers have five digits so that names sort as numbers do, and a larger 
     work area   runs/<key>/  audit/<id>/<revision>/  series/<name>/
                 audit/runs/<series>-<id>-<time>-<attempt>.json  audit/lineage/...-start.json
     output      <id>/<revision>/data/part-NNNNN-<sha256 prefix>-<attempt>.<extension>
-                <id>/<revision>/manifest.json, manifest.json.minisig, withdrawn.json     latest.json
+                <id>/<revision>/manifest.json, manifest.json.minisig, withdrawn.json, page_layout.py     latest.json
     ledger      generations/NNNNN.json  data/<night>/pNNNNN-<sha256 prefix>.arrows  key
                 published/NNNNN  damaged/<attempt>/...
 

@@ -169,8 +169,11 @@ def test_what_is_granted_is_enough(grant: Grant, server: S3Server, credentials: 
     assert {name.partition("/")[0] for name, _ in work} == {"audit", "series"}
     # Who was forgotten is not there as a version either, in the ledger or in a release.
     hidden = {name for name, is_hidden in [*work, *output] if is_hidden}
-    assert all(name == "latest.json" or name.startswith("audit/") for name in hidden), hidden
-    assert not [name for name, _ in output if name.startswith("2026-11-17/") and "/data/" in name]
+    # A page says what the manifest says, which stays; a notice is in its place.
+    pages = {name for name in hidden if name.startswith("2026-11-17/") and name.count("/") == 2}
+    assert all(name == "latest.json" or name.startswith("audit/") for name in hidden - pages), hidden
+    withdrawn = [name for name, _ in output if name.startswith("2026-11-17/")]
+    assert withdrawn and not [name for name in withdrawn if "/data/" in name or "/pages/" in name]
 
 
 @pytest.mark.parametrize("grant", [WHOLE, KEPT], ids=["policy", "versioned"])

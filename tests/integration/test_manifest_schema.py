@@ -74,7 +74,7 @@ def test_a_manifest_of_the_first_format_is_read_with_all_it_says() -> None:
     [
         lambda v: v.pop("k"),
         lambda v: v.update(surplus=1),
-        lambda v: v.update(format_version=3),
+        lambda v: v.update(format_version=4),
         lambda v: v["losses"].update(sse="much"),
         lambda v: v["losses"]["attributes"]["x"].update(il1s="much"),
         lambda v: v["checks"][0].update(passed="perhaps"),

@@ -15,9 +15,11 @@ from microagg_core.errors import StorageError
 from microagg_core.releases.latest import parse_latest
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.minisign import SecretKey, Signature
+from microagg_core.releases.pages import no_pages
 from microagg_core.releases.parts import StagedPart
 from microagg_core.releases.publish import Published, publish
-from microagg_core.storage.layout import LATEST, MANIFEST, release_order
+from microagg_core.releases.withdrawal import Tombstone, withdraw
+from microagg_core.storage.layout import LATEST, MANIFEST, ReleaseLayout, release_order
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import is_local
 from releasing.parts import facts_for, safe_tables
@@ -37,10 +39,19 @@ class Source:
         return [self.data]
 
 
+def page_of(manifest: Manifest) -> dict[str, bytes]:
+    """A page that differs from attempt to attempt, as one that names files or the moment does."""
+    return {"README.md": "".join(part.name[-30:] for part in manifest.parts).encode()}
+
+
 def publisher(
-    content: str, attempt: int, replacing: bool = False, created_at: int | None = None, signing: bool = False
-) -> Program:
-    """A run that publishes two parts; the same content is the same bytes."""
+    content: str, attempt: int, replacing: bool = False, created_at: int | None = None, signing: bool = False,
+    paged: bool = True,
+) -> Program:  # fmt: skip
+    """A run that publishes two parts, and a page unless that would only make a search longer.
+
+    The same content is the same bytes.
+    """
     parts = []
     for number, rows in enumerate((7, 4)):
         data = f"{content}{number}".encode()
@@ -52,7 +63,16 @@ def publisher(
 
     def run(output: Store) -> Published:
         key = KEY if signing else None
-        return publish(output, facts, parts, replace=replacing, attempt=f"{attempt:012x}", signing_key=key)
+        name = f"{attempt:012x}"
+        return publish(
+            output,
+            facts,
+            parts,
+            replace=replacing,
+            attempt=name,
+            signing_key=key,
+            pages_of=page_of if paged else no_pages,
+        )
 
     return run
 
@@ -72,18 +92,33 @@ def committed(held: Held) -> list[Manifest]:
 
 
 def damaged(held: Held) -> set[str]:
-    """Parts that a manifest names and that are not there, or do not hold what it says."""
+    """Parts and pages that were written before a manifest, and are not there or do not hold what it says."""
     objects = dict(held)
     return {
-        manifest.layout.absolute(part.name)
+        manifest.layout.absolute(name)
         for manifest in committed(held)
-        for part in manifest.parts
-        if sha256_of(objects.get(manifest.layout.absolute(part.name), b"")) != part.sha256
+        for name, sha256 in written_before(manifest)
+        if sha256_of(objects.get(manifest.layout.absolute(name), b"")) != sha256
     }
+
+
+def written_before(manifest: Manifest) -> list[tuple[str, str]]:
+    parts = [(part.name, part.sha256) for part in manifest.parts]
+    return [*parts, *((page.written, page.sha256) for page in manifest.pages)]
+
+
+def pages_where_readers_look(held: Held) -> dict[str, bool]:
+    """The pages that lie beside a manifest, or where one would: whether a committed one says what they hold."""
+    right = {(m.layout.absolute(page.name), page.sha256) for m in committed(held) for page in m.pages}
+    return {name: (name, sha256_of(data)) in right for name, data in held if name.endswith("/README.md")}
 
 
 def assert_step_is_right(before: Held, after: Held) -> None:
     assert damaged(after) <= damaged(before), "a reader finds a part missing or damaged"
+    pages = pages_where_readers_look(before)
+    for name, is_right in pages_where_readers_look(after).items():
+        assert is_right or not pages.get(name, True), "a reader finds a page that no manifest names"
+    assert pages.keys() <= pages_where_readers_look(after).keys(), "a page is gone"
     named = [parse_latest(dict(held).get(LATEST)) for held in (before, after)]
     if named[1] is not None:
         assert named[1].manifest() in dict(after), "latest.json names what is not committed"
@@ -99,7 +134,7 @@ def unnamed(held: Held) -> set[str]:
     """Objects that neither latest.json nor a manifest accounts for."""
     named = {LATEST} | {m.layout.manifest() for m in committed(held)}
     for manifest in committed(held):
-        named |= manifest.part_names()
+        named |= manifest.part_names() | manifest.page_names() | manifest.written_page_names()
     return {name for name, _ in held} - named
 
 
@@ -118,7 +153,10 @@ class Race:
             word = "already" if end.value.already else "published"
             manifest = end.value.manifest
             assert manifest in committed(held), "it says published, and nothing is"
-            assert not damaged(held) & manifest.part_names(), "it says published, and a part is not there"
+            names = manifest.part_names() | manifest.written_page_names()
+            assert not damaged(held) & names, "it says published, and a part is not there"
+            there = {name for name, is_right in pages_where_readers_look(held).items() if is_right}
+            assert manifest.page_names() <= there, "it says published, and a page is not there"
             assert not smoothly or not end.value.warnings
         else:
             assert isinstance(end.error, StorageError | KeyboardInterrupt), end.error
@@ -165,9 +203,13 @@ def store_with(content: str, remote: bool) -> Held:
 LOST = {"published", "StorageError"}
 RACES: dict[str, tuple[list[Program], str, set[str]]] = {
     "identical": ([publisher("a", 0), publisher("a", 1)], "", {"published", "already"}),
-    "different": ([publisher("a", 0), publisher("b", 1)], "", LOST),
-    "one replaces": ([publisher("a", 0), publisher("b", 1, True)], "", LOST),
-    "both replace, identical": ([publisher("a", i, True) for i in (0, 1)], "old", {"published", "already"}),
+    "different": ([publisher("a", 0), publisher("b", 1, paged=False)], "", LOST),
+    "one replaces": ([publisher("a", 0, paged=False), publisher("b", 1, True)], "", LOST),
+    "both replace, identical": (
+        [publisher("a", i, True, paged=i == 0) for i in (0, 1)],
+        "old",
+        {"published", "already"},
+    ),
     "both replace, different": (
         [publisher(c, i, True) for i, c in enumerate("ab")],
         "old",
@@ -211,9 +253,9 @@ def test_three_at_random(contents: str, replacing: bool) -> None:
 
 def test_interleavings_on_a_real_store(output: Store) -> None:
     """Drawn, with deaths, failures and late requests; each in a folder of its own."""
-    draw = random.Random(11)
+    draw = random.Random(12)
     endings: set[str] = set()
-    for number in range(6 if is_local(output.url) else 3):
+    for number in range(6 if is_local(output.url) else 4):
         place = Store(output.url_of(f"{number}"), output.storage_options)
         held: list[Held] = [frozenset()]
 
@@ -281,6 +323,50 @@ def test_what_is_signed_stays_signed_however_publishers_interleave(contents: str
     for held in race.search.stores():
         again, after = alone(publisher("a", 8, replacing=True, signing=True), "s3://model", held)
         assert isinstance(again.value, Published) and signed(after)[again.value.manifest.layout.manifest()]
+
+
+# --- Taken back ------------------------------------------------------------------------------------------------
+
+README = f"{ID}/r0001/README.md"
+
+
+def withdrawer(output: Store) -> int:
+    return withdraw(output, ReleaseLayout(ID, "r0001"), Tombstone("erasure", "2026-11-19T02:00:00Z", 1))
+
+
+def says_withdrawn(held: Held) -> bool:
+    return b"was withdrawn" in dict(held).get(README, b"")
+
+
+def without_its_page(held: Held) -> Held:
+    return frozenset(item for item in held if item[0] != README)
+
+
+@pytest.mark.parametrize("page", ["not published", "there", "missing", "damaged"])
+def test_no_page_of_a_withdrawn_release_comes_back_however_late_it_is_brought(page: str) -> None:
+    """A run finds the release, or makes it, while it is taken back."""
+    there = store_with("" if page == "not published" else "a", remote=True)
+    if page in ("missing", "damaged"):
+        there = without_its_page(there) | ({(README, b"damaged")} if page == "damaged" else set())
+    ends: set[str] = set()
+
+    def step(before: Held, after: Held) -> None:
+        assert says_withdrawn(after) or not says_withdrawn(before), "a page took the place of the notice"
+
+    def ended(program: int, end: Ended, held: Held, smoothly: bool) -> None:
+        if program == 1 and end.error is None:
+            is_published = f"{ID}/r0001/{MANIFEST}" in dict(held)
+            assert says_withdrawn(held) or not is_published or README not in dict(held), "a page is left"
+            ends.add("taken back")
+        elif program == 0 and says_withdrawn(held):
+            ends.add("met a notice")
+
+    search = Search([publisher("a", 0), withdrawer], "s3://model", step, ended)
+    assert search.everything(there, faults=1) > 300 and ends == {"taken back", "met a notice"}
+    for held in search.stores():
+        _, after = alone(withdrawer, "s3://model", held)
+        assert says_withdrawn(after) or f"{ID}/r0001/{MANIFEST}" not in dict(after)
+        assert not any(name.startswith((f"{ID}/r0001/data/", f"{ID}/r0001/pages/")) for name, _ in after)
 
 
 # --- The search finds what is wrong ----------------------------------------------------------------------------

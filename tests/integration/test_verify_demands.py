@@ -153,8 +153,8 @@ def test_a_manifest_that_is_none_is_one_sentence(
 
 
 def test_a_manifest_of_a_later_format_has_a_sentence_of_its_own(on_disk: Forged) -> None:
-    on_disk.say(format_version=3)
-    with pytest.raises(StorageError, match="has format version 3, and this software reads up to 2; use a newer"):
+    on_disk.say(format_version=4)
+    with pytest.raises(StorageError, match="has format version 4, and this software reads up to 3; use a newer"):
         look(on_disk)
 
 

@@ -132,7 +132,8 @@ def expected_names(output: Store) -> list[str]:
     found = {LATEST}
     for release_id in output.folders():
         for _, manifest in existing(output, release_id):
-            found |= manifest.part_names() | {manifest.layout.manifest()}
+            found |= manifest.part_names() | manifest.page_names() | manifest.written_page_names()
+            found.add(manifest.layout.manifest())
     return sorted(found)
 
 

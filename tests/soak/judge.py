@@ -11,7 +11,7 @@ from soak import processes
 from soak.case import Case
 from soak.command import Ended
 from soak.data import CANARY
-from soak.reader import UnreadableError, latest, manifests, read_release
+from soak.reader import UnreadableError, latest, manifests, read_json, read_release
 from soak.work_area import runs
 
 #: 0 done, 2 usage or spec, 3 data, 4 gate, 5 storage, 6 cluster, 130 interrupted. 1 is a bug.
@@ -112,6 +112,17 @@ def of_unnamed_objects(case: Case) -> Iterator[str]:
         yield f"{len(unnamed)} objects at the output that no manifest names: {unnamed[:4]}"
 
 
+def of_missing_pages(case: Case) -> Iterator[str]:
+    """Pages that are not where readers look for them, once all is done."""
+    output = case.site.output
+    names = set(output.versions())
+    for manifest in manifests(names):
+        folder = manifest.rpartition("/")[0]
+        pages = {f"{folder}/{page['name']}" for page in read_json(output, manifest).get("pages", [])}
+        if missing := sorted(pages - names):
+            yield f"at the end {manifest} has no {missing[0]}"
+
+
 def of_end(case: Case) -> Iterator[str]:
     """After the last undisturbed run: the release, and nothing but the release."""
     try:
@@ -124,6 +135,7 @@ def of_end(case: Case) -> Iterator[str]:
     elif released.content != case.reference.content:
         yield "at the end the release has other bytes than the undisturbed one"
     yield from of_unnamed_objects(case)
+    yield from of_missing_pages(case)
     if not case.may_leave_runs and (left := runs(case.site.work.versions())):
         yield f"staged work after success: {len(left)} objects such as {left[0]}"
 

@@ -1,7 +1,8 @@
 """A reader who looks all the time: follows latest.json and every manifest to every part, and believes no word.
 
 Knows nothing of the product but what its README tells readers: a release exists when its manifest does, and consists
-of the parts that it names, with their sizes and checksums.
+of the parts that it names, with their sizes and checksums. Pages come a moment later, and are what it names, or not
+there.
 """
 
 from __future__ import annotations
@@ -52,12 +53,16 @@ def read_release(place: Place, manifest_name: str) -> Release:
     folder = manifest_name.rpartition("/")[0]
     manifest = read_json(place, manifest_name)
     names = []
-    for part in manifest["parts"]:
-        name = f"{folder}/{part['name']}"
+    pages = manifest.get("pages", [])
+    written = [{**page, "name": page["written"]} for page in pages]
+    for entry in (*manifest["parts"], *written, *pages):
+        name = f"{folder}/{entry['name']}"
         data = place.read(name)
+        if data is None and entry in pages:
+            continue
         if data is None:
             raise UnreadableError(f"{manifest_name} names {name}, which is not there")
-        if (sha256(data), len(data)) != (part["sha256"], part["bytes"]):
+        if (sha256(data), len(data)) != (entry["sha256"], entry["bytes"]):
             raise UnreadableError(f"{name} has {len(data)} bytes that are not what its manifest says")
         names.append(name)
     return Release(folder, tuple(part["sha256"] for part in manifest["parts"]), frozenset(names))

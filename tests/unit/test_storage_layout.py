@@ -73,7 +73,7 @@ def test_a_manifest_survives_its_json() -> None:
     one = manifest(losses={"l_sse": 12.5})
     data = one.to_bytes()
     assert Manifest.from_bytes(data, "here") == one
-    assert data.endswith(b"}\n") and json.loads(data)["format_version"] == 2
+    assert data.endswith(b"}\n") and json.loads(data)["format_version"] == 3
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_what_is_no_manifest_at_all(data: bytes) -> None:
 
 
 def test_a_later_version_is_not_guessed_at() -> None:
-    with pytest.raises(StorageError, match=r"format version 3.*use a newer microagg"):
-        Manifest.from_bytes(b'{"format_version": 3}', "here")
+    with pytest.raises(StorageError, match=r"format version 4.*use a newer microagg"):
+        Manifest.from_bytes(b'{"format_version": 4}', "here")
 
 
 def test_a_manifest_of_the_first_format_is_read() -> None:

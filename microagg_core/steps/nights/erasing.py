@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Pairs, UInt64s
+from microagg_core.describing.public_pages import public_pages
 from microagg_core.errors import InternalError, StorageError
 from microagg_core.formats.released.registry import released_format
 from microagg_core.kernels.tools.hashing import mix_words
@@ -25,6 +26,7 @@ from microagg_core.privacy.gate import refuse_failed
 from microagg_core.privacy.kanonymity import CombinationCounter
 from microagg_core.releases.latest import committed_revisions_in, update_latest
 from microagg_core.releases.manifest import Manifest, PartEntry, ReleaseFacts
+from microagg_core.releases.pages import bring_pages
 from microagg_core.releases.parts import StagedPart, is_whole
 from microagg_core.releases.publish import publish, read_manifest
 from microagg_core.releases.released import part_batches
@@ -80,13 +82,15 @@ class Eraser:
 
     def finish(self, erasure: Erasure, after: Generation, now: datetime.datetime) -> int:
         """What follows once the ledger and the readers have the new revision: withdrawing, and the mark of the end."""
+        again = ReleaseLayout(after.release_id, after.revision)
+        if erasure.republishes:
+            bring_pages(self.output, read_manifest(self.output, again), public_pages)
         update_latest(self.output)
-        instead = ReleaseLayout(after.release_id, after.revision).folder
         removed = 0
         for one in erasure.holding:
             is_newest = erasure.newest is not None and one.release.night == erasure.newest.night
             at = now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            tombstone = Tombstone("erasure", at, after.night, instead if is_newest else None)
+            tombstone = Tombstone("erasure", at, after.night, again.folder if is_newest else None)
             layout = ReleaseLayout(one.release.release_id, one.release.revision)
             removed += withdraw(self.output, layout, tombstone)
         update_latest(self.output)
@@ -129,7 +133,10 @@ class Eraser:
         facts = _facts(manifest, remains, checks, after, now)
         sign = self.spec.output.sign
         key = None if sign is None else read_signing_key(sign)
-        publish(self.output, facts, remains.parts, replace=True, before_commit=commit, signing_key=key)
+        publish(
+            self.output, facts, remains.parts, replace=True, before_commit=commit, signing_key=key,
+            pages_of=public_pages,
+        )  # fmt: skip
 
     def _adopt(self, erasure: Erasure, after: Generation) -> None:
         """Have the ledger remember an erasure that was published, once its files say that it is the very one."""

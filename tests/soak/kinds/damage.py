@@ -188,6 +188,16 @@ def released_part_damaged(case: Case) -> None:
 
 
 @kind()
+def released_page_damaged(case: Case) -> None:
+    """A page of a published release, or its copy, is damaged or gone, and the release is asked for again."""
+
+    def a_page(names: list[str]) -> list[str]:
+        return [case.random.choice([name for name in names if name.endswith((".md", ".html", ".sql", ".xml"))])]
+
+    _after_publishing(case, a_page, case.random.choice([_emptied, _truncated, _flipped, _zeroed, _removed]))
+
+
+@kind()
 def latest_damaged(case: Case) -> None:
     """latest.json of a published release is damaged or gone, and the release is asked for again."""
     damage = case.random.choice([_emptied, _truncated, _removed, _other_json])
