@@ -18,7 +18,7 @@ from microagg_core.algorithms import algorithms
 
 if TYPE_CHECKING:
     from microagg_core.api import Microaggregated, Standing, lower_bound, microaggregate, partition
-    from microagg_core.api.transforming import MicroaggregationTransformer
+    from microagg_core.api.transforming import MicroaggregationTransformer as MicroaggregationTransformer
 
     __version__: str
 

@@ -62,7 +62,7 @@ class BlockRules:
 
 @dataclass(frozen=True)
 class Masked:
-    """What is released of a table: which rows, their groups, the columns that take the place of others, and the loss."""
+    """What is released of a table: which rows, their groups, columns in the place of others, and what it cost."""
 
     rows: Ints
     groups: Ints
@@ -136,19 +136,18 @@ class _Keys:
         self._refuse_identifiers(counted)
         types = [pa.string() if rules.undersized == "merge" else values.type for values in self.values]
         n_small = int(np.sum(np.asarray(counted[ROWS]) < rules.k))
+        what = "combinations of blocking= and of missing values"
+        few = f"{n_small} of {counted.num_rows} {what} have fewer than k={rules.k}"
         if n_small and rules.undersized == "error":
             raise DataError(
-                f"{n_small} of {counted.num_rows} combinations of the columns in blocking=, and of missing values, have "
-                f'fewer than k={rules.k} records; say undersized="merge" or undersized="suppress", or use fewer or '
-                "coarser columns"
+                f'{few} records; say undersized="merge" or undersized="suppress", or use fewer or coarser columns'
             )
         try:
             return plan_strata(counted, StrataRules(rules.k, rules.undersized), types)
         except DataError:
             raise DataError(
-                f"{n_small} of {counted.num_rows} combinations of the columns in blocking=, and of missing values, have "
-                f"fewer than k={rules.k} records, and too much would have to be withheld for them; use a smaller k, "
-                'fewer or coarser columns, or undersized="merge", or replace missing values'
+                f"{few} records, and too much would have to be withheld for them; use a smaller k, fewer or coarser "
+                'columns, or undersized="merge", or replace missing values'
             ) from None
 
     def stratum(self, strata: Strata) -> Ints:
@@ -230,9 +229,7 @@ def _run_blocks(columns: _Columns, scale: Encoding, stratum: Ints, rules: BlockR
             continue
         ticks, missing = columns.of_block(rows)
         with working_on(len(rows), number):
-            outcome = run_block(
-                rules, columns.encoding, steady, ticks, missing, number, proving=rules.proving
-            )
+            outcome = run_block(rules, columns.encoding, steady, ticks, missing, number, proving=rules.proving)
         blocks.append((rows, outcome))
     return blocks
 

@@ -230,9 +230,7 @@ def _from_capsule(data: Any) -> pa.Table:
     try:
         return pa.table(data)
     except (pa.ArrowException, ValueError, TypeError):
-        raise SpecError(
-            f"the table: what {type(data).__name__} gives to Arrow has no columns; give a table"
-        ) from None
+        raise SpecError(f"the table: what {type(data).__name__} gives to Arrow has no columns; give a table") from None
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -79,7 +79,7 @@ _current: ContextVar[_Listening | None] = ContextVar("listening", default=None)
 
 @contextmanager
 def listening(listener: Listener | None, every: float = TELL_EVERY_SECONDS) -> Iterator[None]:
-    """Work in this block tells the listener every so many seconds where it stands; it may have none.
+    """Work in this block tells the listener every so many seconds where it stands; without one, who listened before.
 
     >>> heard = []
     >>> with listening(heard.append, every=0.0), working_on(2):
@@ -87,8 +87,11 @@ def listening(listener: Listener | None, every: float = TELL_EVERY_SECONDS) -> I
     >>> heard[0].doing, heard[0].records, heard[0].share, heard[0].loss
     ('searching', 2, 0.25, 25.0)
     """
+    if listener is None:
+        yield
+        return
     now = time.monotonic()
-    token = _current.set(None if listener is None else _Listening(listener, every, now, now))
+    token = _current.set(_Listening(listener, every, now, now))
     try:
         yield
     finally:
