@@ -128,7 +128,8 @@ class ArrayTable:
     """A matrix of numbers; its columns are named by their numbers."""
 
     def __init__(self, matrix: NDArray[Any]) -> None:
-        self._matrix = matrix
+        # Names of columns are numbers here, which the types of NumPy's indices do not see.
+        self._matrix: Any = matrix
 
     @property
     def names(self) -> list[Hashable]:
@@ -140,7 +141,7 @@ class ArrayTable:
 
     def column(self, name: Hashable) -> pa.Array:
         """A column."""
-        return pa.array(np.ascontiguousarray(self._matrix[:, name]))  # type: ignore[call-overload]
+        return pa.array(np.ascontiguousarray(self._matrix[:, name]))
 
     def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
         """A matrix of float64 with other columns.
@@ -149,15 +150,15 @@ class ArrayTable:
             DataError: a column that stays holds whole numbers that no float64 holds.
         """
         data = self._matrix if rows is None else self._matrix[rows]
-        result = data.astype(np.float64)
+        result: Any = data.astype(np.float64)
         for j in set(self.names) - set(columns):
-            if data.dtype.kind in "iu" and (np.abs(result[:, j]) > 2.0**53).any():  # type: ignore[call-overload]
+            if data.dtype.kind in "iu" and (np.abs(result[:, j]) > 2.0**53).any():
                 raise DataError(
                     f"column {j} of the array holds whole numbers beyond 2**53, which means would have to be kept "
                     "beside as rounded; mask a table whose columns have types of their own"
                 )
         for name, array in columns.items():
-            result[:, name] = array.to_numpy(zero_copy_only=False)  # type: ignore[call-overload]
+            result[:, name] = array.to_numpy(zero_copy_only=False)
         return result
 
 

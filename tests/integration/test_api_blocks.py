@@ -45,7 +45,7 @@ def bits(frame: pd.DataFrame) -> dict[str, list[Any]]:
 @pytest.mark.parametrize("undersized", ["merge", "suppress"])
 @pytest.mark.parametrize("refine", ["off", "fast"])
 def test_blocks_are_those_of_a_release_to_the_last_digit(tmp_path: Path, undersized: str, refine: str) -> None:
-    table = records(600, n_missing=40)
+    table = records(600, n_missing=40) if undersized == "merge" else records(2000)
     blocks = {"undersized": undersized}
     out = released(tmp_path, table, refine=refine, missing="separate", blocks=blocks, seed=7)
     masked = microaggregate(
@@ -53,6 +53,7 @@ def test_blocks_are_those_of_a_release_to_the_last_digit(tmp_path: Path, undersi
     )
     assert bits(masked.data.to_pandas()) == bits(out)
     assert len(masked.withheld) == table.num_rows - len(out)
+    assert (len(masked.withheld) > 0) == (undersized == "suppress")
     assert sorted([*masked.withheld, *out["n"]]) == list(range(table.num_rows))
     assert np.bincount(masked.groups).min() >= 3
 

@@ -112,7 +112,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[MicroaggError]]] = {
     "blocking by a key": (masking(MANY, blocking=["key"]), DataError),
     "undersized is an error": (masking(blocking=["town"], undersized="error"), DataError),
     "nothing reaches k": (masking(MANY, k=3, blocking=["half"], undersized="suppress"), DataError),
-    "too much withheld": (masking(k=3, blocking=["town"], undersized="suppress"), DataError),
+    "too much withheld": (masking(k=2, blocking=["town"], undersized="suppress"), DataError),
     "too many patterns": (masking(WIDE, list(WIDE.columns), missing="separate"), SpecError),
     "as they are, in blocks": (masking(blocking=["town"], standardize=False), SpecError),
     "each on its own, in blocks": (
