@@ -67,6 +67,9 @@ class Silence:
         """Nothing."""
 
 
+_VERBS = ("takes", "take")
+
+
 class LongBlocks:
     """Blocks that take long, as far as they were heard of lately."""
 
@@ -77,6 +80,10 @@ class LongBlocks:
         """Another word of one."""
         self._heard[standing.block] = time.monotonic(), standing
 
+    def forget(self) -> None:
+        """A task is done, and nobody says which blocks were its own: the others will be heard of again."""
+        self._heard.clear()
+
     def words(self, with_loss: bool = True) -> str:
         """Where the one stands that has taken longest, and how many others take long; empty where none does."""
         oldest = time.monotonic() - _FORGOTTEN_SECONDS
@@ -85,7 +92,7 @@ class LongBlocks:
             return ""
         longest = max((standing for _, standing in self._heard.values()), key=lambda standing: standing.seconds)
         others = len(self._heard) - 1
-        return standing_in_words(longest, with_loss) + (f"; {others} more take long" if others else "")
+        return standing_in_words(longest, with_loss) + (f"; {others} more {_VERBS[others > 1]} long" if others else "")
 
 
 def standing_in_words(standing: Standing, with_loss: bool = True) -> str:
@@ -130,6 +137,7 @@ class Lines:
         """Count, and say so every few seconds."""
         self._done += 1
         self._since = time.monotonic()
+        self._long.forget()
         if time.monotonic() - self._last >= _LINE_EVERY_SECONDS:
             self.say(f"{self._what}: {self._done} of {self._total}")
 
@@ -206,6 +214,7 @@ class Bar:
 
     def advance(self) -> None:
         """Move the bar."""
+        self._long.forget()
         if self._bar is not None:
             self._bar.advance(self._task)
             self._bar.update(self._task, awaited=self._awaited_words())
