@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from microagg_core.algorithms import algorithms
 
 if TYPE_CHECKING:
-    from microagg_core.api import Microaggregated, Standing, lower_bound, microaggregate, partition
+    from microagg_core.api import Headway, Microaggregated, lower_bound, microaggregate, partition
     from microagg_core.api.transforming import MicroaggregationTransformer as MicroaggregationTransformer
 
     __version__: str
 
-__all__ = ["Microaggregated", "Standing", "algorithms", "lower_bound", "microaggregate", "partition"]
+__all__ = ["Headway", "Microaggregated", "algorithms", "lower_bound", "microaggregate", "partition"]
 #: Needs the extra ``sklearn``, so that a star does not import it.
 _TRANSFORMER = "MicroaggregationTransformer"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TextIO
 
-from microagg_core.grouping.standing import Standing
+from microagg_core.grouping.headway import Headway
 from microagg_core.reporting.words import duration
 
 _LINE_EVERY_SECONDS = 10.0
@@ -41,7 +41,7 @@ class Progress(Protocol):
     def say(self, text: str) -> None:
         """Something worth a line."""
 
-    def tell(self, standing: Standing) -> None:
+    def tell(self, headway: Headway) -> None:
         """Where a block stands that takes long. Its loss is for the eyes of whoever runs the release alone."""
 
 
@@ -63,7 +63,7 @@ class Silence:
     def say(self, text: str) -> None:
         """Nothing."""
 
-    def tell(self, standing: Standing) -> None:
+    def tell(self, headway: Headway) -> None:
         """Nothing."""
 
 
@@ -74,11 +74,11 @@ class LongBlocks:
     """Blocks that take long, as far as they were heard of lately."""
 
     def __init__(self) -> None:
-        self._heard: dict[int | None, tuple[float, Standing]] = {}
+        self._heard: dict[int | None, tuple[float, Headway]] = {}
 
-    def note(self, standing: Standing) -> None:
+    def note(self, headway: Headway) -> None:
         """Another word of one."""
-        self._heard[standing.block] = time.monotonic(), standing
+        self._heard[headway.block] = time.monotonic(), headway
 
     def forget(self) -> None:
         """A task is done, and nobody says which blocks were its own: the others will be heard of again."""
@@ -90,25 +90,25 @@ class LongBlocks:
         self._heard = {block: heard for block, heard in self._heard.items() if heard[0] >= oldest}
         if not self._heard:
             return ""
-        longest = max((standing for _, standing in self._heard.values()), key=lambda standing: standing.seconds)
+        longest = max((headway for _, headway in self._heard.values()), key=lambda headway: headway.seconds)
         others = len(self._heard) - 1
-        return standing_in_words(longest, with_loss) + (f"; {others} more {_VERBS[others > 1]} long" if others else "")
+        return headway_in_words(longest, with_loss) + (f"; {others} more {_VERBS[others > 1]} long" if others else "")
 
 
-def standing_in_words(standing: Standing, with_loss: bool = True) -> str:
+def headway_in_words(headway: Headway, with_loss: bool = True) -> str:
     """Where a block stands, in a line.
 
-    >>> standing_in_words(Standing("annealing", 42.0, 1200, 0.613, 3.14159, 7))
+    >>> headway_in_words(Headway("annealing", 42.0, 1200, 0.613, 3.14159, 7))
     'block 7 of 1,200 records: annealing, 42 s, 61 %, the best groups so far lose 3.14 %'
-    >>> standing_in_words(Standing("annealing", 42.0, 1200, 0.613, 3.14159, 7), with_loss=False)
+    >>> headway_in_words(Headway("annealing", 42.0, 1200, 0.613, 3.14159, 7), with_loss=False)
     'block 7 of 1,200 records: annealing, 42 s, 61 %'
     """
-    which = "all" if standing.block is None else f"block {standing.block} of"
-    parts = [f"{which} {standing.records:,} records: {standing.doing}", duration(standing.seconds)]
-    if standing.share is not None:
-        parts.append(f"{int(100 * standing.share)} %")
-    if with_loss and standing.loss is not None:
-        parts.append(f"the best groups so far lose {standing.loss:.3g} %")
+    which = "all" if headway.block is None else f"block {headway.block} of"
+    parts = [f"{which} {headway.records:,} records: {headway.doing}", duration(headway.seconds)]
+    if headway.share is not None:
+        parts.append(f"{int(100 * headway.share)} %")
+    if with_loss and headway.loss is not None:
+        parts.append(f"the best groups so far lose {headway.loss:.3g} %")
     return ", ".join(parts)
 
 
@@ -157,9 +157,9 @@ class Lines:
         self._last = self._since = time.monotonic()
         self._print(text)
 
-    def tell(self, standing: Standing) -> None:
+    def tell(self, headway: Headway) -> None:
         """Say so every few seconds."""
-        self._long.note(standing)
+        self._long.note(headway)
         if time.monotonic() - self._last >= _LINE_EVERY_SECONDS:
             count = f"{self._what}: {self._done} of {self._total}, " if self._what else ""
             self.say(f"{count}{self._long.words(self._is_private)}")
@@ -239,9 +239,9 @@ class Bar:
         """Print a line above the bar."""
         self._console.print(text, markup=False)
 
-    def tell(self, standing: Standing) -> None:
+    def tell(self, headway: Headway) -> None:
         """Show it beside the bar."""
-        self._long.note(standing)
+        self._long.note(headway)
         if self._tasks_run:
             self._bar.update(self._task, awaited=self._awaited_words())
 

@@ -44,7 +44,7 @@ def _grown(X: Floats, k: int, seed: int) -> SpanningTrees:
     """Grow and cut trees over a private copy of the records."""
     import numpy as np
 
-    from microagg_core.grouping.standing import Way
+    from microagg_core.grouping.headway import Way
     from microagg_core.kernels.forests.decompose import decompose
     from microagg_core.kernels.forests.forest import forest
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from microagg_core.algorithms.best import suitable
 from microagg_core.arrays import Floats, Ints
+from microagg_core.grouping.headway import Way
 from microagg_core.grouping.scaling import private_copy
-from microagg_core.grouping.standing import Way
 from microagg_core.refine.improving import neighbour_count, refine_near, sse_of_labels
 from microagg_core.refine.neighbours import Records
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from microagg_core.algorithms import AlgorithmInfo, algorithms
 from microagg_core.arrays import Floats
 from microagg_core.errors import DataError, SpecError
-from microagg_core.grouping.standing import Listener
+from microagg_core.grouping.headway import Listener
 from microagg_core.refine.costs import EFFORTS
 
 #: Whence a seed is drawn: a whole number is one itself.

@@ -24,7 +24,7 @@ from microagg_core.blocking.routes import SUPPRESSED, hash_keys
 from microagg_core.blocking.strata import Strata, StrataRules, plan_strata
 from microagg_core.errors import DataError, SpecError
 from microagg_core.grouping.bounds import Bound
-from microagg_core.grouping.standing import working_on
+from microagg_core.grouping.headway import working_on
 from microagg_core.kinds.contract import Kind, Ticks
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.kinds.quasi_identifiers import finite_ticks

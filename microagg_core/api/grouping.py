@@ -20,7 +20,7 @@ from microagg_core.api.arguments import (
 )
 from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import SpecError
-from microagg_core.grouping.standing import Standing, listening, working_on
+from microagg_core.grouping.headway import Headway, listening, working_on
 from microagg_core.kernels.tools.threads import Threads
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def partition(
     seed: int | None = None,
     random_state: RandomState = None,
     threads: int = 1,
-    progress: Callable[[Standing], object] | None = None,
+    progress: Callable[[Headway], object] | None = None,
     **params: Any,
 ) -> Ints:
     """Group the records of X so that no group has fewer than k.
@@ -60,7 +60,7 @@ def partition(
     ``algorithms()`` lists them. ``refine`` improves the groups afterwards, by moves and exchanges of records: "off",
     "fast" or "thorough". It uses at most so many ``threads``, as far as the records suffice; the labels do not depend
     on them. ``random_state`` is another name for ``seed``, which may be a generator of NumPy's, too: its next draw is
-    the seed. ``progress`` is called every few seconds with a :class:`Standing` where the work lasts; what it raises
+    the seed. ``progress`` is called every few seconds with a :class:`Headway` where the work lasts; what it raises
     ends the work.
 
     Returns one int64 label a record, 0 to g-1 in the order of each group's first record; the same arguments
@@ -84,7 +84,7 @@ def partition(
 
 
 def lower_bound(
-    X: ArrayLike, k: int, effort: str = "fast", *, progress: Callable[[Standing], object] | None = None
+    X: ArrayLike, k: int, effort: str = "fast", *, progress: Callable[[Headway], object] | None = None
 ) -> Bound:
     """A sum of squared errors that no partition of X into groups of at least k can be below.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,10 +21,10 @@ from microagg_core.api.arguments import (
 )
 from microagg_core.api.grouping import grouped, improved
 from microagg_core.api.result import Microaggregated
-from microagg_core.api.tables import Table, chosen_columns, quasi_identifier, table_of
+from microagg_core.api.tables import Table, any_table, chosen_columns, quasi_identifier
 from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import SpecError
-from microagg_core.grouping.standing import Standing, listening, working_on
+from microagg_core.grouping.headway import Headway, listening, working_on
 from microagg_core.kernels.tools.threads import Threads
 from microagg_core.metrics.losses import losses, masked_by, percent
 
@@ -49,79 +50,99 @@ def microaggregate(
     seed: int | None = None,
     random_state: RandomState = None,
     threads: int = 1,
-    progress: Callable[[Standing], object] | None = None,
+    progress: Callable[[Headway], object] | None = None,
     **params: Any,
 ) -> Microaggregated:
     """Replace the quasi-identifiers of each record by the means of its group of at least k records.
 
-    The table is a frame of pandas or Polars, a table of Arrow or what gives one (``__arrow_c_stream__``), a dictionary
-    of columns, a structured array, or a matrix of numbers, whose columns are named by their numbers and are all
-    quasi-identifiers where none is named. The result's ``data`` is of the same kind; k has to be given.
+    The table ``df`` is a frame of pandas or Polars, a table of Arrow or what gives one, a dictionary of columns, or an
+    array, whose columns are named by their numbers and all taken where none is named; ``data`` of the result is the
+    same. Quasi-identifiers are numbers and booleans (released as float64), dates or timestamps (rounded to their unit),
+    compared at mean 0 and variance 1, or with ``standardize=False`` as they are; losses are of the standardized ones.
+    All else, and the order of records, stays. individual_ranking gives each quasi-identifier groups of its own: their
+    combinations are not k-anonymous. ``refine`` ("off", "fast", "thorough") improves groups, in so many ``threads``;
+    ``bound=True`` proves what any lose; with ``algorithm="best"`` the result's ``tried`` has all that were run.
 
-    Quasi-identifiers are numbers (released as float64), booleans (as the share of true ones), dates or
-    timestamps (released as such, rounded to their unit). They are standardized to mean 0 and variance 1 before
-    records are compared; with ``standardize=False`` they are compared as they are, dates and timestamps in
-    days or in their unit. All other columns, the index and the order of columns and records stay. The losses are always
-    those of the standardized quasi-identifiers. With the algorithm individual_ranking each quasi-identifier has groups
-    of its own: every one of them is k-anonymous, their combinations are not. ``refine`` ("off", "fast" or "thorough")
-    improves the groups, whichever algorithm made them, with at most so many ``threads``. Where the algorithm proves
-    how far from the least possible the loss is (two_mu_approx), ``losses.certificate`` says so; with ``bound=True`` a
-    bound is proved for any groups. With ``algorithm="best"`` the result's ``tried`` has every algorithm that was run.
-
-    No group crosses the combinations of the columns in ``blocking``, from general to fine. What becomes of
-    combinations with fewer than k records is said by ``undersized``: "merge" joins them with their neighbours, and
-    makes blocking columns text in which ``a|b`` stands for either; "suppress" withholds their records, and others where
-    these alone could be computed; "error" refuses. ``missing="separate"`` gives each pattern of missing
-    quasi-identifiers blocks of its own, in which they stay missing, and withholds those that reach no k. The result
-    is then that of a release of the same table without rounding, to the last digit, unless a release would cut its
-    blocks (``blocks.max_records``); places of withheld records are in ``withheld``.
-
-    ``random_state`` is another name for ``seed``; a generator of NumPy's gives its next draw. ``progress`` is
-    called every few seconds with a :class:`Standing` where the work lasts; what it raises ends the work.
+    No group crosses the combinations of the columns in ``blocking``, from general to fine. Those with fewer than k
+    records are, by ``undersized``, joined with neighbours ("merge": the columns become text, ``a|b`` for either),
+    withheld, with others where they could be computed ("suppress"), or refused ("error"). ``missing="separate"`` gives
+    each pattern of missing values blocks of its own. The result is then that of a release of the table without
+    rounding, unless that would cut blocks. ``random_state`` is another name for ``seed``; a generator gives its next
+    draw. ``progress`` is called every few seconds with a :class:`Headway`; what it raises ends the work.
 
     Raises:
         SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.
-        DataError: fewer than k records; a column without a mean (text); missing or infinite values; too many records
-            to be withheld.
+        DataError: records that cannot be masked: too few, without a mean, missing, infinite, too many to withhold.
 
-    >>> import pandas as pd
-    >>> firms = pd.DataFrame({"staff": [10, 12, 90, 94], "town": list("abcd")})
-    >>> masked = microaggregate(firms, ["staff"], k=2)
-    >>> masked.data["staff"].tolist(), round(masked.losses.l_sse, 3)
-    ([11.0, 11.0, 92.0, 92.0], 0.152)
-    >>> masked
+    >>> firms = {"staff": [10, 12, 90, 94], "town": ["Ayr", "Bern", "Bern", "Ayr"]}
+    >>> microaggregate(firms, ["staff"], k=2)
     Microaggregated(k: 2, records: 4, groups: 2 of 2 to 2, loss: 0.1524 %)
-    >>> firms["town"] = ["Ayr", "Bern", "Bern", "Ayr"]
     >>> microaggregate(firms, ["staff"], k=2, blocking=["town"]).data["staff"].tolist()
     [52.0, 51.0, 51.0, 52.0]
     """
-    k, seed = whole_number("k", k, 1), one_seed(seed, random_state)
-    table = table_of(df)
+    asked = _Asked(
+        k=whole_number("k", k, 1),
+        seed=one_seed(seed, random_state),
+        effort=effort_of("refine", refine),
+        params=params,
+        standardize=standardize,
+        bound=bound,
+    )
+    table = any_table(df)
+    blocks = _Blocks.of(table, blocking, undersized, missing)
+    with Threads(whole_number("threads", threads, 1)).running(), listening(checked_listener(progress)):
+        return _masked(table, quasi_identifiers, algorithm, asked, blocks)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of the groups, checked."""
+
+    k: int
+    seed: int
+    effort: str
+    params: dict[str, Any]
+    standardize: bool
+    bound: bool
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """What is said of blocks, checked."""
+
+    columns: list[Hashable]
+    undersized: str
+    missing: str
+
+    @classmethod
+    def of(cls, table: Table, columns: Sequence[Hashable], undersized: str, missing: str) -> _Blocks:
+        """Check it."""
+        one_of("missing", missing, ("error", "separate"))
+        one_of("undersized", undersized, ("merge", "suppress", "error"))
+        named = chosen_columns(table, "blocking", () if columns is None else columns, may_be_none=True)
+        return cls(named, undersized, missing)
+
+    def are_asked_for(self) -> bool:
+        """Whether there may be more than one."""
+        return bool(self.columns) or self.missing != "error"
+
+
+def _masked(
+    table: Table, quasi_identifiers: Sequence[Hashable] | None, algorithm: str, asked: _Asked, blocks: _Blocks
+) -> Microaggregated:
+    """The table masked as one block or by blocks."""
     names = chosen_columns(table, "quasi_identifiers", quasi_identifiers)
     each = algorithm in algorithms() and algorithms()[algorithm].each_attribute
-    info, effort = chosen_algorithm(algorithm, k, 1 if each else len(names), params), effort_of("refine", refine)
-    blocks_of = _blocking(table, names, blocking, missing, undersized)
-    listener, n_threads = checked_listener(progress), whole_number("threads", threads, 1)
-    check_enough(len(table), k)
-    with Threads(n_threads).running(), listening(listener), working_on(len(table)):
-        if blocks_of or missing != "error":
-            _refuse_unlike_releases(standardize, each and len(names) > 1)
-            rules = (k, seed, effort, params, undersized, missing, bound)
-            return _masked_by_blocks(table, names, blocks_of, info, *rules)
-        return _masked_as_one(table, names, info, k, seed, effort, params, standardize, bound)
-
-
-def _blocking(
-    table: Table, names: list[Hashable], blocking: Sequence[Hashable], missing: str, undersized: str
-) -> list[Hashable]:
-    """The columns that make blocks, checked with what is said of them."""
-    one_of("missing", missing, ("error", "separate"))
-    one_of("undersized", undersized, ("merge", "suppress", "error"))
-    columns = chosen_columns(table, "blocking", () if blocking is None else blocking, may_be_none=True)
-    for name in columns:
+    info = chosen_algorithm(algorithm, asked.k, 1 if each else len(names), asked.params)
+    for name in blocks.columns:
         if name in names:
             raise SpecError(f"blocking: column {name!r} is in quasi_identifiers, too; name it in one of them")
-    return columns
+    check_enough(len(table), asked.k)
+    with working_on(len(table)):
+        if blocks.are_asked_for():
+            _refuse_unlike_releases(asked.standardize, each and len(names) > 1)
+            return _masked_by_blocks(table, names, info, asked, blocks)
+        return _masked_as_one(table, names, info, asked)
 
 
 def _refuse_unlike_releases(standardize: bool, each: bool) -> None:
@@ -142,19 +163,15 @@ def _masked_as_one(
     table: Table,
     names: list[Hashable],
     info: AlgorithmInfo,
-    k: int,
-    seed: int,
-    effort: str,
-    params: dict[str, Any],
-    standardize: bool,
-    bound: bool,
+    asked: _Asked,
 ) -> Microaggregated:
     """All records in one block."""
     from microagg_core.kinds.quasi_identifiers import QuasiIdentifiers
 
     quasi = QuasiIdentifiers.of({name: quasi_identifier(table, name) for name in names})
     Z = quasi.standardized()
-    X = Z if standardize else quasi.as_given()
+    X = Z if asked.standardize else quasi.as_given()
+    k, seed, effort, params = asked.k, asked.seed, asked.effort, asked.params
     certificate: Certificate | None = None
     tried: tuple[Tried, ...] = ()
     if info.each_attribute:
@@ -172,7 +189,7 @@ def _masked_as_one(
     if certificate is not None:
         lost = lost.certified(quasi.certified(certificate))
     data = table.exchanged(quasi.means(labels), None)
-    proved = _bound(quasi, measured, labels, k, effort) if bound else None
+    proved = _bound(quasi, measured, labels, k, effort) if asked.bound else None
     return Microaggregated(data, labels, lost, tried, k, _by_attribute(names, measured, labels), proved)
 
 
@@ -198,23 +215,25 @@ def _by_attribute(names: list[Hashable], measured: Floats, labels: Ints) -> dict
 def _masked_by_blocks(
     table: Table,
     names: list[Hashable],
-    blocking: list[Hashable],
     info: AlgorithmInfo,
-    k: int,
-    seed: int,
-    effort: str,
-    params: dict[str, Any],
-    undersized: str,
-    missing: str,
-    bound: bool,
+    asked: _Asked,
+    blocks: _Blocks,
 ) -> Microaggregated:
     """The records of each block on their own."""
     from microagg_core.api.blocks import BlockRules, ChosenAlgorithm, losses_and_shares, mask_by_blocks
 
     # A release takes quasi-identifiers as they stand in its file, and sums over them in this order.
     ordered = [name for name in table.names if name in set(names)]
-    rules = BlockRules(k, seed, effort, ChosenAlgorithm(info.name, params), undersized, missing, bound)
-    masked = mask_by_blocks(table, ordered, blocking, info, rules)
+    rules = BlockRules(
+        k=asked.k,
+        seed=asked.seed,
+        effort=asked.effort,
+        algorithm=ChosenAlgorithm(info.name, asked.params),
+        undersized=blocks.undersized,
+        missing=blocks.missing,
+        proving=asked.bound,
+    )
+    masked = mask_by_blocks(table, ordered, blocks.columns, info, rules)
     is_whole = len(masked.rows) == len(table)
     lost, shares = losses_and_shares(masked)
     of_name = dict(zip(ordered, shares, strict=True))
@@ -222,7 +241,7 @@ def _masked_by_blocks(
         data=table.exchanged(masked.columns, None if is_whole else masked.rows),
         groups=masked.groups,
         losses=lost,
-        k=k,
+        k=asked.k,
         by_attribute={name: of_name[name] for name in names},
         bound=masked.bound,
         withheld=np.setdiff1d(np.arange(len(table)), masked.rows),

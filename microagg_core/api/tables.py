@@ -181,13 +181,13 @@ class FieldsTable(PandasTable):
         return {name: frame[name].to_numpy() for name in frame.columns}
 
 
-def table_of(data: Any) -> Table:
+def any_table(data: Any) -> Table:
     """A table of whatever library.
 
     Raises:
         SpecError: it is none.
 
-    >>> table_of({"age": [40, 50]}).names, len(table_of(np.zeros((3, 2))))
+    >>> any_table({"age": [40, 50]}).names, len(any_table(np.zeros((3, 2))))
     (['age'], 3)
     """
     if isinstance(data, pd.DataFrame):
@@ -247,7 +247,7 @@ def chosen_columns(
     Raises:
         SpecError: a name that is unknown, repeated, or shared by several columns.
 
-    >>> chosen_columns(table_of(np.zeros((3, 2))), "quasi_identifiers", None)
+    >>> chosen_columns(any_table(np.zeros((3, 2))), "quasi_identifiers", None)
     [0, 1]
     """
     if names is None and isinstance(table, ArrayTable):

@@ -13,7 +13,7 @@ from microagg_core.factor.engines import ENGINES, Cover, Duals, blossom_engine
 from microagg_core.factor.pairs import Graph, Points, complete_graph, neighbour_graph, points_of, with_pairs
 from microagg_core.factor.proof import in_units, prices_of, whole_bound
 from microagg_core.factor.stars import cut, factor_sse, labels_of
-from microagg_core.grouping.standing import Way
+from microagg_core.grouping.headway import Way
 from microagg_core.kernels.matching.pair_tree import PairTree, light_pairs, new_pair_tree
 from microagg_core.metrics.certificate import Certificate
 

@@ -24,7 +24,7 @@ from microagg_core.factor.pairs import points_of
 from microagg_core.factor.proof import in_units
 from microagg_core.factor.relaxation import RelaxationTask, Relaxed, not_excluded, relax, relaxed_bound
 from microagg_core.factor.stars import factor_sse
-from microagg_core.grouping.standing import Way
+from microagg_core.grouping.headway import Way
 from microagg_core.kernels.matching.pair_tree import new_pair_tree
 
 _NEIGHBOURS = 6

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
-from microagg_core.grouping.standing import Way
+from microagg_core.grouping.headway import Way
 from microagg_core.kernels.refinement.annealing import anneal, descend
 from microagg_core.kernels.refinement.changing_groups import Grouping, total_sse
 from microagg_core.kernels.refinement.drafts import GroupDraft

@@ -17,7 +17,7 @@ from scipy.spatial.distance import cdist
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.grouping.bounds import Bound, in_units_of
-from microagg_core.grouping.standing import Way, only_for
+from microagg_core.grouping.headway import Way, only_for
 from microagg_core.kernels.refinement.pricing import price_all
 from microagg_core.metrics.losses import group_means
 from microagg_core.refine.costs import columns_are_affordable

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from microagg_core.arrays import Floats, ShortInts, UInt64s
-from microagg_core.grouping.standing import Way
+from microagg_core.grouping.headway import Way
 from microagg_core.kernels.refinement.annealing import anneal, descend
 from microagg_core.kernels.refinement.changing_groups import Grouping
 from microagg_core.kernels.refinement.nearest_lists import nearest_within

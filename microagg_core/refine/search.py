@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 
 from microagg_core.arrays import Floats, Ints
+from microagg_core.grouping.headway import Way
 from microagg_core.grouping.labels import checked_labels
 from microagg_core.grouping.scaling import private_copy
-from microagg_core.grouping.standing import Way
 from microagg_core.kernels.tree.mdav import quicker_peel
 from microagg_core.refine.annealing import Annealing
 from microagg_core.refine.costs import DEFAULT_STEPS

@@ -20,7 +20,7 @@ from microagg_core.algorithms.trying import best
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.compiling import PROTECTION, compile_parts, ensure_compiled
 from microagg_core.grouping.bounds import Bound
-from microagg_core.grouping.standing import working_on
+from microagg_core.grouping.headway import working_on
 from microagg_core.kernels.tools.threads import cpu_seconds
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.certificate import NOTHING, Certificate

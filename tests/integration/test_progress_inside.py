@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from inputs.people import people
-from microagg_core import Standing, lower_bound, microaggregate, partition
+from microagg_core import Headway, lower_bound, microaggregate, partition
 from microagg_core.arrays import Floats
-from microagg_core.grouping import standing
-from microagg_core.grouping.standing import Way, listening, working_on
+from microagg_core.grouping import headway
+from microagg_core.grouping.headway import Way, listening, working_on
 from microagg_core.metrics.losses import losses, standardize
 from microagg_core.refine import annealing
 from microagg_core.refine.annealing import Annealing
@@ -37,9 +37,9 @@ def points(n: int) -> Floats:
 
 
 @contextmanager
-def hearing() -> Iterator[list[Standing]]:
+def hearing() -> Iterator[list[Headway]]:
     """All that is told, at every opportunity."""
-    heard: list[Standing] = []
+    heard: list[Headway] = []
     with listening(heard.append, every=0.0):
         yield heard
 
@@ -115,7 +115,7 @@ def test_a_callback_from_python_is_told_and_may_end_the_work(monkeypatch: pytest
 
     monkeypatch.setattr("microagg_core.api.grouping.listening", at_once)
     monkeypatch.setattr("microagg_core.api.masking.listening", at_once)
-    X, heard = points(200), list[Standing]()
+    X, heard = points(200), list[Headway]()
     partition(X, 3, "search", steps=300, progress=heard.append)
     assert heard and {one.block for one in heard} == {None}
     heard.clear()
@@ -125,7 +125,7 @@ def test_a_callback_from_python_is_told_and_may_end_the_work(monkeypatch: pytest
     assert {(one.block, one.records) for one in heard} == {(0, 100), (1, 100)}
     assert masked.groups.tolist() == plain.groups.tolist()
 
-    def enough(_: Standing) -> None:
+    def enough(_: Headway) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -151,18 +151,18 @@ def slow_block(number: int) -> int:
     with working_on(9, number):
         way = Way("annealing", np.arange(9.0)[:, None])
         for i in range(6):
-            time.sleep(standing.TELL_EVERY_SECONDS / 4.5)
+            time.sleep(headway.TELL_EVERY_SECONDS / 4.5)
             way.at(6.0, share=i / 6)
     return number
 
 
 @pytest.mark.server
 def test_workers_tell_where_their_blocks_stand(tmp_path: Path) -> None:
-    heard: list[Standing] = []
+    heard: list[Headway] = []
 
     class Hearing(Silence):
-        def tell(self, standing: Standing) -> None:
-            heard.append(standing)
+        def tell(self, headway: Headway) -> None:
+            heard.append(headway)
 
     spec = load_spec(str(write_release(tmp_path, [people(500)])))
     with connect(LocalCluster(workers=1, memory="700MiB"), spec, Hearing()) as executor:

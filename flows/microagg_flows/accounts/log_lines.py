@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.grouping.standing import Standing
+from microagg_core.grouping.headway import Headway
 from microagg_flows.progress import Lines, Progress, Silence, terminal_progress
 
 if TYPE_CHECKING:
@@ -135,9 +135,9 @@ class _Both:
         """Tell both."""
         self._do("say", text)
 
-    def tell(self, standing: Standing) -> None:
+    def tell(self, headway: Headway) -> None:
         """Tell both."""
-        self._do("tell", standing)
+        self._do("tell", headway)
 
     def _do(self, what: str, *arguments: Any) -> None:
         for place in self._places:

@@ -29,7 +29,7 @@ from microagg_flows.clusters.dashboard import tell_dashboard
 from microagg_flows.clusters.dask_settings import pause_share
 from microagg_flows.clusters.handshake import greet, greet_scheduler
 from microagg_flows.clusters.pool import Pool
-from microagg_flows.clusters.standings import Standings, done_telling
+from microagg_flows.clusters.told_headway import ToldHeadway, done_telling
 from microagg_flows.clusters.watch import Standstill, Watch, WorkerState
 from microagg_flows.progress import Progress, shown
 
@@ -80,7 +80,7 @@ class DaskExecutor:
             greet_scheduler(pool.client)
         self.look_around()
         tell_dashboard(pool.client, progress)
-        self._standings = Standings()
+        self._told_headway = ToldHeadway()
 
     def look_around(self) -> list[WorkerState] | None:
         """The workers as the scheduler knows them, strangers among them greeted; None where it does not answer.
@@ -121,7 +121,7 @@ class DaskExecutor:
         try:
             with shown(self.progress, what, len(items)) as progress:
                 out = _Out(function, what, iter(enumerate(items)))
-                self._standings.listen_to(self._client, out.run)
+                self._told_headway.listen_to(self._client, out.run)
                 for number, result in self._completed(out):
                     results[number] = result
                     progress.advance()
@@ -136,8 +136,8 @@ class DaskExecutor:
         restarts = _RESTARTS if self._pool.restarts else 0
         try:
             while self._fill(out):
-                for standing in self._standings.read():
-                    self.progress.tell(standing)
+                for headway in self._told_headway.read():
+                    self.progress.tell(headway)
                 try:
                     number, future = out.finished.get(timeout=_LOOK_SECONDS)
                 except Empty:

@@ -35,9 +35,9 @@ LogLevelOption = Annotated[LogLevel, typer.Option("--log-level", help="The least
 
 def _show_version(is_asked: bool) -> None:
     if is_asked:
-        from microagg_core import __version__
+        from importlib.metadata import version
 
-        typer.echo(f"microagg {__version__}")
+        typer.echo(f"microagg {version('microagg')}")
         raise typer.Exit
 
 

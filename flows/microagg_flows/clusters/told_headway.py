@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 
 from distributed import Client, get_worker
 
-from microagg_core.grouping.standing import Standing, listening
+from microagg_core.grouping.headway import Headway, listening
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 #: One for all runs, so that a scheduler which runs for months does not gather topics.
-_TOPIC = "microagg-standing"
+_TOPIC = "microagg-headway"
 
 
 def done_telling(run: str, function: Callable[[Item], Result], item: Item) -> Result:
@@ -29,17 +29,17 @@ def done_telling(run: str, function: Callable[[Item], Result], item: Item) -> Re
         return function(item)
 
 
-def _log(run: str, standing: Standing) -> None:
+def _log(run: str, headway: Headway) -> None:
     with suppress(Exception):  # whether somebody hears of it decides nothing
-        get_worker().log_event(_TOPIC, {"run": run, **vars(standing)})
+        get_worker().log_event(_TOPIC, {"run": run, **vars(headway)})
 
 
-class Standings:
+class ToldHeadway:
     """What the workers have told of one run after the other, until it is read."""
 
     def __init__(self) -> None:
         self._run: str | None = None
-        self._heard: SimpleQueue[Standing] = SimpleQueue()
+        self._heard: SimpleQueue[Headway] = SimpleQueue()
 
     def listen_to(self, client: Client, run: str) -> None:
         """From now on, what is told of this run."""
@@ -52,9 +52,9 @@ class Standings:
         told = event[1]
         if isinstance(told, dict) and told.get("run") == self._run:
             with suppress(TypeError, ValueError, KeyError):
-                self._heard.put(_standing(told))
+                self._heard.put(_headway(told))
 
-    def read(self) -> Iterator[Standing]:
+    def read(self) -> Iterator[Headway]:
         """What was told since the last time."""
         while True:
             try:
@@ -63,14 +63,14 @@ class Standings:
                 return
 
 
-def _standing(told: dict[str, Any]) -> Standing:
-    """A standing of plain numbers, whatever came.
+def _headway(told: dict[str, Any]) -> Headway:
+    """A headway of plain numbers, whatever came.
 
-    >>> _standing({"run": "a", "doing": "annealing", "seconds": 7, "records": 9, "share": None, "loss": 1, "block": 2})
-    Standing(doing='annealing', seconds=7.0, records=9, share=None, loss=1.0, block=2)
+    >>> _headway({"run": "a", "doing": "annealing", "seconds": 7, "records": 9, "share": None, "loss": 1, "block": 2})
+    Headway(doing='annealing', seconds=7.0, records=9, share=None, loss=1.0, block=2)
     """
     share, loss, block = (told[name] for name in ("share", "loss", "block"))
-    return Standing(
+    return Headway(
         doing=str(told["doing"])[:80],
         seconds=float(told["seconds"]),
         records=int(told["records"]),

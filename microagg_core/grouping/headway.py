@@ -22,7 +22,7 @@ TELL_EVERY_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Standing:
+class Headway:
     """Where the work on some records stands.
 
     Attributes:
@@ -44,7 +44,7 @@ class Standing:
 
 
 #: Who wants to know; what it raises ends the work.
-Listener = Callable[[Standing], None]
+Listener = Callable[[Headway], None]
 
 
 @dataclass
@@ -71,7 +71,7 @@ class _Listening:
         loss = self.loss if math.isfinite(self.loss) else None
         part = None if self.purpose or share is None else min(max(share, 0.0), 1.0)
         seconds = self.told - self.began
-        self.listener(Standing(self.purpose or doing, seconds, self.records, part, loss, self.block))
+        self.listener(Headway(self.purpose or doing, seconds, self.records, part, loss, self.block))
 
 
 _current: ContextVar[_Listening | None] = ContextVar("listening", default=None)
