@@ -172,6 +172,9 @@ class _Keys:
 def _blocking_column(table: Table, name: Hashable) -> pa.Array:
     array = table.column(name)
     if pa.types.is_dictionary(array.type):
+        values = array.dictionary
+        texts = pa.types.is_string_view(values.type) or pa.types.is_large_string(values.type)
+        array = pa.DictionaryArray.from_arrays(array.indices, values.cast(pa.string()) if texts else values)
         array = array.dictionary_decode()
     held = array.type
     if pa.types.is_nested(held) or pa.types.is_binary(held) or pa.types.is_large_binary(held):

@@ -76,7 +76,7 @@ def microaggregate(
 
     >>> firms = {"staff": [10, 12, 90, 94], "town": ["Ayr", "Bern", "Bern", "Ayr"]}
     >>> microaggregate(firms, ["staff"], k=2)
-    Microaggregated(k: 2, records: 4, groups: 2 of 2 to 2, loss: 0.1524 %)
+    Microaggregated(k: 2, records: 4, groups: 2 of 2 to 2, loss: 0.1522 %)
     >>> microaggregate(firms, ["staff"], k=2, blocking=["town"]).data["staff"].tolist()
     [52.0, 51.0, 51.0, 52.0]
     """

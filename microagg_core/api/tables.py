@@ -97,8 +97,8 @@ class ArrowTable:
         return int(self._table.num_rows)
 
     def column(self, name: Hashable) -> pa.Array:
-        """A column."""
-        return one_array(self._table[name])
+        """A column, whose chunks may have dictionaries of their own."""
+        return one_array(self._table[name].unify_dictionaries())
 
     def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
         """A copy with other columns."""
@@ -110,16 +110,29 @@ class ArrowTable:
         return self._back(table)
 
 
-class PolarsTable(ArrowTable):
-    """A frame of Polars: columns that are not exchanged never leave it."""
+class PolarsTable:
+    """A frame of Polars, which whoever has one has imported: columns that are not exchanged never leave it."""
 
     def __init__(self, frame: Any) -> None:
-        super().__init__(pa.table(frame))
         self._frame = frame
+
+    @property
+    def names(self) -> list[Hashable]:
+        """Names of its columns."""
+        return list(self._frame.columns)
+
+    def __len__(self) -> int:
+        return int(self._frame.height)
+
+    def column(self, name: Hashable) -> pa.Array:
+        """A column; objects of Python are bytes to Arrow."""
+        # Texts as all of pyarrow's functions know them, which those of today's Polars' own form do not.
+        oldest = sys.modules["polars"].CompatLevel.oldest()
+        return one_array(self._frame.select(name).to_arrow(compat_level=oldest)[name].unify_dictionaries())
 
     def exchanged(self, columns: NewColumns, rows: Ints | None) -> Any:
         """A copy with other columns."""
-        polars = sys.modules["polars"]  # whoever has a frame of it has imported it
+        polars = sys.modules["polars"]
         frame = self._frame if rows is None else self._frame[rows]
         return frame.with_columns(*(polars.Series(name, array) for name, array in columns.items()))
 

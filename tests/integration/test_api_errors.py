@@ -98,6 +98,10 @@ CALLS: dict[str, tuple[Callable[[], Any], type[MicroaggError]]] = {
     "text of Arrow": (masking(pa.table({"x": ["canary", "b"]})), DataError),
     "mixed": (masking(names=["mixed"]), DataError),
     "objects": (masking(FRAME.assign(x=pd.Series([True] * 6, dtype=object))), DataError),
+    "objects of Polars": (
+        masking(polars.DataFrame({"x": polars.Series([object()] * 6, dtype=polars.Object), "y": [CANARY] * 6})),
+        DataError,
+    ),
     "missing": (masking(names=["gap"]), DataError),
     "missing, in blocks": (masking(names=["gap"], blocking=["town"]), DataError),
     "infinite": (masking(names=["far"]), DataError),

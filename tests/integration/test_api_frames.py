@@ -44,15 +44,16 @@ def plain() -> Microaggregated:
 
 def test_a_frame_of_polars_comes_back_as_one(plain: Microaggregated) -> None:
     frame = polars.DataFrame(columns()).with_columns(
-        polars.col("town").cast(polars.Categorical), polars.Series("list", [[i] for i in range(N)])
+        polars.col("town").cast(polars.Categorical),
+        polars.Series("list", [[i] for i in range(N)]),
+        polars.Series("any", [object()] * N, dtype=polars.Object),
     )
-    before = frame.clone()
     masked = microaggregate(frame, NAMES, 3)
-    assert isinstance(masked.data, polars.DataFrame) and frame.equals(before)
+    assert isinstance(masked.data, polars.DataFrame) and frame["age"].to_list() == columns()["age"].tolist()
     assert masked.groups.tolist() == plain.groups.tolist()
     kept = ["town", "list", "id"]
     assert masked.data.select(kept).equals(frame.select(kept))
-    assert masked.data.schema["town"] == polars.Categorical
+    assert masked.data.schema["town"] == polars.Categorical and masked.data.schema["any"] == polars.Object
     assert masked.data.columns == frame.columns
     types = {name: masked.data.schema[name] for name in NAMES}
     times = {"born": polars.Date(), "seen": polars.Datetime("us")}
@@ -60,6 +61,30 @@ def test_a_frame_of_polars_comes_back_as_one(plain: Microaggregated) -> None:
     assert masked.data["age"].to_list() == plain.data["age"].tolist()
     assert masked.data["born"].to_list() == plain.data["born"].tolist()
     assert masked.data["seen"].to_list() == [t.to_pydatetime() for t in plain.data["seen"]]
+
+
+@pytest.mark.parametrize("form", [polars.String, polars.Categorical, polars.Enum(["Ayr", "Bern"])])
+def test_texts_of_polars_make_blocks_in_every_form(form: Any) -> None:
+    frame = polars.DataFrame(columns()).with_columns(polars.col("town").cast(form))
+    chunks = polars.concat([frame[:7], frame[7:]], rechunk=False)
+    plain = microaggregate(pd.DataFrame(columns()), ["pay"], 3, blocking=["town"], undersized="error")
+    for one in (frame, chunks):
+        masked = microaggregate(one, ["pay"], 3, blocking=["town"], undersized="error")
+        assert masked.groups.tolist() == plain.groups.tolist()
+        assert masked.data["town"].equals(frame["town"]) and masked.data.schema["town"] == form
+    merged = microaggregate(frame, ["pay"], 3, blocking=["town"])
+    assert merged.data["town"].to_list() == columns()["town"].tolist()
+
+
+def test_dictionaries_of_arrow_make_blocks() -> None:
+    table = pa.table(columns())
+    plain = microaggregate(table, ["pay"], 3, blocking=["town"], undersized="error").groups.tolist()
+    coded = table.set_column(0, "town", table["town"].combine_chunks().dictionary_encode())
+    parts = [table.slice(0, 1), table.slice(1)]
+    chunked = pa.concat_tables([p.set_column(0, "town", p["town"].dictionary_encode()) for p in parts])
+    viewed = table.set_column(0, "town", table["town"].cast(pa.string_view()))
+    for one in (coded, chunked, viewed):
+        assert microaggregate(one, ["pay"], 3, blocking=["town"], undersized="error").groups.tolist() == plain
 
 
 def test_records_that_are_withheld_leave_a_frame_of_polars() -> None:
