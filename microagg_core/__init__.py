@@ -17,15 +17,34 @@ from typing import TYPE_CHECKING, Any
 from microagg_core.algorithms import algorithms
 
 if TYPE_CHECKING:
-    from microagg_core.api import Microaggregated, lower_bound, microaggregate, partition
+    from microagg_core.api import Headway, Microaggregated, lower_bound, microaggregate, partition
+    from microagg_core.api.transforming import MicroaggregationTransformer as MicroaggregationTransformer
 
-__all__ = ["Microaggregated", "algorithms", "lower_bound", "microaggregate", "partition"]
+    __version__: str
+
+__all__ = ["Headway", "Microaggregated", "algorithms", "lower_bound", "microaggregate", "partition"]
+#: Needs the extra ``sklearn``, so that a star does not import it.
+_TRANSFORMER = "MicroaggregationTransformer"
 
 
 def __getattr__(name: str) -> Any:
     """Load numpy, and what stands on it, only when a name that needs it is asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("microagg")
+    if name == _TRANSFORMER:
+        from microagg_core.extras import needing
+
+        with needing("sklearn", name):
+            from microagg_core.api.transforming import MicroaggregationTransformer
+        return MicroaggregationTransformer
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from microagg_core import api
 
     return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, _TRANSFORMER, "__version__"})

@@ -16,6 +16,7 @@ _PACKAGES = {
     "prefect": ("fastapi", "httpx", "prefect", "sqlalchemy"),
     "s3": ("s3fs",),
     "sign": ("cryptography",),
+    "sklearn": ("sklearn",),
     "slurm": (*_DASK, "dask_jobqueue"),
     "ssh": (*_DASK, "asyncssh"),
 }

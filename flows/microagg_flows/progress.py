@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TextIO
 
+from microagg_core.grouping.headway import Headway
 from microagg_core.reporting.words import duration
 
 _LINE_EVERY_SECONDS = 10.0
 #: After so long without a line, one says what the wait is for.
 _STILL_EVERY_SECONDS = 20.0
 _LOOK_EVERY_SECONDS = 0.5
+#: A block that has told nothing for so long is done, or its worker is gone.
+_FORGOTTEN_SECONDS = 15.0
 
 
 class Progress(Protocol):
@@ -38,6 +41,9 @@ class Progress(Protocol):
     def say(self, text: str) -> None:
         """Something worth a line."""
 
+    def tell(self, headway: Headway) -> None:
+        """Where a block stands that takes long. Its loss is for the eyes of whoever runs the release alone."""
+
 
 class Silence:
     """No progress at all."""
@@ -57,9 +63,60 @@ class Silence:
     def say(self, text: str) -> None:
         """Nothing."""
 
+    def tell(self, headway: Headway) -> None:
+        """Nothing."""
+
+
+_VERBS = ("takes", "take")
+
+
+class LongBlocks:
+    """Blocks that take long, as far as they were heard of lately."""
+
+    def __init__(self) -> None:
+        self._heard: dict[int | None, tuple[float, Headway]] = {}
+
+    def note(self, headway: Headway) -> None:
+        """Another word of one."""
+        self._heard[headway.block] = time.monotonic(), headway
+
+    def forget(self) -> None:
+        """A task is done, and nobody says which blocks were its own: the others will be heard of again."""
+        self._heard.clear()
+
+    def words(self, with_loss: bool = True) -> str:
+        """Where the one stands that has taken longest, and how many others take long; empty where none does."""
+        oldest = time.monotonic() - _FORGOTTEN_SECONDS
+        self._heard = {block: heard for block, heard in self._heard.items() if heard[0] >= oldest}
+        if not self._heard:
+            return ""
+        longest = max((headway for _, headway in self._heard.values()), key=lambda headway: headway.seconds)
+        others = len(self._heard) - 1
+        return headway_in_words(longest, with_loss) + (f"; {others} more {_VERBS[others > 1]} long" if others else "")
+
+
+def headway_in_words(headway: Headway, with_loss: bool = True) -> str:
+    """Where a block stands, in a line.
+
+    >>> headway_in_words(Headway("annealing", 42.0, 1200, 0.613, 3.14159, 7))
+    'block 7 of 1,200 records: annealing, 42 s, 61 %, the best groups so far lose 3.14 %'
+    >>> headway_in_words(Headway("annealing", 42.0, 1200, 0.613, 3.14159, 7), with_loss=False)
+    'block 7 of 1,200 records: annealing, 42 s, 61 %'
+    """
+    which = "all" if headway.block is None else f"block {headway.block} of"
+    parts = [f"{which} {headway.records:,} records: {headway.doing}", duration(headway.seconds)]
+    if headway.share is not None:
+        parts.append(f"{int(100 * headway.share)} %")
+    if with_loss and headway.loss is not None:
+        parts.append(f"the best groups so far lose {headway.loss:.3g} %")
+    return ", ".join(parts)
+
 
 class Lines:
     """A line now and then, for logs and pipes; a thread says so where nothing moves."""
+
+    #: Whether only who runs the release reads the lines.
+    _is_private = True
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -67,6 +124,7 @@ class Lines:
         self._awaited = self._awaited_before = ""
         self._last = self._since = time.monotonic()
         self._changing, self._watched = threading.Condition(), False
+        self._long = LongBlocks()
 
     def start(self, what: str, total: int) -> None:
         """Announce the work."""
@@ -79,6 +137,7 @@ class Lines:
         """Count, and say so every few seconds."""
         self._done += 1
         self._since = time.monotonic()
+        self._long.forget()
         if time.monotonic() - self._last >= _LINE_EVERY_SECONDS:
             self.say(f"{self._what}: {self._done} of {self._total}")
 
@@ -97,6 +156,13 @@ class Lines:
         """Print the line."""
         self._last = self._since = time.monotonic()
         self._print(text)
+
+    def tell(self, headway: Headway) -> None:
+        """Say so every few seconds."""
+        self._long.note(headway)
+        if time.monotonic() - self._last >= _LINE_EVERY_SECONDS:
+            count = f"{self._what}: {self._done} of {self._total}, " if self._what else ""
+            self.say(f"{count}{self._long.words(self._is_private)}")
 
     def _print(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
@@ -137,6 +203,7 @@ class Bar:
         self._task: Any = None
         self._tasks_run = False
         self._awaited = self._awaited_before = ""
+        self._long = LongBlocks()
 
     def start(self, what: str, total: int) -> None:
         """Show the bar."""
@@ -147,8 +214,10 @@ class Bar:
 
     def advance(self) -> None:
         """Move the bar."""
+        self._long.forget()
         if self._bar is not None:
             self._bar.advance(self._task)
+            self._bar.update(self._task, awaited=self._awaited_words())
 
     def finish(self) -> None:
         """Leave the bar as it is; what was waited for around the tasks still is."""
@@ -170,8 +239,14 @@ class Bar:
         """Print a line above the bar."""
         self._console.print(text, markup=False)
 
+    def tell(self, headway: Headway) -> None:
+        """Show it beside the bar."""
+        self._long.note(headway)
+        if self._tasks_run:
+            self._bar.update(self._task, awaited=self._awaited_words())
+
     def _awaited_words(self) -> str:
-        return f"waiting for {self._awaited}" if self._awaited else ""
+        return f"waiting for {self._awaited}" if self._awaited else self._long.words()
 
     def _open(self, what: str, total: int | None) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn

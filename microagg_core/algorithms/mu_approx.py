@@ -44,13 +44,15 @@ def _grown(X: Floats, k: int, seed: int) -> SpanningTrees:
     """Grow and cut trees over a private copy of the records."""
     import numpy as np
 
+    from microagg_core.grouping.headway import Way
     from microagg_core.kernels.forests.decompose import decompose
     from microagg_core.kernels.forests.forest import forest
 
-    n = len(X)
+    n, told = len(X), Way("growing trees")
     generator = np.random.Generator(np.random.PCG64(seed))
     order = np.argsort(generator.random(n), kind="stable")
     heads = forest(X.T, k, order)
+    told.at()
     return SpanningTrees(heads, *decompose(heads, k, generator.random(n // k)))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from microagg_core.algorithms.best import suitable
 from microagg_core.arrays import Floats, Ints
+from microagg_core.grouping.headway import Way
 from microagg_core.grouping.scaling import private_copy
 from microagg_core.refine.improving import neighbour_count, refine_near, sse_of_labels
 from microagg_core.refine.neighbours import Records
@@ -49,10 +50,12 @@ def best(X: Floats, k: int, *, seed: int = 0) -> Best:
     kept, chosen, least = np.zeros(n, dtype=np.int64), "", np.inf
     tried: list[Tried] = []
     for info in suitable(n, p, k):
+        told = Way(f"trying {info.name}", Z)
         for parameters in _VARIANTS.get(info.name, ({},)):
             labels = info.run(X, k, seed=seed, **parameters)
             refined = labels if records is None else refine_near(records, labels, k, "fast", seed)
             before, after = sse_of_labels(Z, labels), sse_of_labels(Z, refined)
+            told.at(after)
             tried.append(Tried(info.name, parameters, before * unit * unit, after * unit * unit))
             if not chosen or after < least:
                 kept, chosen, least = refined, info.name, after

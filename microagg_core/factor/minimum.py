@@ -13,6 +13,7 @@ from microagg_core.factor.engines import ENGINES, Cover, Duals, blossom_engine
 from microagg_core.factor.pairs import Graph, Points, complete_graph, neighbour_graph, points_of, with_pairs
 from microagg_core.factor.proof import in_units, prices_of, whole_bound
 from microagg_core.factor.stars import cut, factor_sse, labels_of
+from microagg_core.grouping.headway import Way
 from microagg_core.kernels.matching.pair_tree import PairTree, light_pairs, new_pair_tree
 from microagg_core.metrics.certificate import Certificate
 
@@ -54,9 +55,10 @@ class Factor:
 def _solve_and_price(points: Points, tree: PairTree, neighbours: int) -> tuple[Graph, Cover, Duals, int, int]:
     """Solve on candidates and add the pairs that could help, until there are none; with rounds and pairs looked at."""
     graph = neighbour_graph(points, tree, neighbours)
-    rounds = 0
+    rounds, told = 0, Way("pairing records")
     while True:
         rounds += 1
+        told.at()
         cover = blossom_engine(graph)
         if cover is None or cover.duals is None:
             # Records that are one another's neighbours in the tree's order hold a factor, whatever else is missing.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -23,6 +24,7 @@ from microagg_core.factor.pairs import points_of
 from microagg_core.factor.proof import in_units
 from microagg_core.factor.relaxation import RelaxationTask, Relaxed, not_excluded, relax, relaxed_bound
 from microagg_core.factor.stars import factor_sse
+from microagg_core.grouping.headway import Way
 from microagg_core.kernels.matching.pair_tree import new_pair_tree
 
 _NEIGHBOURS = 6
@@ -95,14 +97,19 @@ class _Best:
             self.groups, self.cost = groups, cost
 
 
+def _sse_of(task: RelaxationTask, best: _Best) -> float:
+    return math.ldexp(in_units(task.points, best.cost) / 6, 2 * task.points.shift)
+
+
 def _close(task: RelaxationTask, best: _Best, budget: _Budget) -> tuple[Relaxed | None, int]:
     """Solve, price and cut until nothing can be added: the last relaxation, and how many were solved."""
     n = task.points.n
     groups = distinct(np.concatenate([first_groups(task.tree, _NEIGHBOURS), best.groups]), n)
     sets: tuple[OddSet, ...] = ()
     last: Relaxed | None = None
-    rounds = 0
+    rounds, told = 0, Way("looking for the optimum", task.points.rows)
     while True:
+        told.at(partial(_sse_of, task, best))
         relaxed = relax(task, groups, sets, budget.left()) if rounds < budget.rounds else None
         if relaxed is None:
             return last, rounds

@@ -15,14 +15,15 @@ import numpy as np
 
 from microagg_core.arrays import Floats
 
-Kind: TypeAlias = Literal["neighbours", "one group", "columns", "factor", "optimum"]
+Kind: TypeAlias = Literal["neighbours", "one group", "columns", "factor", "optimum", "blocks", "attributes"]
 
 
 @dataclass(frozen=True)
 class Bound:
     """A proved lower bound on the sum of squared errors of partitions into groups of at least k.
 
-    ``kind`` says how it was proved, ``facts`` holds what the proof went through, as plain values.
+    ``kind`` says how it was proved ("blocks" and "attributes": as the sum of what each of them loses), ``facts`` holds
+    what the proof went through, as plain values.
     """
 
     sse: float

@@ -48,7 +48,8 @@ def kind_of(name: Hashable, arrow_type: pa.DataType, rule: Rule = DEFAULT_ROUNDI
     >>> kind_of("income", pa.float64(), 0.5).applied_rule
     0.5
     """
-    kind = _kind_or_refuse(name, arrow_type)(str(name), arrow_type, rule)
+    cure = "for CSV declare its type under input.csv.types, else make it blocking or confidential"
+    kind = _kind_or_refuse(name, arrow_type, cure)(str(name), arrow_type, rule)
     kind.refuse_rule()
     return kind
 
@@ -62,15 +63,15 @@ def unrounded_kind(name: Hashable, arrow_type: pa.DataType) -> Kind:
     >>> unrounded_kind("member", pa.bool_()).released_type, unrounded_kind("born", pa.date32()).released_type
     (DataType(double), DataType(date32[day]))
     """
-    kind = _kind_or_refuse(name, arrow_type)
+    kind = _kind_or_refuse(name, arrow_type, "convert it, or leave it out of quasi_identifiers")
     return kind(str(name), arrow_type, "none" if kind.has_float_means else "type")
 
 
-def _kind_or_refuse(name: Hashable, arrow_type: pa.DataType) -> type[Kind]:
+def _kind_or_refuse(name: Hashable, arrow_type: pa.DataType, cure: str) -> type[Kind]:
     kind = kind_for(arrow_type)
     if kind is None:
         raise DataError(
             f"quasi-identifier {str(name)!r} has the type {arrow_type}, which has no mean; it must be numeric, a date "
-            "or a timestamp (for CSV declare its type under input.csv.types, else make it blocking or confidential)"
+            f"or a timestamp ({cure})"
         )
     return kind

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
+from microagg_core.grouping.headway import Way
 from microagg_core.kernels.refinement.annealing import anneal, descend
 from microagg_core.kernels.refinement.changing_groups import Grouping, total_sse
 from microagg_core.kernels.refinement.drafts import GroupDraft
@@ -22,6 +23,8 @@ _LARGEST_K = 24
 _QUANTILES = exponential_quantiles(1024)
 #: When, as shares of a run, the search looks at where it stands.
 _SNAPSHOTS = (0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.84, 0.88, 0.92, 0.96, 1.0)
+#: Changes that the kernel tries before the loop around it may say where it stands: about a second's.
+_STEPS_AT_ONCE = 2_000_000
 
 
 class Annealing:
@@ -54,9 +57,21 @@ class Annealing:
         if self.regions > 1:
             return self._run_in_regions(Spread(g.label, g.size, g.centre), sweeps, heat, power, downhill)
         d, best = self.draft(g), g.label.copy()
-        arguments = (sweeps, heat, power, self.every, _QUANTILES, self.random, best, start)
-        anneal(g, d, self.near, self.k, 0, sweeps, *arguments)
+        way = (sweeps, heat, power)
+        self._anneal(g, d, 0, sweeps, way, best, start)
         return self.downhill(best, downhill)
+
+    def _anneal(
+        self, g: Grouping, d: GroupDraft, start: int, stop: int, way: tuple[int, float, int], best: Ints, least: float
+    ) -> float:
+        """The least total after these sweeps, some at a time: all that they go on from is in the arrays."""
+        at_once, told = max(1, _STEPS_AT_ONCE // len(best)), Way("annealing", self.X)
+        for first in range(start, stop, at_once):
+            last = min(first + at_once, stop)
+            arguments = (*way, self.every, _QUANTILES, self.random, best, least)
+            least = anneal(g, d, self.near, self.k, first, last, *arguments)
+            told.at(least, share=last / way[0])
+        return least
 
     def _run_in_regions(self, groups: Spread, sweeps: int, heat: float, power: int, downhill: int) -> Ints:
         """Groups that may be anything at the end, as whoever asked compares them with those at the start."""
@@ -78,8 +93,7 @@ class Annealing:
         best, least, done = g.label.copy(), start, 0
         for share in _SNAPSHOTS:
             until = int(share * sweeps)
-            arguments = (sweeps, heat, power, self.every, _QUANTILES, self.random, best, least)
-            least = anneal(g, d, self.near, self.k, done, until, *arguments)
+            least = self._anneal(g, d, done, until, (sweeps, heat, power), best, least)
             done = until
             yield self.downhill(g.label, downhill)
         yield self.downhill(best, downhill)

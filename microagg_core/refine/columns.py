@@ -17,6 +17,7 @@ from scipy.spatial.distance import cdist
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.grouping.bounds import Bound, in_units_of
+from microagg_core.grouping.headway import Way, only_for
 from microagg_core.kernels.refinement.pricing import price_all
 from microagg_core.metrics.losses import group_means
 from microagg_core.refine.costs import columns_are_affordable
@@ -67,9 +68,14 @@ def column_bound(X: Floats, k: int) -> Bound | None:
     >>> column_bound(X, 3).kind
     'columns'
     """
-    n = len(X)
-    if n < 2 * k or not columns_are_affordable(n, k):
+    if len(X) < 2 * k or not columns_are_affordable(len(X), k):
         return None
+    with only_for("proving how little any groups can lose"):
+        return _proved(X, k)
+
+
+def _proved(X: Floats, k: int) -> Bound | None:
+    n = len(X)
     records = Records.of(X, 12)
     Z = records.Z
     labels, candidates = searched(records, k, _STEPS)
@@ -107,10 +113,11 @@ def _generate(task: _Task, candidates: CandidateGroups) -> _Proof:
     """Rounds of relaxation and pricing, with prices held low at first."""
     proof = _Proof(_NODES)
     n = len(task.D)
-    alone = [(i,) for i in range(n)]
+    alone, told = [(i,) for i in range(n)], Way("pricing groups")
     for cap in _CAPS:
         while proof.rounds < _ROUNDS:
             proof.rounds += 1
+            told.at()
             cost = np.concatenate([np.array(list(candidates.cost.values())) / task.scale, cap * task.caps])
             solved = relaxation([*candidates.cost, *alone], cost, n)
             if solved is None:

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from microagg_core.arrays import Floats, ShortInts, UInt64s
+from microagg_core.grouping.headway import Way
 from microagg_core.kernels.refinement.annealing import anneal, descend
 from microagg_core.kernels.refinement.changing_groups import Grouping
 from microagg_core.kernels.refinement.nearest_lists import nearest_within
@@ -45,11 +46,15 @@ class RegionalAnnealing:
 
     def anneal(self, groups: Spread, sweeps: int, heat: float, power: int) -> Spread:
         """The groups after so many sweeps in all, the first of them at the heat."""
-        stretch = max(_SWEEPS, -(-sweeps // _MOST_TIMES))
+        stretch, told = max(_SWEEPS, -(-sweeps // _MOST_TIMES)), Way("annealing", self.X)
         for start in range(0, sweeps, stretch):
             way = (start, min(start + stretch, sweeps), sweeps, heat, power)
             groups = self._improved(groups, partial(self._anneal_region, way))
+            told.at(partial(self._sse, groups), share=way[1] / sweeps)
         return groups
+
+    def _sse(self, groups: Spread) -> float:
+        return float(np.sum((self.X - groups.centre[groups.label]) ** 2))
 
     def _anneal_region(
         self, way: tuple[int, int, int, float, int], g: Grouping, near: ShortInts, random: UInt64s

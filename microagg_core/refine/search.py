@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 from microagg_core.arrays import Floats, Ints
+from microagg_core.grouping.headway import Way
 from microagg_core.grouping.labels import checked_labels
 from microagg_core.grouping.scaling import private_copy
 from microagg_core.kernels.tree.mdav import quicker_peel
@@ -118,7 +119,7 @@ def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> t
     best, least = first, sse_of_labels(X, first)
     candidates, collects = CandidateGroups(X), len(X) <= _MOST_FOR_PROGRAMME
     candidates.add_partition(first)
-    run = 0
+    run, told = 0, Way("searching", X)
     while not budget.is_spent(run):
         share, hottest, power, onward = _RUNS[run % len(_RUNS)]
         start, sweeps = best if onward else first, max(1, int(share * budget.sweeps))
@@ -129,6 +130,7 @@ def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> t
             sse = sse_of_labels(X, labels)
             if sse < least:
                 best, least = labels, sse
+            told.at(least, share=run / len(_RUNS) if budget.ends is None else None)
             if budget.ends is not None and budget.is_spent(run):
                 break
         run += 1
@@ -140,4 +142,5 @@ def _runs(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> Ints:
     best, candidates = _annealed(annealing, X, first, budget)
     if budget.programme_seconds == 0.0 or len(X) > _MOST_FOR_PROGRAMME:
         return best
+    Way("choosing among all groups that were met", X).at()
     return annealing.downhill(best_partition(candidates, best, budget.programme_seconds), _DOWNHILL)

@@ -5,10 +5,11 @@ The released rows leave as slices for the files they belong to; block by block, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from microagg_core.algorithms.trying import best
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.compiling import PROTECTION, compile_parts, ensure_compiled
 from microagg_core.grouping.bounds import Bound
+from microagg_core.grouping.headway import working_on
 from microagg_core.kernels.tools.threads import cpu_seconds
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.metrics.certificate import NOTHING, Certificate
@@ -28,13 +30,44 @@ from microagg_core.plain import to_json
 from microagg_core.privacy.protect.block import BlockDemands
 from microagg_core.privacy.protect.protecting import protected_groups
 from microagg_core.refine.certifying import refine_with_bound
-from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.protecting import PartitionDemands
 from microagg_core.steps.routing import Planned, load_blocks, load_planned
 from microagg_core.steps.scattering import gather_partition, load_measure_scale
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.hashing import hash_rows
 from microagg_core.tables.slices import RECORD, Slices, to_bytes, write_slices
+
+
+class AlgorithmByName(Protocol):
+    """An algorithm of the registry, and its parameters."""
+
+    @property
+    def name(self) -> str:
+        """In the registry."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """By name; the rest have their defaults."""
+
+
+class GroupingRules(Protocol):
+    """What makes the groups of a block: a spec has these, among others."""
+
+    @property
+    def k(self) -> int:
+        """The least number of records of a group."""
+
+    @property
+    def seed(self) -> int:
+        """With the block's number it makes the block's own seed."""
+
+    @property
+    def effort(self) -> str | float:
+        """The refinement by name, or its seconds."""
+
+    @property
+    def algorithm(self) -> AlgorithmByName:
+        """What makes the groups, before refinement."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +100,7 @@ class BlockOutcome:
 
 
 def run_block(
-    spec: ReleaseSpec,
+    spec: GroupingRules,
     encoding: Encoding,
     scale: Encoding,
     ticks: list[NDArray[Any]],
@@ -120,7 +153,7 @@ def run_block(
 
 
 def _improved(
-    spec: ReleaseSpec, measured: Floats, proposal: Proposal, seed: int, demands: BlockDemands | None
+    spec: GroupingRules, measured: Floats, proposal: Proposal, seed: int, demands: BlockDemands | None
 ) -> tuple[Ints, Ints, Bound]:
     """The groups before and after refinement, the same array where nothing was gained; and what any groups lose."""
     labels = proposal.labels
@@ -132,7 +165,7 @@ def _improved(
     return protected.plain, protected.refined, bound
 
 
-def _grouped(spec: ReleaseSpec, Z: Floats, measured: Floats, seed: int) -> Proposal:
+def _grouped(spec: GroupingRules, Z: Floats, measured: Floats, seed: int) -> Proposal:
     """The groups of the spec's algorithm; of "best", those of the one that was."""
     info = algorithms()[spec.algorithm.name]
     if info.name == "best":
@@ -193,11 +226,12 @@ def anonymize_partition(task: Task) -> Receipt:
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
         ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
         of_block = demands.of_block(start, end) if demands else None
-        outcome = run_block(spec, planned.encoding, steady, ticks, missing, number, of_block)
+        with working_on(len(missing), number):
+            outcome = run_block(spec, planned.encoding, steady, ticks, missing, number, of_block)
         kernel += outcome.seconds
         for j in range(p):
             released[j].append(outcome.released[j])
-        figures = _measure(planned.encoding, scale, ticks, outcome, missing)
+        figures = block_statistics(planned.encoding, scale, ticks, outcome, missing)
         statistics.append(figures)
         blocks.append(_block_row(number, outcome, figures, steady.least_stretch(scale)))
     # What is grouped is not needed any more, and would be held beside what is written.
@@ -227,7 +261,7 @@ def _write(
     return Receipt(task.step, number, n_rows, pieces, slices, kernel_seconds=kernel)
 
 
-def _measure(
+def block_statistics(
     encoding: Encoding,
     scale: Encoding,
     ticks: list[NDArray[Any]],

@@ -22,9 +22,9 @@ from microagg_core.steps.survey import Survey
 from microagg_core.steps.work import Context
 
 #: A blocking column in which more records than this share have a value of their own makes no blocks.
-_IDENTIFYING = 0.5
+IDENTIFYING = 0.5
 #: A handful of firms may well lie in a place each.
-_LEAST_LABELLED = 50
+LEAST_LABELLED = 50
 
 
 def refuse_unwise(spec: ReleaseSpec, survey: Survey) -> None:
@@ -59,12 +59,12 @@ def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table
     """
     rows = survey.rows
     # No column has more values than there are keys.
-    if survey.arrivals < rows or rows < _LEAST_LABELLED or keys.num_rows <= _IDENTIFYING * rows:
+    if survey.arrivals < rows or rows < LEAST_LABELLED or keys.num_rows <= IDENTIFYING * rows:
         return
     for i, column in enumerate(schema.blocking):
         counts = keys.group_by(f"b{i}").aggregate([(ROWS, "sum")])[f"{ROWS}_sum"]
         unique = int(pc.sum(pc.equal(counts, 1)).as_py() or 0)
-        if unique > _IDENTIFYING * rows:
+        if unique > IDENTIFYING * rows:
             raise DataError(
                 f"blocking column {column.name!r} looks like an identifier: {in_percent(unique / rows)} of the records "
                 "have a value of their own in it, and blocking values are released as labels; give it another role"

@@ -172,6 +172,10 @@ def save_measure_scale(run: Run, moments: Sequence[Moments]) -> Piece:
 
 def load_measure_scale(task: Task, encoding: Encoding) -> Encoding:
     """The standardization of losses: that of the released records, so that no figure tells of a withheld one."""
-    moments = from_json(tuple[Moments, ...], task.pieces.read(task.layout.measure_scale()))
+    return measure_scale(encoding, from_json(tuple[Moments, ...], task.pieces.read(task.layout.measure_scale())))
+
+
+def measure_scale(encoding: Encoding, moments: Sequence[Moments]) -> Encoding:
+    """The standardization of losses, by the moments of the released records."""
     means = tuple(m.mean_from(o) if m.n else 0.0 for m, o in zip(moments, encoding.origins, strict=True))
     return Encoding(encoding.kinds, encoding.origins, means, tuple(m.deviation for m in moments))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
@@ -241,3 +242,8 @@ def test_the_release_can_be_read_by_pandas_alone(project: Project) -> None:
     assert list(frame.columns) == ["x", "place", "code"]
     assert frame.groupby(["x", "place"]).size().min() >= 3
     assert sorted(frame["code"]) == sorted(people()["code"].to_pylist())
+
+
+def test_the_command_says_which_version_it_is(tmp_path: Path) -> None:
+    told = run_command("--version", cwd=tmp_path)
+    assert (told.code, told.out, told.err) == (0, f"microagg {version('microagg')}\n", "")

@@ -23,6 +23,8 @@ class _Closing:
     def sync(self, *_: Any, **__: Any) -> dict[str, Any]:
         return {"workers": {}}
 
+    def subscribe_topic(self, *_: Any) -> None: ...
+
     def submit(self, *_: Any, **__: Any) -> None:
         raise ClosedClientError("closed")
 

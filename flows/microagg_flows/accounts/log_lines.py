@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from microagg_core.errors import SpecError, StorageError
+from microagg_core.grouping.headway import Headway
 from microagg_flows.progress import Lines, Progress, Silence, terminal_progress
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ _ORDER = list(LogLevel)
 
 
 class _LogLines(Lines):
-    """The lines of progress, as events of the log."""
+    """The lines of progress, as events of the log; others may read it, so that losses of blocks stay out."""
+
+    _is_private = False
 
     def __init__(self, log: Log) -> None:
         super().__init__(sys.stderr)
@@ -114,25 +117,29 @@ class _Both:
 
     def start(self, what: str, total: int) -> None:
         """Tell both."""
-        self._tell("start", what, total)
+        self._do("start", what, total)
 
     def advance(self) -> None:
         """Tell both."""
-        self._tell("advance")
+        self._do("advance")
 
     def finish(self) -> None:
         """Tell both."""
-        self._tell("finish")
+        self._do("finish")
 
     def wait_for(self, what: str) -> None:
         """Tell both."""
-        self._tell("wait_for", what)
+        self._do("wait_for", what)
 
     def say(self, text: str) -> None:
         """Tell both."""
-        self._tell("say", text)
+        self._do("say", text)
 
-    def _tell(self, what: str, *arguments: Any) -> None:
+    def tell(self, headway: Headway) -> None:
+        """Tell both."""
+        self._do("tell", headway)
+
+    def _do(self, what: str, *arguments: Any) -> None:
         for place in self._places:
             getattr(place, what)(*arguments)
 

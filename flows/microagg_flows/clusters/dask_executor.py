@@ -29,6 +29,7 @@ from microagg_flows.clusters.dashboard import tell_dashboard
 from microagg_flows.clusters.dask_settings import pause_share
 from microagg_flows.clusters.handshake import greet, greet_scheduler
 from microagg_flows.clusters.pool import Pool
+from microagg_flows.clusters.told_headway import ToldHeadway, done_telling
 from microagg_flows.clusters.watch import Standstill, Watch, WorkerState
 from microagg_flows.progress import Progress, shown
 
@@ -79,6 +80,7 @@ class DaskExecutor:
             greet_scheduler(pool.client)
         self.look_around()
         tell_dashboard(pool.client, progress)
+        self._told_headway = ToldHeadway()
 
     def look_around(self) -> list[WorkerState] | None:
         """The workers as the scheduler knows them, strangers among them greeted; None where it does not answer.
@@ -118,7 +120,9 @@ class DaskExecutor:
         results: dict[int, Result] = {}
         try:
             with shown(self.progress, what, len(items)) as progress:
-                for number, result in self._completed(_Out(function, what, iter(enumerate(items)))):
+                out = _Out(function, what, iter(enumerate(items)))
+                self._told_headway.listen_to(self._client, out.run)
+                for number, result in self._completed(out):
                     results[number] = result
                     progress.advance()
         except MicroaggError:
@@ -132,6 +136,8 @@ class DaskExecutor:
         restarts = _RESTARTS if self._pool.restarts else 0
         try:
             while self._fill(out):
+                for headway in self._told_headway.read():
+                    self.progress.tell(headway)
                 try:
                     number, future = out.finished.get(timeout=_LOOK_SECONDS)
                 except Empty:
@@ -167,10 +173,15 @@ class DaskExecutor:
             # Tasks of one name are kept by the scheduler until a worker is free: who comes late finds some left.
             key = (f"{out.what}-{out.run}", number)
             out.futures[number] = future = self._client.submit(
-                done_alike, partial(with_all_threads, out.function), item, out.software, key=key, pure=False, retries=0
+                done_alike, self._as_done(out), item, out.software, key=key, pure=False, retries=0
             )
             future.add_done_callback(partial(_put, out.finished, number))  # type: ignore[no-untyped-call]
         return bool(out.futures)
+
+    @staticmethod
+    def _as_done(out: _Out) -> Callable[[Any], Any]:
+        """What a worker calls with an item."""
+        return partial(with_all_threads, partial(done_telling, out.run, out.function))
 
     def _see_to(self, watch: Watch, what: str, restarts: int) -> int:
         """Look why nothing was finished for a moment; the number of restarts that this took.

@@ -33,6 +33,19 @@ LogFileOption = Annotated[
 LogLevelOption = Annotated[LogLevel, typer.Option("--log-level", help="The least that is worth a line.")]
 
 
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        typer.echo(f"microagg {version('microagg')}")
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool, typer.Option("--version", help="Say which version this is.", callback=_show_version, is_eager=True)
+]
+
+
 def listed(text: str) -> list[str]:
     """Words that are separated by commas.
 

@@ -27,6 +27,7 @@ from microagg_flows.command.arguments import (
     ResultsOption,
     SetOption,
     SpecArgument,
+    VersionOption,
 )
 from microagg_flows.command.backfilling import backfill
 from microagg_flows.command.deploying import deploy
@@ -131,6 +132,11 @@ _QUIET_SETTINGS = {
     "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
     "DASK_LOGGING__DISTRIBUTED": "critical",
 }
+
+
+@app.callback()
+def _all_commands(version: VersionOption = False) -> None:
+    pass
 
 
 @app.command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from microagg_core.grouping.headway import listening
 from microagg_core.kernels.tools.threads import PROCESS
 from microagg_flows.executors.contract import Item, Result
 from microagg_flows.process.cores import usable_cores
@@ -24,7 +25,7 @@ class InProcess:
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
         """Apply a function to every item, in order."""
         results = []
-        with shown(self.progress, what, len(items)) as progress:
+        with shown(self.progress, what, len(items)) as progress, listening(progress.tell):
             for item in items:
                 results.append(function(item))
                 progress.advance()

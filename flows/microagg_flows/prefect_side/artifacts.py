@@ -21,6 +21,7 @@ from prefect.artifacts import (
 )
 from prefect.context import FlowRunContext
 
+from microagg_core.grouping.headway import Headway
 from microagg_core.reporting.release_report import as_markdown
 from microagg_core.reporting.run_results import RunResults, compared_markdown, results_markdown, stage_rows
 from microagg_core.storage.objects import sha256_hex
@@ -112,6 +113,10 @@ class PrefectProgress:
         """Log the line, and pass it on."""
         self._beside.say(text)
         get_run_logger().info(text)
+
+    def tell(self, headway: Headway) -> None:
+        """Pass it on: what a block loses is nothing for Prefect's database, which others read."""
+        self._beside.tell(headway)
 
     def name_run(self, series: str, identity: str) -> None:
         """Have the flow run be found by its series and id."""

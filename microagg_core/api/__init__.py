@@ -1,0 +1,10 @@
+"""The public Python functions: a partition of an array, a bound, and a masked copy of a table."""
+
+from __future__ import annotations
+
+from microagg_core.api.grouping import lower_bound, partition
+from microagg_core.api.masking import microaggregate
+from microagg_core.api.result import Microaggregated
+from microagg_core.grouping.headway import Headway
+
+__all__ = ["Headway", "Microaggregated", "lower_bound", "microaggregate", "partition"]

@@ -1,0 +1,149 @@
+"""What the Python functions take besides data, each argument checked and refused by its own name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from microagg_core.algorithms import AlgorithmInfo, algorithms
+from microagg_core.arrays import Floats
+from microagg_core.errors import DataError, SpecError
+from microagg_core.grouping.headway import Listener
+from microagg_core.refine.costs import EFFORTS
+
+#: Whence a seed is drawn: a whole number is one itself.
+RandomState: TypeAlias = "int | np.random.Generator | np.random.RandomState | None"
+
+#: Drawn seeds are below this: what a release takes, too.
+_SEEDS = 2**63 - 1
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """A whole number of at least so much.
+
+    Raises:
+        SpecError: it is none.
+
+    >>> whole_number("k", np.int8(5), 1)
+    5
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
+        raise SpecError(f"{name}: must be a whole number of at least {least} (got {value!r})")
+    return int(value)
+
+
+def one_seed(seed: int | None, random_state: RandomState) -> int:
+    """The seed by either of its names; 0 where neither is given.
+
+    A generator gives its next draw, so that a second call with the same generator has another seed.
+
+    Raises:
+        SpecError: both are given, or one is no seed.
+
+    >>> one_seed(None, 7), one_seed(None, None), one_seed(None, np.random.default_rng(0)) > 0
+    (7, 0, True)
+    """
+    if random_state is None:
+        return whole_number("seed", 0 if seed is None else seed, 0)
+    if seed is not None:
+        raise SpecError("seed and random_state: are two names of one argument; give one of them")
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(_SEEDS))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(_SEEDS, dtype=np.int64))
+    return whole_number("random_state", random_state, 0)
+
+
+def chosen_algorithm(name: str, k: int, p: int, params: dict[str, Any]) -> AlgorithmInfo:
+    """An algorithm of the registry, that can do this k for so many attributes.
+
+    Raises:
+        SpecError: there is none of that name, or it cannot.
+    """
+    registry = algorithms()
+    if name not in registry:
+        raise SpecError(f"algorithm: must be one of {', '.join(registry)} (got {name!r})")
+    info = registry[name]
+    try:
+        info.check_parameters(params)
+    except ValueError as error:
+        raise SpecError(str(error)) from None
+    if problem := info.refuses(k, p):
+        raise SpecError(problem)
+    return info
+
+
+def effort_of(name: str, value: str, *, may_be_off: bool = True) -> str:
+    """An effort by name.
+
+    Raises:
+        SpecError: there is none of that name.
+
+    >>> effort_of("refine", "fast")
+    'fast'
+    """
+    efforts = ("off", *EFFORTS) if may_be_off else tuple(EFFORTS)
+    return one_of(name, value, efforts)
+
+
+def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
+    """One of some words.
+
+    Raises:
+        SpecError: it is another.
+
+    >>> one_of("missing", "separate", ("error", "separate"))
+    'separate'
+    """
+    if value not in choices:
+        *others, last = choices
+        raise SpecError(f"{name}: must be {', '.join(others)} or {last} (got {value!r})")
+    return value
+
+
+def checked_listener(progress: Callable[..., Any] | None) -> Listener | None:
+    """Who is told where long work stands, if anybody.
+
+    Raises:
+        SpecError: it cannot be called.
+    """
+    if progress is not None and not callable(progress):
+        raise SpecError(
+            "progress: must be a function that takes one argument, which says where the work stands, or None "
+            f"(got {type(progress).__name__})"
+        )
+    return progress
+
+
+def matrix_of(X: ArrayLike) -> Floats:
+    """X as an (n, p) array of finite float64.
+
+    Raises:
+        SpecError: it is no matrix of numbers.
+        DataError: a value is missing or infinite.
+    """
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise SpecError("X: must be a matrix, with as many numbers in each row") from None
+    if array.ndim != 2:
+        raise SpecError(f"X: must have two dimensions, records and attributes (got {array.ndim})")
+    if array.dtype.kind not in "iuf":
+        raise SpecError(f"X: must hold numbers (got an array of type {array.dtype})")
+    matrix = array.astype(np.float64, copy=False)
+    for j in np.flatnonzero(~np.isfinite(matrix).all(axis=0)):
+        raise DataError(f"column {j} of X holds missing or infinite values; remove or replace them first")
+    return matrix
+
+
+def check_enough(n: int, k: int) -> None:
+    """Stop where there are fewer records than one group needs.
+
+    Raises:
+        DataError: there are.
+    """
+    if n < k:
+        raise DataError(f"the data have {n} records, fewer than k = {k}; choose a smaller k or add records")

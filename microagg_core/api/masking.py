@@ -1,0 +1,248 @@
+"""Tables whose quasi-identifiers are replaced by the means of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from microagg_core.algorithms import AlgorithmInfo, algorithms
+from microagg_core.api.arguments import (
+    RandomState,
+    check_enough,
+    checked_listener,
+    chosen_algorithm,
+    effort_of,
+    one_of,
+    one_seed,
+    whole_number,
+)
+from microagg_core.api.grouping import grouped, improved
+from microagg_core.api.result import Microaggregated
+from microagg_core.api.tables import Table, any_table, chosen_columns, quasi_identifier
+from microagg_core.arrays import Floats, Ints
+from microagg_core.errors import SpecError
+from microagg_core.grouping.headway import Headway, listening, working_on
+from microagg_core.kernels.tools.threads import Threads
+from microagg_core.metrics.losses import losses, masked_by, percent
+
+if TYPE_CHECKING:
+    from microagg_core.algorithms.trying import Tried
+    from microagg_core.grouping.bounds import Bound
+    from microagg_core.kinds.quasi_identifiers import QuasiIdentifiers
+    from microagg_core.metrics.certificate import Certificate
+
+
+def microaggregate(
+    df: Any,
+    quasi_identifiers: Sequence[Hashable] | None = None,
+    k: int = 0,
+    algorithm: str = "mdav",
+    *,
+    blocking: Sequence[Hashable] = (),
+    undersized: str = "merge",
+    missing: str = "error",
+    standardize: bool = True,
+    refine: str = "off",
+    bound: bool = False,
+    seed: int | None = None,
+    random_state: RandomState = None,
+    threads: int = 1,
+    progress: Callable[[Headway], object] | None = None,
+    **params: Any,
+) -> Microaggregated:
+    """Replace the quasi-identifiers of each record by the means of its group of at least k records.
+
+    The table ``df`` is a frame of pandas or Polars, a table of Arrow or what gives one, a dictionary of columns, or an
+    array, whose columns are named by their numbers and all taken where none is named; ``data`` of the result is the
+    same. Quasi-identifiers are numbers and booleans (released as float64), dates or timestamps (rounded to their unit),
+    compared at mean 0 and variance 1, or with ``standardize=False`` as they are; losses are of the standardized ones.
+    All else, and the order of records, stays. individual_ranking gives each quasi-identifier groups of its own: their
+    combinations are not k-anonymous. ``refine`` ("off", "fast", "thorough") improves groups, in so many ``threads``;
+    ``bound=True`` proves what any lose; with ``algorithm="best"`` the result's ``tried`` has all that were run.
+
+    No group crosses the combinations of the columns in ``blocking``, from general to fine. Those with fewer than k
+    records are, by ``undersized``, joined with neighbours ("merge": the columns become text, ``a|b`` for either),
+    withheld, with others where they could be computed ("suppress"), or refused ("error"). ``missing="separate"`` gives
+    each pattern of missing values blocks of its own. The result is then that of a release of the table without
+    rounding, unless that would cut blocks. ``random_state`` is another name for ``seed``; a generator gives its next
+    draw. ``progress`` is called every few seconds with a :class:`Headway`; what it raises ends the work.
+
+    Raises:
+        SpecError: a wrong argument: an unknown or repeated column, algorithm or parameter, or a k too small.
+        DataError: records that cannot be masked: too few, without a mean, missing, infinite, too many to withhold.
+
+    >>> firms = {"staff": [10, 12, 90, 94], "town": ["Ayr", "Bern", "Bern", "Ayr"]}
+    >>> microaggregate(firms, ["staff"], k=2)
+    Microaggregated(k: 2, records: 4, groups: 2 of 2 to 2, loss: 0.1522 %)
+    >>> microaggregate(firms, ["staff"], k=2, blocking=["town"]).data["staff"].tolist()
+    [52.0, 51.0, 51.0, 52.0]
+    """
+    asked = _Asked(
+        k=whole_number("k", k, 1),
+        seed=one_seed(seed, random_state),
+        effort=effort_of("refine", refine),
+        params=params,
+        standardize=standardize,
+        bound=bound,
+    )
+    table = any_table(df)
+    blocks = _Blocks.of(table, blocking, undersized, missing)
+    with Threads(whole_number("threads", threads, 1)).running(), listening(checked_listener(progress)):
+        return _masked(table, quasi_identifiers, algorithm, asked, blocks)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of the groups, checked."""
+
+    k: int
+    seed: int
+    effort: str
+    params: dict[str, Any]
+    standardize: bool
+    bound: bool
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """What is said of blocks, checked."""
+
+    columns: list[Hashable]
+    undersized: str
+    missing: str
+
+    @classmethod
+    def of(cls, table: Table, columns: Sequence[Hashable], undersized: str, missing: str) -> _Blocks:
+        """Check it."""
+        one_of("missing", missing, ("error", "separate"))
+        one_of("undersized", undersized, ("merge", "suppress", "error"))
+        named = chosen_columns(table, "blocking", () if columns is None else columns, may_be_none=True)
+        return cls(named, undersized, missing)
+
+    def are_asked_for(self) -> bool:
+        """Whether there may be more than one."""
+        return bool(self.columns) or self.missing != "error"
+
+
+def _masked(
+    table: Table, quasi_identifiers: Sequence[Hashable] | None, algorithm: str, asked: _Asked, blocks: _Blocks
+) -> Microaggregated:
+    """The table masked as one block or by blocks."""
+    names = chosen_columns(table, "quasi_identifiers", quasi_identifiers)
+    each = algorithm in algorithms() and algorithms()[algorithm].each_attribute
+    info = chosen_algorithm(algorithm, asked.k, 1 if each else len(names), asked.params)
+    for name in blocks.columns:
+        if name in names:
+            raise SpecError(f"blocking: column {name!r} is in quasi_identifiers, too; name it in one of them")
+    check_enough(len(table), asked.k)
+    with working_on(len(table)):
+        if blocks.are_asked_for():
+            _refuse_unlike_releases(asked.standardize, each and len(names) > 1)
+            return _masked_by_blocks(table, names, info, asked, blocks)
+        return _masked_as_one(table, names, info, asked)
+
+
+def _refuse_unlike_releases(standardize: bool, each: bool) -> None:
+    """Stop where blocks are asked for together with what no release can be asked for."""
+    if not standardize:
+        raise SpecError(
+            'standardize=False: cannot be combined with blocking= or missing="separate", whose groups are made on one '
+            "scale for all blocks; scale the columns and leave it out, or mask each block on its own"
+        )
+    if each:
+        raise SpecError(
+            'algorithm: individual_ranking cannot be combined with blocking= or missing="separate" for more than one '
+            "of the quasi_identifiers; choose another algorithm, or mask each column on its own"
+        )
+
+
+def _masked_as_one(
+    table: Table,
+    names: list[Hashable],
+    info: AlgorithmInfo,
+    asked: _Asked,
+) -> Microaggregated:
+    """All records in one block."""
+    from microagg_core.kinds.quasi_identifiers import QuasiIdentifiers
+
+    quasi = QuasiIdentifiers.of({name: quasi_identifier(table, name) for name in names})
+    Z = quasi.standardized()
+    X = Z if asked.standardize else quasi.as_given()
+    k, seed, effort, params = asked.k, asked.seed, asked.effort, asked.params
+    certificate: Certificate | None = None
+    tried: tuple[Tried, ...] = ()
+    if info.each_attribute:
+        labels = np.stack([grouped(info, column[:, None], k, seed, params, effort) for column in X.T], axis=1)
+    elif info.name == "best":
+        from microagg_core.algorithms.trying import best
+
+        choice = best(X, k, seed=seed)
+        labels, tried = improved(X, choice.labels, k, seed, effort), choice.tried
+    else:
+        labels, certificate = info.run_certified(X, k, measured=Z, seed=seed, **params)
+        labels = improved(X, labels, k, seed, effort)
+    measured = quasi.measured()
+    lost = losses(measured, labels)
+    if certificate is not None:
+        lost = lost.certified(quasi.certified(certificate))
+    data = table.exchanged(quasi.means(labels), None)
+    proved = _bound(quasi, measured, labels, k, effort) if asked.bound else None
+    return Microaggregated(data, labels, lost, tried, k, _by_attribute(names, measured, labels), proved)
+
+
+def _bound(quasi: QuasiIdentifiers, measured: Floats, labels: Ints, k: int, effort: str) -> Bound:
+    """What no groups lose less than; where each attribute has groups of its own, the sum of what each loses."""
+    from microagg_core.grouping.bounds import Bound
+    from microagg_core.refine.certifying import best_bound
+
+    how = "thorough" if effort == "thorough" else "fast"
+    if labels.ndim == 1:
+        return best_bound(measured, k, how)
+    each = [best_bound(np.ascontiguousarray(column[:, None]), k, how).sse for column in measured.T]
+    return Bound(sum(each) * (1.0 - 2.0**-40), "attributes", {"attributes": len(quasi.names)})
+
+
+def _by_attribute(names: list[Hashable], measured: Floats, labels: Ints) -> dict[Hashable, float]:
+    """Of each quasi-identifier, what it loses in percent of its variance."""
+    within = np.sum((measured - masked_by(measured, labels)) ** 2, axis=0)
+    total = np.sum((measured - measured.mean(axis=0)) ** 2, axis=0)
+    return {name: percent(float(within[j]), float(total[j])) for j, name in enumerate(names)}
+
+
+def _masked_by_blocks(
+    table: Table,
+    names: list[Hashable],
+    info: AlgorithmInfo,
+    asked: _Asked,
+    blocks: _Blocks,
+) -> Microaggregated:
+    """The records of each block on their own."""
+    from microagg_core.api.blocks import BlockRules, ChosenAlgorithm, losses_and_shares, mask_by_blocks
+
+    # A release takes quasi-identifiers as they stand in its file, and sums over them in this order.
+    ordered = [name for name in table.names if name in set(names)]
+    rules = BlockRules(
+        k=asked.k,
+        seed=asked.seed,
+        effort=asked.effort,
+        algorithm=ChosenAlgorithm(info.name, asked.params),
+        undersized=blocks.undersized,
+        missing=blocks.missing,
+        proving=asked.bound,
+    )
+    masked = mask_by_blocks(table, ordered, blocks.columns, info, rules)
+    is_whole = len(masked.rows) == len(table)
+    lost, shares = losses_and_shares(masked)
+    of_name = dict(zip(ordered, shares, strict=True))
+    return Microaggregated(
+        data=table.exchanged(masked.columns, None if is_whole else masked.rows),
+        groups=masked.groups,
+        losses=lost,
+        k=asked.k,
+        by_attribute={name: of_name[name] for name in names},
+        bound=masked.bound,
+        withheld=np.setdiff1d(np.arange(len(table)), masked.rows),
+    )

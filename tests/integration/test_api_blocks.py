@@ -1,0 +1,139 @@
+"""Tables masked block by block from Python: what comes out is what a release of the same table publishes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from inputs.people import people
+from microagg_core import microaggregate
+from microagg_core.errors import DataError
+from releasing.runs import released_table, run_stages, start, write_release
+
+QUASI = ["x", "y"]
+BLOCKING = ["region", "town"]
+ROLES = {"identifiers": ["id"], "quasi_identifiers": QUASI, "blocking": BLOCKING, "confidential": ["n", "note"]}
+MEANT = {name: ["n", "note"] for name in ("nearly_unique", "jointly_unique", "fixes_quasi_identifier")}
+
+
+def records(n: int, n_missing: int = 0) -> pa.Table:
+    """People with a number each, some of whom lack a quasi-identifier."""
+    table = people(n).drop_columns(["amount"]).append_column("n", pa.array(np.arange(n)))
+    y = table["y"].to_numpy().copy()
+    y[np.random.default_rng(1).choice(n, n_missing, replace=False)] = np.nan
+    return table.set_column(table.column_names.index("y"), "y", pa.array(y, from_pandas=True))
+
+
+def released(folder: Path, table: pa.Table, **changes: Any) -> pd.DataFrame:
+    """What a run publishes, in the order of the records' numbers."""
+    rounding = dict.fromkeys(QUASI, "none")
+    spec = {"roles": ROLES, "rounding": rounding, "acknowledge": {**MEANT, "nearly_unique": ["n"]}, **changes}
+    run_stages(start(write_release(folder, [table], **spec)))
+    return released_table(folder / "output").to_pandas().sort_values("n", ignore_index=True)
+
+
+def bits(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """All values, floats to the last digit, missing ones as None."""
+    return {name: [None if pd.isna(v) else v for v in frame[name].tolist()] for name in (*QUASI, *BLOCKING, "n")}
+
+
+@pytest.mark.parametrize("undersized", ["merge", "suppress"])
+@pytest.mark.parametrize("refine", ["off", "fast"])
+def test_blocks_are_those_of_a_release_to_the_last_digit(tmp_path: Path, undersized: str, refine: str) -> None:
+    table = records(600, n_missing=40) if undersized == "merge" else records(2000)
+    blocks = {"undersized": undersized}
+    out = released(tmp_path, table, refine=refine, missing="separate", blocks=blocks, seed=7)
+    masked = microaggregate(
+        table, QUASI, 3, blocking=BLOCKING, undersized=undersized, missing="separate", refine=refine, seed=7
+    )
+    assert bits(masked.data.to_pandas()) == bits(out)
+    assert len(masked.withheld) == table.num_rows - len(out)
+    assert (len(masked.withheld) > 0) == (undersized == "suppress")
+    assert sorted([*masked.withheld, *out["n"]]) == list(range(table.num_rows))
+    assert np.bincount(masked.groups).min() >= 3
+
+
+def test_the_order_in_which_columns_are_named_decides_nothing(tmp_path: Path) -> None:
+    table = records(400)
+    out = released(tmp_path, table, algorithm="mdav")
+    masked = microaggregate(table, ["y", "x"], 3, blocking=BLOCKING, refine="fast")
+    assert bits(masked.data.to_pandas()) == bits(out)
+    assert list(masked.by_attribute) == ["y", "x"]
+
+
+def test_no_group_crosses_a_combination_that_is_not_merged() -> None:
+    frame = records(900).to_pandas()
+    masked = microaggregate(frame, QUASI, 4, blocking=["region"], undersized="error", refine="fast", bound=True)
+    pd.testing.assert_series_equal(masked.data["region"], frame["region"])
+    assert frame.groupby(masked.groups)["region"].nunique().max() == 1
+    assert np.bincount(masked.groups).min() >= 4
+    firsts = pd.Series(masked.groups).drop_duplicates().tolist()
+    assert firsts == sorted(firsts) == list(range(len(firsts)))
+    # Losses, by an own computation.
+    before = frame[QUASI].to_numpy(np.float64)
+    moved = (masked.data[QUASI].to_numpy() - before) / before.std(axis=0)
+    assert masked.losses.sse == pytest.approx((moved**2).sum(), rel=1e-9)
+    assert masked.losses.sst == pytest.approx(2 * len(frame), rel=1e-9)
+    assert list(masked.by_attribute.values()) == pytest.approx(100 * (moved**2).mean(axis=0), rel=1e-9)
+    assert masked.bound is not None and 0 < masked.bound.sse <= masked.losses.sse
+
+
+def test_a_missing_value_stays_missing_and_the_rest_is_masked_among_its_like() -> None:
+    frame = records(300, n_missing=30).to_pandas()
+    masked = microaggregate(frame, QUASI, 3, missing="separate")
+    lacking = frame["y"].isna()
+    assert masked.data["y"].isna().equals(lacking)
+    assert frame.groupby(masked.groups)["y"].apply(lambda y: y.isna().nunique()).max() == 1
+    mean = frame["x"].astype(float).groupby(masked.groups).transform("mean")
+    assert masked.data["x"].to_numpy() == pytest.approx(mean.to_numpy(), rel=1e-12)
+
+
+def test_a_proved_method_certifies_all_blocks_together() -> None:
+    frame = records(200).to_pandas()
+    masked = microaggregate(frame, QUASI, 2, "two_mu_approx", blocking=["region"], undersized="error")
+    certificate = masked.losses.certificate
+    assert certificate is not None and certificate.sse == masked.losses.sse
+    each = [
+        microaggregate(part, QUASI, 2, "two_mu_approx", standardize=False)
+        for _, part in frame.assign(**{q: (frame[q] - frame[q].mean()) / frame[q].std(ddof=0) for q in QUASI}).groupby(
+            "region"
+        )
+    ]
+    plain = 0.0
+    for one, (_, part) in zip(each, frame.groupby("region"), strict=True):
+        assert one.losses.certificate is not None
+        rows = part.index
+        moved = (masked.data.loc[rows, QUASI] - frame.loc[rows, QUASI]) / frame[QUASI].std(ddof=0)
+        plain += float((moved.to_numpy() ** 2).sum())
+    assert certificate.sse == pytest.approx(plain, rel=1e-9)
+    assert certificate.bound <= 4 * certificate.sse and certificate.ratio <= 2
+
+
+def test_small_combinations_are_refused_where_that_is_asked_for() -> None:
+    frame = records(300).to_pandas()
+    sizes = frame.groupby(BLOCKING).size()
+    message = f"{(sizes < 3).sum()} of {len(sizes)} combinations of blocking= and of missing values have fewer than k=3"
+    with pytest.raises(DataError, match=message):
+        microaggregate(frame, QUASI, 3, blocking=BLOCKING, undersized="error")
+
+
+def test_blocking_columns_of_any_type_make_blocks() -> None:
+    frame = records(300).to_pandas()
+    plain = microaggregate(frame, QUASI, 3, blocking=["region"], undersized="error")
+    for values in (
+        frame["region"].astype("category"),
+        frame["region"].astype("string"),
+        frame["region"].astype(object),
+        frame["region"].astype("string[pyarrow]"),
+    ):
+        again = microaggregate(frame.assign(region=values), QUASI, 3, blocking=["region"], undersized="error")
+        assert again.groups.tolist() == plain.groups.tolist()
+        assert again.data["region"].dtype == values.dtype
+    numbers = frame["region"].map({"east": 0.0, "north": 1.0, "south": np.nan})
+    again = microaggregate(frame.assign(region=numbers), QUASI, 3, blocking=["region"], undersized="error")
+    assert again.groups.tolist() == plain.groups.tolist()
