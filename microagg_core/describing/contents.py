@@ -67,7 +67,7 @@ def _facts(manifest: Manifest) -> tuple[Fact, ...]:
     return (
         Fact(f"{manifest.rows:,}", "records"),
         Fact(str(len(manifest.columns)), "columns"),
-        Fact(f"{manifest.k} or more", f"{units_word(manifest)} share every combination (k = {manifest.k})"),
+        Fact(f"{manifest.k} or more", f"{units_word(manifest)} share every combination (k\u00a0=\u00a0{manifest.k})"),
         Fact(_lost(manifest), "of the variance is lost"),
     )
 

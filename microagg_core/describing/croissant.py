@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from microagg_core.describing.column_types import column_type
-from microagg_core.describing.datapackage import MEDIA_TYPES
 from microagg_core.describing.escaping import json_bytes, visible
 from microagg_core.describing.promises import citation
 from microagg_core.describing.release_words import about, address, role_words, said_of, summary, title
 from microagg_core.releases.manifest import ColumnEntry, Manifest, PartEntry
 from microagg_core.spec.about import licence_url
+from microagg_core.storage.layout import revision_number
 
 #: The words that Croissant documents are to begin with, so that theirs mean what the vocabulary says.
 _CONTEXT = {
@@ -51,6 +52,12 @@ _CONTEXT = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
+#: Parquet by the name under which its readers know it, which is older than the registered one.
+_MEDIA_TYPES = {
+    "parquet": "application/x-parquet",
+    "csv": "text/csv",
+    "arrow": "application/vnd.apache.arrow.file",
+}
 _FILES, _RECORDS = "files", "records"
 
 
@@ -61,14 +68,16 @@ def croissant(manifest: Manifest) -> bytes:
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "name": title(manifest),
+        "name": f"{title(manifest)}, release {manifest.id}",
+        "alternateName": f"{manifest.name}/{manifest.id}/{manifest.revision}",
         "description": said.description or summary(manifest),
         "url": address(manifest),
         "license": licence_url(said.licence) if said.licence else None,
         "creator": {"@type": "sc:Organization", "name": said.publisher} if said.publisher else None,
         "publisher": {"@type": "sc:Organization", "name": said.publisher} if said.publisher else None,
         "datePublished": manifest.created[:10],
-        "version": f"{manifest.id}/{manifest.revision}",
+        # Three numbers are asked for; the release's id is in its name and address.
+        "version": f"{revision_number(manifest.revision)}.0.0",
         "citeAs": citation(manifest),
         "keywords": list(said.keywords) or None,
         "temporalCoverage": said.period,
@@ -87,7 +96,7 @@ def _file(manifest: Manifest, part: PartEntry) -> dict[str, Any]:
         "name": part.name.rpartition("/")[2],
         "contentUrl": part.name,
         "contentSize": f"{part.bytes} B",
-        "encodingFormat": MEDIA_TYPES[manifest.format],
+        "encodingFormat": _MEDIA_TYPES[manifest.format],
         "sha256": part.sha256,
     }
 
@@ -98,7 +107,7 @@ def _file_set(manifest: Manifest) -> dict[str, Any]:
         "@id": _FILES,
         "name": _FILES,
         "description": "All files of the release; each has the same columns.",
-        "encodingFormat": MEDIA_TYPES[manifest.format],
+        "encodingFormat": _MEDIA_TYPES[manifest.format],
         "includes": f"data/*.{manifest.format}",
     }
 
@@ -109,17 +118,17 @@ def _record_set(manifest: Manifest) -> dict[str, Any]:
         "@id": _RECORDS,
         "name": _RECORDS,
         "description": summary(manifest),
-        "field": [_field(manifest, column, number) for number, column in enumerate(manifest.columns)],
+        "field": [_field(manifest, column) for column in manifest.columns],
     }
 
 
-def _field(manifest: Manifest, column: ColumnEntry, number: int) -> dict[str, Any]:
+def _field(manifest: Manifest, column: ColumnEntry) -> dict[str, Any]:
     said, role = said_of(manifest, column), role_words(manifest, column)
     words = [said.label or "", f"unit: {said.unit}" if said.unit else "", said.description or "", role]
     return {
         "@type": "cr:Field",
-        # Names may have anything in them, so fields are told apart by their place.
-        "@id": f"{_RECORDS}/{number}",
+        # It is a part of an address, and what a record calls the column.
+        "@id": f"{_RECORDS}/{quote(column.name, safe='')}",
         "name": column.name,
         "description": visible("; ".join(" ".join(word.split()) for word in words if word)),
         "dataType": column_type(column.type).croissant,

@@ -13,7 +13,7 @@ from microagg_core.releases.manifest import ColumnEntry, Manifest
 from microagg_core.spec.about import licence_url
 
 _PROFILES = "https://datapackage.org/profiles/2.0"
-MEDIA_TYPES = {
+_MEDIA_TYPES = {
     "parquet": "application/vnd.apache.parquet",
     "csv": "text/csv",
     "arrow": "application/vnd.apache.arrow.file",
@@ -62,11 +62,11 @@ def _resource(manifest: Manifest) -> dict[str, Any]:
         "type": "table",
         "path": paths[0] if len(paths) == 1 else paths,
         "format": manifest.format,
-        "mediatype": MEDIA_TYPES[manifest.format],
-        "bytes": sum(part.bytes for part in manifest.parts),
+        "mediatype": _MEDIA_TYPES[manifest.format],
     }
     if len(paths) == 1:
-        resource["hash"] = f"sha256:{manifest.parts[0].sha256}"
+        # Of several files the whole is what each reader makes of them; the manifest has all of theirs.
+        resource |= {"bytes": manifest.parts[0].bytes, "hash": f"sha256:{manifest.parts[0].sha256}"}
     if manifest.csv is not None:
         resource |= {"encoding": "utf-8", "dialect": _dialect(manifest.csv.delimiter)}
     return {**resource, "schema": _schema(manifest)}
@@ -88,7 +88,8 @@ def _schema(manifest: Manifest) -> dict[str, Any]:
     return {
         "$schema": f"{_PROFILES}/tableschema.json",
         "fields": [_field(manifest, column) for column in manifest.columns],
-        "missingValues": [manifest.csv.null_word] if manifest.csv is not None else [""],
+        # Other files than CSV have missing values of their own, which are no text.
+        "missingValues": [manifest.csv.null_word] if manifest.csv is not None else [],
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from microagg_core.describing.document import Block, Link, Name, Section, Snippet, Text, bullets, paragraph
+from microagg_core.describing.document import Block, Link, Name, Section, Snippet, Strong, Text, bullets, paragraph
 from microagg_core.describing.escaping import paragraphs, visible
 from microagg_core.describing.method import names
 from microagg_core.describing.release_words import about, address, in_role, title, units_word, year
@@ -30,7 +30,7 @@ def promises_section(manifest: Manifest) -> Section:
     passed = ", ".join(visible(check.name) for check in manifest.checks if check.passed)
     if passed:
         blocks.append(paragraph(f"Before it was published, the files were read again and checked: {passed}."))
-    blocks += [paragraph("Not promised:"), bullets(*_not_promised(manifest))]
+    blocks += [paragraph(Strong("Not promised")), bullets(*_not_promised(manifest))]
     return Section("promises", "What is promised", tuple(blocks))
 
 

@@ -50,17 +50,26 @@ for name in files:
 data = pa.concat_tables(tables).to_pandas(types_mapper=pd.ArrowDtype)
 """,
 }
+_POLARS_LOOP = """\
+tables = []
+for name in files:
+    with fsspec.open(name) as file:
+        tables.append({read})
+data = pl.concat(tables)
+"""
 _POLARS = {
-    "parquet": "data = pl.concat([pl.read_parquet(file) for file in files])\n",
-    "arrow": "data = pl.concat([pl.read_ipc(file, memory_map=False) for file in files])\n",
+    "parquet": _POLARS_LOOP.format(read="pl.read_parquet(file)"),
+    "arrow": _POLARS_LOOP.format(read="pl.read_ipc(file)"),
     "csv": """\
 types = {{{types}}}
-columns = {{column["name"]: types[column["type"]] for column in manifest["columns"]}}
 # polars takes a quoted {null_word} for a missing value as well.
-data = pl.concat(
-    [pl.read_csv(file, schema=columns, separator={delimiter}, null_values=[{null_word}]) for file in files]
-)
-""",
+options = {{
+    "schema": {{column["name"]: types[column["type"]] for column in manifest["columns"]}},
+    "separator": {delimiter},
+    "null_values": [{null_word}],
+}}
+"""
+    + _POLARS_LOOP.format(read="pl.read_csv(file, **options)"),
 }
 _DUCKDB = """\
 import duckdb

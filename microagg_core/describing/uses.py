@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from microagg_core.describing.document import Block, Name, Section, Share, Table, Text, bullets, paragraph
+from microagg_core.describing.document import Block, Name, Section, Share, Strong, Table, Text, bullets, paragraph
 from microagg_core.describing.method import names
 from microagg_core.describing.release_words import in_role
 from microagg_core.metrics.figures import AttributeFigures, CorrelationChange
@@ -14,9 +14,9 @@ NOT_PUBLISHED = "not published"
 def uses_section(manifest: Manifest) -> Section:
     """Both lists, and how much of each column's variance is left."""
     blocks: list[Block] = [
-        paragraph("What holds:"),
+        paragraph(Strong("What holds")),
         bullets(*_holds(manifest)),
-        paragraph("What does not, and would mislead:"),
+        paragraph(Strong("What does not, and would mislead")),
         bullets(*_misleads(manifest)),
     ]
     quasi = in_role(manifest, "quasi_identifier")
