@@ -92,8 +92,8 @@ def column_type(arrow: str) -> ColumnType:
     >>> column_type("int16").words, column_type("decimal128(12, 2)").duckdb, column_type("timestamp[us]").polars
     ('whole number (int16)', 'DECIMAL(12, 2)', "pl.Datetime('us')")
     """
-    if known := _TYPES.get(arrow):
-        return known
+    if plain := _TYPES.get(arrow):
+        return plain
     if match := _DECIMAL.fullmatch(arrow):
         return _decimal(match[1], int(match[2]), int(match[3]))
     if match := _TIMESTAMP.fullmatch(arrow):

@@ -81,7 +81,7 @@ def _lost(manifest: Manifest) -> str:
 
 
 def _imprint(manifest: Manifest) -> tuple[tuple[str, Text], ...]:
-    said, found = about(manifest), address(manifest)
+    said, url = about(manifest), address(manifest)
     entries: list[tuple[str, Text]] = [("Published", (manifest.created[:10],))]
     if said.publisher:
         entries.append(("Publisher", (said.publisher,)))
@@ -89,9 +89,9 @@ def _imprint(manifest: Manifest) -> tuple[tuple[str, Text], ...]:
         entries.append(("Contact", (_contact(said.contact),)))
     if said.licence:
         entries.append(("Licence", (licence_word(said.licence),)))
-    if found:
-        is_web = found.startswith(("http://", "https://"))
-        entries.append(("Address", (Link(found, found) if is_web else Name(found),)))
+    if url:
+        is_web = url.startswith(("http://", "https://"))
+        entries.append(("Address", (Link(url, url) if is_web else Name(url),)))
     for word, text in (("Period", said.period), ("Geography", said.geography), ("Keywords", ", ".join(said.keywords))):
         if text:
             entries.append((word, (text,)))

@@ -29,7 +29,7 @@ def data_package(manifest: Manifest) -> bytes:
         "id": f"{manifest.name}/{manifest.id}/{manifest.revision}",
         "title": title(manifest),
         "description": said.description or summary(manifest),
-        "homepage": found if (found := address(manifest)) and found.startswith("http") else None,
+        "homepage": url if (url := address(manifest)) and url.startswith("http") else None,
         "version": f"{manifest.id}/{manifest.revision}",
         "created": manifest.created.replace("+00:00", "Z"),
         "keywords": list(said.keywords) or None,

@@ -46,7 +46,7 @@ def ddi_codebook(manifest: Manifest) -> bytes:
     book = _Element(root)
     _document(book.with_child("docDscr"), manifest)
     _study(book.with_child("stdyDscr"), manifest)
-    _file(book.with_child("fileDscr", ID="F1", **({"URI": found} if (found := address(manifest)) else {})), manifest)
+    _file(book.with_child("fileDscr", ID="F1", **({"URI": url} if (url := address(manifest)) else {})), manifest)
     variables = book.with_child("dataDscr")
     for number, column in enumerate(manifest.columns, 1):
         _variable(variables, manifest, column, number)
@@ -98,8 +98,8 @@ def _citation(cited: _Element, manifest: Manifest) -> None:
     spread.with_child("distDate", manifest.created[:10], date=manifest.created[:10])
     cited.with_child("verStmt").with_child("version", f"{manifest.id}, {manifest.revision}", date=manifest.created[:10])
     cited.with_child("biblCit", citation(manifest))
-    if found := address(manifest):
-        cited.with_child("holdings", found, URI=found)
+    if url := address(manifest):
+        cited.with_child("holdings", url, URI=url)
 
 
 def _file(node: _Element, manifest: Manifest) -> None:

@@ -127,9 +127,9 @@ def listed(words: Iterable[Word], last: str = "and") -> Text:
     >>> listed(["a", "b", "c"])
     ('a', ', ', 'b', ' and ', 'c')
     """
-    found = tuple(words)
-    separators = [", "] * (len(found) - 2) + [f" {last} "] * (len(found) > 1)
-    text: list[Word] = list(found[:1])
-    for separator, word in zip(separators, found[1:], strict=True):
+    parts = tuple(words)
+    separators = [", "] * (len(parts) - 2) + [f" {last} "] * (len(parts) > 1)
+    text: list[Word] = list(parts[:1])
+    for separator, word in zip(separators, parts[1:], strict=True):
         text += [separator, word]
     return tuple(text)

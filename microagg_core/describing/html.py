@@ -10,7 +10,7 @@ from microagg_core.describing import document as parts
 from microagg_core.describing.escaping import visible
 
 
-def as_html(document: parts.Document) -> bytes:
+def html_page(document: parts.Document) -> bytes:
     """The whole page."""
     return _template().render(page=document).encode()
 

@@ -19,7 +19,7 @@ from microagg_core.describing.document import (
 from microagg_core.describing.escaping import markdown_code, markdown_text
 
 
-def as_markdown(document: Document) -> bytes:
+def markdown_page(document: Document) -> bytes:
     """The whole page."""
     lines = [f"# {markdown_text(document.title)}", "", f"**{markdown_text(document.subtitle)}**", ""]
     for part in document.description:

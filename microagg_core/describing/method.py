@@ -108,8 +108,8 @@ def rounding_words(column: ColumnEntry, rule: object) -> str:
         "timestamp": "rounded to the unit in which the values were",
         "bool": "true or false, whichever the group has more of",
     }
-    known = next((words for start, words in starts.items() if column.type.startswith(start)), None)
-    return known or "not rounded beyond what the column's type holds"
+    fitting = next((words for start, words in starts.items() if column.type.startswith(start)), None)
+    return fitting or "not rounded beyond what the column's type holds"
 
 
 def _kept_exactly(manifest: Manifest) -> list[Block]:
@@ -117,8 +117,8 @@ def _kept_exactly(manifest: Manifest) -> list[Block]:
     if not blocking:
         return []
     are, what = ("are", "These columns are") if len(blocking) > 1 else ("is", "This column is")
-    known = f" may be known from elsewhere as well, and {are} kept: records with other values were never put into one "
-    start, few = (*names(blocking), f"{known}group. "), f"fewer than {manifest.k} {units_word(manifest)} have"
+    kept = f" may be known from elsewhere as well, and {are} kept: records with other values were never put into one "
+    start, few = (*names(blocking), f"{kept}group. "), f"fewer than {manifest.k} {units_word(manifest)} have"
     if manifest.undersized == "suppress":
         return [paragraph(*start, f"Records of a combination that {few} were withheld.")]
     if manifest.undersized != "merge":

@@ -9,8 +9,8 @@ from microagg_core.describing.contents import contents
 from microagg_core.describing.croissant import croissant
 from microagg_core.describing.datapackage import data_package
 from microagg_core.describing.ddi import ddi_codebook
-from microagg_core.describing.html import as_html
-from microagg_core.describing.markdown import as_markdown
+from microagg_core.describing.html import html_page
+from microagg_core.describing.markdown import markdown_page
 from microagg_core.describing.views import views_sql
 from microagg_core.releases.manifest import Manifest
 
@@ -19,8 +19,8 @@ def public_pages(manifest: Manifest) -> dict[str, bytes]:
     """The pages by their names in the release's folder; the same manifest gives the same bytes."""
     document = contents(manifest)
     return {
-        "README.html": as_html(document),
-        "README.md": as_markdown(document),
+        "README.html": html_page(document),
+        "README.md": markdown_page(document),
         "croissant.json": croissant(manifest),
         "datapackage.json": data_package(manifest),
         "ddi.xml": ddi_codebook(manifest),

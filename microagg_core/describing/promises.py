@@ -138,10 +138,10 @@ def verify_section(manifest: Manifest) -> Section:
 def _command(manifest: Manifest) -> str:
     words = ["microagg", "verify", address(manifest) or ".", "--k", str(manifest.k)]
     for option, role in (("--quasi-identifiers", "quasi_identifier"), ("--blocking", "blocking")):
-        found = [column.name for column in in_role(manifest, role)]
-        fit = all("," not in name and visible(name) == name for name in found)
-        if found and fit and len(found) <= _MOST_IN_A_COMMAND:
-            words += [option, ",".join(found)]
+        columns = [column.name for column in in_role(manifest, role)]
+        fit = all("," not in name and visible(name) == name for name in columns)
+        if columns and fit and len(columns) <= _MOST_IN_A_COMMAND:
+            words += [option, ",".join(columns)]
     return " ".join(shlex.quote(word) for word in words) + " --sha256 DIGEST\n"
 
 
@@ -157,7 +157,7 @@ def citation(manifest: Manifest) -> str:
     if said.citation:
         return f"{' '.join(paragraphs(said.citation)).rstrip('.')}. {which.capitalize()}."
     whose = f"{said.publisher} " if said.publisher else ""
-    where = f" {found}" if (found := address(manifest)) else ""
+    where = f" {url}" if (url := address(manifest)) else ""
     return (
         f"{whose}({year(manifest)}): {title(manifest)}. {which.capitalize()}. Microaggregated, k = {manifest.k}.{where}"
     )

@@ -114,8 +114,8 @@ data <- do.call(rbind, lapply(files, read))
 
 def reading_snippets(manifest: Manifest) -> tuple[Snippet, ...]:
     """One for each tool; each ends with ``data``, the whole release."""
-    found = address(manifest)
-    example = f": {found}" if found else ""
+    url = address(manifest)
+    example = f": {url}" if url else ""
     pandas = _PANDAS_IMPORTS if manifest.format == "csv" else "import pandas as pd\n"
     return (
         Snippet("python", "pandas", _with_files(example, pandas) + _filled(_PANDAS, manifest, "arrow")),
