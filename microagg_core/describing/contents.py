@@ -68,16 +68,16 @@ def _facts(manifest: Manifest) -> tuple[Fact, ...]:
         Fact(f"{manifest.rows:,}", "records"),
         Fact(str(len(manifest.columns)), "columns"),
         Fact(f"{manifest.k} or more", f"{units_word(manifest)} share every combination (k\u00a0=\u00a0{manifest.k})"),
-        Fact(_lost(manifest), "of the variance is lost"),
+        _lost(manifest),
     )
 
 
-def _lost(manifest: Manifest) -> str:
+def _lost(manifest: Manifest) -> Fact:
     """The loss at a glance; its digits stand further down."""
     losses = manifest.losses
     if losses.l_sse is None:
-        return "Untold"
-    return f"{losses.l_sse:.3g} %" if 0 < losses.l_sse < 1000 else losses.shown("l_sse")
+        return Fact("not published", "how much of the variance is lost")
+    return Fact(f"{losses.l_sse:.3g} %", "of the variance is lost")
 
 
 def _imprint(manifest: Manifest) -> tuple[tuple[str, Text], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from microagg_core.describing.document import Block, Name, Section, Share, Table, Text, paragraph
 from microagg_core.describing.method import names
 from microagg_core.describing.release_words import in_role
-from microagg_core.describing.uses import NOT_PUBLISHED, correlation_words
+from microagg_core.describing.uses import NOT_PUBLISHED, correlation_sentence
 from microagg_core.metrics.figures import Figures
 from microagg_core.releases.manifest import Manifest
 
@@ -15,8 +15,7 @@ def losses_section(manifest: Manifest) -> Section:
     losses = manifest.losses
     blocks: list[Block] = [*_total(manifest, losses), *_bound(manifest, losses)]
     if losses.correlation_change is not None:
-        said = correlation_words(losses.correlation_change)
-        blocks.append(paragraph("Correlations between ", *names(in_role(manifest, "quasi_identifier")), f": {said}."))
+        blocks.append(paragraph(*correlation_sentence(manifest, losses.correlation_change)))
     if losses.attributes:
         blocks.append(_by_column(manifest, losses))
     return Section("loss", "What was lost", (*blocks, *_untold(losses)))

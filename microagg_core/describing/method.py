@@ -84,8 +84,13 @@ _REFINED = {
 
 
 def _rounding_table(manifest: Manifest, quasi: tuple[ColumnEntry, ...]) -> Table:
-    rows = tuple(((Name(c.name),), (rounding_words(c, manifest.rounding.get(c.name)),)) for c in quasi)
-    return Table("How means are rounded", ("column", "its means are"), rows)
+    """A row for each way of rounding, with all columns that it holds for."""
+    columns: dict[str, list[Name]] = {}
+    for column in quasi:
+        words = rounding_words(column, manifest.rounding.get(column.name))
+        columns.setdefault(words, []).append(Name(column.name))
+    rows = tuple(((words,), listed(of)) for words, of in columns.items())
+    return Table("How means are rounded", ("means are", "of the columns"), rows)
 
 
 def rounding_words(column: ColumnEntry, rule: object) -> str:

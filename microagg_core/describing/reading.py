@@ -16,7 +16,7 @@ import json
 
 import fsspec
 {imports}
-release = "."  # the folder that this page lies in, or its URL{example}
+{example}release = "."  # the folder that this page lies in, or its URL
 with fsspec.open(f"{{release}}/manifest.json") as file:
     manifest = json.load(file)
 files = [f"{{release}}/{{part['name']}}" for part in manifest["parts"]]
@@ -32,12 +32,16 @@ parts = [pd.read_feather(file, dtype_backend="pyarrow") for file in files]
 data = pd.concat(parts, ignore_index=True)
 """,
     "csv": """\
-# What the manifest says of types is what a CSV file cannot say; and a missing value is no empty text.
-types = {{{types}}}
+# The manifest knows the types; and a missing value is no empty text.
+types = {{
+    {types}
+}}
 options = {{
-    "parse_options": csv.ParseOptions(delimiter={delimiter}, newlines_in_values=True, ignore_empty_lines=False),
+    "parse_options": csv.ParseOptions(
+        delimiter={delimiter}, newlines_in_values=True, ignore_empty_lines=False
+    ),
     "convert_options": csv.ConvertOptions(
-        column_types={{column["name"]: types[column["type"]] for column in manifest["columns"]}},
+        column_types={{c["name"]: types[c["type"]] for c in manifest["columns"]}},
         null_values=[{null_word}],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
@@ -61,10 +65,12 @@ _POLARS = {
     "parquet": _POLARS_LOOP.format(read="pl.read_parquet(file)"),
     "arrow": _POLARS_LOOP.format(read="pl.read_ipc(file)"),
     "csv": """\
-types = {{{types}}}
+types = {{
+    {types}
+}}
 # polars takes a quoted {null_word} for a missing value as well.
 options = {{
-    "schema": {{column["name"]: types[column["type"]] for column in manifest["columns"]}},
+    "schema": {{c["name"]: types[c["type"]] for c in manifest["columns"]}},
     "separator": {delimiter},
     "null_values": [{null_word}],
 }}
@@ -74,7 +80,7 @@ options = {{
 _DUCKDB = """\
 import duckdb
 
-release = "."  # the folder that this page lies in, or its URL{example}
+{example}release = "."  # the folder that this page lies in, or its URL
 db = duckdb.connect()
 db.sql(f"SET VARIABLE release = '{{release}}'")
 # The types, and the labels of columns as their comments, are in views.sql.
@@ -91,7 +97,7 @@ data = duckdb.from_arrow(pa.concat_tables(tables))
 """
 _ARROW_IMPORTS = "import duckdb\nimport pyarrow as pa\nfrom pyarrow import feather\n"
 _R_FILES = """\
-release <- "."  # the folder that this page lies in, or its URL{example}
+{example}release <- "."  # the folder that this page lies in, or its URL
 manifest <- jsonlite::fromJSON(paste0(release, "/manifest.json"))
 files <- paste0(release, "/", manifest$parts$name)
 """
@@ -99,12 +105,15 @@ _R = {
     "parquet": "data <- do.call(rbind, lapply(files, arrow::read_parquet))\n",
     "arrow": "data <- do.call(rbind, lapply(files, arrow::read_feather))\n",
     "csv": """\
-types <- c({types})
+types <- c(
+  {types}
+)
 # R takes a quoted {null_word} for a missing value as well.
 read <- function(file) {{
   read.csv(
-    file, sep = {delimiter}, na.strings = {null_word}, colClasses = unname(types[manifest$columns$type]),
-    check.names = FALSE, encoding = "UTF-8", strip.white = FALSE, blank.lines.skip = FALSE
+    file, sep = {delimiter}, na.strings = {null_word},
+    colClasses = unname(types[manifest$columns$type]),
+    check.names = FALSE, encoding = "UTF-8", blank.lines.skip = FALSE
   )
 }}
 data <- do.call(rbind, lapply(files, read))
@@ -115,7 +124,7 @@ data <- do.call(rbind, lapply(files, read))
 def reading_snippets(manifest: Manifest) -> tuple[Snippet, ...]:
     """One for each tool; each ends with ``data``, the whole release."""
     url = address(manifest)
-    example = f": {url}" if url else ""
+    example = f"# It is at {url}\n" if url else ""
     pandas = _PANDAS_IMPORTS if manifest.format == "csv" else "import pandas as pd\n"
     return (
         Snippet("python", "pandas", _with_files(example, pandas) + _filled(_PANDAS, manifest, "arrow")),
@@ -142,7 +151,7 @@ def _filled(templates: dict[str, str], manifest: Manifest, attribute: str) -> st
         for name, of in types.items()
     ]
     return templates["csv"].format(
-        types=", ".join(said),
+        types=(",\n  " if attribute == "r" else ",\n    ").join(said),
         delimiter=json.dumps(manifest.csv.delimiter),
         null_word=json.dumps(manifest.csv.null_word),
     )

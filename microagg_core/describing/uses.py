@@ -25,9 +25,23 @@ def uses_section(manifest: Manifest) -> Section:
     return Section("uses", "What may be computed, and what may not", tuple(blocks))
 
 
+#: What is said again and again names few columns; more of a role are called by what became of them.
+_MOST_NAMED = 4
+_MANY = {
+    "quasi_identifier": "the columns that are means",
+    "blocking": "the columns that were kept",
+    "confidential": "the columns that are as they came",
+}
+
+
+def few_names(manifest: Manifest, role: str) -> Text:
+    """The columns of a role within a sentence that is one of many."""
+    columns = in_role(manifest, role)
+    return names(columns) if len(columns) <= _MOST_NAMED else (_MANY[role],)
+
+
 def _holds(manifest: Manifest) -> list[Text]:
-    quasi, blocking = names(in_role(manifest, "quasi_identifier")), names(in_role(manifest, "blocking"))
-    confidential = names(in_role(manifest, "confidential"))
+    quasi, blocking, confidential = (few_names(manifest, role) for role in _MANY)
     lacking = ", but for the records that are withheld" if manifest.suppressed != 0 else ""
     within: Text = (", and within every combination of ", *blocking) if blocking else ()
     held: list[Text] = [
@@ -39,7 +53,7 @@ def _holds(manifest: Manifest) -> list[Text]:
     if blocking:
         held.append(("How many records have which values of ", *blocking, f": they are counted as they came{lacking}."))
     if confidential:
-        among = " alone" if len(confidential) == 1 else " among themselves"
+        among = " alone" if len(in_role(manifest, "confidential")) == 1 else " among themselves"
         everything = f"{among}: distributions, quantiles, tables, models. They are the values themselves{lacking}."
         held.append(("Everything about ", *confidential, everything))
         held.append(("Slopes of a linear model that explains ", *confidential, " by ", *quasi, _SLOPES))
@@ -56,8 +70,8 @@ _MENDED = " Dividing a variance by the share that is kept, given below, mends it
 
 
 def _misleads(manifest: Manifest) -> list[Text]:
-    quasi, blocking = names(in_role(manifest, "quasi_identifier")), names(in_role(manifest, "blocking"))
-    change, several = manifest.losses.correlation_change, len(quasi) > 1
+    quasi, blocking = few_names(manifest, "quasi_identifier"), few_names(manifest, "blocking")
+    change, several = manifest.losses.correlation_change, len(in_role(manifest, "quasi_identifier")) > 1
     mended = _MENDED if manifest.losses.attributes else ""
     wrong: list[Text] = [
         ("Variances and standard deviations of ", *quasi, f"{_VARIANCES}{mended}"),
@@ -76,7 +90,7 @@ def _misleads(manifest: Manifest) -> list[Text]:
         ),
     ]
     if change is not None and several:
-        wrong.append(("Correlations between ", *quasi, f": {correlation_words(change)}."))
+        wrong.append((*correlation_sentence(manifest, change),))
     wrong.append(("A row as one person or firm: in these columns it is the mean of several. Do not link rows.",))
     return wrong
 
@@ -85,18 +99,29 @@ def _is_later(manifest: Manifest) -> bool:
     return manifest.series is not None and manifest.series.night > 0 and manifest.series.mode in ("atoms", "rotation")
 
 
+def correlation_sentence(manifest: Manifest, change: CorrelationChange) -> Text:
+    """By how much correlations changed."""
+    what = "The correlation of " if change.pairs == 1 else "Correlations between "
+    return (what, *few_names(manifest, "quasi_identifier"), f" changed{correlation_words(change)}.")
+
+
 def correlation_words(change: CorrelationChange) -> str:
-    """By how much correlations change.
+    """By how much correlations changed.
 
     >>> correlation_words(CorrelationChange(pairs=3, left_out=0, mean=0.02, largest=0.05))
-    'over their 3 pairs they changed by 0.02 on average and by 0.05 at most'
+    ' by 0.02 on average and by 0.05 at most, over 3 pairs'
+    >>> correlation_words(CorrelationChange(pairs=1, left_out=0, mean=8e-06, largest=8e-06))
+    ' by less than 0.001'
     """
-    if not {"mean", "largest"} <= change.model_fields_set or change.mean is None:
-        return "they changed, and by how much is not published"
-    pairs = f"over their {change.pairs} pairs they" if (change.pairs or 0) > 1 else "theirs"
+    if change.mean is None or change.largest is None:
+        return ", and by how much is not published"
     if change.pairs == 1:
-        return f"{pairs} changed by {change.mean:g}"
-    return f"{pairs} changed by {change.mean:g} on average and by {change.largest:g} at most"
+        return f" by {_small(change.mean)}"
+    return f" by {_small(change.mean)} on average and by {_small(change.largest)} at most, over {change.pairs} pairs"
+
+
+def _small(change: float) -> str:
+    return f"{change:.3g}" if change >= 0.001 or change == 0 else "less than 0.001"
 
 
 def _variances(manifest: Manifest, quasi: tuple[ColumnEntry, ...]) -> Table:
