@@ -57,6 +57,7 @@ def _address(url: str) -> str:
 
 Line = Annotated[str, Field(min_length=1, max_length=_LINE), AfterValidator(_speakable)]
 Note = Annotated[str, Field(min_length=1, max_length=_NOTE), AfterValidator(_of_lines)]
+Address = Annotated[str, Field(pattern=ADDRESS_PATTERN, max_length=_LINE), AfterValidator(_address)]
 Page = Annotated[str, Field(min_length=1, max_length=_PAGE), AfterValidator(_of_lines)]
 
 
@@ -93,10 +94,8 @@ class About(_Said):
         max_length=_LINE,
         description="the SPDX name of the licence, such as CC-BY-4.0, or its URL",
     )
-    url: Annotated[str, AfterValidator(_address)] | None = Field(
+    url: Address | None = Field(
         default=None,
-        pattern=ADDRESS_PATTERN,
-        max_length=_LINE,
         description="the output's folder as receivers see it; a release is in <id>/<revision> below it",
     )
     citation: Note | None = Field(default=None, description="how to cite it; default: put together from the rest")
