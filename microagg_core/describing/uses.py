@@ -117,7 +117,8 @@ def correlation_words(change: CorrelationChange) -> str:
         return ", and by how much is not published"
     if change.pairs == 1:
         return f" by {_small(change.mean)}"
-    return f" by {_small(change.mean)} on average and by {_small(change.largest)} at most, over {change.pairs or 0:,} pairs"
+    over = f"over {change.pairs or 0:,} pairs"
+    return f" by {_small(change.mean)} on average and by {_small(change.largest)} at most, {over}"
 
 
 def _small(change: float) -> str:
