@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from microagg_core.blocking.memory import WORKER_BASE_BYTES
-from microagg_core.describing.public_pages import public_pages
+from microagg_core.describing.pages import public_pages
 from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
 from microagg_core.formats.reading import list_input
 from microagg_core.formats.released.registry import released_format

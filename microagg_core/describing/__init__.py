@@ -1,1 +1,1 @@
-"""Describing a release to those who use it: the pages beside its manifest."""
+"""What stands beside a release for those who use it: pages for people, and the same for programs."""

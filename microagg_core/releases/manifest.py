@@ -9,11 +9,20 @@ import json
 import re
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from microagg_core.errors import StorageError
 from microagg_core.metrics.figures import Figures
 from microagg_core.privacy.check import Check
+from microagg_core.spec.about import About
 from microagg_core.spec.formats import CsvOutput, ReleasedFormatName
 from microagg_core.storage.layout import ATTEMPT_DIGITS, SHA256_DIGITS, ReleaseLayout, is_release_id, revision_number
 from microagg_core.storage.objects import canonical_json, sha256_hex
@@ -117,6 +126,8 @@ class ReleaseFacts(_Model):
     #: single units. Earlier versions gave the number, by which who knows the others could tell the last of them.
     suppressed: Annotated[int, Field(ge=0)] | Literal["at least k"] | None
     columns: tuple[ColumnEntry, ...] = Field(min_length=1)
+    #: What its publisher says of the release and its columns; not there where he says nothing.
+    about: About | None = None
     format: ReleasedFormatName
     #: How released CSV is to be read: text is quoted, a missing value is the null word without quotes.
     csv: CsvOutput | None = None
@@ -144,9 +155,16 @@ class ReleaseFacts(_Model):
             raise ValueError("a column stands in it twice")
         if not self.protect.keys() <= {column.name for column in self.columns if column.role == "confidential"}:
             raise ValueError("what is no confidential column is protected")
+        if self.about is not None and not self.about.columns.keys() <= set(names):
+            raise ValueError("what is no column is described")
         if (self.csv is not None) != (self.format == "csv"):
             raise ValueError("a CSV release has a dialect, and no other has one")
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Manifests from before there was a word about them have to come out as they were.
+        return {name: value for name, value in plain(self).items() if name != "about" or value is not None}
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -286,13 +304,13 @@ def _damaged(where: str, detail: str) -> StorageError:
 
 
 def same_release(one: Manifest, other: Manifest) -> bool:
-    """Whether two manifests publish the same: the same bytes, and the same promises about them.
+    """Whether two manifests publish the same: the same bytes, the same promises about them, and the same words.
 
     Their pages may differ, as other versions of the software describe a release otherwise.
     """
 
     def promised(m: Manifest) -> tuple[object, ...]:
         checksums = [part.sha256 for part in m.parts]
-        return m.id, checksums, m.k, m.unit, m.rows, m.suppressed, m.columns, m.format, m.csv
+        return m.id, checksums, m.k, m.unit, m.rows, m.suppressed, m.columns, m.format, m.csv, m.about
 
     return promised(one) == promised(other)

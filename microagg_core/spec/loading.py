@@ -71,8 +71,9 @@ def canonical(spec: ReleaseSpec) -> str:
     """What decides a release's content, as text for digests: the spec without ``cluster``, ``schedule``, ``risk``
     and ``id``.
 
-    Where the key of a series lies decides nothing, nor does who signs; and a spec without series or protection is what
-    it was before there were any.
+    Where the key of a series lies decides nothing, nor does who signs; and a spec without series, protection or
+    ``about`` is what it was before there were any. What is said about a release is published, so other words are
+    another release, of the same data.
 
     >>> from microagg_core.spec.release import ReleaseSpec
     >>> parts = {"name": "a", "k": 3, "roles": {"quasi_identifiers": ["age"]}}
@@ -93,6 +94,8 @@ def canonical(spec: ReleaseSpec) -> str:
         del parts["series"]
     if spec.protect is None:
         del parts["protect"]
+    if spec.about is None:
+        del parts["about"]
     return json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

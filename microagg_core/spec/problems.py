@@ -8,10 +8,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from types import NoneType
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic_core import ErrorDetails
 
+from microagg_core.spec import about
 from microagg_core.spec.clusters import ADDRESS_PATTERN, MODELS
 from microagg_core.spec.credentials import SECRET_REASON, looks_secret
 from microagg_core.spec.field_paths import Loc, dotted
@@ -31,6 +32,8 @@ PATTERNS = {
     PATH_PATTERN: "must be a path of letters, digits and any of . _ ~ / + @ = -",
     HOST_PATTERN: "must be a machine as [user@]name[:port]",
     WALLTIME_PATTERN: "must be a time such as 01:00:00, or 2-00:00:00 for two days",
+    about.LICENCE_PATTERN: "must be a name of the SPDX list, such as CC-BY-4.0, or the URL of the licence",
+    about.ADDRESS_PATTERN: "must be a URL, such as https://data.example.org/people",
     ADDRESS_PATTERN: "must be the address of a scheduler, such as tls://scheduler:8786, or 'local' or 'none'",
 }
 #: pydantic's kinds of errors, in our words; {names} are filled from the error's context.
@@ -48,6 +51,7 @@ _REASONS = {
     "string_too_short": "must not be empty",
     "string_too_long": "must have at most {max_length} character(s)",
     "too_short": "must name at least one column",
+    "too_long": "must have at most {max_length} entries",
 }
 
 
@@ -155,6 +159,8 @@ def _inner(model: type[Model], name: str) -> type[Model] | None:
     annotation = model.model_fields[name].annotation
     optional = [kind for kind in get_args(annotation) if kind is not NoneType]
     part = optional[0] if len(optional) == 1 else annotation
+    if get_origin(part) is dict:  # of columns, say: what stands under each
+        part = get_args(part)[1]
     return part if isinstance(part, type) and issubclass(part, Model) else None
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from microagg_core.algorithms import algorithms
+from microagg_core.spec.about import About, about_problems
 from microagg_core.spec.clusters import AnyCluster, Cluster, LocalCluster, NoCluster, RunningCluster
 from microagg_core.spec.formats import CSV_TYPES, CsvInput, CsvOutput
 from microagg_core.spec.model import ColumnName, Columns, Model, PartError, Problem, Whole
@@ -282,6 +283,11 @@ class ReleaseSpec(Model):
         default=None,
         description="what releases of the same units promise together; default: a second release of them is refused",
     )
+    about: About | None = Field(
+        default=None,
+        description="what receivers are told besides: title, licence, labels and units of columns; published as it "
+        "stands",
+    )
     schedule: Schedule | None = Field(
         default=None,
         description="when microagg deploy has releases made by themselves; default: when somebody asks for one",
@@ -322,6 +328,7 @@ class ReleaseSpec(Model):
         if parts.get("series") is not None:
             yield from _series_problems(parts, parts["series"])
         yield from protect_problems(parts)
+        yield from about_problems(parts)
         if "roles" in parts:
             yield from _column_problems(parts, parts["roles"].role_of())
         if {"algorithm", "k", "roles"} <= parts.keys():

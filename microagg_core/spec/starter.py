@@ -205,5 +205,11 @@ missing: {missing:<17}# quasi-identifiers without a value: error, or separate
 #   leavers: withhold     # a group that lost somebody waits until it is whole again; or ghosts, decoys
 #   key_file: series.key  # a secret of at least 16 bytes, chmod 600; or MICROAGG_SERIES_KEY in the environment
 
+# about:                  # what receivers read beside the data; it is published as it stands
+#   title: People and their incomes
+#   publisher: ..         # and contact, licence (CC-BY-4.0), url, citation, keywords, period, geography
+#   columns:
+#     a_column: {{label: Yearly income, unit: EUR, description: before taxes}}
+
 # cluster: local          # or none, an address, ssh, slurm, kubernetes; without it, the input's size decides
 """

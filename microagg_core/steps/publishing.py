@@ -86,6 +86,7 @@ def release_facts(
             ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF[c.role])  # type: ignore[arg-type]
             for c, t in zip(schema.released, schema.released_types, strict=True)
         ),
+        about=spec.about,
         **released_format(spec.output).in_manifest(),
         algorithm=AlgorithmEntry(
             name=spec.algorithm.name,

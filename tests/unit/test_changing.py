@@ -82,7 +82,7 @@ def test_a_mistake_in_the_file_that_is_set_right_is_none(path: Path) -> None:
     [
         ("outptu.url=s3://x/y", "--set outptu: is not a key the spec knows; did you mean output?"),
         ("output.ulr=s3://x/y", "--set output.ulr: is not a key the spec knows; did you mean url?"),
-        ("url=s3://x/y", "--set url: is not a key the spec knows here; it belongs under input, output or work"),
+        ("url=s3://x/y", "--set url: is not a key the spec knows here; it belongs under input, output, work or about"),
         ("cluster.local.wokers=2", "--set cluster.local.wokers: is not a key the spec knows; did you mean workers?"),
         ("k=1", "--set k: must be at least 2 (got 1)"),
         ("k=", "--set k: must be a whole number (got nothing)"),

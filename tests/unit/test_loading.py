@@ -83,7 +83,7 @@ ONE_ERROR = {
         ("name: [a]", "1: name: must be text (got a list)"),
         ("nam: people\nname: a", "1: nam: is not a key the spec knows; did you mean name?"),
         ("name: a\nquasi_identifiers: [a]", "2: quasi_identifiers: is not a key the spec knows here; it belongs under roles"),
-        ("name: a\nurl: b", "2: url: is not a key the spec knows here; it belongs under input, output or work"),
+        ("name: a\nurl: b", "2: url: is not a key the spec knows here; it belongs under input, output, work or about"),
         ("name: a\napi_token: canary", "2: api_token: looks like a credential, and a spec must not hold one; give it to each worker by its environment, profile or role"),
         ("", "2: name: is missing: name of the series of releases"),
         ("name: a\nseed: -1", "2: seed: must be at least 0 (got -1)"),

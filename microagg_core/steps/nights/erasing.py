@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Pairs, UInt64s
-from microagg_core.describing.public_pages import public_pages
+from microagg_core.describing.pages import public_pages
 from microagg_core.errors import InternalError, StorageError
 from microagg_core.formats.released.registry import released_format
 from microagg_core.kernels.tools.hashing import mix_words
