@@ -26,6 +26,8 @@ class Distribution:
     before: tuple[int, ...]
     after: tuple[int, ...]
     missing: int
+    #: How the edges lie: "linear", "log" (by magnitude), "values" (one common value each), "quantiles" (equal shares).
+    scale: str = "linear"
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,10 @@ class Correlations:
 
 @dataclass(frozen=True)
 class Fit:
-    """A linear model by least squares: a coefficient and its standard error for each term."""
+    """A linear model by least squares: a coefficient and its standard error for each term.
+
+    Both are NaN for a term that is left out, as it follows from those before it, or few records decide it.
+    """
 
     records: int
     coefficients: tuple[float, ...]
@@ -82,6 +87,8 @@ class Regression:
     terms: tuple[str, ...]
     before: Fit
     after: Fit
+    #: The level of each category that the others are compared with, as "column=level".
+    bases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
