@@ -15,8 +15,10 @@ from microagg_core.portrait.edges import Sight, frame_edges
 
 #: Pairs at most: all of four quasi-identifiers, and more than anybody looks at one by one.
 MOST_PAIRS = 8
-#: Cells on a side at most, for 100,000 records; of fewer, so many that cells with too few are the rarer ones.
+#: Cells on a side at most.
 _MOST_CELLS = 32
+#: So many times what a cell needs to be shown is there for each: else most of those at the rim would be blank.
+_RECORDS_OF_A_CELL = 4
 #: Means of a pair at most: more would be a cloud themselves.
 _MOST_MEANS = 400
 #: A thousandth of a picture's width is less than a point: means are told no finer.
@@ -55,7 +57,7 @@ def pairs_of(columns: Sequence[DrawnColumn], chosen: Sequence[tuple[int, int]], 
 def _pair(x: DrawnColumn, y: DrawnColumn, fewest: int) -> Pair | None:
     there = x.there & y.there
     n = int(there.sum())
-    most = int(np.clip(math.sqrt(n / (2 * fewest)), 2, _MOST_CELLS))
+    most = int(np.clip(math.sqrt(n / (_RECORDS_OF_A_CELL * fewest)), 2, _MOST_CELLS))
     places = [frame_edges(Sight(side.before[there], side.shown.unit, fewest, most)).places for side in (x, y)]
     if min(map(len, places)) < 2:
         return None

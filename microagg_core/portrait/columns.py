@@ -55,6 +55,8 @@ class ShownColumn:
         return tuple(self._in_words(float(number)) for number in numbers)
 
     def _in_words(self, number: float) -> str:
+        if pa.types.is_boolean(self.kind.source_type) and number in (0.0, 1.0):
+            return "true" if number else "false"
         if self.unit is None:
             return f"{number:,.10g}"
         if self.unit == "seconds" and number != math.floor(number):

@@ -158,7 +158,8 @@ def _of_magnitudes(sight: Sight, low: float, high: float) -> Floats:
     if not len(sizes) or sizes[int(_HIGHEST * len(sizes))] / _LEAST_FACTOR < sizes[len(sizes) // 4]:
         return np.zeros(0)
     least, both = float(sizes[len(sizes) // 20]), low < 0 < high
-    sides = [sign * decade_cuts(least, size, sight.most // (1 + both)) for sign, size in ((-1, -low), (1, high)) if size > least]
+    most = sight.most // 2 if both else sight.most
+    sides = [sign * decade_cuts(least, size, most) for sign, size in ((-1, -low), (1, high)) if size > least]
     return np.sort(np.concatenate(sides)) if sides else np.zeros(0)
 
 
@@ -194,7 +195,7 @@ def _off_few(sight: Sight, places: Floats, i: int) -> float | None:
 
 
 def _joined(places: Floats, counts: Ints, fewest: int) -> Floats:
-    """The edges that are left when intervals with fewer records are joined with the next, the last with the one before."""
+    """The edges left when intervals with fewer records are joined with the next, and the last with the one before."""
     kept: list[int] = []
     sizes: list[int] = []
     records = 0

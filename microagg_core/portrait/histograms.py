@@ -22,8 +22,8 @@ def distributions_of(columns: Iterable[DrawnColumn], fewest: int) -> tuple[list[
     >>> from microagg_core.portrait.columns import ShownColumn
     >>> before, after = np.repeat([1.0, 2.0, 3.0], [40, 40, 5]), np.repeat([1.0, 2.0], [40, 45])
     >>> (one,), _ = distributions_of([DrawnColumn(ShownColumn(kind_of("x", pa.int8())), before, after)], 10)
-    >>> one.edges, one.before, one.after
-    ((1.5,), (40, 45), (40, 45))
+    >>> one.edges, one.values, one.before, one.after
+    ((1.5,), ('1', '2'), (40, 45), (40, 45))
     """
     found, left_out = [], []
     for column in columns:
@@ -43,7 +43,9 @@ def _distribution(column: DrawnColumn, missing: int, fewest: int) -> Distributio
     there, shown = column.there, column.shown
     before, after = column.before[there], column.after[there]
     most = int(np.clip(len(before) // (2 * fewest), 1, _MOST_INTERVALS))
-    edges = find_edges(Sight(before, shown.unit, fewest, most))
+    sight = Sight(before, shown.unit, fewest, most)
+    edges = find_edges(sight)
+    one_each = edges.scale == "values" and len(sight.common) == len(edges.places) + 1
     places = tuple(edges.places.tolist())
     return Distribution(
         column=shown.kind.name,
@@ -54,4 +56,5 @@ def _distribution(column: DrawnColumn, missing: int, fewest: int) -> Distributio
         after=tuple(edges.counts(after).tolist()),
         missing=missing,
         scale=edges.scale,
+        values=shown.words(sight.common.tolist()) if one_each else (),
     )

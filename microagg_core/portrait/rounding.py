@@ -63,7 +63,7 @@ def cuts(low: float, high: float, most: int, unit: str | None, whole: bool) -> F
         return _multiples(low, high, fitting, 0)
     step, exponent = _round_step(apart)
     if whole and (exponent < 0 or (step, exponent) == (1, 0)):
-        return np.arange(math.floor(low), math.ceil(high)) + 0.5
+        return np.arange(math.floor(low), math.ceil(high), dtype=np.float64) + 0.5
     return _multiples(low, high, step, exponent)
 
 
