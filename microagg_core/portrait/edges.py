@@ -26,12 +26,14 @@ _LOWEST, _HIGHEST = 0.01, 0.99
 _SPIKE = 0.1
 #: Where no more records than this have rare values, common values get intervals of their own.
 _RARE = 0.02
-#: Where the middle half of the records lies within fewer intervals, an even scale shows no shape.
-_LEAST_OF_MIDDLE = 2.5
+#: Where the middle half of the records lies within fewer intervals, a scale of magnitudes shows more than an even one;
+#: and within fewer than the other, an even one shows nothing.
+_FEW_OF_MIDDLE, _LEAST_OF_MIDDLE = 2.5, 1.0
 #: A scale of magnitudes is for values that differ by at least this factor.
 _LEAST_FACTOR = 10.0
-#: A cut is moved by at most a quarter of what lies between it and the next, in twentieths.
-_MOVES = tuple(sign * step / 20 for step in range(1, 6) for sign in (-1, 1))
+#: A cut is moved by a twentieth of what lies between it and the next, or by up to five; a date by as many days.
+_MOVES = tuple(sign * step for step in range(1, 6) for sign in (-1, 1))
+_PARTS = 20
 
 
 @dataclass(frozen=True)
@@ -138,19 +140,22 @@ def _of_spread(sight: Sight) -> Edges:
     """An even scale where it shows the middle, else one of magnitudes, else of shares; and spikes for themselves."""
     low, high = sight.quantile(_LOWEST), sight.quantile(_HIGHEST)
     even = cuts(low, high, sight.most, sight.unit, sight.whole)
-    if _shows(sight, even):
+    if _shows(sight, even, _FEW_OF_MIDDLE):
         chosen = Edges(even, "linear")
     elif sight.unit is None and len(found := _of_magnitudes(sight, low, high)):
         chosen = Edges(found, "log")
+    elif _shows(sight, even, _LEAST_OF_MIDDLE):
+        chosen = Edges(even, "linear")
     else:
         chosen = Edges(_of_shares(sight), "quantiles")
     return Edges(np.unique(np.concatenate([chosen.places, _around_spikes(sight)])), chosen.scale)
 
 
-def _shows(sight: Sight, even: Floats) -> bool:
+def _shows(sight: Sight, even: Floats, intervals: float) -> bool:
+    """Whether the middle half of the records takes so many intervals."""
     if len(even) < 2:
         return False
-    return bool(sight.quantile(0.75) / 2 - sight.quantile(0.25) / 2 >= _LEAST_OF_MIDDLE * (even[1] / 2 - even[0] / 2))
+    return bool(sight.quantile(0.75) / 2 - sight.quantile(0.25) / 2 >= intervals * (even[1] / 2 - even[0] / 2))
 
 
 def _of_magnitudes(sight: Sight, low: float, high: float) -> Floats:
@@ -186,7 +191,8 @@ def _off_few(sight: Sight, places: Floats, i: int) -> float | None:
     place, gaps = float(places[i]), np.diff(places)
     near = gaps[max(0, i - 1) : i + 1]
     gap = float(near.min()) if len(near) else abs(place) / 2 or 1.0
-    moves = (round(move * gap) if sight.unit == "days" else move * gap for move in _MOVES)
+    step = 1.0 if sight.unit == "days" else gap / _PARTS
+    moves = (move * step for move in _MOVES)
     for moved in (place, *(float(f"{place + move:.12g}") for move in moves)):
         there = sight.records_at(moved)
         if there >= sight.fewest or not there:

@@ -55,8 +55,9 @@ def regression_of(
         after: the same over them as they are released.
         fewest: records that a level, and whatever decides a coefficient, has at least.
     """
+    too_large = [f"{model.formula!r} is not computed, as its values are too large to be computed with"]
     if not (np.isfinite(before.products).all() and np.isfinite(after.products).all()):
-        return None, [f"{model.formula!r} is not computed, as its values are too large to be squared"]
+        return None, too_large
     joined, bases = _joining(before, model, fewest)
     ours, theirs = _combined(before, joined), _combined(after, joined)
     if ours.n < fewest + len(ours.columns):
@@ -68,6 +69,8 @@ def regression_of(
     few = [word for word, is_few in zip(words, decided[1:], strict=True) if is_few]
     said = [f"{model.formula!r} is without {word!r}, which few records decide" for word in few]
     fits = [_fit(side, model, ~decided[1:]) for side in (ours, theirs)]
+    if any(np.isinf(fit.coefficients + fit.errors).any() or math.isnan(fit.errors[0]) for fit in fits):
+        return None, too_large
     return Regression(model.formula, ("constant", *words), fits[0], fits[1], tuple(bases)), said
 
 
@@ -174,6 +177,7 @@ def _solve(moments: DesignMoments, wanted: Bools) -> _Solved:
     return _Solved(kept, slopes * sizes[0] / steps, covariance, variance, unexplained)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _fit(moments: DesignMoments, model: Model, wanted: Bools) -> Fit:
     """The model of one side, in the units of its columns; a term that is not wanted, or follows, has no coefficient."""
     solved, (means, steps) = _solve(moments, wanted), _shown_scale(moments, model)
@@ -182,7 +186,7 @@ def _fit(moments: DesignMoments, model: Model, wanted: Bools) -> Fit:
     covariance = solved.covariance * steps[0] ** 2 / np.outer(steps[kept], steps[kept])
     coefficients, errors = np.full((2, len(means)), np.nan)
     coefficients[0] = means[0] - float(slopes @ means[kept])
-    errors[0] = math.sqrt(solved.variance * steps[0] ** 2 / moments.n + float(means[kept] @ covariance @ means[kept]))
+    errors[0] = np.sqrt(solved.variance * steps[0] ** 2 / moments.n + means[kept] @ covariance @ means[kept])
     coefficients[kept], errors[kept] = slopes, np.sqrt(np.diag(covariance))
     return Fit(
         records=moments.n,
