@@ -29,6 +29,8 @@ _RARE = 0.02
 #: Where the middle half of the records lies within fewer intervals, a scale of magnitudes shows more than an even one;
 #: and within fewer than the other, an even one shows nothing.
 _FEW_OF_MIDDLE, _LEAST_OF_MIDDLE = 2.5, 1.0
+#: Where other scales leave fewer edges, as of two clumps far apart, equal shares may show more.
+_LEAST_EDGES = 4
 #: A scale of magnitudes is for values that differ by at least this factor.
 _LEAST_FACTOR = 10.0
 #: A cut is moved by a twentieth of what lies between it and the next, or by up to five; a date by as many days.
@@ -108,10 +110,13 @@ def find_edges(sight: Sight) -> Edges:
     """
     if len(sight.values) < 2 * sight.fewest:
         return Edges(np.zeros(0), "linear")
-    wanted = _of_common(sight) if _has_few_values(sight) else _of_spread(sight)
-    moved = [_off_few(sight, wanted.places, i) for i in range(len(wanted.places))]
-    apart = Edges(np.unique(np.array([place for place in moved if place is not None])), wanted.scale)
-    return Edges(_joined(apart.places, apart.counts(sight.values), sight.fewest), wanted.scale)
+    if _has_few_values(sight):
+        return _of_many(sight, _of_common(sight))
+    found = _of_many(sight, _of_spread(sight))
+    if len(found.places) >= _LEAST_EDGES:
+        return found
+    shares = _of_many(sight, Edges(_of_shares(sight), "quantiles"))
+    return shares if len(shares.places) > len(found.places) else found
 
 
 def frame_edges(sight: Sight) -> Edges:
@@ -122,6 +127,13 @@ def frame_edges(sight: Sight) -> Edges:
     margin = float(np.diff(common).min()) / 2 if len(common) > 1 else max(0.5, abs(float(common[0])) / 2)
     outer = np.array([common[0] - margin, common[-1] + margin])
     return Edges(np.unique(np.concatenate([outer[:1], found.places, outer[1:]])), "values")
+
+
+def _of_many(sight: Sight, wanted: Edges) -> Edges:
+    """The edges that are left once none is the value of few records, and no interval has few."""
+    moved = [_off_few(sight, wanted.places, i) for i in range(len(wanted.places))]
+    apart = Edges(np.unique(np.array([place for place in moved if place is not None])), wanted.scale)
+    return Edges(_joined(apart.places, apart.counts(sight.values), sight.fewest), wanted.scale)
 
 
 def _has_few_values(sight: Sight) -> bool:
