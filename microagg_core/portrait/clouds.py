@@ -48,10 +48,10 @@ def _descending(figures: Floats) -> list[int]:
     return [int(place) for place in places if np.isfinite(figures[place])]
 
 
-def pairs_of(columns: Sequence[DrawnColumn], chosen: Sequence[tuple[int, int]], fewest: int) -> list[Pair]:
+def pictures_of(columns: Sequence[DrawnColumn], chosen: Sequence[tuple[int, int]], fewest: int) -> list[Pair]:
     """The pictures of some pairs; none of a pair that has no two cells."""
-    made = (_pair(columns[i], columns[j], fewest) for i, j in chosen)
-    return [pair for pair in made if pair is not None]
+    pairs = (_pair(columns[i], columns[j], fewest) for i, j in chosen)
+    return [pair for pair in pairs if pair is not None]
 
 
 def _pair(x: DrawnColumn, y: DrawnColumn, fewest: int) -> Pair | None:

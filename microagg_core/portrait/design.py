@@ -87,8 +87,8 @@ NO_RECORDS = DesignMoments((), 0, np.zeros(0), np.zeros((0, 0)), np.zeros(0), np
 def design_moments(variables: Sequence[Variable]) -> DesignMoments:
     """The sums of some records, none of which lacks a value.
 
-    >>> made = design_moments([Numbers(np.array([1.0, 3.0])), Categories(("n", "s"), np.array([0, 1]))])
-    >>> made.columns, made.mean.tolist(), made.products[0].tolist()
+    >>> sums = design_moments([Numbers(np.array([1.0, 3.0])), Categories(("n", "s"), np.array([0, 1]))])
+    >>> sums.columns, sums.mean.tolist(), sums.products[0].tolist()
     (((0, ''), (1, 'n'), (1, 's')), [2.0, 0.5, 0.5], [2.0, -1.0, 1.0])
     """
     blocks = [_Block.of(variable) for variable in variables]

@@ -112,21 +112,21 @@ def find_edges(sight: Sight) -> Edges:
         return Edges(np.zeros(0), "linear")
     if _has_few_values(sight):
         return _of_many(sight, _of_common(sight))
-    found = _of_many(sight, _of_spread(sight))
-    if len(found.places) >= _LEAST_EDGES:
-        return found
+    edges = _of_many(sight, _of_spread(sight))
+    if len(edges.places) >= _LEAST_EDGES:
+        return edges
     shares = _of_many(sight, Edges(_of_shares(sight), "quantiles"))
-    return shares if len(shares.places) > len(found.places) else found
+    return shares if len(shares.places) > len(edges.places) else edges
 
 
 def frame_edges(sight: Sight) -> Edges:
     """The same for the side of a picture that has no open intervals: common values get a border each way."""
-    found, common = find_edges(sight), sight.common
-    if found.scale != "values" or not len(common):
-        return found
+    edges, common = find_edges(sight), sight.common
+    if edges.scale != "values" or not len(common):
+        return edges
     margin = float(np.diff(common).min()) / 2 if len(common) > 1 else max(0.5, abs(float(common[0])) / 2)
     outer = np.array([common[0] - margin, common[-1] + margin])
-    return Edges(np.unique(np.concatenate([outer[:1], found.places, outer[1:]])), "values")
+    return Edges(np.unique(np.concatenate([outer[:1], edges.places, outer[1:]])), "values")
 
 
 def _of_many(sight: Sight, wanted: Edges) -> Edges:
@@ -144,8 +144,8 @@ def _has_few_values(sight: Sight) -> bool:
 
 def _of_common(sight: Sight) -> Edges:
     pairs = zip(sight.common[:-1].tolist(), sight.common[1:].tolist(), strict=True)
-    found = [between(low, high) for low, high in pairs]
-    return Edges(np.array([place for place in found if place is not None]), "values")
+    places = [between(low, high) for low, high in pairs]
+    return Edges(np.array([place for place in places if place is not None]), "values")
 
 
 def _of_spread(sight: Sight) -> Edges:
@@ -154,8 +154,8 @@ def _of_spread(sight: Sight) -> Edges:
     even = cuts(low, high, sight.most, sight.unit, sight.whole)
     if _shows(sight, even, _FEW_OF_MIDDLE):
         chosen = Edges(even, "linear")
-    elif sight.unit is None and len(found := _of_magnitudes(sight, low, high)):
-        chosen = Edges(found, "log")
+    elif sight.unit is None and len(sized := _of_magnitudes(sight, low, high)):
+        chosen = Edges(sized, "log")
     elif _shows(sight, even, _LEAST_OF_MIDDLE):
         chosen = Edges(even, "linear")
     else:
@@ -175,27 +175,27 @@ def _of_magnitudes(sight: Sight, low: float, high: float) -> Floats:
     if not len(sizes) or sizes[int(_HIGHEST * len(sizes))] / _LEAST_FACTOR < sizes[len(sizes) // 4]:
         return np.zeros(0)
     least, both = float(sizes[len(sizes) // 20]), low < 0 < high
-    most = sight.most // 2 if both else sight.most
+    most = max(1, sight.most // 2) if both else sight.most
     sides = [sign * decade_cuts(least, size, most) for sign, size in ((-1, -low), (1, high)) if size > least]
     return np.sort(np.concatenate(sides)) if sides else np.zeros(0)
 
 
 def _of_shares(sight: Sight) -> Floats:
     around = [((i - 0.25) / sight.most, (i + 0.25) / sight.most) for i in range(1, sight.most)]
-    found = [between(sight.quantile(low), sight.quantile(high)) for low, high in around]
-    return np.unique(np.array([place for place in found if place is not None]))
+    places = [between(sight.quantile(low), sight.quantile(high)) for low, high in around]
+    return np.unique(np.array([place for place in places if place is not None]))
 
 
 def _around_spikes(sight: Sight) -> Floats:
     """An edge on each side of a spike that has other records, as near as lets enough of these lie between."""
-    found = []
+    places = []
     for spike in sight.spikes.tolist():
         above, below = sight.spread[sight.spread > spike], sight.spread[sight.spread < spike]
         if len(above) >= sight.fewest:
-            found.append(between(spike, float(above[sight.fewest - 1])))
+            places.append(between(spike, float(above[sight.fewest - 1])))
         if len(below) >= sight.fewest:
-            found.append(between(float(below[-sight.fewest]), spike))
-    return np.array([place for place in found if place is not None])
+            places.append(between(float(below[-sight.fewest]), spike))
+    return np.array([place for place in places if place is not None])
 
 
 def _off_few(sight: Sight, places: Floats, i: int) -> float | None:

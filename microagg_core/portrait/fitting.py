@@ -36,7 +36,7 @@ class Scaled:
 
 
 @dataclass(frozen=True)
-class Model:
+class LinearModel:
     """A formula: names of the outcome and of the terms behind it, and the scale of each; None for categories."""
 
     formula: str
@@ -45,7 +45,7 @@ class Model:
 
 
 def regression_of(
-    model: Model, before: DesignMoments, after: DesignMoments, fewest: int
+    model: LinearModel, before: DesignMoments, after: DesignMoments, fewest: int
 ) -> tuple[Regression | None, list[str]]:
     """A model of the same records before and after; None where they are too few, and sentences on what is left out.
 
@@ -74,7 +74,7 @@ def regression_of(
     return Regression(model.formula, ("constant", *words), fits[0], fits[1], tuple(bases)), said
 
 
-def _in_words(model: Model, key: ColumnKey) -> str:
+def _in_words(model: LinearModel, key: ColumnKey) -> str:
     variable, level = key
     name = model.names[variable]
     return name if model.scales[variable] is not None else f"{name}={level}"
@@ -83,7 +83,7 @@ def _in_words(model: Model, key: ColumnKey) -> str:
 # --- Which columns there are ---------------------------------------------------------------------------------
 
 
-def _joining(moments: DesignMoments, model: Model, fewest: int) -> tuple[dict[ColumnKey, ColumnKey], list[str]]:
+def _joining(moments: DesignMoments, model: LinearModel, fewest: int) -> tuple[dict[ColumnKey, ColumnKey], list[str]]:
     """What each column is in the model, and the bases of categories, which are in none of its columns."""
     becomes = {key: key for key in moments.columns if model.scales[key[0]] is not None}
     bases = []
@@ -135,7 +135,7 @@ def _combined(moments: DesignMoments, becomes: dict[ColumnKey, ColumnKey]) -> De
     return DesignMoments(tuple(columns), moments.n, mean, products, least, greatest)
 
 
-def _decided_by_few(moments: DesignMoments, model: Model, fewest: int) -> Bools:
+def _decided_by_few(moments: DesignMoments, model: LinearModel, fewest: int) -> Bools:
     """Which columns of numbers few records decide: one by its size, or all that have the rarer of two values."""
     squares, n = np.diag(moments.products), moments.n
     low, high = moments.mean - moments.least, moments.greatest - moments.mean
@@ -178,7 +178,7 @@ def _solve(moments: DesignMoments, wanted: Bools) -> _Solved:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _fit(moments: DesignMoments, model: Model, wanted: Bools) -> Fit:
+def _fit(moments: DesignMoments, model: LinearModel, wanted: Bools) -> Fit:
     """The model of one side, in the units of its columns; a term that is not wanted, or follows, has no coefficient."""
     solved, (means, steps) = _solve(moments, wanted), _shown_scale(moments, model)
     kept = [j + 1 for j in solved.kept]
@@ -196,7 +196,7 @@ def _fit(moments: DesignMoments, model: Model, wanted: Bools) -> Fit:
     )
 
 
-def _shown_scale(moments: DesignMoments, model: Model) -> tuple[Floats, Floats]:
+def _shown_scale(moments: DesignMoments, model: LinearModel) -> tuple[Floats, Floats]:
     """Of each column, its mean in its own unit, and how many of these a unit of the sums is."""
     scales = [model.scales[variable] or Scaled() for variable, _ in moments.columns]
     steps = np.array([scale.step for scale in scales])

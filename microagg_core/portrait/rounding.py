@@ -77,11 +77,11 @@ def decade_cuts(low: float, high: float, most: int) -> Floats:
     """
     first, last = math.floor(math.log10(low)), math.floor(math.log10(high))
     for places in _CUTS_OF_A_DECADE:
-        found = [float(f"{place}e{k}") for k in range(first, last + 1) for place in places]
-        found = [cut for cut in found if low <= cut <= high]
-        if len(found) <= most:
-            return np.array(found)
-    return np.array(found[:: -(-len(found) // most)])
+        marks = [float(f"{place}e{k}") for k in range(first, last + 1) for place in places]
+        marks = [cut for cut in marks if low <= cut <= high]
+        if len(marks) <= most:
+            return np.array(marks)
+    return np.array(marks[:: -(-len(marks) // most)])
 
 
 def _round_step(apart: float, whole: bool = False) -> tuple[int, int]:
@@ -106,7 +106,7 @@ def _of_days(low: float, high: float, apart: float) -> Floats:
         return _multiples(low, high, fitting, 0)
     step = next((m for m in _MONTHS if m * _DAYS_OF_A_MONTH >= apart), None)
     if step is None:
-        digit, exponent = _round_step(apart / _DAYS_OF_A_MONTH / 12)
+        digit, exponent = _round_step(apart / _DAYS_OF_A_MONTH / 12, whole=True)
         step = 12 * digit * 10**exponent
     first, last = (int(np.datetime64(int(day), "D").astype("M8[M]").astype(int)) for day in (low, high))
     numbers = range((first + _MONTHS_BEFORE_1970) // step, (last + _MONTHS_BEFORE_1970) // step + 1)

@@ -205,5 +205,5 @@ def test_survivors_of_a_series_have_no_before(tmp_path: Path) -> None:
 
 
 def test_a_text_has_no_coefficients(tmp_path: Path) -> None:
-    with pytest.raises(MicroaggError, match="'diploma' has the type .*string, and only"):
+    with pytest.raises(MicroaggError, match=r"'diploma' has the type .*string, and only"):
         run(tmp_path, frame(100), analyses=["diploma ~ age"])

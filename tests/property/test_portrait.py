@@ -17,11 +17,11 @@ from microagg_core.kinds.registry import kind_of
 from microagg_core.metrics.statistics import loss_statistics
 from microagg_core.plain import from_json, to_json
 from microagg_core.portrait.columns import DrawnColumn, ShownColumn
-from microagg_core.portrait.composing import Gathered, compose, drawing_share, fewest_records
+from microagg_core.portrait.composing import Material, compose, drawing_share, fewest_records
 from microagg_core.portrait.contract import Portrait
 from microagg_core.portrait.design import NO_RECORDS, Categories, Numbers, design_moments
 from microagg_core.portrait.edges import Sight, find_edges
-from microagg_core.portrait.fitting import OTHER_LEVELS, Model, Scaled, regression_of
+from microagg_core.portrait.fitting import OTHER_LEVELS, LinearModel, Scaled, regression_of
 from twins import naive_portrait
 
 SHAPES: dict[str, Any] = {
@@ -114,7 +114,7 @@ def portrait_of(before: pd.DataFrame, after: pd.DataFrame, k: int) -> Portrait:
     missing = before.isna().to_numpy()
     scale = before.std(ddof=0).replace(0, 1)
     z = [((side - before.mean()) / scale).fillna(0).to_numpy() for side in (before, after)]
-    return compose(Gathered(k, len(before), columns, loss_statistics(z[0], z[1], missing)))
+    return compose(Material(k, len(before), columns, loss_statistics(z[0], z[1], missing)))
 
 
 @settings(deadline=None, max_examples=25)
@@ -187,7 +187,7 @@ def test_sums_of_pieces_make_the_model_of_the_whole(n: int, seed: int, pieces: i
     rng = np.random.default_rng(seed)
     table = pd.DataFrame({"u": rng.normal(1e6, 1, n), "v": rng.normal(size=n) * 1e-6, "g": rng.choice(list("abc"), n)})
     table["y"] = 3 * table["u"] + 1e6 * table["v"] + (table["g"] == "b") * 2 + rng.normal(size=n)
-    model = Model("y ~ u + v + g", ("y", "u", "v", "g"), (Scaled(), Scaled(1e6, 2.0), Scaled(), None))
+    model = LinearModel("y ~ u + v + g", ("y", "u", "v", "g"), (Scaled(), Scaled(1e6, 2.0), Scaled(), None))
     total = NO_RECORDS
     for rows in np.array_split(np.arange(n), pieces):
         part = table.iloc[rows]
@@ -216,7 +216,7 @@ def fit_of(y: np.ndarray, *terms: Any, fewest: int = 10) -> Any:
     names = ("y", *(f"x{j}" for j in range(len(terms))))
     scales = tuple(None if isinstance(variable, Categories) else Scaled() for variable in variables)
     moments = design_moments(variables)
-    return regression_of(Model("f", names, scales), moments, moments, fewest)
+    return regression_of(LinearModel("f", names, scales), moments, moments, fewest)
 
 
 def test_rare_levels_are_one_and_the_base_is_the_first() -> None:
