@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.portrait.rounding import between, cuts, decade_cuts
 
 #: How the edges lie: evenly; by magnitude, around zero; each common value for itself; or as many records in each.
@@ -61,16 +61,32 @@ class Sight:
         distinct, counts = self.counted
         return distinct[counts >= self.fewest]
 
+    @property
+    def n_common(self) -> int:
+        """How many records have one of these."""
+        counts = self.counted[1]
+        return int(counts[counts >= self.fewest].sum())
+
+    @property
+    def _is_spike(self) -> Bools:
+        return self.counted[1] >= max(self.fewest, _SPIKE * len(self.values))
+
     @cached_property
     def spikes(self) -> Floats:
         """The values of very many records."""
-        distinct, counts = self.counted
-        return distinct[counts >= max(self.fewest, _SPIKE * len(self.values))]
+        return self.counted[0][self._is_spike]
 
     @cached_property
     def spread(self) -> Floats:
         """All other values, ascending."""
-        return np.sort(self.values[~np.isin(self.values, self.spikes)])
+        distinct, counts = self.counted
+        return np.repeat(distinct[~self._is_spike], counts[~self._is_spike])
+
+    def records_between(self, places: Floats) -> Ints:
+        """Records in the intervals between these places, the outermost two open."""
+        distinct, counts = self.counted
+        up_to = np.concatenate([[0], np.cumsum(counts)])[np.searchsorted(distinct, places)]
+        return np.diff(up_to, prepend=0, append=len(self.values))
 
     @property
     def whole(self) -> bool:
@@ -132,12 +148,12 @@ def frame_edges(sight: Sight) -> Edges:
 def _of_many(sight: Sight, wanted: Edges) -> Edges:
     """The edges that are left once none is the value of few records, and no interval has few."""
     moved = [_off_few(sight, wanted.places, i) for i in range(len(wanted.places))]
-    apart = Edges(np.unique(np.array([place for place in moved if place is not None])), wanted.scale)
-    return Edges(_joined(apart.places, apart.counts(sight.values), sight.fewest), wanted.scale)
+    apart = np.unique(np.array([place for place in moved if place is not None]))
+    return Edges(_joined(apart, sight.records_between(apart), sight.fewest), wanted.scale)
 
 
 def _has_few_values(sight: Sight) -> bool:
-    n_rare = len(sight.values) - int(np.isin(sight.values, sight.common).sum())
+    n_rare = len(sight.values) - sight.n_common
     few = n_rare <= max(sight.fewest, _RARE * len(sight.values)) and len(sight.common) <= sight.most
     return few or len(sight.spread) < 2 * sight.fewest
 

@@ -134,10 +134,18 @@ def test_counts_and_cells_are_those_of_the_records(n: int, seed: int, k: int) ->
             list(points.itertuples(index=False)), pair.x_edges, pair.y_edges, fewest
         )
         assert [list(row) for row in pair.before] == by_hand
-        assert sum(mean.records for mean in pair.means) <= len(points)
+        means = after.loc[points.index, [pair.x, pair.y]].groupby([pair.x, pair.y]).size().reset_index(name="n")
+        within = means[means[pair.x].between(*ends(pair.x_edges)) & means[pair.y].between(*ends(pair.y_edges))]
+        assert [mean.records for mean in pair.means] == within["n"].tolist()
+        for name, shown in ((pair.x, [mean.x for mean in pair.means]), (pair.y, [mean.y for mean in pair.means])):
+            assert shown == pytest.approx(within[name].tolist(), rel=1e-2, abs=1e-2)
         for edges, name in ((pair.x_edges, pair.x), (pair.y_edges, pair.y)):
             assert not rare_values(points[name].to_numpy(), fewest) & set(edges)
             assert points[name].min() < edges[-1] and points[name].max() > edges[0]
+
+
+def ends(edges: tuple[float, ...]) -> tuple[float, float]:
+    return edges[0], edges[-1]
 
 
 def test_correlations_are_those_of_pandas() -> None:
