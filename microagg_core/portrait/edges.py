@@ -36,6 +36,7 @@ _LEAST_FACTOR = 10.0
 #: A cut is moved by a twentieth of what lies between it and the next, or by up to five; a date by as many days.
 _MOVES = tuple(sign * step for step in range(1, 6) for sign in (-1, 1))
 _PARTS = 20
+_GREATEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,9 @@ def frame_edges(sight: Sight) -> Edges:
     edges, common = find_edges(sight), sight.common
     if edges.scale != "values" or not len(common):
         return edges
-    margin = float(np.diff(common).min()) / 2 if len(common) > 1 else max(0.5, abs(float(common[0])) / 2)
-    outer = np.array([common[0] - margin, common[-1] + margin])
+    with np.errstate(over="ignore"):
+        margin = float(np.diff(common).min()) / 2 if len(common) > 1 else max(0.5, abs(float(common[0])) / 2)
+        outer = np.clip([common[0] - margin, common[-1] + margin], -_GREATEST, _GREATEST)
     return Edges(np.unique(np.concatenate([outer[:1], edges.places, outer[1:]])), "values")
 
 

@@ -54,7 +54,7 @@ def cuts(low: float, high: float, most: int, unit: str | None, whole: bool) -> F
     ['1970-01-01', '1972-01-01', '1974-01-01', '1976-01-01', '1978-01-01']
     """
     apart = (high / most - low / most) * _TOO_SMALL
-    if not apart > 0:
+    if not 0 < apart < math.inf:
         return np.zeros(0)
     if unit == "days":
         return _of_days(low, high, apart)

@@ -34,7 +34,7 @@ SHAPES: dict[str, Any] = {
     "two": lambda rng, n: rng.integers(0, 2, n) * 3.0,
     "few rare": lambda rng, n: rng.choice([1.0, 2.0, 5.0, 15.0, 400.0], n, p=[0.6, 0.37, 0.01, 0.01, 0.01]),
     "constant": lambda rng, n: np.full(n, 7.25),
-    "huge": lambda rng, n: rng.normal(size=n) * 4e307,
+    "huge": lambda rng, n: rng.normal(size=n).clip(-4, 4) * 4e307,
     "tiny": lambda rng, n: rng.lognormal(0, 3, n) * 1e-300,
     "least": lambda rng, n: rng.integers(0, 50, n) * 5e-324,
     "far away": lambda rng, n: 1e9 + rng.pareto(1, n),
