@@ -158,6 +158,7 @@ def test_a_success_and_everything_that_is_said_about_it(place: Watched) -> None:
         "checks.json",
         "digests.json",
         "plan.json",
+        "portrait.json",
         "risk-labels.parquet",
         "risk.json",
     }
