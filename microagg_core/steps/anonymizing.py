@@ -197,9 +197,9 @@ def anonymize_partition(task: Task) -> Receipt:
         kernel += outcome.seconds
         for j in range(p):
             released[j].append(outcome.released[j])
-        figures = _measure(planned.encoding, scale, ticks, outcome, missing)
+        figures = loss_of_block(planned.encoding, scale, ticks, outcome, missing)
         statistics.append(figures)
-        blocks.append(_block_row(number, outcome, figures, steady.least_stretch(scale)))
+        blocks.append(audit_row(number, outcome, figures, steady.least_stretch(scale)))
     # What is grouped is not needed any more, and would be held beside what is written.
     rows.ticks.clear()
     rows.table = rows.table.select([name for name in rows.table.column_names if name.startswith("c")])
@@ -227,7 +227,7 @@ def _write(
     return Receipt(task.step, number, n_rows, pieces, slices, kernel_seconds=kernel)
 
 
-def _measure(
+def loss_of_block(
     encoding: Encoding,
     scale: Encoding,
     ticks: list[NDArray[Any]],
@@ -248,7 +248,7 @@ def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Float
     return np.column_stack([kind.released_offsets(ticks, origin) for kind, ticks, origin in columns])
 
 
-def _block_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stretch: float) -> dict[str, Any]:
+def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stretch: float) -> dict[str, Any]:
     """A line of the audit; ``stretch`` takes the bound to the scale of losses."""
     certificate, sizes = outcome.proposal.certificate, np.bincount(outcome.labels)
     return {
