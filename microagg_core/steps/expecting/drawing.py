@@ -219,10 +219,10 @@ class _Drawing:
         rows, few = self._strata.rows, self._frugality
         if int(rows.sum()) <= few.rows:
             is_cut = bool((rows > limit).any())
-            name = limit if is_cut else None
-            if name not in self._whole:
-                self._whole[name] = self._everything(limit)
-            whole = self._whole[name]
+            cut = limit if is_cut else None
+            if cut not in self._whole:
+                self._whole[cut] = self._everything(limit)
+            whole = self._whole[cut]
             if whole is not None and (not few.shrinks or self._seconds_of(costs, whole.rows) <= few.seconds):
                 return whole
         most = self._piece_rows(costs, limit)

@@ -151,9 +151,9 @@ def _tried(plan: Planned, look: Look, draft: LookAhead, rows: RowsOfUnits) -> Tr
     weighed = _Weighed.of(draft, rows)
     exposure = _exposed(plan, draft, rows, grouped.released)
     cell = look.cell
-    settings = {"k": draft.k, "algorithm": cell.algorithm, "parameters": cell.parameters, "refine": cell.refine}
+    settings: dict[str, Any] = {"k": draft.k, "algorithm": cell.algorithm, "parameters": cell.parameters, "refine": cell.refine}
     expected = Expected(
-        **settings,  # type: ignore[arg-type]
+        **settings,
         records=draft.records,
         withheld=draft.withheld,
         is_whole=draft.is_whole,
@@ -211,7 +211,7 @@ def _losses(draft: LookAhead, look: Look, weighed: _Weighed, grouped: GroupedUni
     return {**known, **proof, "l_sse_of_seeds": tuple(map(significant, of_seeds))}
 
 
-def _times(draft: LookAhead, look: Look, grouped: GroupedUnits) -> dict[str, float]:
+def _times(draft: LookAhead, look: Look, grouped: GroupedUnits) -> dict[str, Any]:
     """What was looked at took, and what a release would."""
     pace = grouped.seconds / grouped.model_seconds if grouped.model_seconds > 0 else 1.0
     is_all = draft.is_whole and look.proves
