@@ -151,7 +151,12 @@ def _tried(plan: Planned, look: Look, draft: LookAhead, rows: RowsOfUnits) -> Tr
     weighed = _Weighed.of(draft, rows)
     exposure = _exposed(plan, draft, rows, grouped.released)
     cell = look.cell
-    settings: dict[str, Any] = {"k": draft.k, "algorithm": cell.algorithm, "parameters": cell.parameters, "refine": cell.refine}
+    settings: dict[str, Any] = {
+        "k": draft.k,
+        "algorithm": cell.algorithm,
+        "parameters": cell.parameters,
+        "refine": cell.refine,
+    }
     expected = Expected(
         **settings,
         records=draft.records,
