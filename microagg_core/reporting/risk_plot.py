@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from microagg_core.comparing.choosing import ReleaseComparison
 from microagg_core.steps.expecting.figures import Expected
-from microagg_core.storage.troubles import explaining
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,20 +21,19 @@ _SIZE = (8.0, 5.5)
 _SALT = "microagg"
 
 
-def plot_risk(found: ReleaseComparison, path: Path) -> None:
-    """Draw the share of records that are linked rightly against the loss, and write the picture to ``path``."""
-    with explaining(str(path), "writing"):
-        _drawn(found).savefig(path, dpi=150)
+def risk_picture(found: ReleaseComparison, form: str) -> bytes:
+    """The share of records that are linked rightly against the loss, as svg, png or pdf."""
+    import matplotlib as mpl
+
+    data = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": _SALT}):
+        _drawn(found).savefig(data, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
+    return data.getvalue()
 
 
 def risk_svg(found: ReleaseComparison) -> str:
-    """The same picture, as SVG for a page."""
-    import matplotlib as mpl
-
-    text = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": _SALT}):
-        _drawn(found).savefig(text, format="svg", metadata={"Date": None})
-    svg = text.getvalue()
+    """The same as an element of a page."""
+    svg = risk_picture(found, "svg").decode()
     return svg[svg.index("<svg") :]
 
 

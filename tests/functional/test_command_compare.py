@@ -185,6 +185,7 @@ def test_files_beside_it(project: Project) -> None:
     assert [float(row["l_sse"]) for row in rows] == [cell["l_sse"] for cell in document["cells"]]
     assert {"certain of diagnosis", "whole_seconds", "expected_correct"} <= rows[0].keys()
     ElementTree.parse(project.folder / "risk.svg")
+    assert {oct((project.folder / name).stat().st_mode & 0o777) for name in files[1::2]} == {"0o600"}
     page = (project.folder / "page.html").read_text()
     assert page.count("<table>") == 6 and "<svg" in page and "for the operator alone" in page
     # Nothing is fetched from anywhere, and nothing is run.

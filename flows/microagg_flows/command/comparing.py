@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -41,6 +42,8 @@ _SPEC_ENDINGS, _DATA_ENDINGS = (".yaml", ".yml"), (".parquet", ".pq", ".csv")
 #: A spec has these keys, and a text of data is no mapping with them.
 _SPEC_KEYS = frozenset({"roles", "input"})
 _MOST_BYTES = 2_000_000
+#: What files with risk figures may be, where they are not there yet: read by whoever asked.
+_FOR_ITS_OWNER = 0o600
 
 _COLUMNS = ("algorithm", "k", "L_SSE %", "L_E %", "groups", "sizes", "seconds")
 
@@ -187,19 +190,22 @@ def _write_files(found: ReleaseComparison, name: str, files: Files) -> None:
     """The files that were asked for; only their owner may read them, as what they say is private."""
     from microagg_core.reporting.comparison_page import comparison_page
     from microagg_core.reporting.comparison_report import comparison_csv
-    from microagg_core.reporting.risk_plot import plot_risk
+    from microagg_core.reporting.risk_plot import risk_picture
 
     if files.table is not None:
-        _write(files.table, comparison_csv(found))
+        _write(files.table, comparison_csv(found).encode(), _FOR_ITS_OWNER)
     if files.plot is not None:
-        plot_risk(found, files.plot)
+        _write(files.plot, risk_picture(found, files.plot.suffix[1:].lower()), _FOR_ITS_OWNER)
     if files.page is not None:
-        _write(files.page, comparison_page(found, name))
+        _write(files.page, comparison_page(found, name).encode(), _FOR_ITS_OWNER)
 
 
-def _write(path: Path, text: str) -> None:
-    with explaining(str(path), "writing"):
-        path.write_text(text, encoding="utf-8", newline="")
+def _write(path: Path, data: bytes, mode: int = 0o666) -> None:
+    with (
+        explaining(str(path), "writing"),
+        open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file,  # noqa: PTH123 - a descriptor
+    ):
+        file.write(data)
     print(f"wrote {path}", file=sys.stderr)
 
 
@@ -245,4 +251,4 @@ def _write_table(comparison: Comparison, path: Path) -> None:
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    _write(path, text.getvalue())
+    _write(path, text.getvalue().encode())
