@@ -32,10 +32,10 @@ from microagg_flows.stages import run_until
 
 @dataclass(frozen=True)
 class Compared:
-    """Which spec, and what was found."""
+    """Which spec, and what came of it."""
 
     spec: ReleaseSpec
-    found: ReleaseComparison
+    comparison: ReleaseComparison
 
 
 def compare_release(order: Order, grid: Grid, progress: Progress) -> Compared:
@@ -64,11 +64,11 @@ def compare_release(order: Order, grid: Grid, progress: Progress) -> Compared:
             tried = _tried(release, spec, grid)
     finally:
         work_store(spec).delete_all(folder)
-    found = ReleaseComparison(Cell.of(spec), tried.trials, tried.left_out, spec.protect is not None)
-    if not found.expected:
+    comparison = ReleaseComparison(Cell.of(spec), tried.trials, tried.left_out, spec.protect is not None)
+    if not comparison.expected:
         reasons = dict.fromkeys(reason for _, reason in tried.left_out)
         raise DataError(f"nothing of what was asked for suits: {'; '.join(reasons)}")
-    return Compared(spec, found)
+    return Compared(spec, comparison)
 
 
 def _refuse_nights(spec: ReleaseSpec) -> None:

@@ -89,8 +89,8 @@ def try_cells(release: Release, keys: pa.Table, cells: Sequence[Cell], frugality
     passes = Passes(release.run, release.do, release.reads("context"), n_parts, release.pieces("survey"))
     drawn = drawing.draw_blocks(plan.context, plan.survey, keys, passes, cells, frugality, release.hold)
     trials = _trials(release, drawn, n_parts) if drawn.looks else ()
-    found = zip(drawn.looks, trials, strict=True)
-    without = [(look.cell, trial.reason) for look, trial in found if trial.expected is None]
+    pairs = zip(drawn.looks, trials, strict=True)
+    without = [(look.cell, trial.reason) for look, trial in pairs if trial.expected is None]
     return Tried(tuple(trial for trial in trials if trial.expected), (*drawn.left_out, *without))
 
 

@@ -24,11 +24,11 @@ DEVIATIONS = 2.0
 _SAME_TIME = 1.25
 
 
-def spread(one: Expected) -> float | None:
+def seed_deviation(one: Expected) -> float | None:
     """The deviation of the losses by several seeds; None where there is but one.
 
     >>> from types import SimpleNamespace
-    >>> spread(SimpleNamespace(l_sse=3.0, l_sse_of_seeds=(3.2, 3.4)))
+    >>> seed_deviation(SimpleNamespace(l_sse=3.0, l_sse_of_seeds=(3.2, 3.4)))
     0.2
     """
     losses = (one.l_sse, *one.l_sse_of_seeds)
@@ -109,5 +109,5 @@ def _error(one: Trial, other: Trial) -> float:
     """By how much two losses may be apart by chance: that of the blocks that were drawn, and of the seeds."""
     if one is other or one.expected is None or other.expected is None:
         return 0.0
-    seeds = [spread(figures) or 0.0 for figures in (one.expected, other.expected)]
+    seeds = [seed_deviation(figures) or 0.0 for figures in (one.expected, other.expected)]
     return DEVIATIONS * math.hypot(one.error_of_difference(other), *seeds)

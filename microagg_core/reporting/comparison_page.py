@@ -31,15 +31,15 @@ pre { background: #f2f2f2; padding: .75rem 1rem; overflow-x: auto; }
 _PICTURE = "Risk against loss, a mark for each setting; the tables below have all figures"
 
 
-def comparison_page(found: ReleaseComparison, name: str) -> str:
+def comparison_page(comparison: ReleaseComparison, name: str) -> str:
     """The page as HTML.
 
     Args:
-        found: what was compared.
+        comparison: what was compared.
         name: of the series of releases.
     """
     title = f"What a release of {name} would lose and give away"
-    choice = found.choice(found.asked.k)
+    choice = comparison.choice(comparison.asked.k)
     lines = "\n".join(yaml_lines(choice.chosen)) if choice else ""
     parts = [
         "<!DOCTYPE html>",
@@ -47,23 +47,24 @@ def comparison_page(found: ReleaseComparison, name: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{_STYLE}</style></head><body><main>",
         f"<h1>{escape(title)}</h1>",
-        f"<p><strong>Private: risk figures are for the operator alone.</strong> From {escape(headline_of(found))}.</p>",
-        f"<h2>For k={found.asked.k}, as the spec asks</h2>",
+        "<p><strong>Private: risk figures are for the operator alone.</strong></p>",
+        f"<p>From {escape(headline_of(comparison))}.</p>",
+        f"<h2>For k={comparison.asked.k}, as the spec asks</h2>",
         f"<pre>{escape(lines)}</pre>" if lines else "",
-        _list(advice_lines(found)),
+        _list(advice_lines(comparison)),
         "<h2>Risk against loss</h2>",
-        f'<figure role="img" aria-label="{_PICTURE}">{risk_svg(found)}</figure>',
+        f'<figure role="img" aria-label="{_PICTURE}">{risk_svg(comparison)}</figure>',
         "<h2>All figures</h2>",
-        _list(list(table_notes(found))),
-        *(_tables(found, k) for k in found.ks()),
+        _list(list(table_notes(comparison))),
+        *(_tables(comparison, k) for k in comparison.ks()),
         "</main></body></html>",
     ]
     return "\n".join(part for part in parts if part) + "\n"
 
 
-def _tables(found: ReleaseComparison, k: int) -> str:
-    lost = _table(f"k={k}: what is lost, and what it takes", loss_table(found, k))
-    return lost + _table(f"k={k}: what is given away", risk_table(found, k))
+def _tables(comparison: ReleaseComparison, k: int) -> str:
+    lost = _table(f"k={k}: what is lost, and what it takes", loss_table(comparison, k))
+    return lost + _table(f"k={k}: what is given away", risk_table(comparison, k))
 
 
 def _list(lines: list[str]) -> str:

@@ -17,7 +17,7 @@ from microagg_core.comparing.choosing import (
     Choice,
     ReleaseComparison,
     cell_of,
-    spread,
+    seed_deviation,
 )
 from microagg_core.plain import to_plain
 from microagg_core.reporting.risk_report import percent_in_words
@@ -27,27 +27,27 @@ from microagg_core.steps.expecting.figures import Expected
 Rows = list[tuple[str, ...]]
 
 
-def comparison_document(found: ReleaseComparison) -> dict[str, Any]:
+def comparison_document(comparison: ReleaseComparison) -> dict[str, Any]:
     """For programs of the operator."""
-    choices = {k: found.choice(k) for k in found.ks()}
+    choices = {k: comparison.choice(k) for k in comparison.ks()}
     return {
         "private": "risk, for the operator alone",
-        "asked": to_plain(found.asked),
-        "cells": [{**to_plain(one), "l_sse_spread": spread(one)} for one in found.expected],
+        "asked": to_plain(comparison.asked),
+        "cells": [{**to_plain(one), "l_sse_spread": seed_deviation(one)} for one in comparison.expected],
         "choices": {
             str(k): {"spec": spec_of(choice.chosen), "least": spec_of(choice.least), "error": choice.error}
             for k, choice in choices.items()
             if choice is not None
         },
-        "left_out": list(left_out_lines(found)),
-        "in_words": [headline_of(found), *advice_lines(found)],
+        "left_out": list(left_out_lines(comparison)),
+        "in_words": [headline_of(comparison), *advice_lines(comparison)],
     }
 
 
-def comparison_csv(found: ReleaseComparison) -> str:
+def comparison_csv(comparison: ReleaseComparison) -> str:
     """A line for each cell."""
-    names = list(dict.fromkeys(name for one in found.expected for name in one.certain))
-    rows = [_flat(one, names) for one in found.expected]
+    names = list(dict.fromkeys(name for one in comparison.expected for name in one.certain))
+    rows = [_flat(one, names) for one in comparison.expected]
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
@@ -58,19 +58,19 @@ def comparison_csv(found: ReleaseComparison) -> str:
 def _flat(one: Expected, names: list[str]) -> dict[str, Any]:
     row = {name: value for name, value in to_plain(one).items() if not isinstance(value, dict | list)}
     row["parameters"] = " ".join(f"{name}={value}" for name, value in one.parameters.items())
-    row |= {"l_sse_spread": spread(one), "broken": "; ".join(one.broken)}
+    row |= {"l_sse_spread": seed_deviation(one), "broken": "; ".join(one.broken)}
     for name in names:
         row[f"certain of {name}"] = one.certain[name].records_certain
         row[f"by chance of {name}"] = one.certain[name].by_chance
     return row
 
 
-def headline_of(found: ReleaseComparison) -> str:
+def headline_of(comparison: ReleaseComparison) -> str:
     """From what the figures are."""
-    shown = found.expected
+    shown = comparison.expected
     if not shown:
         return "nothing could be compared"
-    one = min(shown, key=lambda one: (one.k != found.asked.k, -one.drawn_records))
+    one = min(shown, key=lambda one: (one.k != comparison.asked.k, -one.drawn_records))
     if one.is_whole:
         return f"all {one.drawn_records:,} records, grouped as a release would group them; for you alone"
     return (
@@ -82,9 +82,9 @@ def headline_of(found: ReleaseComparison) -> str:
 # --- Tables ----------------------------------------------------------------------------------------------------
 
 
-def loss_table(found: ReleaseComparison, k: int) -> Rows:
+def loss_table(comparison: ReleaseComparison, k: int) -> Rows:
     """What is lost for a k, and what it takes; the header first."""
-    ranked = found.ranked(k)
+    ranked = comparison.ranked(k)
     is_some = any(not one.is_whole for one in ranked)
     header = ("algorithm", "refine", "loss", *(("blocks",) if is_some else ()), "seeds", "avoidable", "CPU")
     rows: Rows = [(*header, *(("all of it",) if is_some else ()))]
@@ -93,16 +93,24 @@ def loss_table(found: ReleaseComparison, k: int) -> Rows:
         avoidable = NONE if one.gap is None else f"{one.gap:.3g} %"
         seconds = (duration(one.seconds), *((duration(one.whole_seconds),) if is_some else ()))
         rows.append(
-            (one.algorithm, _word(one.refine), _loss(one.l_sse), *blocks, _off(spread(one)), avoidable, *seconds)
+            (
+                one.algorithm,
+                _word(one.refine),
+                _loss(one.l_sse),
+                *blocks,
+                _off(seed_deviation(one)),
+                avoidable,
+                *seconds,
+            )
         )
     return rows
 
 
-def risk_table(found: ReleaseComparison, k: int) -> Rows:
+def risk_table(comparison: ReleaseComparison, k: int) -> Rows:
     """What is given away for a k, and groups; the header first."""
     rows: Rows = [("algorithm", "refine", "group", "record", "certain", "groups", "records in each")]
-    worst = worst_column(found)
-    for one in found.ranked(k):
+    worst = worst_column(comparison)
+    for one in comparison.ranked(k):
         certain = NONE if worst is None else percent_in_words(one.certain[worst].records_certain)
         sizes = f"{one.smallest:,}" if one.smallest == one.largest else f"{one.smallest:,} to {one.largest:,}"
         links = (percent_in_words(one.own_nearest), percent_in_words(one.expected_correct))
@@ -110,9 +118,9 @@ def risk_table(found: ReleaseComparison, k: int) -> Rows:
     return rows
 
 
-def worst_column(found: ReleaseComparison) -> str | None:
+def worst_column(comparison: ReleaseComparison) -> str | None:
     """Of which confidential column most records are certain, beyond those that are by chance, for the k asked."""
-    shown = [one for one in found.expected if one.k == found.asked.k] or found.expected
+    shown = [one for one in comparison.expected if one.k == comparison.asked.k] or comparison.expected
     excess: dict[str, float] = {}
     for one in shown:
         for name, column in one.certain.items():
@@ -120,9 +128,9 @@ def worst_column(found: ReleaseComparison) -> str | None:
     return max(excess, key=lambda name: excess[name], default=None)
 
 
-def table_notes(found: ReleaseComparison) -> Iterator[str]:
+def table_notes(comparison: ReleaseComparison) -> Iterator[str]:
     """What the columns are."""
-    shown = found.expected
+    shown = comparison.expected
     if not shown:
         return
     yield "loss: of the variance of the quasi-identifiers"
@@ -138,10 +146,11 @@ def table_notes(found: ReleaseComparison) -> Iterator[str]:
     chances = [one.by_chance for one in shown if one.by_chance is not None]
     chance = f" (by chance {percent_in_words(max(chances))})" if chances else ""
     yield f"group, record: the right ones, for who knows all quasi-identifiers exactly{chance}"
-    worst = worst_column(found)
+    worst = worst_column(comparison)
     if worst is not None:
-        column = next(one.certain[worst] for one in shown)
-        yield f"certain: the value of {worst!r}, the worst column (by chance {percent_in_words(column.by_chance)})"
+        one = min(shown, key=lambda one: (one.k != comparison.asked.k, one.l_sse))
+        by_chance = percent_in_words(one.certain[worst].by_chance)
+        yield f"certain: the value of {worst!r}, the worst column (by chance {by_chance} for k={one.k})"
     if any(not one.is_whole for one in shown):
         yield "of some blocks: a release will differ; links are at most these, as only neighbours in them count"
 
@@ -173,21 +182,25 @@ def yaml_lines(one: Expected) -> list[str]:
     return yaml.safe_dump(spec_of(one), sort_keys=False).splitlines()
 
 
-def advice_lines(found: ReleaseComparison) -> list[str]:
+def advice_lines(comparison: ReleaseComparison) -> list[str]:
     """What to choose and why, and what another k would change."""
-    choice = found.choice(found.asked.k)
+    choice = comparison.choice(comparison.asked.k)
     if choice is None:
-        return [f"for k={found.asked.k} nothing can be advised", *_refused(found), *left_out_lines(found)]
+        return [
+            f"for k={comparison.asked.k} nothing can be advised",
+            *_refused(comparison),
+            *left_out_lines(comparison),
+        ]
     return [
         f"{named(choice.chosen)} loses {_loss(choice.chosen.l_sse)}, and its kernels take "
         f"{duration(choice.chosen.whole_seconds)} on one core",
-        f"the rule: least loss of what takes at most {duration(QUICK_SECONDS)}, or {TIMES_QUICKEST:g} times the "
+        f"the rule: least loss of what takes at most {QUICK_SECONDS / 60:g} min, or {TIMES_QUICKEST:g} times the "
         f"quickest; losses nearer than {DEVIATIONS:g} standard errors are equal, and the cheaper is taken",
         *_why(choice),
-        *_instead(found, choice),
-        *_other_k(found, choice),
-        *_refused(found),
-        *left_out_lines(found),
+        *_instead(comparison, choice),
+        *_other_k(comparison, choice),
+        *_refused(comparison),
+        *left_out_lines(comparison),
     ]
 
 
@@ -196,9 +209,9 @@ def named(one: Expected) -> str:
     return f"{one.algorithm}, refine {_word(one.refine)}"
 
 
-def left_out_lines(found: ReleaseComparison) -> list[str]:
+def left_out_lines(comparison: ReleaseComparison) -> list[str]:
     """What was not tried, and why; once for all that it is true of."""
-    cells = [(f"{cell.algorithm}, refine {_word(cell.refine)}", cell.k, reason) for cell, reason in found.left_out]
+    cells = [(f"{cell.algorithm}, refine {_word(cell.refine)}", cell.k, reason) for cell, reason in comparison.left_out]
     return [f"left out: {line}" for line in _of_all_refinements(said_once(cells))]
 
 
@@ -224,17 +237,17 @@ def _why(choice: Choice) -> Iterator[str]:
         yield f"{named(slow)} would lose {_loss(slow.l_sse)}, and take {duration(slow.whole_seconds)}"
 
 
-def _instead(found: ReleaseComparison, choice: Choice) -> Iterator[str]:
-    own = found.as_asked()
+def _instead(comparison: ReleaseComparison, choice: Choice) -> Iterator[str]:
+    own = comparison.as_asked()
     if own is None or own is choice.chosen:
         return
     yield f"the spec says {named(own)}, which loses {_loss(own.l_sse)} and takes {duration(own.whole_seconds)}"
 
 
-def _other_k(found: ReleaseComparison, choice: Choice) -> Iterator[str]:
-    now, worst = choice.chosen, worst_column(found)
-    for k in found.ks():
-        other = found.choice(k)
+def _other_k(comparison: ReleaseComparison, choice: Choice) -> Iterator[str]:
+    now, worst = choice.chosen, worst_column(comparison)
+    for k in comparison.ks():
+        other = comparison.choice(k)
         if k == now.k or other is None:
             continue
         one = other.chosen
@@ -247,8 +260,8 @@ def _other_k(found: ReleaseComparison, choice: Choice) -> Iterator[str]:
         yield words
 
 
-def _refused(found: ReleaseComparison) -> list[str]:
+def _refused(comparison: ReleaseComparison) -> list[str]:
     """What the gate would stop, and why."""
-    cells = [(cell_of(one), words) for one in found.expected for words in one.broken]
+    cells = [(cell_of(one), words) for one in comparison.expected for words in one.broken]
     lines = said_once((f"{cell.algorithm}, refine {_word(cell.refine)}", cell.k, words) for cell, words in cells)
     return [f"would be refused: {line}" for line in _of_all_refinements(lines)]

@@ -141,32 +141,32 @@ def compare_spec(spec: str, wish: SpecWish, files: Files, as_json: bool, quiet: 
     with scratch():
         compared = compare_release(order, wish.grid(), told_progress(quiet))
     about(compared.spec)
-    found = compared.found
+    comparison = compared.comparison
     if as_json:
         from microagg_core.reporting.comparison_report import comparison_document
 
-        print(json.dumps(comparison_document(found), indent=1))
+        print(json.dumps(comparison_document(comparison), indent=1))
     else:
-        _show_release(found)
-    _write_files(found, compared.spec.name, files)
+        _show_release(comparison)
+    _write_files(comparison, compared.spec.name, files)
 
 
-def _show_release(found: ReleaseComparison) -> None:
+def _show_release(comparison: ReleaseComparison) -> None:
     """What is advised, then all figures, then what the columns are."""
     from microagg_core.reporting import comparison_report as report
 
-    print(report.headline_of(found))
-    for k in found.ks():
-        asked = ", as the spec asks" if k == found.asked.k else ""
-        print(f"\nk={k}{asked}: what is lost, and what it takes\n{_columns(report.loss_table(found, k))}")
-        print(f"\nk={k}: what is given away\n{_columns(report.risk_table(found, k))}")
+    print(report.headline_of(comparison))
+    for k in comparison.ks():
+        asked = ", as the spec asks" if k == comparison.asked.k else ""
+        print(f"\nk={k}{asked}: what is lost, and what it takes\n{_columns(report.loss_table(comparison, k))}")
+        print(f"\nk={k}: what is given away\n{_columns(report.risk_table(comparison, k))}")
     print()
-    _say(report.table_notes(found))
-    choice = found.choice(found.asked.k)
+    _say(report.table_notes(comparison))
+    choice = comparison.choice(comparison.asked.k)
     if choice is not None:
-        print(f"\nfor k={found.asked.k}, as the spec asks, write into it\n")
+        print(f"\nfor k={comparison.asked.k}, as the spec asks, write into it\n")
         print("\n".join(f"    {line}" for line in report.yaml_lines(choice.chosen)) + "\n")
-    _say(report.advice_lines(found))
+    _say(report.advice_lines(comparison))
 
 
 def _say(sentences: Iterable[str]) -> None:
@@ -186,18 +186,18 @@ def _columns(rows: list[tuple[str, ...]]) -> str:
     return "\n".join(lines)
 
 
-def _write_files(found: ReleaseComparison, name: str, files: Files) -> None:
+def _write_files(comparison: ReleaseComparison, name: str, files: Files) -> None:
     """The files that were asked for; only their owner may read them, as what they say is private."""
     from microagg_core.reporting.comparison_page import comparison_page
     from microagg_core.reporting.comparison_report import comparison_csv
     from microagg_core.reporting.risk_plot import risk_picture
 
     if files.table is not None:
-        _write(files.table, comparison_csv(found).encode(), _FOR_ITS_OWNER)
+        _write(files.table, comparison_csv(comparison).encode(), _FOR_ITS_OWNER)
     if files.plot is not None:
-        _write(files.plot, risk_picture(found, files.plot.suffix[1:].lower()), _FOR_ITS_OWNER)
+        _write(files.plot, risk_picture(comparison, files.plot.suffix[1:].lower()), _FOR_ITS_OWNER)
     if files.page is not None:
-        _write(files.page, comparison_page(found, name).encode(), _FOR_ITS_OWNER)
+        _write(files.page, comparison_page(comparison, name).encode(), _FOR_ITS_OWNER)
 
 
 def _write(path: Path, data: bytes, mode: int = 0o666) -> None:

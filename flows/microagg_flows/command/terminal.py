@@ -120,8 +120,8 @@ def show_plan(report: PlanReport) -> None:
 
 def _kernel_time(report: PlanReport) -> str:
     """What kernels take, and how that is known."""
-    known = "" if report.pace is None else f": {report.pace:.2g} times the cost model, as blocks grouped here took"
-    return f"about {duration(report.seconds)} on one core{known}"
+    basis = "" if report.pace is None else f": {report.pace:.2g} times the cost model, as blocks grouped here took"
+    return f"about {duration(report.seconds)} on one core{basis}"
 
 
 def show_expectation(expectation: Expectation) -> None:

@@ -47,7 +47,7 @@ class LookAhead:
 
 
 @dataclass(frozen=True)
-class Look:
+class CellLook:
     """A cell, and what it is tried on."""
 
     cell: Cell
@@ -83,5 +83,5 @@ class Drafts:
 
     drafts: tuple[LookAhead, ...]
     routes: tuple[pa.Table, ...]
-    looks: tuple[Look, ...]
+    looks: tuple[CellLook, ...]
     left_out: tuple[tuple[Cell, str], ...]

@@ -25,7 +25,7 @@ from microagg_core.compiling import grouping_parts, needed_parts
 from microagg_core.errors import DataError
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.expecting.cells import Cell, CellCosts, cells_by_k
-from microagg_core.steps.expecting.drafts import Drafts, DrawnBlock, Frugality, Look, LookAhead, Step
+from microagg_core.steps.expecting.drafts import CellLook, Drafts, DrawnBlock, Frugality, LookAhead, Step
 from microagg_core.steps.oversize import Passes, surveyed_samples
 from microagg_core.steps.sampling import uniform
 from microagg_core.steps.survey import Survey
@@ -81,7 +81,7 @@ def draw_blocks(
     ``hold`` says which records of a first night wait for more.
     """
     drafts: list[tuple[LookAhead, pa.Table]] = []
-    looks: list[Look] = []
+    looks: list[CellLook] = []
     left_out: list[tuple[Cell, str]] = []
     for k, of_k in cells_by_k(cells).items():
         try:
@@ -151,7 +151,7 @@ class _Drawing:
         self._used: list[_Drawn] = []
         self._known: dict[bytes, dict[int, Floats]] = {}
 
-    def look(self, cell: Cell, first: int) -> Look:
+    def look(self, cell: Cell, first: int) -> CellLook:
         """What a cell is tried on; ``first`` is the number of drafts of other k.
 
         Raises:
@@ -168,7 +168,7 @@ class _Drawing:
         if drawn not in self._used:
             self._used.append(drawn)
         place = first + self._used.index(drawn)
-        return Look(cell, place, cell.seeds(spec.seed, n_seeds), proves, seconds)
+        return CellLook(cell, place, cell.seeds(spec.seed, n_seeds), proves, seconds)
 
     def drafts(self) -> list[tuple[LookAhead, pa.Table]]:
         """What is looked at by some cell, and the routes of its keys."""

@@ -27,7 +27,7 @@ from microagg_core.privacy.risk.exposing import OtherColumns, expose
 from microagg_core.privacy.risk.inference import Inference
 from microagg_core.privacy.risk.linkage import Candidates
 from microagg_core.privacy.risk.tables import label_lines
-from microagg_core.steps.expecting.drafts import Look, LookAhead
+from microagg_core.steps.expecting.drafts import CellLook, LookAhead
 from microagg_core.steps.expecting.grouping import GroupedUnits, RowsOfUnits, group_units
 from microagg_core.steps.expecting.limits import broken_limits
 from microagg_core.steps.expecting.rows import load_drafts, load_looks, rows_name
@@ -143,7 +143,7 @@ def _figures_name(layout: RunLayout, look: int) -> str:
     return layout.plan_file(f"expected-{look}.json")
 
 
-def _tried(plan: Planned, look: Look, draft: LookAhead, rows: RowsOfUnits) -> Trial:
+def _tried(plan: Planned, look: CellLook, draft: LookAhead, rows: RowsOfUnits) -> Trial:
     """All figures of one cell."""
     scale = rows.scale(plan, draft)
     grouped = group_units(plan, look, draft, rows, scale)
@@ -197,26 +197,28 @@ class _Weighed:
         return float(np.sum(sums * self.of_row[self.first if rows is None else rows]))
 
 
-def _losses(draft: LookAhead, look: Look, weighed: _Weighed, grouped: GroupedUnits, squares: Ints) -> dict[str, Any]:
+def _losses(
+    draft: LookAhead, look: CellLook, weighed: _Weighed, grouped: GroupedUnits, squares: Ints
+) -> dict[str, Any]:
     """What is lost, of how much; as a release's figures where everything is looked at."""
     if draft.is_whole:
         total = reduce(add, grouped.statistics)
         losses, proved = losses_of(total), proved_figures(total, pa.Table.from_pylist(grouped.lines))
         bound = {"lower_bound": proved.lower_bound, "gap": proved.gap}
         of_seeds = [percent(float(np.sum(lost)), losses.sst) for lost in grouped.lost_otherwise]
-        known = {"l_sse": significant(losses.l_sse), "l_sse_error": None}
+        loss = {"l_sse": significant(losses.l_sse), "l_sse_error": None}
     else:
         lost, whole = weighed.mean(grouped.lost), weighed.mean(squares)
         least = weighed.mean(np.array([line["lower_bound"] for line in grouped.lines]))
         bound = {"lower_bound": None, "gap": significant(gap_percent(lost, least))}
         of_seeds = [percent(weighed.mean(of_seed), whole) for of_seed in grouped.lost_otherwise]
         error = standard_error(weighed.of_row[weighed.first], grouped.lost, squares)
-        known = {"l_sse": significant(percent(lost, whole)), "l_sse_error": error and significant(error, 2)}
+        loss = {"l_sse": significant(percent(lost, whole)), "l_sse_error": error and significant(error, 2)}
     proof = bound if look.proves else dict.fromkeys(bound)
-    return {**known, **proof, "l_sse_of_seeds": tuple(map(significant, of_seeds))}
+    return {**loss, **proof, "l_sse_of_seeds": tuple(map(significant, of_seeds))}
 
 
-def _times(draft: LookAhead, look: Look, grouped: GroupedUnits) -> dict[str, Any]:
+def _times(draft: LookAhead, look: CellLook, grouped: GroupedUnits) -> dict[str, Any]:
     """What was looked at took, and what a release would."""
     pace = grouped.seconds / grouped.model_seconds if grouped.model_seconds > 0 else 1.0
     is_all = draft.is_whole and look.proves

@@ -20,7 +20,7 @@ from microagg_core.privacy.distributions import Distribution
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.anonymizing import BlockOutcome, audit_row, loss_of_block, run_block, squares_lost
 from microagg_core.steps.expecting.cells import CellCosts
-from microagg_core.steps.expecting.drafts import Look, LookAhead
+from microagg_core.steps.expecting.drafts import CellLook, LookAhead
 from microagg_core.steps.expecting.rows import UNIT, rows_name
 from microagg_core.steps.protecting import PartitionDemands
 from microagg_core.steps.routing import Planned
@@ -120,7 +120,7 @@ class GroupedUnits:
         return np.array([float(of_unit.sse.sum()) for of_unit in self.statistics])
 
 
-def group_units(plan: Planned, look: Look, draft: LookAhead, rows: RowsOfUnits, scale: Encoding) -> GroupedUnits:
+def group_units(plan: Planned, look: CellLook, draft: LookAhead, rows: RowsOfUnits, scale: Encoding) -> GroupedUnits:
     """Group all units by a cell's settings.
 
     Raises:
@@ -166,7 +166,7 @@ class _ByCell:
     """A cell's settings, and the rows that are grouped by them."""
 
     plan: Planned
-    look: Look
+    look: CellLook
     draft: LookAhead
     rows: RowsOfUnits
     scale: Encoding

@@ -12,7 +12,7 @@ from microagg_core.arrays import Ints
 from microagg_core.blocking.cuts import with_record_numbers
 from microagg_core.blocking.routes import Routes
 from microagg_core.plain import from_json, to_json
-from microagg_core.steps.expecting.drafts import Drafts, DrawnBlock, Look, LookAhead
+from microagg_core.steps.expecting.drafts import CellLook, Drafts, DrawnBlock, LookAhead
 from microagg_core.steps.keys import read_own_keys
 from microagg_core.steps.pieces import Piece
 from microagg_core.steps.reading import records_of_part
@@ -41,9 +41,9 @@ def load_drafts(task: Task) -> tuple[LookAhead, ...]:
     return from_json(tuple[LookAhead, ...], task.pieces.read(_drafts_name(task.layout)))
 
 
-def load_looks(task: Task) -> tuple[Look, ...]:
+def load_looks(task: Task) -> tuple[CellLook, ...]:
     """What is tried on it, one for each task."""
-    return from_json(tuple[Look, ...], task.pieces.read(_looks_name(task.layout)))
+    return from_json(tuple[CellLook, ...], task.pieces.read(_looks_name(task.layout)))
 
 
 def rows_name(layout: RunLayout, draft: int, part: int) -> str:
