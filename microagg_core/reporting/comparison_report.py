@@ -86,11 +86,11 @@ def loss_table(comparison: ReleaseComparison, k: int) -> Rows:
     """What is lost for a k, and what it takes; the header first."""
     ranked = comparison.ranked(k)
     is_some = any(not one.is_whole for one in ranked)
-    header = ("algorithm", "refine", "loss", *(("blocks",) if is_some else ()), "seeds", "avoidable", "CPU")
+    header = ("algorithm", "refine", "loss", *(("blocks",) if is_some else ()), "seeds", "gap", "CPU")
     rows: Rows = [(*header, *(("all of it",) if is_some else ()))]
     for one in ranked:
         blocks = (_off(one.l_sse_error),) if is_some else ()
-        avoidable = NONE if one.gap is None else f"{one.gap:.3g} %"
+        gap = NONE if one.gap is None else f"{one.gap:.3g} %"
         seconds = (duration(one.seconds), *((duration(one.whole_seconds),) if is_some else ()))
         rows.append(
             (
@@ -99,7 +99,7 @@ def loss_table(comparison: ReleaseComparison, k: int) -> Rows:
                 _loss(one.l_sse),
                 *blocks,
                 _off(seed_deviation(one)),
-                avoidable,
+                gap,
                 *seconds,
             )
         )
@@ -111,9 +111,9 @@ def risk_table(comparison: ReleaseComparison, k: int) -> Rows:
     rows: Rows = [("algorithm", "refine", "group", "record", "certain", "groups", "records in each")]
     worst = worst_column(comparison)
     for one in comparison.ranked(k):
-        certain = NONE if worst is None else percent_in_words(one.certain[worst].records_certain)
+        certain = NONE if worst is None else _share(one.certain[worst].records_certain)
         sizes = f"{one.smallest:,}" if one.smallest == one.largest else f"{one.smallest:,} to {one.largest:,}"
-        links = (percent_in_words(one.own_nearest), percent_in_words(one.expected_correct))
+        links = (_share(one.own_nearest), _share(one.expected_correct))
         rows.append((one.algorithm, _word(one.refine), *links, certain, f"{one.groups:,}", sizes))
     return rows
 
@@ -135,11 +135,11 @@ def table_notes(comparison: ReleaseComparison) -> Iterator[str]:
         return
     yield "loss: of the variance of the quasi-identifiers"
     if any(one.l_sse_error is not None for one in shown):
-        yield "blocks: by so much the loss is off, mostly, as it is of some blocks (a standard error)"
+        yield "blocks: by so much the loss is off, up or down, as it is of some blocks (a standard error)"
     n_seeds = max(len(one.l_sse_of_seeds) for one in shown) + 1
     if n_seeds > 1:
         yield f"seeds: the deviation of the loss over {n_seeds} seeds, where a seed changes anything"
-    yield f"avoidable: at most this part of the loss, by any groups of these blocks ({NONE}: too slow to prove)"
+    yield f"gap: at most this part of the loss could be avoided by other groups of these blocks ({NONE}: slow to prove)"
     yield "CPU: of the kernels on one core, for what was grouped here; compiling is no part of it"
     if any(not one.is_whole for one in shown):
         yield "all of it: for the whole release, by the cost model at the pace that was seen here"
@@ -159,12 +159,17 @@ def _word(refine: str | float) -> str:
     return refine if isinstance(refine, str) else f"{refine:g} s"
 
 
+def _share(part: float | None) -> str:
+    """A share in a narrow column."""
+    return percent_in_words(part).replace("less than ", "<")
+
+
 def _loss(l_sse: float) -> str:
     return f"{l_sse:.5g} %"
 
 
 def _off(error: float | None) -> str:
-    return NONE if error is None else f"± {error:.2g}"
+    return NONE if error is None else f"{error:.2g}"
 
 
 # --- What to write ---------------------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ def _drawn(comparison: ReleaseComparison) -> Figure:
     names = list(dict.fromkeys(one.algorithm for one in shown))
     markers = {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(names)}
     for one in shown:
-        risk, mine = _risk(one), {"color": _EDGE, "markerfacecolor": _fill(one.refine), "markersize": 7}
+        risk = _risk(one)
+        mine: dict[str, Any] = {"color": _EDGE, "markerfacecolor": _fill(one.refine), "markersize": 7}
         axes.plot(risk, one.l_sse, markers[one.algorithm], **mine)
     for one in _apart(shown):
         place = (_risk(one), one.l_sse)

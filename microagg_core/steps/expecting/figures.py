@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.compiling import compile_parts
-from microagg_core.errors import DataError
+from microagg_core.errors import DataError, MicroaggError, sanitized
 from microagg_core.grouping.bounds import gap_percent
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.metrics.losses import percent
@@ -123,6 +123,10 @@ def expect(task: Task) -> Receipt:
         trial = _tried(plan, look, draft, RowsOfUnits.of(task, plan, draft, look.draft))
     except DataError as error:
         trial = Trial(None, error.message)
+    except MicroaggError:
+        raise
+    except Exception as error:  # a release with these settings would end with it; others need not
+        trial = Trial(None, sanitized(error, "grouping with these settings").message)
     piece = task.put(_figures_name(task.layout, task.number), to_json(trial))
     return Receipt(task.step, task.number, trial.expected.drawn_records if trial.expected else 0, (piece,))
 
