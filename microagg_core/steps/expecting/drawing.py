@@ -39,6 +39,8 @@ SECONDS = 10.0
 _PIECE_ROWS = 2_000
 #: A piece has so many groups at least, or most of them would lie at its border.
 _PIECE_GROUPS = 40
+#: Of what has to make do with fewer records there are so many pieces, if each then has enough groups.
+_PIECES = 30
 #: At most so many blocks: each costs a millisecond or two, whatever is in it.
 _MOST_POINTS = 1_024
 #: From one number of points that takes too long to the next.
@@ -283,7 +285,9 @@ class _Drawing:
 
     def _piece_rows(self, costs: CellCosts, limit: int) -> int:
         """The most records of a piece: few enough that several can be looked at."""
-        few, most = self._frugality, min(limit, max(_PIECE_ROWS, _PIECE_GROUPS * self._k))
+        few = self._frugality
+        wanted = _PIECE_ROWS if few.shrinks else min(_PIECE_ROWS, few.rows // _PIECES)
+        most = min(limit, max(wanted, _PIECE_GROUPS * self._k))
         while few.shrinks and most > 4 * self._k and costs.seconds(most) > few.seconds / 4:
             most //= 2
         return min(most, costs.info.max_records or most)
