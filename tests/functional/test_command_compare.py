@@ -214,7 +214,7 @@ def compared_with_files(project: Project, *arguments: str) -> dict[str, Any]:
             3,
             "nothing of what was asked for suits: univariate takes at most",
         ),
-        (("release.yaml", "--set", "series={mode: carried}", "--set", "unit=person_id"), 2, "--set series=null"),
+        (("release.yaml", "--set", "series={mode: disjoint}", "--set", "unit=person_id"), 2, "--set series=null"),
     ],
 )
 def test_wrong_calls_get_a_sentence(project: Project, arguments: tuple[str, ...], code: int, says: str) -> None:
@@ -223,6 +223,14 @@ def test_wrong_calls_get_a_sentence(project: Project, arguments: tuple[str, ...]
     project.write_spec(roles, k=4)
     project.call("compare", *arguments, "-q").assert_refused(code, says)
     assert files_below(project.work) == [] and not project.output.exists()
+
+
+def test_a_series_is_compared_as_its_first_night_would_be(project: Project) -> None:
+    project.write(people(1_200))
+    roles = {**ROLES, "identifiers": ["person_id"], "drop": [name for name in ROLES["drop"] if name != "person_id"]}
+    project.write_spec(roles, k=4, unit="person_id", series={"mode": "disjoint"})
+    (cell,) = compared(project, "--set", "series=null", "--k", "4", "--algorithms", "mdav", "--refine", "off")["cells"]
+    assert cell["is_whole"] and files_below(project.work) == []
 
 
 def test_nothing_of_it_is_left_anywhere(project: Project) -> None:
