@@ -141,6 +141,7 @@ def plan_release(order: Order, progress: Progress, expecting: bool = True) -> Pl
             if release.plan_report is None:
                 raise
             return PlannedRelease(release.plan_report, None, error)
-    if release.plan_report is None:
+    report, asked = release.plan_report, expectation.asked if expectation else None
+    if report is None:
         raise DataError("nothing was planned")
-    return PlannedRelease(release.plan_report, expectation, None)
+    return PlannedRelease(report.at_pace(asked.pace) if asked else report, expectation, None)

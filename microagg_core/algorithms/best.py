@@ -63,4 +63,5 @@ INFO = AlgorithmInfo(
     sizes_text="k and more, as the best algorithm made them",
     cost_seconds=_cost_seconds,
     memory_bytes=_memory_bytes,
+    draws=True,
 )

@@ -74,6 +74,7 @@ class AlgorithmInfo:
     how many times as long a run takes with other parameters. ``max_records`` is the most that a run can take.
     ``each_attribute`` marks what makes groups for one attribute, and may mask several of a table, each on its own.
     ``certified`` gives, for what proves a bound on its loss for the records at hand, the groups with their certificate.
+    ``draws`` marks what makes other groups with another seed.
     """
 
     name: str
@@ -91,6 +92,7 @@ class AlgorithmInfo:
     max_records: int | None = None
     each_attribute: bool = False
     certified: CertifyFunction | None = None
+    draws: bool = False
     slowdown: Callable[[Mapping[str, Any]], float] = lambda params: 1.0
 
     def check_parameters(self, params: Mapping[str, Any]) -> None:
@@ -265,6 +267,7 @@ class AlgorithmInfo:
             "max_records": self.max_records,
             "each_attribute": self.each_attribute,
             "certified": self.certified is not None,
+            "draws": self.draws,
             "sizes": self.sizes_text,
             "cost": {
                 **example,

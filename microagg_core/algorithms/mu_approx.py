@@ -119,4 +119,5 @@ INFO = AlgorithmInfo(
     sizes_text="k to 2k-1",
     cost_seconds=_cost_seconds,
     memory_bytes=_memory_bytes,
+    draws=True,
 )

@@ -48,5 +48,6 @@ INFO = AlgorithmInfo(
     sizes_text="k to 2k-1",
     cost_seconds=_cost_seconds,
     memory_bytes=_memory_bytes,
+    draws=True,
     slowdown=lambda params: float(params.get("steps", DEFAULT_STEPS)) / DEFAULT_STEPS,
 )

@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from microagg_core.algorithms import AlgorithmInfo, algorithms
+from microagg_core.algorithms import AlgorithmInfo
 from microagg_core.api import microaggregate
+from microagg_core.comparing.asked import chosen_algorithms, refuse_small_k, said_once
 from microagg_core.comparing.published import Figure, printed_figures
 from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.formats.reading import list_input, read_part, read_schema, with_guessed_types
@@ -134,9 +135,9 @@ def compare(
     ['k=2: mdav loses least, 1.538 % of the variance (as do mdav_plus)']
     """
     columns = tuple(str(c) for c in table.columns)
-    chosen = _chosen(names)
-    outcomes = []
-    unsuitable: dict[tuple[str, str], list[int]] = {}
+    chosen = chosen_algorithms(names)
+    refuse_small_k(ks)
+    outcomes, unsuitable = [], []
     for k in ks:
         for info in chosen:
             reason = _unsuitable(info, k, len(table), len(columns), by_name=bool(names))
@@ -144,24 +145,14 @@ def compare(
                 told(f"{info.name}, k={k}")
                 outcomes.append(_run(table, info, k, seed))
             else:
-                unsuitable.setdefault((info.name, reason), []).append(k)
-    left_out = [f"{name} at k={', '.join(map(str, at))}: {reason}" for (name, reason), at in unsuitable.items()]
+                unsuitable.append((info.name, k, reason))
+    left_out = said_once(unsuitable)
     if not outcomes:
         raise SpecError("no algorithm suits: " + "; ".join(left_out))
-    return Comparison(len(table), columns, tuple(outcomes), tuple(left_out), printed_figures(table))
-
-
-def _chosen(names: Sequence[str]) -> list[AlgorithmInfo]:
-    registry = algorithms()
-    unknown = [name for name in names if name not in registry]
-    if unknown:
-        raise SpecError(f"--algorithms: must be among {', '.join(registry)} (got {unknown[0]!r})")
-    return [registry[name] for name in names] if names else list(registry.values())
+    return Comparison(len(table), columns, tuple(outcomes), left_out, printed_figures(table))
 
 
 def _unsuitable(info: AlgorithmInfo, k: int, n: int, p: int, by_name: bool) -> str | None:
-    if k < 2:
-        raise SpecError(f"--k: must be at least 2 (got {k})")
     if problem := info.refuses(k, p) or info.refuses_records(n):
         return problem
     seconds = info.cost_seconds(n, p, k)

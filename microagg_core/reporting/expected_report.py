@@ -9,10 +9,10 @@ from typing import Any
 from microagg_core.plain import to_plain
 from microagg_core.privacy.disclosures import Disclosure
 from microagg_core.reporting.risk_report import percent_in_words
-from microagg_core.reporting.words import NONE
+from microagg_core.reporting.words import NONE, duration
 from microagg_core.steps.expecting.figures import Expected
 
-HEADER = ("k", "withheld", "loss", "right group", "right record", "value certain")
+HEADER = ("k", "withheld", "loss", "right group", "right record", "value certain", "CPU")
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class Expectation:
                 percent_in_words(one.own_nearest),
                 percent_in_words(one.expected_correct),
                 NONE if self.worst is None else percent_in_words(one.certain[self.worst].records_certain),
+                duration(one.whole_seconds),
             )
             for one in self.expected
         ]
@@ -86,6 +87,7 @@ class Expectation:
         if self.worst is not None:
             chance = percent_in_words(one.certain[self.worst].by_chance)
             yield f"value certain: that of {self.worst!r}, the worst column (by chance {chance} for k={self.k})"
+        yield "CPU: of the kernels on one core, by the cost model at the pace of what was grouped here"
         alone = percent_in_words(one.unique_before)
         yield f"{alone} of records stand alone with their blocking values and quasi-identifiers before masking"
 
@@ -103,7 +105,9 @@ class Expectation:
 
     def _limits(self) -> Iterator[str]:
         if self.is_protected:
-            yield "all without what protect: demands, by which a release loses more and gives away less"
+            yield "all as protect: demands it of groups"
+        for one in self.expected:
+            yield from (f"k={one.k} would be refused: {words}" for words in one.broken)
         if self.asked is not None and not self.asked.is_whole:
             yield "of some blocks: the release will differ; links are at most these, as only neighbours in them count"
         yield from (f"left out: {reason}" for reason in self.left_out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from microagg_core.arrays import Ints
 from microagg_core.blocking.cuts import count_leaves
 from microagg_core.blocking.plan import BlockPlan
 from microagg_core.blocking.strata import Strata
+from microagg_core.metrics.statistics import significant
 from microagg_core.reporting.night_plan import NightPlan
 from microagg_core.steps.routing import Planned
 
@@ -64,6 +65,8 @@ class PlanReport:
     night: NightPlan | None = None
     #: Of the rows that are anonymized, in memory.
     row_bytes: int = 0
+    #: How many times as long as the cost model says blocks were seen to take; None where none was grouped.
+    pace: float | None = None
 
     def sentence(self) -> str:
         """The plan in one line."""
@@ -82,6 +85,15 @@ class PlanReport:
         if self.held:
             parts.append(f"{self.held} records held for a later night")
         return ", ".join(parts)
+
+    def at_pace(self, pace: float) -> PlanReport:
+        """The same, with the time that kernels were seen to take so many times as long as the cost model says."""
+        largest, changed = (
+            tuple(replace(line, seconds=round(line.seconds * pace, 3)) for line in lines)
+            for lines in (self.largest, self.changed)
+        )
+        seconds = significant(self.seconds * pace, 3)
+        return replace(self, seconds=seconds, pace=pace, largest=largest, changed=changed)
 
 
 def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
@@ -108,7 +120,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         partitions=plan.n_partitions,
         files=plan.n_files,
         max_records=plan.max_records,
-        seconds=round(float(plan.block_seconds.sum()), 1),
+        seconds=significant(float(plan.block_seconds.sum())),
         task_bytes=plan.task_bytes(info, len(planned.context.kinds), spec.k, planned.survey.row_bytes),
         largest=_lines(plan, spec.k, largest),
         changed=_lines(plan, spec.k, changed[:_CHANGED]),

@@ -233,7 +233,7 @@ def anonymize_partition(task: Task) -> Receipt:
             released[j].append(outcome.released[j])
         figures = block_statistics(planned.encoding, scale, ticks, outcome, missing)
         statistics.append(figures)
-        blocks.append(_block_row(number, outcome, figures, steady.least_stretch(scale)))
+        blocks.append(audit_row(number, outcome, figures, steady.least_stretch(scale)))
     # What is grouped is not needed any more, and would be held beside what is written.
     rows.ticks.clear()
     rows.table = rows.table.select([name for name in rows.table.column_names if name.startswith("c")])
@@ -282,7 +282,7 @@ def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Float
     return np.column_stack([kind.released_offsets(ticks, origin) for kind, ticks, origin in columns])
 
 
-def _block_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stretch: float) -> dict[str, Any]:
+def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stretch: float) -> dict[str, Any]:
     """A line of the audit; ``stretch`` takes the bound to the scale of losses."""
     certificate, sizes = outcome.proposal.certificate, np.bincount(outcome.labels)
     return {

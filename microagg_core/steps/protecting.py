@@ -65,11 +65,15 @@ class PartitionDemands:
     @classmethod
     def of(cls, task: Task, context: Context, table: pa.Table) -> PartitionDemands | None:
         """Those on the rows of a partition, with confidential columns c0, c1, ...; None where nothing is demanded."""
+        return cls.among(context, table, _distributions(task, demands_of(context)))
+
+    @classmethod
+    def among(cls, context: Context, table: pa.Table, used: Sequence[Distribution | None]) -> PartitionDemands | None:
+        """The same, where it is known how confidential columns are distributed, as far as that is needed."""
         demands = demands_of(context)
         if not demands or not table.num_rows:
             return None
         place = {column.name: j for j, column in enumerate(context.schema.confidential)}
-        used = _distributions(task, demands)
         form, codes, wholes = released_format(context.spec.output), [], []
         for demand in demands:
             j = place[demand.column]

@@ -7,7 +7,7 @@ import pytest
 
 from microagg_core.blocking.cuts import count_leaves, grow, route, with_record_numbers
 from microagg_core.steps.expecting.drawing import Step, _leaves_met, neighbours
-from microagg_core.steps.expecting.figures import _error
+from microagg_core.steps.expecting.figures import standard_error
 
 
 def behind(path: tuple[Step, ...], Z: np.ndarray) -> np.ndarray:
@@ -48,7 +48,7 @@ def test_a_standard_error_holds_for_most_draws() -> None:
         drawn = rng.choice(400, 60, p=np.sqrt(sizes) / np.sqrt(sizes).sum())
         weights = np.sqrt(sizes[drawn]) / sizes[drawn]
         estimate = 100 * float(np.sum(weights * sizes[drawn] * loss[drawn]) / np.sum(weights * sizes[drawn]))
-        error = _error(weights, sizes[drawn] * loss[drawn], sizes[drawn])
+        error = standard_error(weights, sizes[drawn] * loss[drawn], sizes[drawn])
         within += error is not None and abs(estimate - true) < 2 * error
     assert 175 <= within <= 200
 

@@ -1,23 +1,49 @@
-"""`microagg compare`: the table, the words, and the files beside them."""
+"""`microagg compare`: tables, words, and the files beside them; of a bare file, or of what a spec would release.
+
+Which of the two is asked for, the name says: one that ends in .yaml or .yml is that of a spec, one with an ending of
+data, or for several files, that of data. Any other is a spec where its text is that of one.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import os
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from microagg_core.comparing.compare import Comparison, compare, read_columns
+from microagg_core.comparing.grid import Grid
 from microagg_core.comparing.published import Figure
 from microagg_core.plain import to_plain
 from microagg_core.reporting.loss_plot import check_ending, plot_losses
+from microagg_core.spec.formats import compression_of, format_of
+from microagg_core.spec.marked_yaml import parse
 from microagg_core.storage.troubles import explaining
+from microagg_core.storage.urls import is_local, local_path
+from microagg_flows.command.telling import about, told_progress
 from microagg_flows.progress import terminal_progress
+
+if TYPE_CHECKING:
+    from microagg_core.comparing.choosing import ReleaseComparison
+
+#: What is written for a terminal of any width, and for one that nobody sees.
+_WIDTH = 80
+#: Endings of names by which it is known what is compared; of data, those besides what formats have.
+_SPEC_ENDINGS, _DATA_ENDINGS = (".yaml", ".yml"), (".parquet", ".pq", ".csv")
+#: A spec has these keys, and a text of data is no mapping with them.
+_SPEC_KEYS = frozenset({"roles", "input"})
+_MOST_BYTES = 2_000_000
+#: What files with risk figures may be, where they are not there yet: read by whoever asked.
+_FOR_ITS_OWNER = 0o600
 
 _COLUMNS = ("algorithm", "k", "L_SSE %", "L_E %", "groups", "sizes", "seconds")
 
@@ -46,6 +72,141 @@ def compare_file(
         _write_table(comparison, table_path)
     if plot_path is not None:
         plot_losses(comparison, plot_path)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where to write what was found, besides showing it."""
+
+    table: Path | None = None
+    plot: Path | None = None
+    page: Path | None = None
+
+
+@dataclass(frozen=True)
+class SpecWish:
+    """What is asked of a comparison that only a spec can answer; None and nothing are left to choose."""
+
+    release_id: str | None = None
+    settings: Sequence[str] = ()
+    ks: Sequence[int] = ()
+    algorithms: Sequence[str] = ()
+    refinements: Sequence[str] = ()
+    seeds: int | None = None
+    records: int | None = None
+
+    def grid(self) -> Grid:
+        """What is to be tried."""
+        given = {name: value for name, value in (("seeds", self.seeds), ("records", self.records)) if value is not None}
+        return Grid(tuple(self.ks), tuple(self.algorithms), tuple(self.refinements), **given)
+
+
+def is_spec(name: str) -> bool:
+    """Whether a name is that of a release spec, and not that of data.
+
+    >>> is_spec("night/release.yaml"), is_spec("people.csv.gz"), is_spec("s3://in/part-*")
+    (True, False, False)
+    """
+    lower = name.lower()
+    if lower.endswith(_SPEC_ENDINGS):
+        return True
+    is_data = lower.endswith(_DATA_ENDINGS) or format_of(lower) is not None or compression_of(lower) is not None
+    if is_data or any(sign in name for sign in "*?[") or not is_local(name):
+        return False
+    return _reads_as_spec(Path(local_path(name)))
+
+
+def _reads_as_spec(path: Path) -> bool:
+    """Whether the text of a file is a mapping with what every spec has."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        tree = parse(data.decode("utf-8-sig"))[0] if len(data) <= _MOST_BYTES else None
+    except (OSError, UnicodeDecodeError):
+        return False
+    return tree is not None and isinstance(tree.value, dict) and not _SPEC_KEYS.isdisjoint(tree.children)
+
+
+def compare_spec(spec: str, wish: SpecWish, files: Files, as_json: bool, quiet: bool) -> None:
+    """Compare what a release would come to, and show and write what was asked for."""
+    from microagg_flows.comparing import compare_release
+    from microagg_flows.process.limits import claim_limits
+    from microagg_flows.process.scratch import scratch
+    from microagg_flows.releasing import Order
+
+    for path in filter(None, (files.plot,)):
+        check_ending(path)
+    claim_limits()
+    order = Order(spec, wish.release_id, settings=tuple(wish.settings))
+    with scratch():
+        compared = compare_release(order, wish.grid(), told_progress(quiet))
+    about(compared.spec)
+    comparison = compared.comparison
+    if as_json:
+        from microagg_core.reporting.comparison_report import comparison_document
+
+        print(json.dumps(comparison_document(comparison), indent=1))
+    else:
+        _show_release(comparison)
+    _write_files(comparison, compared.spec.name, files)
+
+
+def _show_release(comparison: ReleaseComparison) -> None:
+    """What is advised, then all figures, then what the columns are."""
+    from microagg_core.reporting import comparison_report as report
+
+    print(report.headline_of(comparison))
+    for k in comparison.ks():
+        asked = ", as the spec asks" if k == comparison.asked.k else ""
+        print(f"\nk={k}{asked}: what is lost, and what it takes\n{_columns(report.loss_table(comparison, k))}")
+        print(f"\nk={k}: what is given away\n{_columns(report.risk_table(comparison, k))}")
+    print()
+    _say(report.table_notes(comparison))
+    choice = comparison.choice(comparison.asked.k)
+    if choice is not None:
+        print(f"\nfor k={comparison.asked.k}, as the spec asks, write into it\n")
+        print("\n".join(f"    {line}" for line in report.yaml_lines(choice.chosen)) + "\n")
+    _say(report.advice_lines(comparison))
+
+
+def _say(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        print(textwrap.fill(sentence, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False))
+
+
+def _columns(rows: list[tuple[str, ...]]) -> str:
+    """Columns as plain text, the first two of words: none is cut or folded."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            f"{cell:<{w}}" if i < 2 else f"{cell:>{w}}" for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _write_files(comparison: ReleaseComparison, name: str, files: Files) -> None:
+    """The files that were asked for; only their owner may read them, as what they say is private."""
+    from microagg_core.reporting.comparison_page import comparison_page
+    from microagg_core.reporting.comparison_report import comparison_csv
+    from microagg_core.reporting.risk_plot import risk_picture
+
+    if files.table is not None:
+        _write(files.table, comparison_csv(comparison).encode(), _FOR_ITS_OWNER)
+    if files.plot is not None:
+        _write(files.plot, risk_picture(comparison, files.plot.suffix[1:].lower()), _FOR_ITS_OWNER)
+    if files.page is not None:
+        _write(files.page, comparison_page(comparison, name).encode(), _FOR_ITS_OWNER)
+
+
+def _write(path: Path, data: bytes, mode: int = 0o666) -> None:
+    with (
+        explaining(str(path), "writing"),
+        open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file,  # noqa: PTH123 - a descriptor
+    ):
+        file.write(data)
+    print(f"wrote {path}", file=sys.stderr)
 
 
 def _show(comparison: Comparison) -> None:
@@ -90,6 +251,4 @@ def _write_table(comparison: Comparison, path: Path) -> None:
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    with explaining(str(path), "writing"):
-        path.write_text(text.getvalue(), encoding="utf-8", newline="")
-    print(f"wrote {path}", file=sys.stderr)
+    _write(path, text.getvalue().encode())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from microagg_core.errors import SpecError
-from microagg_flows.command.arguments import JsonOption, QuietOption, listed
+from microagg_flows.command.arguments import IdOption, JsonOption, QuietOption, SetOption, listed
+from microagg_flows.command.telling import told
 
 
 def attack(
@@ -32,29 +34,85 @@ def attack(
     attack_releases(releases, listed(columns), endpoint, solved, as_json)
 
 
+QuasiIdentifiersOption = Annotated[
+    str, typer.Option("--quasi-identifiers", help="Of a file: columns, separated by commas; default: all with a mean.")
+]
+KsOption = Annotated[
+    str,
+    typer.Option(
+        "--k", help="Values of k, separated by commas; default: of a file 3,5,10, of a spec its own and neighbours."
+    ),
+]
+RefineOption = Annotated[
+    str | None, typer.Option("--refine", help="Of a spec: off, fast, thorough, separated by commas; default: all.")
+]
+SeedsOption = Annotated[
+    int | None, typer.Option(min=1, max=100, help="Of a spec: seeds that are tried of what draws; default: 3.")
+]
+RecordsOption = Annotated[
+    int | None,
+    typer.Option(help="Of a spec: records up to which all are grouped, and else about as many; default: 30,000."),
+]
+PictureOption = Annotated[
+    Path | None,
+    typer.Option("--plot", help="Also draw loss against k, or of a spec risk against loss, here (.png, .svg, .pdf)."),
+]
+
+
+@told("compare")
 def compare(
-    data: Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file (path, URL or glob).")],
-    quasi_identifiers: Annotated[
-        str, typer.Option("--quasi-identifiers", help="Columns, separated by commas; default: all with a mean.")
-    ] = "",
-    k: Annotated[str, typer.Option("--k", help="Values of k, separated by commas.")] = "3,5,10",
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="A release spec; or a Parquet, CSV or Arrow file (path, URL or glob).", metavar="release.yaml|DATA"
+        ),
+    ],
+    quasi_identifiers: QuasiIdentifiersOption = "",
+    k: KsOption = "",
     algorithms: Annotated[
         str, typer.Option("--algorithms", help="Algorithms, separated by commas; default: all that suit.")
     ] = "",
-    seed: Annotated[int, typer.Option(min=0, help="For algorithms that draw.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of a file: for algorithms that draw; default: 0.")] = None,
+    refine: RefineOption = None,
+    seeds: SeedsOption = None,
+    records: RecordsOption = None,
+    release_id: IdOption = None,
+    settings: SetOption = None,
     as_json: JsonOption = False,
-    csv: Annotated[Path | None, typer.Option("--csv", help="Also write the table as CSV here.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help="Also draw loss against k here (.png, .svg, .pdf).")
-    ] = None,
+    table: Annotated[Path | None, typer.Option("--table", "--csv", help="Also write the table as CSV here.")] = None,
+    plot: PictureOption = None,
+    page: Annotated[Path | None, typer.Option("--html", help="Of a spec: also write a page with all of it.")] = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Run the algorithms side by side on a file: loss, group sizes, time, and which is best here."""
-    from microagg_flows.command.comparing import compare_file
+    """Try algorithms side by side: on a file, or on what a release.yaml would release, and which to choose.
 
-    compare_file(
-        data, listed(quasi_identifiers), _whole_numbers(k), listed(algorithms), seed, as_json, csv, plot, quiet
-    )
+    Of a spec: blocks, missing values, scale, refinement and rounding are those of the release; of a large file blocks
+    are drawn. Loss, risk, sizes and time are for the operator alone, and nothing is released.
+    """
+    from microagg_flows.command.comparing import Files, SpecWish, compare_file, compare_spec, is_spec
+
+    if is_spec(data):
+        of_file = {"--quasi-identifiers": quasi_identifiers or None, "--seed": seed}
+        _refuse_options(of_file, data, "a release spec, which says that itself")
+        ks = _whole_numbers(k) if k else []
+        wish = SpecWish(release_id, settings or (), ks, listed(algorithms), listed(refine or ""), seeds, records)
+        compare_spec(data, wish, Files(table, plot, page), as_json, quiet)
+        return
+    of_spec = {"--refine": refine, "--seeds": seeds, "--records": records, "--id": release_id, "--set": settings}
+    _refuse_options({**of_spec, "--html": page}, data, "a file of data; the option is for a release.yaml")
+    columns, ks = listed(quasi_identifiers), _whole_numbers(k or "3,5,10")
+    compare_file(data, columns, ks, listed(algorithms), seed or 0, as_json, table, plot, quiet)
+
+
+def _refuse_options(options: Mapping[str, object], data: str, what: str) -> None:
+    """Stop for an option that says nothing of what is compared.
+
+    Raises:
+        SpecError: naming it.
+    """
+    for name, value in options.items():
+        if value is not None:
+            raise SpecError(f"{name}: {data} is {what}")
 
 
 def _whole_numbers(text: str) -> list[int]:

@@ -28,6 +28,7 @@ from microagg_core.reporting.risk_report import (
     near_rows,
     risk_sentences,
 )
+from microagg_core.reporting.words import duration
 from microagg_core.series.verifying import LedgerStatus
 from microagg_core.steps.sizing.forecast import Forecast
 
@@ -101,7 +102,7 @@ def show_plan(report: PlanReport) -> None:
                 ("partitions", f"{report.partitions:,}"),
                 ("released files", f"{report.files:,}"),
                 ("largest block allowed", f"{report.max_records:,} records"),
-                ("kernel time", f"about {report.seconds:,.1f} s on one core"),
+                ("kernel time", _kernel_time(report)),
                 ("memory", f"about {report.task_bytes / 2**20:,.0f} MiB a task, beside the worker itself"),
             ]
         )
@@ -115,6 +116,12 @@ def show_plan(report: PlanReport) -> None:
         console.print(f"withheld: {line}", markup=False, highlight=False)
     for line in report.unwise:
         console.print(f"look at this: {line}")
+
+
+def _kernel_time(report: PlanReport) -> str:
+    """What kernels take, and how that is known."""
+    basis = "" if report.pace is None else f": {report.pace:.2g} times the cost model, as blocks grouped here took"
+    return f"about {duration(report.seconds)} on one core{basis}"
 
 
 def show_expectation(expectation: Expectation) -> None:

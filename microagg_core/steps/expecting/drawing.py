@@ -1,5 +1,8 @@
 """Drawing: for each k the blocks that a plan with it would have, and those of them that are looked at.
 
+What is tried on them are cells: algorithms and refinements, each with the blocks that a release by it would have. Cells
+whose blocks are cut alike look at the same ones, so that chance has no part in how they differ.
+
 Blocks are drawn with chances like the roots of their sizes, as a small block costs little to look at and its records
 lose much: by points at equal distances along all blocks in the order of their size, so that large and small ones are
 met. What is met stands for the more records the smaller its chances were; what is met twice counts twice.
@@ -8,20 +11,21 @@ met. What is met stands for the more records the smaller its chances were; what 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.algorithms import AlgorithmInfo, algorithms
 from microagg_core.arrays import Floats, Ints
 from microagg_core.blocking.cuts import next_cut
 from microagg_core.blocking.holding import Holding
-from microagg_core.blocking.plan import default_max_records
-from microagg_core.blocking.strata import Strata, StrataRules, plan_strata
+from microagg_core.blocking.strata import StrataRules, plan_strata
 from microagg_core.compiling import grouping_parts, needed_parts
 from microagg_core.errors import DataError
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.expecting.cells import Cell, CellCosts, cells_by_k
+from microagg_core.steps.expecting.drafts import CellLook, Drafts, DrawnBlock, Frugality, LookAhead, Step
 from microagg_core.steps.oversize import Passes, surveyed_samples
 from microagg_core.steps.sampling import uniform
 from microagg_core.steps.survey import Survey
@@ -35,58 +39,14 @@ SECONDS = 10.0
 _PIECE_ROWS = 2_000
 #: A piece has so many groups at least, or most of them would lie at its border.
 _PIECE_GROUPS = 40
+#: Of what has to make do with fewer records there are so many pieces, if each then has enough groups.
+_PIECES = 30
 #: At most so many blocks: each costs a millisecond or two, whatever is in it.
 _MOST_POINTS = 1_024
 #: From one number of points that takes too long to the next.
 _FEWER = 0.8
 #: With more blocking keys, planning for another k takes as long as the plan itself; then only the k asked is looked at.
 _MOST_KEYS = 500_000
-
-
-@dataclass(frozen=True)
-class Step:
-    """A cut on the way to a piece: records with ``x[attribute] <= threshold`` lie to its left."""
-
-    attribute: int
-    threshold: float
-    goes_left: bool
-
-
-@dataclass(frozen=True)
-class DrawnBlock:
-    """A block that is looked at, or a piece of one; and the part of all records that it stands for."""
-
-    stratum: int
-    #: Of the stratum's records those behind these cuts; without cuts all.
-    path: tuple[Step, ...]
-    #: The number of the block, which makes its seed.
-    block: int
-    label: int
-    #: Records that it stands for, but for a factor.
-    weight: float
-
-
-@dataclass(frozen=True)
-class LookAhead:
-    """What is looked at for one k."""
-
-    k: int
-    hash_seed: int
-    #: Released by a plan with this k, and not.
-    records: int
-    withheld: int
-    #: Whether it is everything that would be released.
-    is_whole: bool
-    units: tuple[DrawnBlock, ...]
-
-
-@dataclass(frozen=True)
-class Drafts:
-    """For each k what is looked at, the routes of its keys, and why other k are not looked at."""
-
-    drafts: tuple[LookAhead, ...]
-    routes: tuple[pa.Table, ...]
-    left_out: tuple[str, ...]
 
 
 def neighbours(k: int) -> tuple[int, ...]:
@@ -98,172 +58,256 @@ def neighbours(k: int) -> tuple[int, ...]:
     return tuple(sorted({max(2, k // 2), k, 2 * k}))
 
 
+def only_asked(keys: pa.Table, asked: int) -> str | None:
+    """Why no other k is looked at, or None.
+
+    >>> only_asked(pa.table({"hash": [1, 2, 3]}), 5) is None
+    True
+    """
+    if keys.num_rows <= _MOST_KEYS:
+        return None
+    return f"only k={asked} is looked at, as there are more than {_MOST_KEYS:,} blocking keys"
+
+
 def draw_blocks(
-    context: Context, survey: Survey, keys: pa.Table, passes: Passes, hold: Holding | None = None
+    context: Context,
+    survey: Survey,
+    keys: pa.Table,
+    passes: Passes,
+    cells: Sequence[Cell],
+    frugality: Frugality,
+    hold: Holding | None = None,
 ) -> Drafts:
-    """What is looked at for the k asked and its neighbours; the same whoever asks, and wherever.
+    """What is looked at for these cells; the same whoever asks, and wherever.
 
     ``hold`` says which records of a first night wait for more.
     """
-    asked = context.spec.k
-    wanted = neighbours(asked) if keys.num_rows <= _MOST_KEYS else (asked,)
-    many = f"only k={asked} is looked at, as there are more than {_MOST_KEYS:,} blocking keys"
-    left_out = [] if len(wanted) > 1 else [many]
-    drafts, routes = [], []
-    for k in wanted:
+    drafts: list[tuple[LookAhead, pa.Table]] = []
+    looks: list[CellLook] = []
+    left_out: list[tuple[Cell, str]] = []
+    for k, of_k in cells_by_k(cells).items():
         try:
-            draft, of_keys = _Drawing.of(context, survey, keys, passes, k, SECONDS / len(wanted), hold).draft()
+            drawing = _Drawing(context, survey, keys, passes, k, frugality, hold)
         except DataError as error:
-            left_out.append(f"k={k}: {error.message}")
+            left_out += [(cell, error.message) for cell in of_k]
             continue
-        drafts.append(draft)
-        routes.append(of_keys)
-    return Drafts(tuple(drafts), tuple(routes), tuple(left_out))
+        for cell in of_k:
+            try:
+                looks.append(drawing.look(cell, len(drafts)))
+            except DataError as error:
+                left_out.append((cell, error.message))
+        drafts += drawing.drafts()
+    return Drafts(
+        tuple(draft for draft, _ in drafts), tuple(routes for _, routes in drafts), tuple(looks), tuple(left_out)
+    )
 
 
-def _refuse_other(context: Context, info: AlgorithmInfo, k: int) -> None:
-    """Stop where another k is none of the algorithm's, or needs code that the release does not."""
-    spec = context.spec
-    if problem := info.refuses(k, len(context.kinds)):
-        raise DataError(problem)
-    more = set(grouping_parts(info.name, spec.effort, k)) - set(needed_parts(info.name, spec.effort, spec.k))
-    if more:
+def _refuse_compiling(spec: ReleaseSpec, cell: Cell) -> None:
+    """Stop where a cell needs code that the release does not."""
+    more = set(grouping_parts(cell.algorithm, cell.refine, cell.k))
+    if more - set(needed_parts(spec.algorithm.name, spec.effort, spec.k)):
         raise DataError(f"would need kernels that k={spec.k} does not, and nothing is compiled for a look ahead")
 
 
-@dataclass(frozen=True)
-class _Drawing:
-    """What is known when blocks are drawn for one k."""
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """Blocks, and about how many records each has."""
 
-    context: Context
-    survey: Survey
-    passes: Passes
-    info: AlgorithmInfo
-    strata: Strata
-    k: int
-    seconds: float
+    units: tuple[DrawnBlock, ...]
+    rows: Floats
+    is_whole: bool
 
     @classmethod
-    def of(
-        cls,
+    def of(cls, met: Sequence[tuple[DrawnBlock, float]], is_whole: bool) -> _Drawn:
+        """Put together.
+
+        Raises:
+            DataError: there are none.
+        """
+        if not met:
+            raise DataError("no record would be released")
+        return cls(tuple(unit for unit, _ in met), np.array([rows for _, rows in met]), is_whole)
+
+
+class _Drawing:
+    """What is known when blocks are drawn for one k, and what was drawn."""
+
+    def __init__(
+        self,
         context: Context,
         survey: Survey,
         keys: pa.Table,
         passes: Passes,
         k: int,
-        seconds: float,
+        frugality: Frugality,
         hold: Holding | None,
-    ) -> _Drawing:
-        """Plan strata for this k."""
+    ) -> None:
         spec, schema = context.spec, context.schema
-        info = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters).with_refinement(spec.effort)
-        _refuse_other(context, info, k)
         released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
         rules = StrataRules(k, spec.blocks.undersized, spec.blocks.labels, spec.blocks.totals_known)
-        strata = plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold)
-        return cls(context, survey, passes, info, strata, k, seconds)
+        self._strata = plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold)
+        self._context, self._survey, self._passes = context, survey, passes
+        self._k, self._frugality = k, frugality
+        self._whole: dict[int | None, _Drawn | None] = {}
+        self._some_drawn: dict[object, _Drawn] = {}
+        self._used: list[_Drawn] = []
+        self._known: dict[bytes, dict[int, Floats]] = {}
 
-    def draft(self) -> tuple[LookAhead, pa.Table]:
-        """What is looked at, and the routes of its keys."""
-        limit = self._limit
-        whole = self._everything(limit) if int(self.strata.rows.sum()) <= MOST_ROWS else None
-        units = self._some(limit) if whole is None else whole
-        if not units:
-            raise DataError("blocks are larger than what is looked at")
-        strata = self.strata
-        draft = LookAhead(
-            self.k,
-            strata.hash_seed,
-            int(strata.rows.sum()),
-            strata.suppressed_rows,
-            whole is not None,
-            tuple(units),
-        )
-        mine = np.isin(strata.stratum_of_hash, [unit.stratum for unit in units])
-        return draft, pa.table({"hash": strata.key_hashes[mine], "stratum": strata.stratum_of_hash[mine]})
+    def look(self, cell: Cell, first: int) -> CellLook:
+        """What a cell is tried on; ``first`` is the number of drafts of other k.
 
-    @property
-    def _limit(self) -> int:
-        """The largest block of a plan."""
-        row_bytes, p = self.survey.row_bytes, len(self.context.kinds)
-        limit = self.context.spec.blocks.max_records or default_max_records(self.info, p, self.k, row_bytes)
-        least = int(self.strata.rows.max())
-        if limit >= least and (problem := self.info.refuses_records(least)):
-            raise DataError(problem)
-        return limit
+        Raises:
+            DataError: why it is left out.
+        """
+        spec, few = self._context.spec, self._frugality
+        if not few.compiles:
+            _refuse_compiling(spec, cell)
+        costs = CellCosts(cell, len(self._context.kinds))
+        limit = costs.limit(spec, self._survey.row_bytes, int(self._strata.rows.max(initial=0)))
+        drawn = self._looked_at(costs, limit)
+        proves, n_seeds = self._affordable(costs, drawn)
+        seconds = self._seconds_of(costs, drawn.rows if drawn.is_whole else self._blocks(limit))
+        if drawn not in self._used:
+            self._used.append(drawn)
+        place = first + self._used.index(drawn)
+        return CellLook(cell, place, cell.seeds(spec.seed, n_seeds), proves, seconds)
 
-    def _cost(self, rows: float) -> float:
-        return self.info.cost_seconds(max(int(rows), self.k), len(self.context.kinds), self.k)
+    def drafts(self) -> list[tuple[LookAhead, pa.Table]]:
+        """What is looked at by some cell, and the routes of its keys."""
+        strata, made = self._strata, []
+        for drawn in self._used:
+            n_released = int(strata.rows.sum())
+            of = (self._k, strata.hash_seed, n_released, strata.suppressed_rows, drawn.is_whole, drawn.units)
+            mine = np.isin(strata.stratum_of_hash, [unit.stratum for unit in drawn.units])
+            columns = {"hash": strata.key_hashes[mine], "stratum": strata.stratum_of_hash[mine]}
+            made.append((LookAhead(*of), pa.table(columns)))
+        return made
+
+    # --- What it takes ---
+
+    def _affordable(self, costs: CellCosts, drawn: _Drawn) -> tuple[bool, int]:
+        """Whether there is time for proofs, and for how many seeds.
+
+        Raises:
+            DataError: not even for one.
+        """
+        few, cell = self._frugality, costs.cell
+        if few.shrinks or cell.algorithm in few.patient_with:
+            return few.proves, few.seeds
+        grouping = self._seconds_of(costs, drawn.rows, proving=False)
+        if grouping > few.seconds:
+            raise DataError(f"would take about {grouping:,.0f} s; name it under --algorithms to run it all the same")
+        proving = self._seconds_of(costs, drawn.rows)
+        proves = few.proves and proving <= few.seconds
+        left = few.seconds - (proving if proves else grouping)
+        return proves, min(few.seeds, 1 + int(left / max(grouping, few.seconds / few.seeds / 10)))
+
+    def _seconds_of(self, costs: CellCosts, rows: Floats, proving: bool = True) -> float:
+        """What blocks of so many records take."""
+        sizes, times = np.unique(rows.astype(np.int64), return_counts=True)
+        seconds = costs.seconds if proving else costs.grouping_seconds
+        return float(sum(n * seconds(size) for size, n in zip(sizes.tolist(), times.tolist(), strict=True)))
+
+    def _blocks(self, limit: int) -> Floats:
+        """About how many records each block of a release would have: what is too large is halved, and again."""
+        rows = self._strata.rows
+        pieces = 2 ** np.maximum(0, np.ceil(np.log2(np.maximum(1, rows) / limit))).astype(np.int64)
+        return np.repeat(rows / pieces, pieces)
+
+    # --- What is drawn ---
+
+    def _looked_at(self, costs: CellCosts, limit: int) -> _Drawn:
+        """All blocks, where they are few enough; else some."""
+        rows, few = self._strata.rows, self._frugality
+        if int(rows.sum()) <= few.rows:
+            is_cut = bool((rows > limit).any())
+            cut = limit if is_cut else None
+            if cut not in self._whole:
+                self._whole[cut] = self._everything(limit)
+            whole = self._whole[cut]
+            if whole is not None and (not few.shrinks or self._seconds_of(costs, whole.rows) <= few.seconds):
+                return whole
+        most = self._piece_rows(costs, limit)
+        # Where less is looked at for what takes long, each cell looks at something else.
+        name = ("some", most, costs.cell.algorithm if few.shrinks else "")
+        if name not in self._some_drawn:
+            self._some_drawn[name] = self._some(costs, most)
+        return self._some_drawn[name]
 
     def _samples(self, strata: Ints) -> dict[int, Floats]:
         """What the survey drew of these strata."""
         if not len(strata):
             return {}
-        return surveyed_samples(self.context, self.strata, self.survey, strata, self.passes)[1]
+        name = strata.tobytes()
+        if name not in self._known:
+            self._known[name] = surveyed_samples(self._context, self._strata, self._survey, strata, self._passes)[1]
+        return self._known[name]
 
     # --- All of it ---
 
-    def _everything(self, limit: int) -> list[DrawnBlock] | None:
-        """All blocks of a plan, numbered as there; None where they take too long."""
-        rows = self.strata.rows
+    def _everything(self, limit: int) -> _Drawn | None:
+        """All blocks of a plan, numbered as there; None where the survey's sample lacks some of what is cut."""
+        rows = self._strata.rows
         oversize = np.flatnonzero(rows > limit)
         samples = self._samples(oversize)
         if any(len(samples.get(stratum, ())) < rows[stratum] for stratum in oversize.tolist()):
             return None
-        units: list[DrawnBlock] = []
-        seconds = 0.0
+        met: list[tuple[DrawnBlock, float]] = []
         for stratum, n in enumerate(rows.tolist()):
-            ways = [((), float(n))] if n <= limit else self._ways(samples[stratum], n, limit, self.k)
+            ways = [((), float(n))] if n <= limit else self._ways(samples[stratum], n, limit)
             for path, of_way in ways:
-                units.append(DrawnBlock(stratum, path, len(units), int(self.strata.label[stratum]), 1.0))
-                seconds += self._cost(of_way)
-        return units if seconds <= self.seconds else None
+                label = int(self._strata.label[stratum])
+                met.append((DrawnBlock(stratum, path, len(met), label, 1.0), of_way))
+        return _Drawn.of(met, is_whole=True)
 
-    def _ways(self, Z: Floats, rows: int, limit: int, least: int) -> list[tuple[tuple[Step, ...], float]]:
+    def _ways(self, Z: Floats, rows: int, limit: int) -> list[tuple[tuple[Step, ...], float]]:
         """The ways to all leaves, as the plan would cut them, and their records."""
         every = np.arange(len(Z)) / max(1, len(Z))
-        return [(path, share * rows) for path, share, _ in _leaves_met(Z, limit * len(Z) / rows, least, every)]
+        leaves = _leaves_met(Z, limit * len(Z) / rows, self._k, every)
+        return [(path, share * rows) for path, share, _ in leaves]
 
     # --- Some of it ---
 
-    def _some(self, limit: int) -> list[DrawnBlock]:
-        """Blocks and pieces, as many as time and records allow."""
-        rows, most = self.strata.rows, self._piece_rows(limit)
+    def _some(self, costs: CellCosts, most: int) -> _Drawn:
+        """Blocks and pieces, as many as records, and where it shrinks time, allow."""
+        rows, few = self._strata.rows, self._frugality
         order = np.lexsort((self._of_keys(), -rows))
         sizes = np.minimum(rows, most)
         mean = float(np.sum(rows * np.sqrt(sizes)) / np.sum(rows / np.sqrt(sizes)))
-        points = min(_MOST_POINTS, math.ceil(4 * MOST_ROWS / mean))
+        points = min(_MOST_POINTS, math.ceil(4 * few.rows / mean))
         samples = self._samples(np.flatnonzero(rows > most))
         while True:
-            met = list(self._met(order, points, most, samples))
-            n_rows, seconds = sum(n for _, n in met), sum(self._cost(n) for _, n in met)
-            if (n_rows <= MOST_ROWS and seconds <= self.seconds) or points == 1:
-                return [unit for unit, _ in met]
+            drawn = _Drawn.of(list(self._met(order, points, most, samples)), is_whole=False)
+            is_quick = not few.shrinks or self._seconds_of(costs, drawn.rows) <= few.seconds
+            if (drawn.rows.sum() <= few.rows and is_quick) or points == 1:
+                return drawn
             points = max(1, int(points * _FEWER))
 
-    def _piece_rows(self, limit: int) -> int:
+    def _piece_rows(self, costs: CellCosts, limit: int) -> int:
         """The most records of a piece: few enough that several can be looked at."""
-        most = min(limit, max(_PIECE_ROWS, _PIECE_GROUPS * self.k))
-        while most > 4 * self.k and self._cost(most) > self.seconds / 4:
+        few = self._frugality
+        wanted = _PIECE_ROWS if few.shrinks else min(_PIECE_ROWS, few.rows // _PIECES)
+        most = min(limit, max(wanted, _PIECE_GROUPS * self._k))
+        while few.shrinks and most > 4 * self._k and costs.seconds(most) > few.seconds / 4:
             most //= 2
-        return min(most, self.info.max_records or most)
+        return min(most, costs.info.max_records or most)
 
     def _of_keys(self) -> Floats:
         """A number for each stratum by which ties are broken, the same for another k that leaves its keys together."""
-        first = np.full(len(self.strata.rows), np.iinfo(np.uint64).max, dtype=np.uint64)
-        there = self.strata.stratum_of_hash >= 0
-        np.minimum.at(first, self.strata.stratum_of_hash[there], self.strata.key_hashes[there])
-        return uniform((first >> np.uint64(1)).astype(np.int64), self.context.spec.seed)
+        first = np.full(len(self._strata.rows), np.iinfo(np.uint64).max, dtype=np.uint64)
+        there = self._strata.stratum_of_hash >= 0
+        np.minimum.at(first, self._strata.stratum_of_hash[there], self._strata.key_hashes[there])
+        return uniform((first >> np.uint64(1)).astype(np.int64), self._context.spec.seed)
 
     def _met(
         self, order: Ints, points: int, most: int, samples: dict[int, Floats]
     ) -> Iterator[tuple[DrawnBlock, float]]:
         """What is met by so many points at equal distances; and about how many records that has."""
-        rows = self.strata.rows[order]
+        rows = self._strata.rows[order]
         sizes = np.minimum(rows, most)
         lengths = rows / np.sqrt(sizes)  # of a block, the root of its size; of one in pieces, those of its pieces
         ends = np.cumsum(lengths)
-        start = float(uniform(np.zeros(1, dtype=np.int64), self.context.spec.seed)[0])
+        start = float(uniform(np.zeros(1, dtype=np.int64), self._context.spec.seed)[0])
         at = (np.arange(points) + start) * (ends[-1] / points)
         which = np.minimum(np.searchsorted(ends, at, side="right"), len(order) - 1)
         number = 0

@@ -12,7 +12,7 @@ from microagg_core.arrays import Ints
 from microagg_core.blocking.cuts import with_record_numbers
 from microagg_core.blocking.routes import Routes
 from microagg_core.plain import from_json, to_json
-from microagg_core.steps.expecting.drawing import Drafts, DrawnBlock, LookAhead
+from microagg_core.steps.expecting.drafts import CellLook, Drafts, DrawnBlock, LookAhead
 from microagg_core.steps.keys import read_own_keys
 from microagg_core.steps.pieces import Piece
 from microagg_core.steps.reading import records_of_part
@@ -32,12 +32,18 @@ def save_drafts(run: Run, drawn: Drafts) -> tuple[Piece, ...]:
     routes = (
         run.put(_routes_name(run.layout, j), to_bytes(routes), _MAKER, 1 + j) for j, routes in enumerate(drawn.routes)
     )
-    return (run.put(_drafts_name(run.layout), to_json(drawn.drafts), _MAKER), *routes)
+    looks = run.put(_looks_name(run.layout), to_json(drawn.looks), _MAKER, 1 + len(drawn.drafts))
+    return (run.put(_drafts_name(run.layout), to_json(drawn.drafts), _MAKER), looks, *routes)
 
 
 def load_drafts(task: Task) -> tuple[LookAhead, ...]:
-    """What is looked at, for each k."""
+    """What is looked at."""
     return from_json(tuple[LookAhead, ...], task.pieces.read(_drafts_name(task.layout)))
+
+
+def load_looks(task: Task) -> tuple[CellLook, ...]:
+    """What is tried on it, one for each task."""
+    return from_json(tuple[CellLook, ...], task.pieces.read(_looks_name(task.layout)))
 
 
 def rows_name(layout: RunLayout, draft: int, part: int) -> str:
@@ -47,6 +53,10 @@ def rows_name(layout: RunLayout, draft: int, part: int) -> str:
 
 def _drafts_name(layout: RunLayout) -> str:
     return layout.plan_file("expected-drafts.json")
+
+
+def _looks_name(layout: RunLayout) -> str:
+    return layout.plan_file("expected-looks.json")
 
 
 def _routes_name(layout: RunLayout, draft: int) -> str:
@@ -93,7 +103,7 @@ def _behind_cuts(unit: DrawnBlock, routed: Routed, rows: Ints) -> Ints:
 
 
 def draw_rows(task: Task) -> Receipt:
-    """Write the rows that an input part has of what is looked at, for each k."""
+    """Write the rows that an input part has of what is looked at."""
     plan, drafts, number = load_planned(task), load_drafts(task), task.number
     pieces = task.pieces
     looked = [
