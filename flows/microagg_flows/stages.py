@@ -47,10 +47,9 @@ from microagg_flows import nights
 from microagg_flows.healing import run_healing
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release, StageOutcome
+from microagg_flows.run_work import PLANNED
 
-#: What every task knows once there is a plan.
-PLANNED = ("context", "survey", "plan")
-#: And once it is known what the records that are released have in common.
+#: What every task knows once it is known what the records that are released have in common.
 _GROUPING = (*PLANNED, "scale", "distributions")
 
 
@@ -168,7 +167,7 @@ def scatter(release: Release) -> str:
     planned, n_parts = release.planned, len(release.planned.context.parts)
     knowing = (*PLANNED, *(("night",) if release.atoms_of_parts else ()))
     release.scattered = release.do(
-        release.with_atoms(knowing_keys(release, release.tasks("scatter", n_parts, knowing)))
+        release.with_atoms(release.with_keys(release.tasks("scatter", n_parts, knowing)))
     )
     expected = planned.survey.arrivals - planned.outline.withheld_rows
     refuse_lost(planned.outline, expected, release.scattered)
@@ -179,14 +178,6 @@ def scatter(release: Release) -> str:
     refuse_uncounted(planned.context, distributions)
     release.known["distributions"] = (save_distributions(release.run, distributions),)
     return f"{sum(r.rows for r in release.scattered)} records in {planned.outline.n_partitions} partitions"
-
-
-def knowing_keys(release: Release, tasks: Sequence[Task]) -> list[Task]:
-    """Tasks, one an input part, that read besides which keys the part has."""
-    surveyed = release.pieces("survey")
-    names = [release.layout.part_keys(task.number) for task in tasks]
-    pieces = [(surveyed.piece(name),) if surveyed.has(name) else () for name in names]
-    return [task.reading(of_part) for task, of_part in zip(tasks, pieces, strict=True)]
 
 
 def anonymize(release: Release) -> str:
@@ -204,7 +195,7 @@ def validate(release: Release) -> str:
     """The gate: re-read what would be published, and the input, and compare."""
     n_files, n_parts = release.planned.outline.n_files, len(release.planned.context.parts)
     knowing = (*PLANNED, *(("night",) if release.tonight.has_units else ()))
-    of_parts = knowing_keys(release, release.receiving("check-input", n_parts, release.assembled, knowing))
+    of_parts = release.with_keys(release.receiving("check-input", n_parts, release.assembled, knowing))
     read = release.do(release.with_atoms(of_parts))
     n_candidates, counted = n_files + release.tonight.n_carried_files, (*knowing, "distributions")
     tasks = release.receiving("check-files", n_candidates, read, counted)
