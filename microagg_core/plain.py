@@ -7,13 +7,14 @@ if its type says how, as ``PlainFloats`` and pydantic's ``Base64Bytes`` do.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from pydantic import GetCoreSchemaHandler, TypeAdapter
+from pydantic import BeforeValidator, GetCoreSchemaHandler, PlainSerializer, TypeAdapter
 from pydantic_core import CoreSchema, core_schema
 
 T = TypeVar("T")
@@ -24,12 +25,21 @@ class AsLists:
     """Says that a field's array becomes lists of numbers, and lists become an array of this type."""
 
     dtype: DTypeLike
+    #: Whether numbers may be NaN, which is null in JSON.
+    has_gaps: bool = False
 
     def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
         """What pydantic asks for."""
         return core_schema.no_info_plain_validator_function(
-            self._array, serialization=core_schema.plain_serializer_function_ser_schema(lambda array: array.tolist())
+            self._array, serialization=core_schema.plain_serializer_function_ser_schema(self._lists)
         )
+
+    def _lists(self, array: NDArray[Any]) -> Any:
+        if not self.has_gaps:
+            return array.tolist()
+        with_nulls = array.astype(object)
+        with_nulls[np.isnan(array)] = None
+        return with_nulls.tolist()
 
     def _array(self, value: Any) -> NDArray[Any]:
         try:
@@ -38,7 +48,18 @@ class AsLists:
             raise ValueError("no array of numbers") from None
 
 
+def _not_null(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+def _not_nan(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+#: A number, or NaN, which is null in JSON.
+PlainNumber: TypeAlias = Annotated[float, BeforeValidator(_not_null), PlainSerializer(_not_nan)]
 PlainFloats: TypeAlias = Annotated[NDArray[np.float64], AsLists(np.float64)]
+PlainGaps: TypeAlias = Annotated[NDArray[np.float64], AsLists(np.float64, has_gaps=True)]
 PlainInts: TypeAlias = Annotated[NDArray[np.int64], AsLists(np.int64)]
 PlainHashes: TypeAlias = Annotated[NDArray[np.uint64], AsLists(np.uint64)]
 

@@ -1,4 +1,4 @@
-"""A portrait of a release: distributions, pairs, correlations and regressions, before and after; for the operator alone.
+"""A portrait of a release: distributions, pairs, correlations, regressions before and after; for the operator alone.
 
 It is what the operator's page draws. Every count in it is of so many records that none stands out: intervals and cells
 with fewer are joined with their neighbours or left out, and no edge of one is the value of a record, least of all the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from microagg_core.plain import PlainFloats
+from microagg_core.plain import PlainGaps, PlainNumber
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,10 @@ class Distribution:
     before: tuple[int, ...]
     after: tuple[int, ...]
     missing: int
+    #: How the edges lie: "linear", "log" (by magnitude), "values" (one common value each), "quantiles" (equal shares).
+    scale: str = "linear"
+    #: Where each interval is that of one common value: these, as a person reads them; else empty.
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,18 +63,21 @@ class Correlations:
     """Of all pairs of quasi-identifiers, exact; NaN where a pair has none."""
 
     columns: tuple[str, ...]
-    before: PlainFloats
-    after: PlainFloats
+    before: PlainGaps
+    after: PlainGaps
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A linear model by least squares: a coefficient and its standard error for each term."""
+    """A linear model by least squares: a coefficient and its standard error for each term.
+
+    Both are NaN for a term that is left out, as it follows from those before it, or few records decide it.
+    """
 
     records: int
-    coefficients: tuple[float, ...]
-    errors: tuple[float, ...]
-    r_squared: float
+    coefficients: tuple[PlainNumber, ...]
+    errors: tuple[PlainNumber, ...]
+    r_squared: PlainNumber
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,8 @@ class Regression:
     terms: tuple[str, ...]
     before: Fit
     after: Fit
+    #: The level of each category that the others are compared with, as "column=level".
+    bases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

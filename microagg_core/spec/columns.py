@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from microagg_core.errors import DataError, SpecError
 from microagg_core.kinds.contract import DEFAULT_ROUNDING, Kind
-from microagg_core.kinds.registry import kind_of
+from microagg_core.kinds.registry import kind_for, kind_of
+from microagg_core.spec.analyses import Formula
 from microagg_core.spec.release import ReleaseSpec
 
 MISSING_PATTERN_LIMIT = 62  # patterns of missing values are bits of a 64-bit word
@@ -97,6 +98,7 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
         if column.role != "drop":
             _check_type(column)
     by_name = {c.name: c for c in columns}
+    _check_analyses(spec, by_name)
     if spec.missing == "separate" and len(spec.roles.quasi_identifiers) > MISSING_PATTERN_LIMIT:
         raise SpecError(
             f"missing: separate takes at most {MISSING_PATTERN_LIMIT} quasi-identifiers "
@@ -114,6 +116,23 @@ def resolve_schema(spec: ReleaseSpec, file_schema: pa.Schema) -> FileSchema:
 
 def _kind_of(spec: ReleaseSpec, column: Column) -> Kind:
     return kind_of(column.name, column.type, spec.rounding.get(column.name, DEFAULT_ROUNDING))
+
+
+def _check_analyses(spec: ReleaseSpec, columns: dict[str, Column]) -> None:
+    """Stop where a formula has a column of a type that models have no place for."""
+    for place, text in enumerate(spec.analyses):
+        formula = Formula.parse(text)
+        for column in (columns[name] for name in formula.columns if kind_for(columns[name].type) is None):
+            is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+            if column.name == formula.outcome:
+                raise SpecError(
+                    f"analyses[{place}]: {column.name!r} has the type {column.type}, and only a number, a date or a "
+                    "timestamp can be explained; take another outcome"
+                )
+            if not is_text and column.role == "confidential":
+                raise SpecError(
+                    f"analyses[{place}]: {column.name!r} has the type {column.type}, which cannot explain; leave it out"
+                )
 
 
 def _check_names(names: list[str], role_of: dict[str, str]) -> None:

@@ -68,8 +68,8 @@ def _told(name: str, line: int, reason: str) -> str:
 
 
 def canonical(spec: ReleaseSpec) -> str:
-    """What decides a release's content, as text for digests: the spec without ``cluster``, ``schedule``, ``risk``
-    and ``id``.
+    """What decides a release's content, as text for digests: the spec without ``cluster``, ``schedule``, ``risk``,
+    ``analyses`` and ``id``.
 
     Where the key of a series lies decides nothing, nor does who signs; and a spec without series or protection is what
     it was before there were any.
@@ -84,7 +84,7 @@ def canonical(spec: ReleaseSpec) -> str:
     parts = spec.model_dump(
         mode="json",
         exclude={
-            **dict.fromkeys(("cluster", "schedule", "id", "risk"), True),
+            **dict.fromkeys(("cluster", "schedule", "id", "risk", "analyses"), True),
             "series": {"key_file"},
             "output": {"sign"},
         },

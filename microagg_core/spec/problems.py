@@ -48,6 +48,7 @@ _REASONS = {
     "string_too_short": "must not be empty",
     "string_too_long": "must have at most {max_length} character(s)",
     "too_short": "must name at least one column",
+    "too_long": "must have at most {max_length} entries",
 }
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from microagg_core.algorithms import algorithms
+from microagg_core.spec.analyses import Analyses, analysis_problems
 from microagg_core.spec.clusters import AnyCluster, Cluster, LocalCluster, NoCluster, RunningCluster
 from microagg_core.spec.formats import CSV_TYPES, CsvInput, CsvOutput
 from microagg_core.spec.model import ColumnName, Columns, Model, PartError, Problem, Whole
@@ -273,6 +274,11 @@ class ReleaseSpec(Model):
         description="how the operator is told what the release gives away: by asking every record ('full'), all of a "
         "small release and some of a large one ('sampled'), or from groups and confidential values alone ('off')",
     )
+    analyses: Analyses = Field(
+        default=(),
+        description="linear models that the operator's report compares before and after, such as 'income ~ age + "
+        "education'",
+    )
     protect: Protect | None = Field(
         default=None,
         description="what is demanded besides k: confidential column, or '*' for all -> distinct, t, inference; and "
@@ -322,6 +328,7 @@ class ReleaseSpec(Model):
         if parts.get("series") is not None:
             yield from _series_problems(parts, parts["series"])
         yield from protect_problems(parts)
+        yield from analysis_problems(parts)
         if "roles" in parts:
             yield from _column_problems(parts, parts["roles"].role_of())
         if {"algorithm", "k", "roles"} <= parts.keys():

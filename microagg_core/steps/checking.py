@@ -23,6 +23,7 @@ from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_carri
 from microagg_core.steps.nights.knowing import has_night, layout_of
 from microagg_core.steps.nights.telling import look_at_survivors, tell_arrivals, tell_survivors
 from microagg_core.steps.pieces import Piece, Pieces
+from microagg_core.steps.portraying import note_portrait
 from microagg_core.steps.protecting import note_protection
 from microagg_core.steps.reading import records_of_part
 from microagg_core.steps.risks import note_risk
@@ -72,6 +73,7 @@ def check_file(task: Task) -> Receipt:
     pieces = (candidate, task.put(layout.checks(number), to_json(notes)), *_values(task, planned, table, notes))
     if notes.readable:
         pieces += note_risk(task, planned, table, records, came)
+        pieces += note_portrait(task, planned, table, records, came)
         pieces += note_protection(task, planned, table, records, came)
     if not (has_night(task) and notes.readable):
         return Receipt(task.step, number, notes.rows, pieces)

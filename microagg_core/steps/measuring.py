@@ -21,11 +21,13 @@ from microagg_core.metrics.figures import CertificateFigures, Figures
 from microagg_core.metrics.moments import Moments, merge_all
 from microagg_core.metrics.statistics import LossStatistics, losses_of, significant
 from microagg_core.plain import from_json
+from microagg_core.portrait.contract import Portrait
 from microagg_core.privacy.checks.means import Means
 from microagg_core.privacy.gate import notes_of
 from microagg_core.privacy.published import figures_of_few, published_figures
 from microagg_core.steps.checking import file_notes
 from microagg_core.steps.pieces import Pieces
+from microagg_core.steps.portraying import combine_portrait
 from microagg_core.steps.risks import Risk, combine_risk
 from microagg_core.steps.routing import Planned
 from microagg_core.storage.layout import RunLayout
@@ -37,11 +39,12 @@ _SHRINK = 1.0 - 2.0**-30
 
 @dataclass(frozen=True)
 class Measured:
-    """Loss and risk of a release, and the lines of its blocks."""
+    """Loss and risk of a release, the lines of its blocks, and its portrait."""
 
     figures: Figures
     risk: Risk
     blocks: pa.Table
+    portrait: Portrait
 
 
 def measure_release(
@@ -57,9 +60,11 @@ def measure_release(
         n_carried: files of survivors, behind those of arrivals.
     """
     numbers, kinds = range(planned.outline.n_partitions), planned.context.kinds
-    risk = combine_risk(checked, layout.key, planned, planned.outline.n_files + n_carried)
-    if not numbers:
-        return Measured(figures_of_few(0), risk, pa.table({}))  # a night of a series in which no record was grouped
+    n_files = planned.outline.n_files + n_carried
+    risk = combine_risk(checked, layout.key, planned, n_files)
+    if not numbers:  # a night of a series in which no record was grouped
+        nobody = combine_portrait(checked, layout.key, planned, n_files, None)
+        return Measured(figures_of_few(0), risk, pa.table({}), nobody)
     data = anonymized.read_all(layout.loss_statistics(i) for i in numbers)
     statistics = reduce(add, (from_json(LossStatistics, of_partition) for of_partition in data))
     tables = anonymized.read_all(layout.block_results(i) for i in numbers)
@@ -67,7 +72,8 @@ def measure_release(
     n_groups = int(np.asarray(blocks["groups"]).sum())
     moments = _released_moments(checked, layout, planned.outline.n_files, len(kinds))
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
-    return Measured(figures, risk, blocks)
+    portrait = combine_portrait(checked, layout.key, planned, n_files, statistics)
+    return Measured(figures, risk, blocks, portrait)
 
 
 def _released_moments(checked: Pieces, layout: RunLayout, n_files: int, n_attributes: int) -> tuple[Moments, ...]:

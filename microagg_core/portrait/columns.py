@@ -1,0 +1,78 @@
+"""Quasi-identifiers as numbers in the unit in which they are shown, before and after, and such numbers in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.arrays import Bools, Floats
+from microagg_core.kinds.contract import Kind
+
+#: Units in which a picture has numbers, while a person reads a calendar.
+_CALENDAR = ("days", "seconds")
+
+
+@dataclass(frozen=True)
+class ShownColumn:
+    """One quasi-identifier, in its unit.
+
+    >>> import pyarrow as pa
+    >>> from microagg_core.kinds.registry import kind_of
+    >>> born = ShownColumn(kind_of("born", pa.date32()))
+    >>> born.unit, born.words([-365.0]), ShownColumn(kind_of("income", pa.float64())).words([12000.0, 0.5])
+    ('days', ('1969-01-01',), ('12,000', '0.5'))
+    """
+
+    kind: Kind
+
+    @property
+    def unit(self) -> str | None:
+        """Days or seconds since 1970; None for the column's own."""
+        name = self.kind.unit.name
+        return name if name in _CALENDAR else None
+
+    @property
+    def ticks_before(self) -> float:
+        """How many ticks of the input make a unit; those of a release may be others."""
+        return type(self.kind)(self.kind.name, self.kind.source_type).unit.ticks
+
+    def before(self, column: pa.ChunkedArray | pa.Array) -> Floats:
+        """The input's values; NaN where one is missing."""
+        ticks, missing = self.kind.ticks(column)
+        return np.where(missing, np.nan, ticks.astype(np.float64) / self.ticks_before)
+
+    def after(self, column: pa.ChunkedArray | pa.Array) -> Floats:
+        """The released values; NaN where one is missing."""
+        ticks, missing = self.kind.reader.ticks(column)
+        return np.where(missing, np.nan, ticks.astype(np.float64) / self.kind.unit.ticks)
+
+    def words(self, numbers: Sequence[float]) -> tuple[str, ...]:
+        """What a person reads; of a part of a day, the day that begins next."""
+        return tuple(self._in_words(float(number)) for number in numbers)
+
+    def _in_words(self, number: float) -> str:
+        if pa.types.is_boolean(self.kind.source_type) and number in (0.0, 1.0):
+            return "true" if number else "false"
+        if self.unit is None:
+            return f"{number:,.10g}"
+        if self.unit == "seconds" and number != math.floor(number):
+            return str(np.datetime64(round(number * 10**6), "us"))
+        return str(self.kind.shown(math.ceil(number) * self.kind.unit.ticks))
+
+
+@dataclass(frozen=True)
+class DrawnColumn:
+    """One quasi-identifier of the drawn records, before and after; NaN where a value is missing."""
+
+    shown: ShownColumn
+    before: Floats
+    after: Floats
+
+    @property
+    def there(self) -> Bools:
+        """Which records have a value; infinite ones are in no release."""
+        return np.isfinite(self.before) & np.isfinite(self.after)
