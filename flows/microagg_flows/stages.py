@@ -45,6 +45,7 @@ from microagg_core.storage.objects import Store
 from microagg_core.storage.values_layout import ValuesLayout
 from microagg_flows import nights
 from microagg_flows.healing import run_healing
+from microagg_flows.pages import write_page
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release, StageOutcome
 from microagg_flows.run_work import PLANNED
@@ -166,9 +167,7 @@ def scatter(release: Release) -> str:
     """Cut every part's rows by partition."""
     planned, n_parts = release.planned, len(release.planned.context.parts)
     knowing = (*PLANNED, *(("night",) if release.atoms_of_parts else ()))
-    release.scattered = release.do(
-        release.with_atoms(release.with_keys(release.tasks("scatter", n_parts, knowing)))
-    )
+    release.scattered = release.do(release.with_atoms(release.with_keys(release.tasks("scatter", n_parts, knowing))))
     expected = planned.survey.arrivals - planned.outline.withheld_rows
     refuse_lost(planned.outline, expected, release.scattered)
     moments = combine_released_moments(len(planned.context.kinds), release.pieces("scatter"), release.layout, n_parts)
@@ -269,9 +268,11 @@ def _upload(release: Release, output: Store, uploads: Sequence[Upload]) -> None:
 
 
 def report(release: Release) -> str:
-    """The end: staged rows go, the audit stays, and the manifest says the rest."""
+    """The end: the operator's page is made, staged rows go, the audit stays, and the manifest says the rest."""
     if release.published is None:
         raise RuntimeError("the publish stage has not run")
+    troubles = (*release.published.warnings, *write_page(release))
+    release.published = dataclasses.replace(release.published, warnings=troubles)
     release.running.end()
     try:
         release.work.delete_all(release.layout.folder)

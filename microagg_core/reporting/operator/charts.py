@@ -24,7 +24,7 @@ _COLOURS = "RdBu_r"
 def distribution_chart(name: str, label: str, one: Distribution) -> str:
     """Areas of the records as they came, and a line around those that are released."""
     height, top, floor = 132.0, 8.0, 108.0
-    places, has_widths = _places(one.edges)
+    places, has_widths = _places(one)
     widths = np.diff(places)
     scale = widths if has_widths else np.ones(len(widths))
     before, after = (np.asarray(counts, dtype=float) / scale for counts in (one.before, one.after))
@@ -39,37 +39,43 @@ def distribution_chart(name: str, label: str, one: Distribution) -> str:
         steps = [(x, up(v)) for i, v in enumerate(after) for x in (xs[i], xs[i + 1])]
         canvas.line([(xs[0], floor), *steps, (xs[-1], floor)], AFTER)
         canvas.rule(0, floor, WIDTH, floor, colour=MUTED)
-        _edge_words(canvas, xs[1:-1], one.edge_words, floor)
+        at, words = ((xs[:-1] + xs[1:]) / 2, one.values) if one.values else (xs[1:-1], one.edge_words)
+        _words_below(canvas, at, words, floor)
 
     return svg_of(name, label, height, draw)
 
 
-def _places(edges: Sequence[float]) -> tuple[Floats, bool]:
+def _places(one: Distribution) -> tuple[Floats, bool]:
     """Where intervals begin and end on paper, the open ones as wide as is usual; and whether widths mean something."""
-    inner = np.asarray(edges, dtype=float)
+    inner = np.asarray(one.edges, dtype=float)
     widths = np.diff(inner)
-    if len(inner) < 2 or not np.all(np.isfinite(widths)) or widths.min() * _MOST_UNEVEN < widths.max():
-        return np.arange(len(inner) + 2, dtype=float), False
+    if one.scale != "linear" or len(inner) < 2 or not 0 < widths.max() <= _MOST_UNEVEN * widths.min():
+        return np.arange(len(one.before) + 1, dtype=float), False
     usual = float(np.median(widths))
     return np.concatenate([[inner[0] - usual], inner, [inner[-1] + usual]]), True
 
 
-def _edge_words(canvas: Canvas, xs: Floats, words: Sequence[str], floor: float) -> None:
-    """Some of the edges in words, so many as have room."""
-    if not len(xs):
-        return
-    wanted = [0, len(xs) - 1] if len(xs) > 1 else [0]
-    if len(xs) > 4:
-        wanted.insert(1, int(np.argmin(np.abs(xs - WIDTH / 2))))
+def _words_below(canvas: Canvas, xs: Floats, words: Sequence[str], floor: float) -> None:
+    """Some places of the floor in words, so many as have room."""
     end = -math.inf
-    for i in dict.fromkeys(wanted):
-        half = 2.9 * len(words[i])
+    for i in _wanted(xs):
+        half = _HALF_LETTER * len(words[i])
         middle = min(max(float(xs[i]), half), WIDTH - half)
         if middle - half < end + 8:
             continue
         canvas.rule(float(xs[i]), floor, float(xs[i]), floor + 4, colour=MUTED)
         canvas.text(middle, floor + 16, words[i], align="center", colour=MUTED, small=True)
         end = middle + half
+
+
+def _wanted(xs: Floats) -> list[int]:
+    """Which of some places are named, if there is room: about four, the outermost among them."""
+    n = len(xs)
+    return sorted({round(i * (n - 1) / min(n - 1, 3)) for i in range(min(n, 4))}) if n > 1 else [0] * n
+
+
+#: Of the small text, in units; digits are no wider.
+_HALF_LETTER = 2.9
 
 
 def pair_chart(name: str, label: str, one: Pair) -> str:
@@ -94,9 +100,7 @@ def pair_chart(name: str, label: str, one: Pair) -> str:
                 for i, j in np.argwhere(level == number)
             ]
             canvas.boxes(cells, BEFORE, opacity)
-        inside = [
-            m for m in one.means if x_edges[0] <= m.x <= x_edges[-1] and y_edges[0] <= m.y <= y_edges[-1]
-        ]
+        inside = [m for m in one.means if x_edges[0] <= m.x <= x_edges[-1] and y_edges[0] <= m.y <= y_edges[-1]]
         largest = sorted(inside, key=lambda mean: (-mean.records, mean.x, mean.y))[:_MOST_MEANS]
         most = max((mean.records for mean in largest), default=1)
         dots = [(across(m.x), up(m.y), 1.6 + 2.4 * math.sqrt(m.records / most)) for m in largest]

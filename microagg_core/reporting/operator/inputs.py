@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -16,13 +16,13 @@ from microagg_core.plain import from_plain
 from microagg_core.portrait.contract import Portrait
 from microagg_core.releases.manifest import Manifest
 from microagg_core.reporting.expected_report import Expectation
-from microagg_core.steps.audit import read_document, read_risk
+from microagg_core.steps.audit import read_document, read_portrait, read_risk
 from microagg_core.steps.expecting.figures import Expected
 from microagg_core.storage.layout import AuditLayout
 from microagg_core.storage.objects import Store
 
 #: Names of documents of the audit.
-EXPECTED, RUN, PORTRAIT, PAGE = "expected.json", "run.json", "portrait.json", "report.html"
+EXPECTED, RUN, PAGE = "expected.json", "run.json", "report.html"
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def read_inputs(work: Store, manifest: Manifest, *, is_draft: bool = False) -> R
         checks=tuple(kept),
         risk=read_risk(work, manifest),
         blocks=_table(work, layout.blocks()),
-        portrait=_portrait(_document(work, layout.file(PORTRAIT))),
+        portrait=read_portrait(work, manifest),
         expectation=_expectation(read_document(work, manifest, EXPECTED)),
         run=read_document(work, manifest, RUN) or {},
         origin=_document(work, layout.digests()),
@@ -94,14 +94,6 @@ def _table(work: Store, name: str) -> pa.Table | None:
     except (pa.ArrowException, OSError):
         return None
     return table if table is not None and table.num_rows and "sse" in table.column_names else None
-
-
-def _portrait(document: dict[str, Any]) -> Portrait | None:
-    known = {one.name: document[one.name] for one in fields(Portrait) if one.name in document}
-    try:
-        return from_plain(Portrait, known) if known else None
-    except ValueError:
-        return None
 
 
 def _expectation(document: dict[str, Any] | None) -> Expectation | None:
