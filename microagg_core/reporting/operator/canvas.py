@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import logging
+import math
 import os
 import re
 import tempfile
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 WIDTH = 340
 #: Colours by what they are for. They stand for variables of the style sheet, which has them for paper and the dark, too.
 BEFORE, AFTER, INK, MUTED, RULE = "#1f4e8d", "#d26a01", "#1c2431", "#5b6676", "#d5dae2"
-_VARIABLES = {BEFORE: "before", AFTER: "after", INK: "ink", MUTED: "muted", RULE: "rule"}
+PAPER = "#fefefd"
+_VARIABLES = {BEFORE: "before", AFTER: "after", INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper"}
 _TEXT, _SMALL = 10.5, 9.5
 #: Letters of a usual font that fit beside each other in a chart's width.
 _LETTERS = 52
@@ -41,9 +43,12 @@ _TAG = re.compile(r"<[a-z][^>]*>")
 _LONG = re.compile(r"-?\d+\.\d{3,}")
 _OWN_ID = re.compile(r' id="(?:figure|axes|patch|line2d|text|matplotlib|xtick|ytick|[A-Z]\w*?)[\w.]*_\d+"')
 _FONT = re.compile(r"font: ([\d.]+)px [^;\"]*")
+_FAMILY = re.compile(r" font-family: [^;\"]*;?")
 _STANDING = re.compile(r' transform="rotate\(-?0(?:\.0+)? [^"]*\)"')
 _OPENING = re.compile(r"<svg[^>]*>")
-_GROUPS = re.compile(r"<g>\s*</g>")
+#: What the library draws behind everything, and groups without a meaning.
+_EMPTY = re.compile(r'<path d="[^"]*" style="fill: none"/>|</?g>')
+_TURN = re.compile(r"\s*\n\s*(?:L )?")
 
 
 class Canvas:
@@ -82,14 +87,16 @@ class Canvas:
         xs, ys = zip(*points, strict=True)
         self.axes.plot(xs, ys, color=colour, lw=width, clip_on=False, solid_joinstyle="round")
 
-    def dots(self, points: Sequence[tuple[float, float, float]], colour: str, *, hollow: bool = False) -> None:
-        """Dots (x, y, radius); hollow ones are rings."""
-        from matplotlib.patches import Circle
+    def dots(self, points: Sequence[tuple[float, float]], colour: str, radius: float) -> None:
+        """Full dots with a rim of paper, drawn as one shape: lines without length that have round ends."""
+        for shade, width in ((PAPER, 2 * radius + 1.5), (colour, 2 * radius)):
+            xs, ys = ([c for p in points for c in (p[axis], p[axis], math.nan)] for axis in (0, 1))
+            self.axes.plot(xs, ys, color=shade, lw=width, solid_capstyle="round", clip_on=False)
 
-        for x, y, radius in points:
-            face = "none" if hollow else colour
-            edge = colour if hollow else "none"
-            self.axes.add_patch(Circle((x, y), radius, fc=face, ec=edge, lw=1.6, clip_on=False))
+    def ring(self, x: float, y: float, radius: float) -> None:
+        """A mark beside which something is seen."""
+        self.dots([(x, y)], INK, radius)
+        self.dots([(x, y)], PAPER, radius - 2.2)
 
     def image(self, rows: Any, box: tuple[float, float, float, float], colours: str, limit: float) -> None:
         """A matrix as cells of a diverging scale from ``-limit`` to ``limit`` in a box (left, top, right, bottom)."""
@@ -139,13 +146,9 @@ def _trimmed(svg: str, label: str, height: float) -> str:
     """What a page needs of it; figures in tags with two decimals."""
     text = _DROPPED.sub("", svg)
     text = _TAG.sub(_shorter, text)
-    # What is white paper in the library's mind is nothing at all.
     quoted = label.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
     box = f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{quoted}">'
-    text = _OPENING.sub(lambda _: box, text, count=1)
-    while (fewer := _GROUPS.sub("", text)) != text:
-        text = fewer
-    return re.sub(r"\s*\n\s*", "\n", text).strip()
+    return _EMPTY.sub("", _OPENING.sub(lambda _: box, text, count=1)).strip()
 
 
 def _shorter(tag: re.Match[str]) -> str:
@@ -153,7 +156,8 @@ def _shorter(tag: re.Match[str]) -> str:
     if text.startswith("<image"):
         return text
     text = _STANDING.sub("", _OWN_ID.sub("", text))
-    text = _FONT.sub(r"font-size: \1px", _LONG.sub(lambda n: f"{float(n[0]):.2f}".rstrip("0").rstrip("."), text))
+    text = _LONG.sub(lambda n: f"{float(n[0]):.2f}".rstrip("0").rstrip("."), text)
+    text = _TURN.sub(" ", _FAMILY.sub("", _FONT.sub(r"font-size: \1px", text)))
     for colour, name in _VARIABLES.items():
         text = text.replace(colour, f"var(--{name})")
     return text

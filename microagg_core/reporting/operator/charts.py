@@ -19,6 +19,8 @@ _LEVELS = (0.12, 0.25, 0.4, 0.6, 0.85)
 #: Means of a cloud that are drawn; more would be one blot.
 _MOST_MEANS = 250
 _COLOURS = "RdBu_r"
+#: Of dots, by the records that a mean stands for, as a share of the most.
+_RADII = ((0.5, 3.2), (0.0, 2.0))
 
 
 def distribution_chart(name: str, label: str, one: Distribution) -> str:
@@ -79,7 +81,7 @@ _HALF_LETTER = 2.9
 
 
 def pair_chart(name: str, label: str, one: Pair) -> str:
-    """The cloud of records as they came in shades, and the means that stand for them as rings."""
+    """The cloud of records as they came in shades, and the means that stand for them as dots."""
     height, left, top, right, floor = 312.0, 4.0, 20.0, WIDTH - 4.0, 272.0
     x_edges, y_edges = np.asarray(one.x_edges, dtype=float), np.asarray(one.y_edges, dtype=float)
     counts = np.asarray(one.before, dtype=float).reshape(max(len(y_edges) - 1, 0), -1)
@@ -103,8 +105,10 @@ def pair_chart(name: str, label: str, one: Pair) -> str:
         inside = [m for m in one.means if x_edges[0] <= m.x <= x_edges[-1] and y_edges[0] <= m.y <= y_edges[-1]]
         largest = sorted(inside, key=lambda mean: (-mean.records, mean.x, mean.y))[:_MOST_MEANS]
         most = max((mean.records for mean in largest), default=1)
-        dots = [(across(m.x), up(m.y), 1.6 + 2.4 * math.sqrt(m.records / most)) for m in largest]
-        canvas.dots(dots, AFTER, hollow=True)
+        for least, radius in _RADII:
+            dots = [(across(m.x), up(m.y)) for m in largest if (m.records / most >= least) == (radius > _RADII[1][1])]
+            if dots:
+                canvas.dots(dots, AFTER, radius)
         canvas.rule(left, floor, right, floor, colour=MUTED)
         canvas.rule(left, floor, left, top, colour=MUTED)
         canvas.text(0, 12, f"↑ {one.y}, {one.y_words[0]} to {one.y_words[-1]}", colour=INK)
@@ -168,7 +172,7 @@ def bars_chart(name: str, label: str, bars: Sequence[Bar], *, colour: str = AFTE
                 canvas.boxes([(4.0, y, max(end, 5.0), y + thick)], colour)
             if bar.mark is not None:
                 x = 4.0 + (WIDTH - 8.0) * min(bar.mark / longest, 1.0)
-                canvas.dots([(x, y + thick / 2, 4.0)], INK, hollow=True)
+                canvas.ring(x, y + thick / 2, 4.5)
 
     return svg_of(name, label, len(bars) * step + 2.0, draw)
 
@@ -290,7 +294,7 @@ def fits_chart(name: str, label: str, terms: Sequence[str], before: Fit, after: 
             canvas.text(0, y, term)
             for value, off, colour, line in ((b, be, BEFORE, y + 8), (a, ae, AFTER, y + 15)):
                 canvas.rule(across(value - off), line, across(value + off), line, colour=colour, width=2.0)
-                canvas.dots([(across(value), line, 3.4)], colour, hollow=colour == AFTER)
+                canvas.dots([(across(value), line)], colour, 3.2)
 
     return svg_of(name, label, max(len(rows), 1) * step + 4.0, draw)
 

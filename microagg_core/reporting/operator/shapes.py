@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -105,7 +106,7 @@ def _intervals(words: Sequence[str]) -> list[str]:
     """
     if not words:
         return ["all"]
-    inner = [f"{low} to {high}" for low, high in zip(words, words[1:], strict=False)]
+    inner = [f"{low} to {high}" for low, high in pairwise(words)]
     return [f"below {words[0]}", *inner, f"{words[-1]} and above"]
 
 
@@ -118,7 +119,7 @@ def pairs_section(inputs: ReportInputs) -> PageSection | None:
         "pairs",
         "Pairs: the records, and the means that stand for them",
         (
-            "Where the rings lie in the dark, the released means stand where the records are. Regions without a ring "
+            "Where the dots lie in the dark, the released means stand where the records are. Regions without a dot "
             "are what the release no longer shows.",
             "A shaded cell has enough records that none stands out; others are left white.",
         ),
