@@ -1,5 +1,7 @@
-"""``microagg report``: the operator's page again, from the audit, or from the release made again where that lacks figures;
-and a page of a release that is not published yet."""
+"""``microagg report``: the operator's page again, or that of a release which is not published yet.
+
+Where the audit lacks figures, the release is made again, apart, and measured.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from microagg_core.reporting.operator.inputs import EXPECTED, RUN, ReportInputs,
 from microagg_core.reporting.operator.page import operator_page
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.audit import Origin, keep_document, write_audit, write_portrait, write_risk
+from microagg_core.steps.audit import keep_document, write_audit, write_portrait, write_risk
 from microagg_core.steps.publishing import release_facts, staged_parts
 from microagg_core.steps.work import work_store
 from microagg_core.storage.layout import ReleaseLayout, revision_name

@@ -40,7 +40,7 @@ from microagg_core.steps.scattering import combine_released_moments, refuse_lost
 from microagg_core.steps.survey import combine_survey
 from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_checks, unit_tasks
 from microagg_core.steps.value_counts import combine_counts, refuse_uncounted, save_distributions
-from microagg_core.steps.work import Digest, Task, load_context, rough_moments, save_context
+from microagg_core.steps.work import Digest, load_context, rough_moments, save_context
 from microagg_core.storage.objects import Store
 from microagg_core.storage.values_layout import ValuesLayout
 from microagg_flows import nights

@@ -2,9 +2,9 @@
 
     python tests/functional/report_pages.py FOLDER PAGE.html [PAGE.html ...]
 
-Each page is opened from disk in Chromium at three widths and in the dark, and printed. Pictures and prints are kept in the
-folder. Exit code 1 where a page asks anybody for anything, complains, is wider than its window, hides or overlays a text,
-is too large or takes too long. Chromium is the system's, the package ``chromium``.
+Each page is opened from disk in Chromium at three widths and in the dark, and printed. Pictures and prints are kept in
+the folder. Exit code 1 where a page asks anybody for anything, complains, is wider than its window, hides or overlays a
+text, is too large or takes too long. Chromium is the system's, the package ``chromium``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from prefect_pages import Browser, Tab, browser
@@ -51,10 +52,12 @@ _TROUBLES = """
     const texts = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
     texts.forEach(([words, box], i) => {
       if (!box.width) return;
-      if (box.left < frame.left - 2 || box.right > frame.right + 2 || box.top < frame.top - 3 || box.bottom > frame.bottom + 3)
+      if (box.left < frame.left - 2 || box.right > frame.right + 2) troubles.push('a chart cuts off: ' + words);
+      if (box.top < frame.top - 3 || box.bottom > frame.bottom + 3)
         troubles.push('a chart cuts off: ' + words);
       for (const [others, other] of texts.slice(i + 1))
-        if (box.left < other.right - 1 && other.left < box.right - 1 && box.top < other.bottom - 4 && other.top < box.bottom - 4)
+        if (box.left < other.right - 1 && other.left < box.right - 1 &&
+            box.top < other.bottom - 4 && other.top < box.bottom - 4)
           troubles.push('a chart has over each other: ' + words + ' and ' + others);
     });
   }
@@ -178,9 +181,8 @@ def look_everywhere(chromium: Browser, page: Path, folder: Path, name: str) -> I
         look = look_at(chromium, page, width, folder / f"{name}-{width}.png")
         slowest = max(slowest, look.seconds)
         yield from (f"{name} at {width} {trouble}" for trouble in look.troubles)
-    yield from (
-        f"{name} in the dark {t}" for t in look_at(chromium, page, 800, folder / f"{name}-dark.png", True).troubles
-    )
+    look = look_at(chromium, page, 800, folder / f"{name}-dark.png", dark=True)
+    yield from (f"{name} in the dark {trouble}" for trouble in look.troubles)
     print_page(chromium, page, folder / f"{name}.pdf")
     print(f"{name}: {n_bytes / 1000:,.0f} kB, there after {slowest:.2f} s at most")
     if n_bytes > MOST_BYTES:
@@ -198,7 +200,7 @@ def main() -> int:
     folder: Path = chosen.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     wrong = 0
-    with browser(folder) as chromium:
+    with TemporaryDirectory() as own, browser(Path(own)) as chromium:
         for number, page in enumerate(chosen.pages):
             for trouble in look_everywhere(chromium, page, folder, f"{number}-{page.stem}"):
                 print(trouble)

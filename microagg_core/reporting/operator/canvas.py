@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Units of a chart's own; a page shows one as about a pixel.
 WIDTH = 340
-#: Colours by what they are for. They stand for variables of the style sheet, which has them for paper and the dark, too.
+#: Colours by what they are for. They stand for variables of the style sheet, which has them for paper and the dark.
 BEFORE, AFTER, INK, MUTED, RULE = "#1f4e8d", "#d26a01", "#1c2431", "#5b6676", "#d5dae2"
 PAPER = "#fefefd"
 _VARIABLES = {BEFORE: "before", AFTER: "after", INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper"}

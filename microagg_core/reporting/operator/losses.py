@@ -41,8 +41,8 @@ def loss_section(inputs: ReportInputs) -> PageSection:
         is_there([worst]),
         is_there([table]),
         notes=(
-            "Loss is the share of the columns’ variation, each standardized, that the means no longer have (L_SSE). The "
-            "bound is proved: no grouping of these blocks into groups of at least k loses less.",
+            "Loss is the share of the columns’ variation, each standardized, that the means no longer have (L_SSE). "
+            "The bound is proved: no grouping of these blocks into groups of at least k loses less.",
         ),
     )
 
@@ -52,7 +52,7 @@ def loss_words(inputs: ReportInputs) -> tuple[str, ...]:
     losses = inputs.manifest.losses
     if "l_sse" not in losses.model_fields_set:
         return ("The loss is not published, as it would tell of single records.",)
-    words = [f"The release lost {losses.shown('l_sse')} of the variation of its quasi-identifiers."]
+    words = [f"The release lost {_loss(inputs)} of the variation of its quasi-identifiers."]
     if losses.gap is not None:
         words.append(f"At most {losses.gap:.3g} % of that loss could have been avoided by better groups of k records.")
     attributes = {name: of.l_sse for name, of in (losses.attributes or {}).items() if of.l_sse is not None}
@@ -63,13 +63,19 @@ def loss_words(inputs: ReportInputs) -> tuple[str, ...]:
     return tuple(words)
 
 
+def _loss(inputs: ReportInputs) -> str:
+    """The loss with as many digits as a person reads, or as it is published where that is coarser."""
+    losses = inputs.manifest.losses
+    return losses.shown("l_sse") if "l_sse" in (losses.coarser or {}) else f"{losses.l_sse:.3g} %"
+
+
 def _against_bound(inputs: ReportInputs) -> PageChart | None:
     losses = inputs.manifest.losses
     if losses.l_sse is None or losses.sst is None or not losses.sst or losses.lower_bound is None:
         return None
     least = 100.0 * losses.lower_bound / losses.sst
     bars = [
-        Bar("lost", losses.l_sse, losses.shown("l_sse")),
+        Bar("lost", losses.l_sse, _loss(inputs)),
         Bar("lost by any such groups, at least", least, f"{least:.3g} %"),
     ]
     says = f"Of {losses.l_sse:.3g} %, at least {least:.3g} % are lost by whatever groups of k records in these blocks."
@@ -134,7 +140,10 @@ def _worst_chart(blocks: pa.Table) -> PageChart | None:
         for row in rows
     ]
     share = percent_in_words(float(sse[rows].sum() / whole))
-    says = f"These {len(rows)} make {share} of the loss. A ring is the block’s share of records: a bar beyond it loses more than its part."
+    says = (
+        f"These {len(rows)} make {share} of the loss. A ring is the block’s share of records: where the bar goes beyond "
+        "it, the block loses more than its part."
+    )
     return PageChart(f"The {len(rows)} blocks that lose most", bars_chart("l-worst", says, bars), says)
 
 

@@ -42,8 +42,8 @@ class PageSection:
     tables: tuple[PageTable, ...] = ()
     folded: tuple[PageTable, ...] = ()
     notes: tuple[str, ...] = ()
-    #: Whether its charts have colours for before and after.
-    has_legend: bool = False
+    #: How its charts show before and after: areas (and lines), dots (on shades), lines; empty where they do not.
+    legend: str = ""
 
 
 @dataclass(frozen=True)

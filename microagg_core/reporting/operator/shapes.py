@@ -51,7 +51,7 @@ def distributions_section(inputs: ReportInputs) -> PageSection:
             "value can be read from them.",
             *_left_out(portrait),
         ),
-        has_legend=True,
+        legend="areas",
     )
 
 
@@ -71,15 +71,15 @@ def _drawn(portrait: Portrait) -> str:
 
 
 def _headline(ordered: Sequence[Distribution]) -> str:
-    worst, alike = ordered[0], sum(moved_share(one) < _ALIKE for one in ordered)
-    share = percent_in_words(moved_share(worst))
+    shares = [moved_share(one) for one in ordered]
+    most, usual = percent_in_words(shares[0]), percent_in_words(float(np.median(shares)))
     if len(ordered) == 1:
-        return f"The shape of ‘{worst.column}’ differs by {share} of its records."
-    if alike == len(ordered):
-        return f"All {alike} shapes are kept: none differs by more than {share} of its records."
+        return f"{most} of records would have to lie elsewhere for the shape of ‘{ordered[0].column}’ to be as it was."
+    if shares[0] < _ALIKE:
+        return f"All {len(ordered)} shapes are kept: none differs by more than {most} of its records."
     return (
-        f"{alike} of {len(ordered)} shapes are kept within {percent_in_words(_ALIKE)} of records; "
-        f"‘{worst.column}’ changed most, by {share}."
+        f"‘{ordered[0].column}’ changed most: {most} of records would have to lie elsewhere for its shape to be as it "
+        f"was. For half of the columns it is at most {usual}."
     )
 
 
@@ -124,7 +124,7 @@ def pairs_section(inputs: ReportInputs) -> PageSection | None:
             "A shaded cell has enough records that none stands out; others are left white.",
         ),
         tuple(_pair(i, one) for i, one in enumerate(portrait.pairs) if len(one.x_edges) > 1 and len(one.y_edges) > 1),
-        has_legend=True,
+        legend="dots",
     )
 
 
@@ -237,7 +237,7 @@ def regressions_section(inputs: ReportInputs) -> PageSection:
         tuple(_regression(i, one) for i, one in enumerate(portrait.regressions)),
         tuple(_coefficients(one) for one in portrait.regressions),
         notes=("A line is two standard errors to each side; each term is on the scale of its own error before.",),
-        has_legend=True,
+        legend="lines",
     )
 
 

@@ -56,10 +56,17 @@ def answers(inputs: ReportInputs) -> tuple[Answer, ...]:
     """Four questions, each with a short answer and the section that has more."""
     risk = risk_sentences(inputs.risk, _WORST) if inputs.risk is not None else ["it was not measured"]
     return (
-        Answer("May this be released?", _may(inputs), "#records", "what was withheld and merged"),
-        Answer("What did it cost?", loss_words(inputs), "#loss", "by column and block"),
-        Answer("What is the risk?", tuple(f"{one[:1].upper()}{one[1:]}." for one in risk), "#risk", "all of it"),
-        Answer("What would a larger k change?", larger_k_words(inputs.expectation)[:1], "#larger-k", "every k"),
+        Answer("May this be released?", _may(inputs), "#records", "What was withheld and merged"),
+        Answer("What did it cost?", loss_words(inputs), "#loss", "Loss by column and block"),
+        Answer(
+            "What is the risk?", tuple(f"{one[:1].upper()}{one[1:]}." for one in risk), "#risk", "All figures of risk"
+        ),
+        Answer(
+            "What would a larger k change?",
+            larger_k_words(inputs.expectation)[:1],
+            "#larger-k",
+            "Every k that was looked at",
+        ),
     )
 
 
