@@ -33,7 +33,7 @@ PAPER = "#fefefd"
 _VARIABLES = {BEFORE: "before", AFTER: "after", INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper"}
 _TEXT, _SMALL = 10.5, 9.5
 #: Letters of a usual font that fit beside each other in a chart's width.
-_LETTERS = 52
+_LETTERS = 58
 
 _DROPPED = re.compile(
     r"<\?xml[^>]*>|<!DOCTYPE[^>]*>|<!--.*?-->|<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>|<defs\s*/>",
@@ -57,6 +57,12 @@ class Canvas:
     def __init__(self, axes: Axes, height: float) -> None:
         self.axes = axes
         self.height = height
+        self._drawn = 0
+
+    def _above(self) -> float:
+        """What is drawn later lies above what is there."""
+        self._drawn += 1
+        return 1.0 + self._drawn / 100.0
 
     def text(
         self, x: float, y: float, words: str, *, align: str = "left", colour: str = INK, small: bool = False
@@ -64,12 +70,14 @@ class Canvas:
         """Words whose line stands at ``y``; what is longer than a chart is wide is cut off with an ellipsis."""
         self.axes.text(
             x, y, cut_short(words), ha=align, va="baseline", color=colour, size=_SMALL if small else _TEXT,
-            parse_math=False,
+            parse_math=False, zorder=self._above(),
         )  # fmt: skip
 
     def rule(self, x0: float, y0: float, x1: float, y1: float, *, colour: str = RULE, width: float = 1.0) -> None:
         """A straight line."""
-        self.axes.plot([x0, x1], [y0, y1], color=colour, lw=width, clip_on=False, solid_capstyle="butt")
+        self.axes.plot(
+            [x0, x1], [y0, y1], color=colour, lw=width, clip_on=False, solid_capstyle="butt", zorder=self._above()
+        )
 
     def boxes(self, boxes: Sequence[tuple[float, float, float, float]], colour: str, opacity: float = 1.0) -> None:
         """Filled boxes (left, top, right, bottom), drawn as one shape."""
@@ -80,18 +88,20 @@ class Canvas:
             return
         corners = [p for x0, y0, x1, y1 in boxes for p in ((x0, y0), (x1, y0), (x1, y1), (x0, y1), (x0, y0))]
         codes = [Shape.MOVETO, Shape.LINETO, Shape.LINETO, Shape.LINETO, Shape.CLOSEPOLY] * len(boxes)
-        self.axes.add_patch(PathPatch(Shape(corners, codes), fc=colour, ec="none", alpha=opacity, clip_on=False))
+        patch = PathPatch(Shape(corners, codes), fc=colour, ec="none", alpha=opacity, clip_on=False)
+        patch.set_zorder(self._above())
+        self.axes.add_patch(patch)
 
     def line(self, points: Sequence[tuple[float, float]], colour: str, width: float = 1.8) -> None:
         """A line through points."""
         xs, ys = zip(*points, strict=True)
-        self.axes.plot(xs, ys, color=colour, lw=width, clip_on=False, solid_joinstyle="round")
+        self.axes.plot(xs, ys, color=colour, lw=width, clip_on=False, solid_joinstyle="round", zorder=self._above())
 
     def dots(self, points: Sequence[tuple[float, float]], colour: str, radius: float) -> None:
         """Full dots with a rim of paper, drawn as one shape: lines without length that have round ends."""
         for shade, width in ((PAPER, 2 * radius + 1.5), (colour, 2 * radius)):
             xs, ys = ([c for p in points for c in (p[axis], p[axis], math.nan)] for axis in (0, 1))
-            self.axes.plot(xs, ys, color=shade, lw=width, solid_capstyle="round", clip_on=False)
+            self.axes.plot(xs, ys, color=shade, lw=width, solid_capstyle="round", clip_on=False, zorder=self._above())
 
     def ring(self, x: float, y: float, radius: float) -> None:
         """A mark beside which something is seen."""

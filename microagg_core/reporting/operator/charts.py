@@ -17,7 +17,7 @@ _MOST_UNEVEN = 60.0
 #: Levels of a cloud's density.
 _LEVELS = (0.12, 0.25, 0.4, 0.6, 0.85)
 #: Means of a cloud that are drawn; more would be one blot.
-_MOST_MEANS = 250
+_MOST_MEANS = 400
 _COLOURS = "RdBu_r"
 #: Of dots, by the records that a mean stands for, as a share of the most.
 _RADII = ((0.5, 3.2), (0.0, 2.0))
@@ -177,7 +177,7 @@ def bars_chart(name: str, label: str, bars: Sequence[Bar], *, colour: str = AFTE
     return svg_of(name, label, len(bars) * step + 2.0, draw)
 
 
-_LETTERS_OF_A_BAR = 50
+_LETTERS_OF_A_BAR = 58
 
 
 def _cut(words: str, most: int) -> str:

@@ -51,7 +51,9 @@ def loss_words(inputs: ReportInputs) -> tuple[str, ...]:
     """The loss in sentences."""
     losses = inputs.manifest.losses
     if "l_sse" not in losses.model_fields_set:
-        return ("The loss is not published, as it would tell of single records.",)
+        asked = inputs.expectation.asked if inputs.expectation else None
+        known = () if asked is None else (f"For you alone: it is about {asked.l_sse:.3g} % of the variation.",)
+        return ("The loss is not published, as it would tell of single records.", *known)
     words = [f"The release lost {_loss(inputs)} of the variation of its quasi-identifiers."]
     if losses.gap is not None:
         words.append(f"At most {losses.gap:.3g} % of that loss could have been avoided by better groups of k records.")
@@ -141,8 +143,8 @@ def _worst_chart(blocks: pa.Table) -> PageChart | None:
     ]
     share = percent_in_words(float(sse[rows].sum() / whole))
     says = (
-        f"These {len(rows)} make {share} of the loss. A ring is the block’s share of records: where the bar goes beyond "
-        "it, the block loses more than its part."
+        f"These {len(rows)} make {share} of the loss. A ring is the block’s share of records: where the bar goes "
+        "beyond it, the block loses more than its part."
     )
     return PageChart(f"The {len(rows)} blocks that lose most", bars_chart("l-worst", says, bars), says)
 
@@ -171,7 +173,7 @@ def _worst_table(inputs: ReportInputs, blocks: pa.Table) -> PageTable | None:
         "groups",
         "share of the loss",
         "times the usual loss of a record",
-        "unavoidable",
+        "unavoidable, at least",
         "why",
     )
     return PageTable.of("The blocks that make most of the loss, and why", header, rows)
@@ -205,7 +207,8 @@ def sizes_section(inputs: ReportInputs) -> PageSection:
     smallest = min(histogram)
     least = f"{smallest:,} records" if smallest > k else f"{smallest:,} records, which is k"
     says = (
-        f"{groups:,} released combinations stand for {records:,} records; the smallest for {least}.",
+        f"{groups:,} released {'combination stands' if groups == 1 else 'combinations stand'} for {records:,} records; "
+        f"the smallest for {least}.",
         f"A record stands in a group of {sum(s * s * n for s, n in histogram.items()) / records:.1f} on average.",
     )
     columns = _columns(histogram)

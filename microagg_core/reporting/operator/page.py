@@ -52,7 +52,8 @@ def operator_page(inputs: ReportInputs) -> bytes:
         sections=list(_sections(inputs)),
         style=_style(),
     )
-    return str(text).encode()
+    # A number and its sign stay in one line.
+    return str(text).replace(" %", "\u00a0%").encode()
 
 
 def _sections(inputs: ReportInputs) -> Iterator[PageSection]:

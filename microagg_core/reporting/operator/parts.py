@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+#: What stands in a column of figures.
+_FIGURE: Final = re.compile(r"[-–]?[\d.,e+-]*(?: ?[%a-zA-Z]{1,4})*(?: ± [\d.]+ %)?")
 
 
 @dataclass(frozen=True)
@@ -13,6 +18,12 @@ class PageTable:
     caption: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def figures(self) -> tuple[bool, ...]:
+        """Which columns have figures alone."""
+        cells = ([row[j] for row in self.rows] for j in range(len(self.header)))
+        return tuple(all(_FIGURE.fullmatch(cell) for cell in column) for column in cells)
 
     @classmethod
     def of(cls, caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> PageTable | None:

@@ -60,11 +60,12 @@ def _alone(risk: Mapping[str, Any]) -> PageChart | None:
     if alone.get("before") is None or alone.get("after") is None:
         return None
     before, after = (percent_in_words(alone[when]) for when in ("before", "after"))
+    now = after if alone["after"] else "none"
     bars = [
         Bar("before", alone["before"], before),
         Bar("as released", alone["after"], after),
     ]
-    says = f"{before} of records stood alone with their quasi-identifiers before, {after} do as released."
+    says = f"{before} of records stood alone with their quasi-identifiers before, {now} as released."
     return PageChart("Records that stand alone", bars_chart("k-alone", says, bars, most=1.0), says)
 
 

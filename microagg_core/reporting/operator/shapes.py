@@ -85,9 +85,9 @@ def _headline(ordered: Sequence[Distribution]) -> str:
 
 def _distribution(number: int, one: Distribution) -> PageChart:
     share = moved_share(one)
-    word = "is kept" if share < _ALIKE else "is mostly kept" if share < _CHANGED else "is another"
+    word = "is kept" if share < _ALIKE else "is mostly kept" if share < _CHANGED else "changed"
     missing = f" {one.missing:,} records have no value, before and after." if one.missing else ""
-    says = f"The shape {word}: {percent_in_words(share)} of records would have to move.{missing}"
+    says = f"The shape {word}: {percent_in_words(share)} of records would have to lie elsewhere.{missing}"
     unit = f" ({one.unit})" if one.unit and one.unit != "the column's" else ""
     words = one.values or _intervals(one.edge_words)
     rows = [
@@ -166,7 +166,7 @@ def correlations_section(inputs: ReportInputs) -> PageSection | None:
     charts = (
         _matrix("before", "As the records came", before, 1.0),
         _matrix("after", "As they are released", after, 1.0),
-        _matrix("change", f"The difference, on a scale of its own: full colour is {limit:g}", change, limit),
+        _matrix("change", f"The difference (full colour: {limit:g})", change, limit),
     )
     order = np.argsort(-np.abs(change[i, j]), kind="stable")[:_MOST_PAIRS]
     rows = [
@@ -235,7 +235,6 @@ def regressions_section(inputs: ReportInputs) -> PageSection:
         title,
         tuple(_fit_words(one) for one in portrait.regressions),
         tuple(_regression(i, one) for i, one in enumerate(portrait.regressions)),
-        tuple(_coefficients(one) for one in portrait.regressions),
         notes=("A line is two standard errors to each side; each term is on the scale of its own error before.",),
         legend="lines",
     )
@@ -265,7 +264,9 @@ def _worst_term(one: Regression) -> tuple[str | None, float]:
 
 def _regression(number: int, one: Regression) -> PageChart:
     label = f"Coefficients of {one.formula} before and after. {_fit_words(one)}"
-    return PageChart(one.formula, fits_chart(f"r{number}", label, one.terms, one.before, one.after))
+    return PageChart(
+        one.formula, fits_chart(f"r{number}", label, one.terms, one.before, one.after), "", _coefficients(one)
+    )
 
 
 def _coefficients(one: Regression) -> PageTable:
@@ -281,4 +282,13 @@ def _coefficients(one: Regression) -> PageTable:
 
 
 def _figure(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else NONE
+    """A figure with four digits that mean something.
+
+    >>> _figure(-13310.2), _figure(0.45612), _figure(39.3217), _figure(0.0), _figure(1.5e-9)
+    ('-13,310', '0.4561', '39.32', '0', '1.5e-09')
+    """
+    if not math.isfinite(value):
+        return NONE
+    if value == 0 or not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.4g}"
+    return f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"

@@ -74,7 +74,7 @@ def _may(inputs: ReportInputs) -> tuple[str, ...]:
     k, n = inputs.manifest.k, len(remarks(inputs))
     gate = (
         f"The gate lets it pass: its {len(inputs.checks)} checks found every combination of quasi-identifiers and "
-        f"blocking values in at least k = {k} records, and nothing else changed."
+        f"blocking values in at least k = {k} records, and every other value as it came."
     )
     if not all(check["passed"] for check in inputs.checks):
         gate = "No: a check of the gate failed."
