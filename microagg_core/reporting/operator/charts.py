@@ -87,10 +87,10 @@ def pair_chart(name: str, label: str, one: Pair) -> str:
     counts = np.asarray(one.before, dtype=float).reshape(max(len(y_edges) - 1, 0), -1)
 
     def across(x: float) -> float:
-        return left + (right - left) * (x - x_edges[0]) / (x_edges[-1] - x_edges[0])
+        return float(left + (right - left) * (x - x_edges[0]) / (x_edges[-1] - x_edges[0]))
 
     def up(y: float) -> float:
-        return floor - (floor - top) * (y - y_edges[0]) / (y_edges[-1] - y_edges[0])
+        return float(floor - (floor - top) * (y - y_edges[0]) / (y_edges[-1] - y_edges[0]))
 
     def draw(canvas: Canvas) -> None:
         areas = np.outer(np.diff(y_edges), np.diff(x_edges))

@@ -52,8 +52,8 @@ def loss_words(inputs: ReportInputs) -> tuple[str, ...]:
     losses = inputs.manifest.losses
     if "l_sse" not in losses.model_fields_set:
         asked = inputs.expectation.asked if inputs.expectation else None
-        known = () if asked is None else (f"For you alone: it is about {asked.l_sse:.3g} % of the variation.",)
-        return ("The loss is not published, as it would tell of single records.", *known)
+        aside = () if asked is None else (f"For you alone: it is about {asked.l_sse:.3g} % of the variation.",)
+        return ("The loss is not published, as it would tell of single records.", *aside)
     words = [f"The release lost {_loss(inputs)} of the variation of its quasi-identifiers."]
     if losses.gap is not None:
         words.append(f"At most {losses.gap:.3g} % of that loss could have been avoided by better groups of k records.")
@@ -86,12 +86,12 @@ def _against_bound(inputs: ReportInputs) -> PageChart | None:
 
 def _by_column(inputs: ReportInputs) -> PageChart | None:
     attributes = inputs.manifest.losses.attributes or {}
-    known = sorted(((of.l_sse, name) for name, of in attributes.items() if of.l_sse is not None), reverse=True)
-    if len(known) < 2:
+    ordered = sorted(((of.l_sse, name) for name, of in attributes.items() if of.l_sse is not None), reverse=True)
+    if len(ordered) < 2:
         return None
-    bars = [Bar(name, loss, f"{loss:.3g} %") for loss, name in known[:_MOST_COLUMNS]]
-    more = f" The {_MOST_COLUMNS} that lost most, of {len(known)}." if len(known) > _MOST_COLUMNS else ""
-    says = f"‘{known[0][1]}’ lost most of its variation, {known[0][0]:.3g} %.{more}"
+    bars = [Bar(name, loss, f"{loss:.3g} %") for loss, name in ordered[:_MOST_COLUMNS]]
+    more = f" The {_MOST_COLUMNS} that lost most, of {len(ordered)}." if len(ordered) > _MOST_COLUMNS else ""
+    says = f"‘{ordered[0][1]}’ lost most of its variation, {ordered[0][0]:.3g} %.{more}"
     return PageChart("Loss by column", bars_chart("l-columns", says, bars), says)
 
 

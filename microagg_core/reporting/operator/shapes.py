@@ -157,10 +157,10 @@ def correlations_section(inputs: ReportInputs) -> PageSection | None:
     before, after = (np.asarray(matrix, dtype=float) for matrix in (c.before, c.after))
     change = after - before
     i, j = np.triu_indices(len(c.columns), 1)
-    known = np.isfinite(change[i, j])
-    if not known.any():
+    has_both = np.isfinite(change[i, j])
+    if not has_both.any():
         return None
-    i, j = i[known], j[known]
+    i, j = i[has_both], j[has_both]
     limit = _round_limit(float(np.abs(change[i, j]).max()))
     says = _correlation_words(c, change[i, j], i, j)
     charts = (
