@@ -52,12 +52,12 @@ def _not_null(value: Any) -> Any:
     return math.nan if value is None else value
 
 
-def _not_nan(value: float) -> float | None:
-    return None if math.isnan(value) else value
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 #: A number, or NaN, which is null in JSON.
-PlainNumber: TypeAlias = Annotated[float, BeforeValidator(_not_null), PlainSerializer(_not_nan)]
+PlainNumber: TypeAlias = Annotated[float, BeforeValidator(_not_null), PlainSerializer(_finite)]
 PlainFloats: TypeAlias = Annotated[NDArray[np.float64], AsLists(np.float64)]
 PlainGaps: TypeAlias = Annotated[NDArray[np.float64], AsLists(np.float64, has_gaps=True)]
 PlainInts: TypeAlias = Annotated[NDArray[np.int64], AsLists(np.int64)]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.portrait.columns import DrawnColumn
 from microagg_core.portrait.contract import Correlations, Mean, Pair
 from microagg_core.portrait.edges import Sight, frame_edges
@@ -48,17 +50,41 @@ def _descending(figures: Floats) -> list[int]:
     return [int(place) for place in places if np.isfinite(figures[place])]
 
 
-def pairs_of(columns: Sequence[DrawnColumn], chosen: Sequence[tuple[int, int]], fewest: int) -> list[Pair]:
+def pictures_of(columns: Sequence[DrawnColumn], chosen: Sequence[tuple[int, int]], fewest: int) -> list[Pair]:
     """The pictures of some pairs; none of a pair that has no two cells."""
-    made = (_pair(columns[i], columns[j], fewest) for i, j in chosen)
-    return [pair for pair in made if pair is not None]
+    sides = [_Side(column, fewest) for column in columns]
+    pairs = (_pair(sides[i], sides[j], fewest) for i, j in chosen)
+    return [pair for pair in pairs if pair is not None]
 
 
-def _pair(x: DrawnColumn, y: DrawnColumn, fewest: int) -> Pair | None:
-    there = x.there & y.there
-    n = int(there.sum())
-    most = int(np.clip(math.sqrt(n / (_RECORDS_OF_A_CELL * fewest)), 2, _MOST_CELLS))
-    places = [frame_edges(Sight(side.before[there], side.shown.unit, fewest, most)).places for side in (x, y)]
+@dataclass(frozen=True)
+class _Side:
+    """A column that may be in several pictures, with its edges in those that all its records are in."""
+
+    column: DrawnColumn
+    fewest: int
+
+    @cached_property
+    def there(self) -> Bools:
+        """Which records have a value."""
+        return self.column.there
+
+    @cached_property
+    def _edges(self) -> Floats:
+        return self._edges_of(self.column.before)
+
+    def edges(self, there: Bools) -> Floats:
+        """Where a picture of these records is cut."""
+        return self._edges if there.all() else self._edges_of(self.column.before[there])
+
+    def _edges_of(self, values: Floats) -> Floats:
+        most = int(np.clip(math.sqrt(len(values) / (_RECORDS_OF_A_CELL * self.fewest)), 2, _MOST_CELLS))
+        return frame_edges(Sight(values, self.column.shown.unit, self.fewest, most)).places
+
+
+def _pair(x_side: _Side, y_side: _Side, fewest: int) -> Pair | None:
+    there, x, y = x_side.there & y_side.there, x_side.column, y_side.column
+    places = [side.edges(there) for side in (x_side, y_side)]
     if min(map(len, places)) < 2:
         return None
     before = _cells(x.before[there], y.before[there], *places)
@@ -88,9 +114,13 @@ def _cells(x: Floats, y: Floats, x_places: Floats, y_places: Floats) -> Ints:
 def _means(x: Floats, y: Floats, x_places: Floats, y_places: Floats) -> tuple[Mean, ...]:
     """Released combinations within the frame, from left to right; of many, every so many-th."""
     within = (x >= x_places[0]) & (x <= x_places[-1]) & (y >= y_places[0]) & (y <= y_places[-1])
-    points, records = np.unique(np.column_stack([x[within], y[within]]), axis=0, return_counts=True)
-    some = np.unique(np.linspace(0, len(points) - 1, min(len(points), _MOST_MEANS)).round().astype(np.int64))
-    shown_x, shown_y = _rounded(points[some, 0], x_places), _rounded(points[some, 1], y_places)
+    order = np.lexsort((y[within], x[within]))
+    x, y = x[within][order], y[within][order]
+    differs = (np.diff(x) > 0) | (np.diff(y) > 0)
+    first = np.flatnonzero(np.concatenate([np.ones(min(len(x), 1), dtype=np.bool_), differs]))
+    records = np.diff(first, append=len(x))
+    some = np.unique(np.linspace(0, len(first) - 1, min(len(first), _MOST_MEANS)).round().astype(np.int64))
+    shown_x, shown_y = _rounded(x[first[some]], x_places), _rounded(y[first[some]], y_places)
     return tuple(Mean(*mean) for mean in zip(shown_x, shown_y, records[some].tolist(), strict=True))
 
 

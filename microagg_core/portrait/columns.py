@@ -14,6 +14,8 @@ from microagg_core.kinds.contract import Kind
 
 #: Units in which a picture has numbers, while a person reads a calendar.
 _CALENDAR = ("days", "seconds")
+#: Significant digits of a number in words: as few of these as tell all numbers apart.
+_DIGITS = (6, 10, 13, 17)
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,18 @@ class ShownColumn:
         return np.where(missing, np.nan, ticks.astype(np.float64) / self.kind.unit.ticks)
 
     def words(self, numbers: Sequence[float]) -> tuple[str, ...]:
-        """What a person reads; of a part of a day, the day that begins next."""
-        return tuple(self._in_words(float(number)) for number in numbers)
-
-    def _in_words(self, number: float) -> str:
-        if pa.types.is_boolean(self.kind.source_type) and number in (0.0, 1.0):
-            return "true" if number else "false"
+        """What a person reads, a different text for each number; of a part of a day, the day that begins next."""
+        if pa.types.is_boolean(self.kind.source_type) and {*numbers} <= {0.0, 1.0}:
+            return tuple("true" if number else "false" for number in numbers)
         if self.unit is None:
-            return f"{number:,.10g}"
+            said = [[f"{number:,.{digits}g}" for number in numbers] for digits in _DIGITS]
+            return tuple(next((words for words in said if len({*words}) == len({*numbers})), said[-1]))
+        words = [self._moment(number) for number in numbers]
+        midnight = f"T00:00:00{'Z' if words and words[0].endswith('Z') else ''}"
+        at_midnight = all(word.endswith(midnight) for word in words)
+        return tuple(word.removesuffix(midnight) if at_midnight else word for word in words)
+
+    def _moment(self, number: float) -> str:
         if self.unit == "seconds" and number != math.floor(number):
             return str(np.datetime64(round(number * 10**6), "us"))
         return str(self.kind.shown(math.ceil(number) * self.kind.unit.ticks))

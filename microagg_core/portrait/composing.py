@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from microagg_core.metrics.statistics import LossStatistics
-from microagg_core.portrait.clouds import pairs_of, telling_pairs
+from microagg_core.portrait.clouds import pictures_of, telling_pairs
 from microagg_core.portrait.columns import DrawnColumn
 from microagg_core.portrait.contract import Portrait, Regression
 from microagg_core.portrait.correlating import correlations_of
@@ -38,7 +38,7 @@ def fewest_records(k: int) -> int:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class Material:
     """What there is to show of a release."""
 
     k: int
@@ -50,21 +50,21 @@ class Gathered:
     left_out: Sequence[str] = field(default=())
 
 
-def compose(gathered: Gathered) -> Portrait:
+def compose(material: Material) -> Portrait:
     """The portrait: pictures of the drawn records, correlations of all, and the models as they were computed."""
-    fewest, columns = fewest_records(gathered.k), gathered.columns
+    fewest, columns = fewest_records(material.k), material.columns
     drawn = len(columns[0].before) if columns else 0
-    if gathered.statistics is None or not drawn:
-        return Portrait(gathered.records, drawn, left_out=tuple(gathered.left_out))
+    if material.statistics is None or not drawn:
+        return Portrait(material.records, drawn, left_out=tuple(material.left_out))
     names = [column.shown.kind.name for column in columns]
-    correlations = correlations_of(names, gathered.statistics, fewest)
+    correlations = correlations_of(names, material.statistics, fewest)
     distributions, left_out = distributions_of(columns, fewest)
     return Portrait(
-        records=gathered.records,
+        records=material.records,
         drawn=drawn,
         distributions=tuple(distributions),
-        pairs=tuple(pairs_of(columns, telling_pairs(correlations), fewest)),
+        pairs=tuple(pictures_of(columns, telling_pairs(correlations), fewest)),
         correlations=correlations,
-        regressions=tuple(gathered.regressions),
-        left_out=(*gathered.left_out, *left_out),
+        regressions=tuple(material.regressions),
+        left_out=(*material.left_out, *left_out),
     )

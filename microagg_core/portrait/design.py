@@ -2,7 +2,8 @@
 
 A column of numbers is itself; a category is a column of zeros and ones for each of its levels. What is kept is the mean
 of each column and the products of deviations from it, merged by Chan's formula in the order of the files: nothing
-cancels however far from zero the values lie, and what is constant has squares of exactly 0.
+cancels however far from zero the values lie, and what is constant has squares of exactly 0. What is too large to be
+squared is infinite or NaN in the sums, for whoever solves them to see.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class DesignMoments:
     least: PlainFloats
     greatest: PlainFloats
 
+    @np.errstate(over="ignore", invalid="ignore")
     def __add__(self, other: DesignMoments) -> DesignMoments:
         if not (self.n and other.n):
             return self if self.n else other
@@ -84,11 +86,12 @@ class DesignMoments:
 NO_RECORDS = DesignMoments((), 0, np.zeros(0), np.zeros((0, 0)), np.zeros(0), np.zeros(0))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def design_moments(variables: Sequence[Variable]) -> DesignMoments:
     """The sums of some records, none of which lacks a value.
 
-    >>> made = design_moments([Numbers(np.array([1.0, 3.0])), Categories(("n", "s"), np.array([0, 1]))])
-    >>> made.columns, made.mean.tolist(), made.products[0].tolist()
+    >>> sums = design_moments([Numbers(np.array([1.0, 3.0])), Categories(("n", "s"), np.array([0, 1]))])
+    >>> sums.columns, sums.mean.tolist(), sums.products[0].tolist()
     (((0, ''), (1, 'n'), (1, 's')), [2.0, 0.5, 0.5], [2.0, -1.0, 1.0])
     """
     blocks = [_Block.of(variable) for variable in variables]

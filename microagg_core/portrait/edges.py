@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.portrait.rounding import between, cuts, decade_cuts
 
 #: How the edges lie: evenly; by magnitude, around zero; each common value for itself; or as many records in each.
@@ -26,12 +26,17 @@ _LOWEST, _HIGHEST = 0.01, 0.99
 _SPIKE = 0.1
 #: Where no more records than this have rare values, common values get intervals of their own.
 _RARE = 0.02
-#: Where the middle half of the records lies within fewer intervals, an even scale shows no shape.
-_LEAST_OF_MIDDLE = 2.5
+#: Where the middle half of the records lies within fewer intervals, a scale of magnitudes shows more than an even one;
+#: and within fewer than the other, an even one shows nothing.
+_FEW_OF_MIDDLE, _LEAST_OF_MIDDLE = 2.5, 1.0
+#: Where other scales leave fewer edges, as of two clumps far apart, equal shares may show more.
+_LEAST_EDGES = 4
 #: A scale of magnitudes is for values that differ by at least this factor.
 _LEAST_FACTOR = 10.0
-#: A cut is moved by at most a quarter of what lies between it and the next, in twentieths.
-_MOVES = tuple(sign * step / 20 for step in range(1, 6) for sign in (-1, 1))
+#: A cut is moved by a twentieth of what lies between it and the next, or by up to five; a date by as many days.
+_MOVES = tuple(sign * step for step in range(1, 6) for sign in (-1, 1))
+_PARTS = 20
+_GREATEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -57,16 +62,32 @@ class Sight:
         distinct, counts = self.counted
         return distinct[counts >= self.fewest]
 
+    @property
+    def n_common(self) -> int:
+        """How many records have one of these."""
+        counts = self.counted[1]
+        return int(counts[counts >= self.fewest].sum())
+
+    @property
+    def _is_spike(self) -> Bools:
+        return self.counted[1] >= max(self.fewest, _SPIKE * len(self.values))
+
     @cached_property
     def spikes(self) -> Floats:
         """The values of very many records."""
-        distinct, counts = self.counted
-        return distinct[counts >= max(self.fewest, _SPIKE * len(self.values))]
+        return self.counted[0][self._is_spike]
 
     @cached_property
     def spread(self) -> Floats:
         """All other values, ascending."""
-        return np.sort(self.values[~np.isin(self.values, self.spikes)])
+        distinct, counts = self.counted
+        return np.repeat(distinct[~self._is_spike], counts[~self._is_spike])
+
+    def records_between(self, places: Floats) -> Ints:
+        """Records in the intervals between these places, the outermost two open."""
+        distinct, counts = self.counted
+        up_to = np.concatenate([[0], np.cumsum(counts)])[np.searchsorted(distinct, places)]
+        return np.diff(up_to, prepend=0, append=len(self.values))
 
     @property
     def whole(self) -> bool:
@@ -106,51 +127,65 @@ def find_edges(sight: Sight) -> Edges:
     """
     if len(sight.values) < 2 * sight.fewest:
         return Edges(np.zeros(0), "linear")
-    wanted = _of_common(sight) if _has_few_values(sight) else _of_spread(sight)
-    moved = [_off_few(sight, wanted.places, i) for i in range(len(wanted.places))]
-    apart = Edges(np.unique(np.array([place for place in moved if place is not None])), wanted.scale)
-    return Edges(_joined(apart.places, apart.counts(sight.values), sight.fewest), wanted.scale)
+    if _has_few_values(sight):
+        return _of_many(sight, _of_common(sight))
+    edges = _of_many(sight, _of_spread(sight))
+    if len(edges.places) >= _LEAST_EDGES:
+        return edges
+    shares = _of_many(sight, Edges(_of_shares(sight), "quantiles"))
+    return shares if len(shares.places) > len(edges.places) else edges
 
 
 def frame_edges(sight: Sight) -> Edges:
     """The same for the side of a picture that has no open intervals: common values get a border each way."""
-    found, common = find_edges(sight), sight.common
-    if found.scale != "values" or not len(common):
-        return found
-    margin = float(np.diff(common).min()) / 2 if len(common) > 1 else max(0.5, abs(float(common[0])) / 2)
-    outer = np.array([common[0] - margin, common[-1] + margin])
-    return Edges(np.unique(np.concatenate([outer[:1], found.places, outer[1:]])), "values")
+    edges, common = find_edges(sight), sight.common
+    if edges.scale != "values" or not len(common):
+        return edges
+    with np.errstate(over="ignore"):
+        margin = float(np.diff(common).min()) / 2 if len(common) > 1 else max(0.5, abs(float(common[0])) / 2)
+        outer = np.clip([common[0] - margin, common[-1] + margin], -_GREATEST, _GREATEST)
+    return Edges(np.unique(np.concatenate([outer[:1], edges.places, outer[1:]])), "values")
+
+
+def _of_many(sight: Sight, wanted: Edges) -> Edges:
+    """The edges that are left once none is the value of few records, and no interval has few."""
+    moved = [_off_few(sight, wanted.places, i) for i in range(len(wanted.places))]
+    apart = np.unique(np.array([place for place in moved if place is not None]))
+    return Edges(_joined(apart, sight.records_between(apart), sight.fewest), wanted.scale)
 
 
 def _has_few_values(sight: Sight) -> bool:
-    n_rare = len(sight.values) - int(np.isin(sight.values, sight.common).sum())
+    n_rare = len(sight.values) - sight.n_common
     few = n_rare <= max(sight.fewest, _RARE * len(sight.values)) and len(sight.common) <= sight.most
     return few or len(sight.spread) < 2 * sight.fewest
 
 
 def _of_common(sight: Sight) -> Edges:
     pairs = zip(sight.common[:-1].tolist(), sight.common[1:].tolist(), strict=True)
-    found = [between(low, high) for low, high in pairs]
-    return Edges(np.array([place for place in found if place is not None]), "values")
+    places = [between(low, high) for low, high in pairs]
+    return Edges(np.array([place for place in places if place is not None]), "values")
 
 
 def _of_spread(sight: Sight) -> Edges:
     """An even scale where it shows the middle, else one of magnitudes, else of shares; and spikes for themselves."""
     low, high = sight.quantile(_LOWEST), sight.quantile(_HIGHEST)
     even = cuts(low, high, sight.most, sight.unit, sight.whole)
-    if _shows(sight, even):
+    if _shows(sight, even, _FEW_OF_MIDDLE):
         chosen = Edges(even, "linear")
-    elif sight.unit is None and len(found := _of_magnitudes(sight, low, high)):
-        chosen = Edges(found, "log")
+    elif sight.unit is None and len(sized := _of_magnitudes(sight, low, high)):
+        chosen = Edges(sized, "log")
+    elif _shows(sight, even, _LEAST_OF_MIDDLE):
+        chosen = Edges(even, "linear")
     else:
         chosen = Edges(_of_shares(sight), "quantiles")
     return Edges(np.unique(np.concatenate([chosen.places, _around_spikes(sight)])), chosen.scale)
 
 
-def _shows(sight: Sight, even: Floats) -> bool:
+def _shows(sight: Sight, even: Floats, intervals: float) -> bool:
+    """Whether the middle half of the records takes so many intervals."""
     if len(even) < 2:
         return False
-    return bool(sight.quantile(0.75) / 2 - sight.quantile(0.25) / 2 >= _LEAST_OF_MIDDLE * (even[1] / 2 - even[0] / 2))
+    return bool(sight.quantile(0.75) / 2 - sight.quantile(0.25) / 2 >= intervals * (even[1] / 2 - even[0] / 2))
 
 
 def _of_magnitudes(sight: Sight, low: float, high: float) -> Floats:
@@ -158,27 +193,27 @@ def _of_magnitudes(sight: Sight, low: float, high: float) -> Floats:
     if not len(sizes) or sizes[int(_HIGHEST * len(sizes))] / _LEAST_FACTOR < sizes[len(sizes) // 4]:
         return np.zeros(0)
     least, both = float(sizes[len(sizes) // 20]), low < 0 < high
-    most = sight.most // 2 if both else sight.most
+    most = max(1, sight.most // 2) if both else sight.most
     sides = [sign * decade_cuts(least, size, most) for sign, size in ((-1, -low), (1, high)) if size > least]
     return np.sort(np.concatenate(sides)) if sides else np.zeros(0)
 
 
 def _of_shares(sight: Sight) -> Floats:
     around = [((i - 0.25) / sight.most, (i + 0.25) / sight.most) for i in range(1, sight.most)]
-    found = [between(sight.quantile(low), sight.quantile(high)) for low, high in around]
-    return np.unique(np.array([place for place in found if place is not None]))
+    places = [between(sight.quantile(low), sight.quantile(high)) for low, high in around]
+    return np.unique(np.array([place for place in places if place is not None]))
 
 
 def _around_spikes(sight: Sight) -> Floats:
     """An edge on each side of a spike that has other records, as near as lets enough of these lie between."""
-    found = []
+    places = []
     for spike in sight.spikes.tolist():
         above, below = sight.spread[sight.spread > spike], sight.spread[sight.spread < spike]
         if len(above) >= sight.fewest:
-            found.append(between(spike, float(above[sight.fewest - 1])))
+            places.append(between(spike, float(above[sight.fewest - 1])))
         if len(below) >= sight.fewest:
-            found.append(between(float(below[-sight.fewest]), spike))
-    return np.array([place for place in found if place is not None])
+            places.append(between(float(below[-sight.fewest]), spike))
+    return np.array([place for place in places if place is not None])
 
 
 def _off_few(sight: Sight, places: Floats, i: int) -> float | None:
@@ -186,7 +221,8 @@ def _off_few(sight: Sight, places: Floats, i: int) -> float | None:
     place, gaps = float(places[i]), np.diff(places)
     near = gaps[max(0, i - 1) : i + 1]
     gap = float(near.min()) if len(near) else abs(place) / 2 or 1.0
-    moves = (round(move * gap) if sight.unit == "days" else move * gap for move in _MOVES)
+    step = 1.0 if sight.unit == "days" else gap / _PARTS
+    moves = (move * step for move in _MOVES)
     for moved in (place, *(float(f"{place + move:.12g}") for move in moves)):
         there = sight.records_at(moved)
         if there >= sight.fewest or not there:

@@ -36,7 +36,7 @@ class Scaled:
 
 
 @dataclass(frozen=True)
-class Model:
+class LinearModel:
     """A formula: names of the outcome and of the terms behind it, and the scale of each; None for categories."""
 
     formula: str
@@ -45,7 +45,7 @@ class Model:
 
 
 def regression_of(
-    model: Model, before: DesignMoments, after: DesignMoments, fewest: int
+    model: LinearModel, before: DesignMoments, after: DesignMoments, fewest: int
 ) -> tuple[Regression | None, list[str]]:
     """A model of the same records before and after; None where they are too few, and sentences on what is left out.
 
@@ -55,8 +55,9 @@ def regression_of(
         after: the same over them as they are released.
         fewest: records that a level, and whatever decides a coefficient, has at least.
     """
+    too_large = [f"{model.formula!r} is not computed, as its values are too large to be computed with"]
     if not (np.isfinite(before.products).all() and np.isfinite(after.products).all()):
-        return None, [f"{model.formula!r} is not computed, as its values are too large to be squared"]
+        return None, too_large
     joined, bases = _joining(before, model, fewest)
     ours, theirs = _combined(before, joined), _combined(after, joined)
     if ours.n < fewest + len(ours.columns):
@@ -68,10 +69,12 @@ def regression_of(
     few = [word for word, is_few in zip(words, decided[1:], strict=True) if is_few]
     said = [f"{model.formula!r} is without {word!r}, which few records decide" for word in few]
     fits = [_fit(side, model, ~decided[1:]) for side in (ours, theirs)]
+    if any(np.isinf(fit.coefficients + fit.errors).any() or math.isnan(fit.errors[0]) for fit in fits):
+        return None, too_large
     return Regression(model.formula, ("constant", *words), fits[0], fits[1], tuple(bases)), said
 
 
-def _in_words(model: Model, key: ColumnKey) -> str:
+def _in_words(model: LinearModel, key: ColumnKey) -> str:
     variable, level = key
     name = model.names[variable]
     return name if model.scales[variable] is not None else f"{name}={level}"
@@ -80,7 +83,7 @@ def _in_words(model: Model, key: ColumnKey) -> str:
 # --- Which columns there are ---------------------------------------------------------------------------------
 
 
-def _joining(moments: DesignMoments, model: Model, fewest: int) -> tuple[dict[ColumnKey, ColumnKey], list[str]]:
+def _joining(moments: DesignMoments, model: LinearModel, fewest: int) -> tuple[dict[ColumnKey, ColumnKey], list[str]]:
     """What each column is in the model, and the bases of categories, which are in none of its columns."""
     becomes = {key: key for key in moments.columns if model.scales[key[0]] is not None}
     bases = []
@@ -132,7 +135,7 @@ def _combined(moments: DesignMoments, becomes: dict[ColumnKey, ColumnKey]) -> De
     return DesignMoments(tuple(columns), moments.n, mean, products, least, greatest)
 
 
-def _decided_by_few(moments: DesignMoments, model: Model, fewest: int) -> Bools:
+def _decided_by_few(moments: DesignMoments, model: LinearModel, fewest: int) -> Bools:
     """Which columns of numbers few records decide: one by its size, or all that have the rarer of two values."""
     squares, n = np.diag(moments.products), moments.n
     low, high = moments.mean - moments.least, moments.greatest - moments.mean
@@ -174,7 +177,8 @@ def _solve(moments: DesignMoments, wanted: Bools) -> _Solved:
     return _Solved(kept, slopes * sizes[0] / steps, covariance, variance, unexplained)
 
 
-def _fit(moments: DesignMoments, model: Model, wanted: Bools) -> Fit:
+@np.errstate(over="ignore", invalid="ignore")
+def _fit(moments: DesignMoments, model: LinearModel, wanted: Bools) -> Fit:
     """The model of one side, in the units of its columns; a term that is not wanted, or follows, has no coefficient."""
     solved, (means, steps) = _solve(moments, wanted), _shown_scale(moments, model)
     kept = [j + 1 for j in solved.kept]
@@ -182,7 +186,7 @@ def _fit(moments: DesignMoments, model: Model, wanted: Bools) -> Fit:
     covariance = solved.covariance * steps[0] ** 2 / np.outer(steps[kept], steps[kept])
     coefficients, errors = np.full((2, len(means)), np.nan)
     coefficients[0] = means[0] - float(slopes @ means[kept])
-    errors[0] = math.sqrt(solved.variance * steps[0] ** 2 / moments.n + float(means[kept] @ covariance @ means[kept]))
+    errors[0] = np.sqrt(solved.variance * steps[0] ** 2 / moments.n + means[kept] @ covariance @ means[kept])
     coefficients[kept], errors[kept] = slopes, np.sqrt(np.diag(covariance))
     return Fit(
         records=moments.n,
@@ -192,7 +196,7 @@ def _fit(moments: DesignMoments, model: Model, wanted: Bools) -> Fit:
     )
 
 
-def _shown_scale(moments: DesignMoments, model: Model) -> tuple[Floats, Floats]:
+def _shown_scale(moments: DesignMoments, model: LinearModel) -> tuple[Floats, Floats]:
     """Of each column, its mean in its own unit, and how many of these a unit of the sums is."""
     scales = [model.scales[variable] or Scaled() for variable, _ in moments.columns]
     steps = np.array([scale.step for scale in scales])

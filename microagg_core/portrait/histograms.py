@@ -25,7 +25,7 @@ def distributions_of(columns: Iterable[DrawnColumn], fewest: int) -> tuple[list[
     >>> one.edges, one.values, one.before, one.after
     ((1.5,), ('1', '2'), (40, 45), (40, 45))
     """
-    found, left_out = [], []
+    shapes, left_out = [], []
     for column in columns:
         there, name = column.there, column.shown.kind.name
         missing = len(there) - int(there.sum())
@@ -35,8 +35,8 @@ def distributions_of(columns: Iterable[DrawnColumn], fewest: int) -> tuple[list[
         if 0 < missing < fewest:
             left_out.append(f"{name!r} lacks a value in fewer than {fewest} records, which are not counted")
             missing = 0
-        found.append(_distribution(column, missing, fewest))
-    return found, left_out
+        shapes.append(_distribution(column, missing, fewest))
+    return shapes, left_out
 
 
 def _distribution(column: DrawnColumn, missing: int, fewest: int) -> Distribution:

@@ -134,6 +134,8 @@ missing: error            # quasi-identifiers without a value: error, or separat
 # rounding:               # means have their column's type, floats one decimal more than the input, unless it says else
 #   a_column: 0.5         # a step; or type, for all digits; or none, for the mean as it is, as float64
 
+# analyses: [income ~ age + education]    # what you would ask of the data: compared before and after, for you alone
+
 # series:                 # to release the same people or firms again, which is refused otherwise; needs a unit
 #   mode: atoms           # groups stay together for ever; or disjoint: everybody is released once
 #   leavers: withhold     # a group that lost somebody waits until it is whole again; or ghosts, decoys

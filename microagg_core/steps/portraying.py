@@ -21,7 +21,7 @@ from microagg_core.metrics.moments import standardized
 from microagg_core.metrics.statistics import LossStatistics
 from microagg_core.plain import from_json, to_json
 from microagg_core.portrait.columns import DrawnColumn, ShownColumn
-from microagg_core.portrait.composing import Gathered, compose, drawing_share, fewest_records
+from microagg_core.portrait.composing import Material, compose, drawing_share, fewest_records
 from microagg_core.portrait.contract import Portrait, Regression
 from microagg_core.portrait.design import (
     MOST_LEVELS,
@@ -32,7 +32,7 @@ from microagg_core.portrait.design import (
     Variable,
     design_moments,
 )
-from microagg_core.portrait.fitting import Model, Scaled, regression_of
+from microagg_core.portrait.fitting import LinearModel, Scaled, regression_of
 from microagg_core.privacy.group_ranges import input_of
 from microagg_core.privacy.risk.asking import is_asked
 from microagg_core.spec.analyses import Formula
@@ -76,7 +76,7 @@ def note_portrait(
         records: their private record numbers.
         came: the input's quasi-identifiers of the records that should be in it; None for survivors of a series.
     """
-    drawn = None if came is None else draw(plan, table, records, came)
+    drawn = None if came is None else drawn_records(plan, table, records, came)
     if came is None or drawn is None:
         return ()
     layout, number = PortraitLayout(task.run.key), task.number
@@ -87,7 +87,7 @@ def note_portrait(
     return noted, task.put(layout.drawn(number), to_bytes(drawn))
 
 
-def draw(plan: Planned, table: pa.Table, records: Ints, came: pa.Table) -> pa.Table | None:
+def drawn_records(plan: Planned, table: pa.Table, records: Ints, came: pa.Table) -> pa.Table | None:
     """The drawn records: columns b0, b1, ... as they came and a0, a1, ... as they are released, in their units.
 
     None where the input's records are not those of the file, of which the gate says more.
@@ -200,7 +200,7 @@ def combine_portrait(
     regressions, left_out = _regressions(plan, files)
     rows = sum(file.rows for file in files)
     said = [*_absent(plan, n_files), *left_out]
-    return compose(Gathered(plan.context.spec.k, rows, columns, statistics, regressions, said))
+    return compose(Material(plan.context.spec.k, rows, columns, statistics, regressions, said))
 
 
 def _absent(plan: Planned, n_files: int) -> list[str]:
@@ -214,7 +214,7 @@ def _absent(plan: Planned, n_files: int) -> list[str]:
 
 
 def _regressions(plan: Planned, files: Sequence[FileSums]) -> tuple[list[Regression], list[str]]:
-    fewest, made, left_out = fewest_records(plan.context.spec.k), [], []
+    fewest, models, left_out = fewest_records(plan.context.spec.k), [], []
     for place, text in enumerate(plan.context.spec.analyses):
         sums = [file.analyses[place] for file in files if file.analyses]
         too_many = sorted({name for of_file in sums for name in of_file.too_many})
@@ -223,14 +223,14 @@ def _regressions(plan: Planned, files: Sequence[FileSums]) -> tuple[list[Regress
             continue
         before, after = (reduce(add, side, NO_RECORDS) for side in ([s.before for s in sums], [s.after for s in sums]))
         regression, said = regression_of(_model(plan, text), before, after, fewest)
-        made += [] if regression is None else [regression]
+        models += [] if regression is None else [regression]
         left_out += said
-    return made, left_out
+    return models, left_out
 
 
-def _model(plan: Planned, text: str) -> Model:
+def _model(plan: Planned, text: str) -> LinearModel:
     names = Formula.parse(text).columns
-    return Model(text, names, tuple(_scale(plan, name) for name in names))
+    return LinearModel(text, names, tuple(_scale(plan, name) for name in names))
 
 
 def _scale(plan: Planned, name: str) -> Scaled | None:

@@ -18,8 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 GLOSSARY = ROOT / "microagg_core" / "README.md"
 CODE = sorted(path for folder in ("microagg_core", "flows") for path in (ROOT / folder).rglob("*.py"))
 ROW = re.compile(r"^\| (`\w+`(?:, `\w+`)*) \| ([^|]+) \| (\d+) \|$", re.MULTILINE)
-#: Public functions that several modules of the core have, and why.
+#: Public names that several modules of the core give, and why.
 SAME_NAME = {
+    "Distribution": "of confidential values, to measure by; and of a quasi-identifier, to draw",
     "groups": "what an algorithm's file has to have",
     "take_group": "the scan and the tree are twins",
 }
