@@ -28,7 +28,7 @@ import psutil
 from bookkeeping import measure as bookkeep
 from fitting import fit
 from null_workers import Census
-from recorded_release import Case, Recording, record
+from recorded_release import Case, Recording, make_input, record
 from release_at_scale import write_input, write_spec
 
 from microagg_core.spec.clusters import RunningCluster
@@ -37,6 +37,7 @@ from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.storage.objects import Store
 from microagg_core.tables.slices import Slice, Slices
 from microagg_flows.clusters import connect, dask_executor
+from microagg_flows.clusters.dask_settings import worker_variables
 from microagg_flows.progress import Silence
 from servers.process import end_with_the_tests
 from servers.s3_server import ACCESS_KEY, REGION, SECRET_KEY, is_ready, start_weed, stop_weed
@@ -57,8 +58,12 @@ CASES = (
     Case(600_000, 2_000, part_rows=40_000, file_bytes=200_000),
 )
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_DEFAULT_REGION": REGION}
-#: Made twice, on a disk and in a bucket, for what a bucket costs.
-REMOTE = Case(500_000, 2_000, pieces=100, part_rows=100_000)
+#: Made twice, on a disk and in a bucket, for what a bucket costs: with many small objects, and with few large ones.
+REMOTES = (
+    Case(500_000, 2_000, pieces=100, part_rows=100_000),
+    Case(300_000, 2_000, pieces=600, part_rows=100_000),
+    Case(4_000_000, 1_000),
+)
 #: Bookkeeping alone, of censuses that nobody has: rows, keys, parts.
 BOOKS = (
     Census(10**7, 10**4, 10),
@@ -75,11 +80,14 @@ def record_all(folder: Path) -> None:
     """Make every release that is not there yet, each in a process of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     jobs = [f"case {number}" for number in range(len(CASES))]
-    jobs += ["remote 0", "remote 1", "dispatch 0", *(f"book {number}" for number in range(len(BOOKS)))]
+    jobs += [f"{place} {number}" for number in range(len(REMOTES)) for place in ("disk", "bucket")]
+    jobs += ["dispatch 0", *(f"book {number}" for number in range(len(BOOKS)))]
     for job in jobs:
         target = folder / f"{job.replace(' ', '-')}.json"
         if not target.exists():
-            done = subprocess.run([sys.executable, __file__, "one", *job.split()], stdout=subprocess.PIPE, check=True)
+            call = [sys.executable, __file__, "one", *job.split()]
+            environment = {**os.environ, **worker_variables({})}  # memory as workers have it, whose faults take time
+            done = subprocess.run(call, stdout=subprocess.PIPE, check=True, env=environment)
             target.write_bytes(done.stdout)
             print(f"{target.name}", flush=True)
 
@@ -94,9 +102,9 @@ def record_one(what: str, number: int) -> dict[str, Any]:
         folder = Path(name)
         if what == "case":
             return _warmed(CASES[number], folder).document()
-        if not number:
-            return _warmed(REMOTE, folder).document()
-        return _remote(folder)
+        if what == "disk":
+            return _warmed(REMOTES[number], folder).document()
+        return _remote(REMOTES[number], folder)
 
 
 def _warmed(case: Case, folder: Path, *place: Any, watched: psutil.Process | None = None) -> Recording:
@@ -107,6 +115,7 @@ def _warmed(case: Case, folder: Path, *place: Any, watched: psutil.Process | Non
         recording = record(small, folder / f"small-{number}", *place)
         starts.append(sum(task.cpu_seconds for task in recording.tasks))
     (folder / "large").mkdir()
+    make_input(case, folder / "large", *place)
     before = _cpu_of(watched)
     recording = record(case, folder / "large", *place)
     recording.facts |= {"start": starts[0] - starts[1], "server_seconds": _cpu_of(watched) - before}
@@ -118,7 +127,7 @@ def _cpu_of(process: psutil.Process | None) -> float:
     return sum(process.cpu_times()[:2]) if process else 0.0
 
 
-def _remote(folder: Path) -> dict[str, Any]:
+def _remote(case: Case, folder: Path) -> dict[str, Any]:
     os.environ |= _CREDENTIALS
     server = start_weed(folder)
     try:
@@ -127,7 +136,7 @@ def _remote(folder: Path) -> dict[str, Any]:
         place = server.new_bucket()
         assert server.process is not None
         process = psutil.Process(server.process.pid)
-        return _warmed(REMOTE, folder, place.url, place.storage_options, watched=process).document()
+        return _warmed(case, folder, place.url, place.storage_options, watched=process).document()
     finally:
         stop_weed(server)
 

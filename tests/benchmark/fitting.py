@@ -125,19 +125,30 @@ def fit_steps(recordings: list[dict[str, Any]], what: str, names: dict[str, tupl
     return figures
 
 
-def fit_remote(disk: dict[str, Any], bucket: dict[str, Any]) -> dict[str, float]:
-    """What a bucket costs a worker more than a disk, by requests and bytes."""
-    longer = [b["cpu_seconds"] - d["cpu_seconds"] for d, b in zip(disk["tasks"], bucket["tasks"], strict=True)]
-    parts = [
-        {"request": t["reads"] + t["writes"] + 3.0, "byte": t["bytes_read"] + t["bytes_written"]}
-        for t in bucket["tasks"]
-    ]
-    A = np.array([[of_task["request"], of_task["byte"]] for of_task in parts])
-    found, _ = nnls(A / A.max(axis=0), np.array(longer))
+def fit_remote(disks: list[dict[str, Any]], buckets: list[dict[str, Any]]) -> dict[str, float]:
+    """What a bucket costs a worker more than a disk, and its server, by requests and bytes."""
+    pairs = [both for d, b in zip(disks, buckets, strict=True) for both in zip(d["tasks"], b["tasks"], strict=True)]
+    longer = np.array([in_bucket["cpu_seconds"] - on_disk["cpu_seconds"] for on_disk, in_bucket in pairs])
+    A = np.array([_traffic_of(in_bucket) for _, in_bucket in pairs])
+    found, _ = nnls(A / A.max(axis=0), longer)
     request, byte = found / A.max(axis=0)
-    moved = sum(of_task["byte"] for of_task in parts)
-    server = bucket["facts"]["server_seconds"] / moved
-    return {"request": float(f"{request:.4g}"), "byte": float(f"{byte:.4g}"), "server_byte": float(f"{server:.4g}")}
+    served = [[sum(of) for of in zip(*map(_traffic_of, bucket["tasks"]), strict=True)] for bucket in buckets]
+    asked = [
+        {"server_request": of_tasks[0] + sum(bucket["flow_requests"].values()), "server_byte": of_tasks[1]}
+        for of_tasks, bucket in zip(served, buckets, strict=True)
+    ]
+    server = fitted([bucket["facts"]["server_seconds"] for bucket in buckets], asked, ("server_request", "server_byte"))
+    return {
+        "request": float(f"{request:.4g}"),
+        "byte": float(f"{byte:.4g}"),
+        "server_request": server.get("server_request", 0.0),
+        "server_byte": server.get("server_byte", 0.0),
+    }
+
+
+def _traffic_of(task: dict[str, Any]) -> tuple[float, float]:
+    """A task's requests and the bytes that they moved."""
+    return task["asked"], task["moved"]
 
 
 def counts_of(book: dict[str, Any]) -> dict[str, float]:
@@ -191,7 +202,7 @@ def report(recordings: list[dict[str, Any]], cpu: dict[str, Any]) -> None:
 
 def fit(folder: Path, machine: str, keep: bool) -> None:
     """Fit, report, and write the figures."""
-    cases, remote = read_recordings(folder, "case"), read_recordings(folder, "remote")
+    cases, disks = read_recordings(folder, "case"), read_recordings(folder, "disk")
     cpu = fit_steps(cases, "outside", MADE_OF)
     kernels = fit_steps(cases, "kernel_seconds", dict.fromkeys(STAGE_OF_STEP, KERNELS))["anonymize"]
     cpu["anonymize"] = dict(Counter(cpu["anonymize"]) + Counter(kernels))
@@ -208,12 +219,12 @@ def fit(folder: Path, machine: str, keep: bool) -> None:
         "written": fit_steps(cases, "bytes_written", WRITES),
         "flow": flow,
         "flow_bytes": {**flow_bytes, "route_stored": 16.0},
-        "remote": fit_remote(*remote),
+        "remote": fit_remote(disks, read_recordings(folder, "bucket")),
         "dispatch": {
             "submit": float(f"{dispatch['flow'] / 2:.3g}"),
             "take": float(f"{dispatch['flow'] / 2:.3g}"),
             "scheduler": float(f"{dispatch['scheduler']:.3g}"),
-            "start": float(f"{max(0.0, remote[0]['facts']['start']) + dispatch['start']:.3g}"),
+            "start": float(f"{max(0.0, disks[0]['facts']['start']) + dispatch['start']:.3g}"),
         },
         # Of CSV, whose numbers are texts, nobody has more than a rule of thumb.
         "stored": {

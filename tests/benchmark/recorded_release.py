@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import release_at_scale
 import yaml
 from release_at_scale import write_input
+from s3fs import S3FileSystem
 from work_bytes import CountingStore, Traffic
 
 from microagg_core.blocking import packing
@@ -79,6 +80,9 @@ class TaskRecord:
     bytes_read: int
     writes: int
     bytes_written: int
+    #: Requests to a bucket, those for the input among them, and the bytes that they moved.
+    asked: int
+    moved: int
 
 
 @dataclass
@@ -109,6 +113,7 @@ class Recorder(InProcess):
         self.seconds = 0.0
         self.requests = 0
         self.streams: Counter[str] = Counter()
+        self.bucket: Counter[str] = Counter()
 
     def map(self, function: Callable[[Any], Any], items: Sequence[Any], what: str) -> list[Any]:
         return [self._recorded(function, item, what) for item in items]
@@ -118,7 +123,9 @@ class Recorder(InProcess):
         result = function(item)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - start
         after = self._traffic()
-        reads, bytes_read, writes, bytes_written, read, written = (a - b for a, b in zip(after, before, strict=True))
+        reads, bytes_read, writes, bytes_written, read, written, asked, moved = (
+            a - b for a, b in zip(after, before, strict=True)
+        )
         self.seconds += cpu
         self.requests += reads + writes
         receipt = result if isinstance(result, Receipt) else None
@@ -142,6 +149,8 @@ class Recorder(InProcess):
                 bytes_read=bytes_read,
                 writes=writes,
                 bytes_written=bytes_written,
+                asked=asked,
+                moved=moved,
             )
         )
         return result
@@ -150,12 +159,15 @@ class Recorder(InProcess):
         def both(traffic: Traffic) -> tuple[int, int]:
             return traffic.times.total(), traffic.bytes.total()
 
-        return *both(self.work.seen), *both(self.work.written), self.streams["_restored"], self.streams["_narrowed"]
+        streams, bucket = self.streams, self.bucket
+        store = *both(self.work.seen), *both(self.work.written)
+        return *store, streams["_restored"], streams["_narrowed"], bucket["requests"], bucket["bytes"]
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count streams, each of which is restored and narrowed once."""
+        """Count streams, each of which is restored and narrowed once; and what a bucket is asked for."""
         with ExitStack() as stack:
+            stack.enter_context(patch.object(S3FileSystem, "_call_s3", _counted_calls(self.bucket)))
             for name in ("_restored", "_narrowed"):
                 stack.enter_context(patch.object(slices, name, self._counted(name, getattr(slices, name))))
             yield
@@ -168,15 +180,37 @@ class Recorder(InProcess):
         return call
 
 
+def _counted_calls(seen: Counter[str]) -> Callable[..., Any]:
+    original = S3FileSystem._call_s3
+
+    async def call(self: S3FileSystem, method: str, *args: Any, **kwargs: Any) -> Any:
+        answer = await original(self, method, *args, **kwargs)
+        sent = kwargs.get("Body", b"")
+        received = answer.get("ContentLength", 0) if method == "get_object" else 0
+        seen.update(requests=1, bytes=received + (len(sent) if isinstance(sent, bytes) else 0))
+        return answer
+
+    return call
+
+
 def _is_upload(item: Any) -> bool:
     return isinstance(item, tuple) and isinstance(item[1], Upload)
 
 
+def make_input(case: Case, folder: Path, store: str | None = None, options: dict[str, Any] | None = None) -> None:
+    """The case's input, below the folder, and in the bucket ``store`` where one is given."""
+    release_at_scale._PART_ROWS = case.part_rows
+    write_input(Store(str(folder / "input")), case.rows, case.blocks, 0.0)
+    if store:
+        target = Store(f"{store}/{folder.name}/input", options or {})
+        for path in (folder / "input").iterdir():
+            target.put(path.name, path.read_bytes())
+
+
 def record(case: Case, folder: Path, store: str | None = None, options: dict[str, Any] | None = None) -> Recording:
-    """Make the input and the release; ``store`` is the URL of the work area and the output, unless they lie there."""
+    """Make the input, unless it is there, and the release; ``store`` is the bucket of all, unless they lie there."""
     if not (folder / "input").exists():
-        release_at_scale._PART_ROWS = case.part_rows
-        write_input(Store(str(folder / "input")), case.rows, case.blocks, 0.0)
+        make_input(case, folder, store, options)
     spec = load_spec(str(_write_spec(case, folder, store, options or {})))
     recording = Recording(case, folder)
     workers = Recorder(recording)
@@ -245,7 +279,7 @@ def _write_spec(case: Case, folder: Path, store: str | None, options: dict[str, 
         "name": "benchmark",
         "k": 5,
         "refine": case.refine,
-        "input": {"url": "input/*.parquet"},
+        "input": {"url": f"{store}/{folder.name}/input/*.parquet" if store else "input/*.parquet", **place},
         "output": {"url": f"{store}/{folder.name}/output" if store else "output", **place},
         "work": {"url": f"{store}/{folder.name}/work" if store else "work", **place},
         "roles": {

@@ -31,6 +31,7 @@ from microagg_core.reporting.forecast_report import bytes_in_words, forecast_sta
 from microagg_core.steps.sizing.description import Description, read_description, read_number
 from microagg_core.steps.sizing.figures import MeasuredFigures, measured_figures
 from microagg_core.steps.sizing.forecast import Forecast, Forecaster, place_of
+from microagg_core.steps.sizing.tasks import StepTasks
 from microagg_flows.clusters import dask_executor
 
 WORKERS = (1, 3, 10, 30, 100, 300, 1000, 3000)
@@ -101,10 +102,15 @@ def like_release_at_scale(given: dict[str, Any], describe: str, cores: int) -> F
     forecaster = Forecaster(description, figures)
     steps = forecaster.work.steps.values()
     computing = sum(float(tasks.cpu.sum()) for tasks in steps)
-    serving = sum(float((tasks.bytes_read + tasks.bytes_written).sum()) for tasks in steps)
-    serving *= figures.remote["server_byte"] if store == "s3" else 0.0
+    serving = sum(float(served_seconds(tasks, figures).sum()) for tasks in steps) if store == "s3" else 0.0
     crowd = max(1.0, workers * (1 + serving / computing) / cores)
     return forecaster.at(place_of(description, figures, speed=1 / crowd))
+
+
+def served_seconds(tasks: StepTasks, figures: MeasuredFigures) -> Any:
+    """What the bucket's server takes for each of some tasks."""
+    moved, asked = tasks.bytes_read + tasks.bytes_written, tasks.reads + tasks.writes
+    return figures.remote["server_request"] * asked + figures.remote["server_byte"] * moved
 
 
 # --- Telling -------------------------------------------------------------------------------------------------

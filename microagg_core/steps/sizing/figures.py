@@ -108,7 +108,7 @@ class MeasuredFigures:
     #: CPU seconds of the flow itself between its tasks, by stage and by what they are for; and bytes of its memory.
     flow: Mapping[str, Mapping[str, float]]
     flow_bytes: Mapping[str, float]
-    #: CPU seconds of a worker for each request to a remote store and each byte that it moves.
+    #: CPU seconds of a worker for each request to a remote store and each byte that it moves, and of its server.
     remote: Mapping[str, float]
     #: CPU seconds of the flow for each task that it hands out and takes back, and of the scheduler.
     dispatch: Mapping[str, float]
