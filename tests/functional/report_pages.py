@@ -27,6 +27,8 @@ from websockets.sync.client import connect as connect_socket
 #: How wide the window is: of a phone, of a tablet, of a laptop.
 WIDTHS = (360, 800, 1440)
 _HEIGHT = 1000
+#: A4 between its margins, as a browser counts.
+PAPER = 680
 #: A page that somebody sends to a colleague, and does not wait for.
 MOST_BYTES, MOST_SECONDS = 3_000_000, 1.0
 #: No picture of a page is higher: the browser gives up beyond.
@@ -122,7 +124,7 @@ class ListeningTab(Tab):
 
 
 @contextmanager
-def opened(chromium: Browser, url: str, width: int, dark: bool = False) -> Iterator[ListeningTab]:
+def opened(chromium: Browser, url: str, width: int, medium: str = "") -> Iterator[ListeningTab]:
     """A page in a window of a width, listened to from the start, closed at the end."""
     fresh = chromium._tell("PUT", "new?about:blank")
     with connect_socket(fresh["webSocketDebuggerUrl"], max_size=None) as socket:
@@ -131,8 +133,10 @@ def opened(chromium: Browser, url: str, width: int, dark: bool = False) -> Itera
             tab.ask(f"{what}.enable")
         size = {"width": width, "height": _HEIGHT, "deviceScaleFactor": 1, "mobile": False}
         tab.ask("Emulation.setDeviceMetricsOverride", **size)
-        if dark:
+        if medium == "dark":
             tab.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        elif medium:
+            tab.ask("Emulation.setEmulatedMedia", media=medium)
         tab.events.clear()
         tab.ask("Page.navigate", url=url)
         yield tab
@@ -147,10 +151,10 @@ class Look:
     troubles: list[str]
 
 
-def look_at(chromium: Browser, page: Path, width: int, picture: Path | None = None, dark: bool = False) -> Look:
-    """Open a page, keep a picture of it, and tell what is wrong."""
+def look_at(chromium: Browser, page: Path, width: int, picture: Path | None = None, medium: str = "") -> Look:
+    """Open a page, dark or as on paper where that is asked for, keep a picture of it, and tell what is wrong."""
     url = page.absolute().as_uri()
-    with opened(chromium, url, width, dark) as tab:
+    with opened(chromium, url, width, medium) as tab:
         seconds = tab.loaded()
         troubles = [*(tab.value(_TROUBLES) or []), *tab.complaints(url)]
         if picture is not None:
@@ -181,8 +185,9 @@ def look_everywhere(chromium: Browser, page: Path, folder: Path, name: str) -> I
         look = look_at(chromium, page, width, folder / f"{name}-{width}.png")
         slowest = max(slowest, look.seconds)
         yield from (f"{name} at {width} {trouble}" for trouble in look.troubles)
-    look = look_at(chromium, page, 800, folder / f"{name}-dark.png", dark=True)
-    yield from (f"{name} in the dark {trouble}" for trouble in look.troubles)
+    for medium, width in (("dark", 800), ("print", PAPER)):
+        look = look_at(chromium, page, width, folder / f"{name}-{medium}.png", medium)
+        yield from (f"{name}, {medium}, {trouble}" for trouble in look.troubles)
     print_page(chromium, page, folder / f"{name}.pdf")
     print(f"{name}: {n_bytes / 1000:,.0f} kB, there after {slowest:.2f} s at most")
     if n_bytes > MOST_BYTES:

@@ -20,7 +20,9 @@ def verdict(inputs: ReportInputs) -> str:
     if inputs.checks:
         parts.append(f"all {passed} checks passed" if passed == len(inputs.checks) else "NOT all checks passed")
     is_published = "l_sse" in losses.model_fields_set and losses.l_sse is not None
-    parts.append(f"{losses.l_sse:.3g} % of the variation lost" if is_published else "the loss withheld, as it tells of few")
+    parts.append(
+        f"{losses.l_sse:.3g} % of the variation lost" if is_published else "the loss withheld, as it tells of few"
+    )
     parts.append(_risk(inputs))
     return "; ".join([*parts, _kept_back(inputs)]) + "."
 
