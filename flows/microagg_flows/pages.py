@@ -32,11 +32,13 @@ def write_page(release: Release) -> list[str]:
     manifest, work = release.published.manifest, release.work
     try:
         name = page_name(manifest)
-        if release.outcomes and release.plan_report is not None:  # else it was published by an earlier run
+        if release.published.already and work.exists(name):  # another run has made both
+            release.page = shown(work.url_of(name))
+            return []
+        if release.plan_report is not None:  # else what another run knew of it is not known here
             keep_look_ahead(release, manifest, work)
             keep_document(work, manifest, RUN, run_document(release))
-        if release.plan_report is not None or not work.exists(name):
-            put_page(work, manifest)
+        put_page(work, manifest)
         release.page = shown(work.url_of(name))
     except Exception as error:
         return [f"the operator's page was not written: {_said(error)}; make it with microagg report"]

@@ -144,6 +144,6 @@ def _refuse_other(release: Release, manifest: Manifest) -> None:
     again = sorted(part.sha256 for part in staged_parts(release.work, release.checked))
     if again != sorted(part.sha256 for part in manifest.parts):
         raise StorageError(
-            f"release {manifest.id} {manifest.revision} comes out otherwise than it was published, so its risk cannot "
+            f"release {manifest.id} {manifest.revision} comes out otherwise than it was published, so it cannot "
             "be measured again; its input, the spec or the software has changed since"
         )

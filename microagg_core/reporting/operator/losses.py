@@ -157,12 +157,11 @@ def _worst_table(inputs: ReportInputs, blocks: pa.Table) -> PageTable | None:
     reasons = {
         line["block"]: line["reason"] for line in (*inputs.plan.get("largest", ()), *inputs.plan.get("changed", ()))
     }
-    columns = blocks.to_pydict()
     rows = []
     for row in worst_blocks(blocks).tolist():
-        number, n, groups = columns["block"][row], columns["records"][row], columns["groups"][row]
+        block = blocks.slice(row, 1).to_pylist()[0]
+        number, n, groups, bound = (block[name] for name in ("block", "records", "groups", "lower_bound"))
         times = float(sse[row] / n / usual) if usual else 0.0
-        bound = columns["lower_bound"][row]
         unavoidable = percent_in_words(min(bound / sse[row], 1.0)) if sse[row] else NONE
         why = _why(n, groups, times, inputs.manifest.k, reasons.get(number, ""))
         share = percent_in_words(float(sse[row] / whole))

@@ -236,8 +236,8 @@ def regressions_section(inputs: ReportInputs) -> PageSection:
         tuple(_fit_words(one) for one in portrait.regressions),
         tuple(_regression(i, one) for i, one in enumerate(portrait.regressions)),
         notes=(
-            "Of each term the upper line is before and the lower one after. A line is two standard errors to each side, on "
-            "the scale of the term’s own error before.",
+            "Of each term the upper line is before and the lower one after. A line is two standard errors to each "
+            "side, on the scale of the term’s own error before.",
         ),
         legend="lines",
     )
