@@ -23,6 +23,7 @@ from microagg_flows.release import Release
 from releasing.runs import released_table, run_stages, start, write_release, write_series
 from twins import naive_portrait
 
+CENSUS = Path(__file__).parents[1] / "reference" / "data" / "census.csv"
 MEANT = {"acknowledge": {"nearly_unique": ["number"], "jointly_unique": ["number", "diploma", "hours"]}}
 ROLES = {
     "identifiers": ["id"],
@@ -202,6 +203,31 @@ def test_survivors_of_a_series_have_no_before(tmp_path: Path) -> None:
     )
     nobody = kept(run_stages(start(tmp_path / "release.yaml", now=later + datetime.timedelta(days=1))))
     assert (nobody.records, nobody.drawn, nobody.distributions, nobody.correlations) == (0, 0, (), None)
+
+
+def test_a_real_file_whose_incomes_are_skewed(tmp_path: Path) -> None:
+    """The Census file of the field: 1,080 households; withheld tax and its kind explain an income."""
+    table = pd.read_csv(CENSUS)
+    table["kind"] = np.where(table["INTVAL"] == 0, "without interest", "with interest")
+    table["number"] = np.arange(len(table))
+    names = ["AGI", "FEDTAX", "PTOTVAL", "INTVAL", "FICA"]
+    told = ["WSALVAL", "kind", "number"]
+    others = [name for name in table if name not in (*names, *told)]
+    roles = {"quasi_identifiers": names, "confidential": told, "drop": others}
+    meant = {"nearly_unique": ["number"], "jointly_unique": told, "fixes_quasi_identifier": told}
+    formula = "AGI ~ FEDTAX + FICA + WSALVAL + kind"
+    portrait = kept(run(tmp_path, table, roles=roles, acknowledge=meant, analyses=[formula]))
+    after = released_table(tmp_path / "output").to_pandas().set_index("number").sort_index()
+    before = table.set_index("number").loc[after.index]
+    (regression,) = portrait.regressions
+    assert_fits(regression, before, after, ["FEDTAX", "FICA", "WSALVAL", "kind"])
+    assert portrait.correlations is not None
+    released = after[list(portrait.correlations.columns)]
+    np.testing.assert_allclose(portrait.correlations.after, released.corr(), atol=1e-6)
+    assert sorted(released) == sorted(names)
+    for one in portrait.distributions:
+        assert list(one.before) == naive_portrait.records_of_intervals(before[one.column].tolist(), one.edges)
+        assert len(one.edges) >= 8 and max(one.before) < 0.4 * len(table)
 
 
 def test_a_text_has_no_coefficients(tmp_path: Path) -> None:
