@@ -12,7 +12,6 @@ _DASK = ("cloudpickle", "cryptography", "dask", "distributed")
 _PACKAGES = {
     "cluster": _DASK,
     "kubernetes": (*_DASK, "dask_kubernetes", "httpx", "kr8s"),
-    "plot": ("matplotlib",),
     "prefect": ("fastapi", "httpx", "prefect", "sqlalchemy"),
     "s3": ("s3fs",),
     "sign": ("cryptography",),
@@ -29,10 +28,10 @@ def needing(extra: str, what: str) -> Iterator[None]:
     Raises:
         SpecError: one of them is not installed.
 
-    >>> with needing("plot", "--plot"):
-    ...     raise ModuleNotFoundError(name="matplotlib.figure")
+    >>> with needing("sign", "a signature"):
+    ...     raise ModuleNotFoundError(name="cryptography.hazmat")
     Traceback (most recent call last):
-    microagg_core.errors.SpecError: --plot needs packages that are not installed; run: pip install 'microagg[plot]'
+    microagg_core.errors.SpecError: a signature needs packages that are not installed; run: pip install 'microagg[sign]'
     """
     try:
         yield

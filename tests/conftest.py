@@ -1,5 +1,6 @@
 """Fixtures for all tests."""
 
+import os
 import signal
 
 from inputs.eleven_companies import companies
@@ -17,6 +18,9 @@ __all__ = [
     "storage_place",
     "work",
 ]
+
+# A page takes a second, and the look ahead on it some more: tests that are about it switch it on.
+os.environ.setdefault("MICROAGG_REPORT", "off")
 
 # A shell has the commands that it runs in the background ignore one of these signals, nohup the other; tests send both.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -23,7 +23,7 @@ from microagg_core.steps.keys import read_keys
 from microagg_core.steps.oversize import Passes
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release
-from microagg_flows.stages import PLANNED, knowing_keys
+from microagg_flows.run_work import PLANNED
 
 _NIGHT = "of a night of a series nothing is expected, as its survivors are not grouped again"
 
@@ -98,7 +98,7 @@ def _trials(release: Release, drawn: Drafts, n_parts: int) -> tuple[Trial, ...]:
     knowing, layout, n_looks = (*PLANNED, "drafts"), release.layout, len(drawn.looks)
     release.known["drafts"] = drafts = save_drafts(release.run, drawn)
     try:
-        read = release.do(knowing_keys(release, release.tasks("draw-rows", n_parts, knowing)))
+        read = release.do(release.with_keys(release.tasks("draw-rows", n_parts, knowing)))
         rows = tuple(piece for receipt in read for piece in receipt.pieces)
         release.do([task.reading(rows) for task in release.tasks("expect", n_looks, knowing)])
         return read_expected(release.pieces("expect"), layout, n_looks)

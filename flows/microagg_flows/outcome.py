@@ -52,7 +52,7 @@ class Outcome:
 
         if self.release is None or self.release.published is None:
             raise RuntimeError("the last stage ended without a release")
-        return release_document(self.release.published, to_plain(self.release.outcomes))
+        return release_document(self.release.published, to_plain(self.release.outcomes), self.release.page)
 
     def told(self, error: BaseException) -> MicroaggError:
         """What an error or an interruption that ends a run with a committed release says."""

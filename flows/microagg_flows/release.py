@@ -10,6 +10,7 @@ import datetime
 from dataclasses import dataclass, field
 
 from microagg_core.blocking.holding import Holding
+from microagg_core.blocking.memory import WORKER_BASE_BYTES
 from microagg_core.formats.inputs.contract import InputListing
 from microagg_core.privacy.check import Check
 from microagg_core.releases.manifest import Manifest
@@ -17,6 +18,7 @@ from microagg_core.releases.minisign import SecretKey
 from microagg_core.releases.publish import Published
 from microagg_core.releases.signature import read_signing_key
 from microagg_core.reporting.plan_report import PlanReport
+from microagg_core.reporting.run_results import Compared
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.audit import Origin
 from microagg_core.steps.measuring import Measured
@@ -70,6 +72,8 @@ class Release(RunWork):
     by_this_run: bool = False
     #: How publishing ended, once nothing of it is left to do.
     published: Published | None = None
+    #: Where the operator's page lies, once it is written.
+    page: str | None = None
     _listed: InputListing | None = None
     _tonight: Tonight | None = None
     _planned: Planned | None = None
@@ -115,6 +119,19 @@ class Release(RunWork):
         if self._measured is None:
             raise RuntimeError("the measure stage has not run")
         return self._measured
+
+    def compared(self) -> dict[str, Compared]:
+        """Estimates of the plan beside what they came to."""
+        plan, manifest = self.plan_report, self.committed
+        anonymized = [one.kernel_seconds for one in self.outcomes if one.name == "anonymize"]
+        peak = max((one.peak_bytes for one in self.outcomes), default=0)
+        return {
+            "kernel_seconds": Compared(plan.seconds if plan else None, sum(anonymized) if anonymized else None),
+            "memory_bytes": Compared(WORKER_BASE_BYTES + plan.task_bytes if plan else None, peak or None),
+            "release_bytes": Compared(
+                plan.row_bytes if plan else None, sum(part.bytes for part in manifest.parts) if manifest else None
+            ),
+        }
 
     def note_commit(self, manifest: Manifest, by_this_run: bool) -> None:
         """The release is there for readers."""

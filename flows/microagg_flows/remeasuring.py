@@ -1,4 +1,4 @@
-"""``microagg risk``: what a published release gives away, from its audit, or measured again from its input.
+"""A published release made again, apart, up to the gate: for ``microagg risk``, and for what else its audit lacks.
 
 The same spec, data and seed make the same bytes: so a release can be made again, up to the gate, and measured in full.
 That happens in a folder of its own below the runs of the work area, with a ledger of its own, so that nothing of the
@@ -8,7 +8,8 @@ series is touched; what a killed call leaves there is cleaned as a failed run is
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,15 +57,11 @@ def risk_of_release(spec_path: str, url: str | None, progress: Progress, setting
         StorageError: there is no release, or it comes out otherwise than it was published.
     """
     spec = load_spec(spec_path, settings)
-    _, manifest = find_release(url or spec.output.url, dict(spec.output.storage_options))
-    if manifest.name != spec.name:
-        raise SpecError(
-            f"--release: is a release of {manifest.name!r}, and the spec is that of {spec.name!r}; name another"
-        )
+    manifest = published_release(spec, url)
     kept = read_risk(work_store(spec), manifest)
-    if kept is not None and (is_complete(kept) or not _can_be_made_again(manifest)):
+    if kept is not None and (is_complete(kept) or not can_be_made_again(manifest)):
         return ReleaseRisk(manifest, kept)
-    if not _can_be_made_again(manifest):
+    if not can_be_made_again(manifest):
         raise StorageError(
             f"the audit has no risk of release {manifest.id} {manifest.revision}, and a night of a series cannot be "
             "made again by itself; restore the audit"
@@ -72,35 +69,70 @@ def risk_of_release(spec_path: str, url: str | None, progress: Progress, setting
     return ReleaseRisk(manifest, _measured_again(spec, manifest, progress))
 
 
-def _can_be_made_again(manifest: Manifest) -> bool:
+def published_release(spec: ReleaseSpec, url: str | None) -> Manifest:
+    """The manifest of a release of a spec: that at a URL, or the newest.
+
+    Raises:
+        SpecError: the release is none of this spec's.
+        StorageError: there is none.
+    """
+    _, manifest = find_release(url or spec.output.url, dict(spec.output.storage_options))
+    if manifest.name != spec.name:
+        raise SpecError(
+            f"--release: is a release of {manifest.name!r}, and the spec is that of {spec.name!r}; name another"
+        )
+    return manifest
+
+
+def can_be_made_again(manifest: Manifest) -> bool:
     """Whether a release is what its spec makes of its input, and of no nights before."""
     return manifest.series is None or manifest.series.mode == "independent"
 
 
 def _measured_again(spec: ReleaseSpec, manifest: Manifest, progress: Progress) -> dict[str, Any]:
     """Measure in full, and have the audit keep that."""
+    work = work_store(spec)
+    with made_again(spec, manifest, progress, risk="full") as release:
+        write_risk(work, manifest, release.measured.risk)
+        figures = read_risk(work, manifest)
+        return figures if figures is not None else release.measured.risk.figures
+
+
+@contextmanager
+def made_again(spec: ReleaseSpec, manifest: Manifest, progress: Progress, *, risk: str) -> Iterator[Release]:
+    """A published release, made again up to what is measured of it; its rows are there while the block lasts.
+
+    Args:
+        spec: that it is one of.
+        manifest: its own.
+        progress: where the user looks.
+        risk: how many records are asked, as in the spec.
+
+    Raises:
+        StorageError: it comes out otherwise than it was published.
+    """
     made = datetime.datetime.fromisoformat(manifest.created)
+    settled = settled_spec(spec, manifest.id, made)
+    settled = settled.model_copy(update={"k": manifest.k, "seed": manifest.seed, "risk": risk})
+    with made_aside(settled, manifest.id, meant_moment(spec, manifest.id, made), progress) as release:
+        _refuse_other(release, manifest)
+        yield release
+
+
+@contextmanager
+def made_aside(spec: ReleaseSpec, identity: str, moment: datetime.datetime, progress: Progress) -> Iterator[Release]:
+    """A release, made up to what is measured of it in a work area of its own, which goes at the end of the block."""
     folder = f"{RUNS}/risk-{new_attempt()}"
-    aside = _aside(settled_spec(spec, manifest.id, made), manifest, folder)
+    url = join_url(spec.work.url, folder)
+    aside = spec.model_copy(update={"work": spec.work.model_copy(update={"url": url})})
     try:
         with executor_for(aside, progress) as workers:
-            release = new_release(aside, workers, manifest.id, True, meant_moment(spec, manifest.id, made))
+            release = new_release(aside, workers, identity, True, moment)
             release.ignore_published = release.rebuilding = True
             run_until("measure", release)
-        _refuse_other(release, manifest)
+            yield release
     finally:
         work_store(spec).delete_all(folder)
-    work = work_store(spec)
-    write_risk(work, manifest, release.measured.risk)
-    figures = read_risk(work, manifest)
-    return figures if figures is not None else release.measured.risk.figures
-
-
-def _aside(spec: ReleaseSpec, manifest: Manifest, folder: str) -> ReleaseSpec:
-    """The spec as the manifest has it, asking everybody, in a work area of its own."""
-    url = join_url(spec.work.url, folder)
-    changes = {"k": manifest.k, "seed": manifest.seed, "risk": "full"}
-    return spec.model_copy(update={**changes, "work": spec.work.model_copy(update={"url": url})})
 
 
 def _refuse_other(release: Release, manifest: Manifest) -> None:
@@ -112,6 +144,6 @@ def _refuse_other(release: Release, manifest: Manifest) -> None:
     again = sorted(part.sha256 for part in staged_parts(release.work, release.checked))
     if again != sorted(part.sha256 for part in manifest.parts):
         raise StorageError(
-            f"release {manifest.id} {manifest.revision} comes out otherwise than it was published, so its risk cannot "
+            f"release {manifest.id} {manifest.revision} comes out otherwise than it was published, so it cannot "
             "be measured again; its input, the spec or the software has changed since"
         )

@@ -16,6 +16,9 @@ from microagg_core.storage.objects import Store
 from microagg_flows.executors import Executor
 from microagg_flows.progress import Progress
 
+#: What every task knows once there is a plan.
+PLANNED = ("context", "survey", "plan")
+
 
 @dataclass(kw_only=True)
 class RunWork:
@@ -91,6 +94,13 @@ class RunWork:
     def marked(self, tasks: Sequence[Task]) -> list[Task]:
         """Tasks, one an input part, that read besides what its records are in a series."""
         return [task.reading(self.marks[task.number : task.number + 1]) for task in tasks]
+
+    def with_keys(self, tasks: Sequence[Task]) -> list[Task]:
+        """Tasks, one an input part, that read besides which keys the part has."""
+        surveyed = self.pieces("survey")
+        names = [self.layout.part_keys(task.number) for task in tasks]
+        pieces = [(surveyed.piece(name),) if surveyed.has(name) else () for name in names]
+        return [task.reading(read) for task, read in zip(tasks, pieces, strict=True)]
 
     def pieces(self, *steps: str) -> Pieces:
         """What the tasks of these steps wrote."""

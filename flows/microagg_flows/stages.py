@@ -41,17 +41,17 @@ from microagg_core.steps.scattering import combine_released_moments, refuse_lost
 from microagg_core.steps.survey import combine_survey
 from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_checks, unit_tasks
 from microagg_core.steps.value_counts import combine_counts, refuse_uncounted, save_distributions
-from microagg_core.steps.work import Digest, Task, load_context, rough_moments, save_context
+from microagg_core.steps.work import Digest, load_context, rough_moments, save_context
 from microagg_core.storage.objects import Store
 from microagg_core.storage.values_layout import ValuesLayout
 from microagg_flows import nights
 from microagg_flows.healing import run_healing
+from microagg_flows.pages import write_page
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release, StageOutcome
+from microagg_flows.run_work import PLANNED
 
-#: What every task knows once there is a plan.
-PLANNED = ("context", "survey", "plan")
-#: And once it is known what the records that are released have in common.
+#: What every task knows once it is known what the records that are released have in common.
 _GROUPING = (*PLANNED, "scale", "distributions")
 
 
@@ -170,9 +170,7 @@ def scatter(release: Release) -> str:
     """Cut every part's rows by partition."""
     planned, n_parts = release.planned, len(release.planned.context.parts)
     knowing = (*PLANNED, *(("night",) if release.atoms_of_parts else ()))
-    release.scattered = release.do(
-        release.with_atoms(knowing_keys(release, release.tasks("scatter", n_parts, knowing)))
-    )
+    release.scattered = release.do(release.with_atoms(release.with_keys(release.tasks("scatter", n_parts, knowing))))
     expected = planned.survey.arrivals - planned.outline.withheld_rows
     refuse_lost(planned.outline, expected, release.scattered)
     moments = combine_released_moments(len(planned.context.kinds), release.pieces("scatter"), release.layout, n_parts)
@@ -182,14 +180,6 @@ def scatter(release: Release) -> str:
     refuse_uncounted(planned.context, distributions)
     release.known["distributions"] = (save_distributions(release.run, distributions),)
     return f"{sum(r.rows for r in release.scattered)} records in {planned.outline.n_partitions} partitions"
-
-
-def knowing_keys(release: Release, tasks: Sequence[Task]) -> list[Task]:
-    """Tasks, one an input part, that read besides which keys the part has."""
-    surveyed = release.pieces("survey")
-    names = [release.layout.part_keys(task.number) for task in tasks]
-    pieces = [(surveyed.piece(name),) if surveyed.has(name) else () for name in names]
-    return [task.reading(of_part) for task, of_part in zip(tasks, pieces, strict=True)]
 
 
 def anonymize(release: Release) -> str:
@@ -207,7 +197,7 @@ def validate(release: Release) -> str:
     """The gate: re-read what would be published, and the input, and compare."""
     n_files, n_parts = release.planned.outline.n_files, len(release.planned.context.parts)
     knowing = (*PLANNED, *(("night",) if release.tonight.has_units else ()))
-    of_parts = knowing_keys(release, release.receiving("check-input", n_parts, release.assembled, knowing))
+    of_parts = release.with_keys(release.receiving("check-input", n_parts, release.assembled, knowing))
     read = release.do(release.with_atoms(of_parts))
     n_candidates, counted = n_files + release.tonight.n_carried_files, (*knowing, "distributions")
     tasks = release.receiving("check-files", n_candidates, read, counted)
@@ -282,9 +272,11 @@ def _upload(release: Release, output: Store, uploads: Sequence[Upload]) -> None:
 
 
 def report(release: Release) -> str:
-    """The end: staged rows go, the audit stays, and the manifest says the rest."""
+    """The end: the operator's page is made, staged rows go, the audit stays, and the manifest says the rest."""
     if release.published is None:
         raise RuntimeError("the publish stage has not run")
+    troubles = (*release.published.warnings, *write_page(release))
+    release.published = dataclasses.replace(release.published, warnings=troubles)
     release.running.end()
     try:
         release.work.delete_all(release.layout.folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -67,6 +67,10 @@ class PlanReport:
     row_bytes: int = 0
     #: How many times as long as the cost model says blocks were seen to take; None where none was grouped.
     pace: float | None = None
+    #: For each blocking column the records whose value of it is released joined with others.
+    joined_values: dict[str, int] = field(default_factory=dict)
+    #: Records in blocks that are pieces of what lies under one label.
+    split_rows: int = 0
 
     def sentence(self) -> str:
         """The plan in one line."""
@@ -128,7 +132,15 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.kinds),
         unwise=unwise(planned, plan),
         row_bytes=int(strata.rows.sum() * planned.survey.row_bytes),
+        joined_values=joined_values([column.name for column in planned.context.schema.blocking], strata),
+        split_rows=int(sum(strata.rows[number] for number in plan.trees)),
     )
+
+
+def joined_values(names: list[str], strata: Strata) -> dict[str, int]:
+    """For each blocking column the records whose value of it is released joined with others, for want of k records."""
+    is_merged = strata.n_keys > 1
+    return {name: int(strata.rows[is_merged & (strata.depth <= j)].sum()) for j, name in enumerate(names)}
 
 
 def _withheld_words(names: list[str], k: int, strata: Strata) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from microagg_core.reporting.words import markdown_cell, markdown_pairs, size_in
 FORMAT_VERSION = 1
 
 
-def release_document(published: Published, stages: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The one JSON document that a run ends with."""
+def release_document(published: Published, stages: Sequence[dict[str, Any]], page: str | None = None) -> dict[str, Any]:
+    """The one JSON document that a run ends with; ``page`` is where the operator looks at the release."""
     manifest = published.manifest
     return {
         "format_version": FORMAT_VERSION,
@@ -28,6 +28,7 @@ def release_document(published: Published, stages: Sequence[dict[str, Any]]) -> 
         "revision": manifest.revision,
         "manifest": published.manifest_url,
         "manifest_sha256": manifest.sha256,
+        "report": page,
         "records": manifest.rows,
         "withheld": manifest.suppressed,
         "k": manifest.k,
@@ -65,6 +66,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         (document["status"], f"{document['id']} revision {document['revision']}"),
         ("manifest", document["manifest"]),
         *([("its sha256", document["manifest_sha256"])] if "manifest_sha256" in document else []),
+        *([("look at it", document["report"])] if document.get("report") else []),
         (
             "records",
             f"{document['records']:,}" + (f" ({document['withheld']} withheld)" if document["withheld"] else ""),

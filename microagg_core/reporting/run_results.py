@@ -83,6 +83,8 @@ class RunResults:
     dashboard: str | None = None
     #: Where the run works: by it the next one knows whether it is there still.
     process: dict[str, Any] | None = None
+    #: Where the operator's page of the release lies.
+    report: str | None = None
 
     def document(self) -> dict[str, Any]:
         """As plain values, for programs; figures with as many digits as mean something."""

@@ -129,6 +129,17 @@ def read_portrait(work: Store, manifest: Manifest) -> Portrait | None:
         return None
 
 
+def keep_document(work: Store, manifest: Manifest, name: str, document: dict[str, Any]) -> None:
+    """Keep something else about a published release, under a name of its own."""
+    layout = AuditLayout(manifest.id, manifest.revision)
+    work.put_json(layout.file(name), {**_belongs(FORMAT_VERSION, manifest), **document})
+
+
+def read_document(work: Store, manifest: Manifest, name: str) -> dict[str, Any] | None:
+    """What was kept about this very release under a name; None where nothing was."""
+    return _read_own(work, AuditLayout(manifest.id, manifest.revision).file(name), FORMAT_VERSION, manifest)
+
+
 def _portrait_name(manifest: Manifest) -> str:
     return AuditLayout(manifest.id, manifest.revision).file("portrait.json")
 

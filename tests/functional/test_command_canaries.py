@@ -135,7 +135,8 @@ def test_a_failure_through_prefect(through_prefect: dict[str, Any]) -> None:
 # --- without Prefect -----------------------------------------------------------------------------------------
 
 
-def test_a_success_and_everything_that_is_said_about_it(place: Watched) -> None:
+def test_a_success_and_everything_that_is_said_about_it(place: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MICROAGG_REPORT", "on")
     project = place.project
     _succeeds(project)
     for command in (["plan", "release.yaml"], ["plan", "release.yaml", "--json"]):
@@ -157,10 +158,13 @@ def test_a_success_and_everything_that_is_said_about_it(place: Watched) -> None:
         "blocks.parquet",
         "checks.json",
         "digests.json",
+        "expected.json",
         "plan.json",
         "portrait.json",
+        "report.html",
         "risk-labels.parquet",
         "risk.json",
+        "run.json",
     }
     place.search(project.command("verify", "release", env=place.environment))
     place.search(project.command("init", "people.parquet", "-o", "starter.yaml", env=place.environment))

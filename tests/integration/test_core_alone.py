@@ -8,8 +8,6 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.csv
 import pytest
 import yaml
 
@@ -21,7 +19,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 FUNCTIONS = """
 import importlib.util
-for name in ("dask", "distributed", "cloudpickle", "cryptography", "prefect", "fastapi", "httpx", "s3fs", "matplotlib"):
+for name in ("dask", "distributed", "cloudpickle", "cryptography", "prefect", "fastapi", "httpx", "s3fs"):
     assert importlib.util.find_spec(name) is None, name
 import numpy as np
 import pandas as pd
@@ -97,13 +95,10 @@ def test_a_small_release_needs_no_extra(alone: Path, folder: Path) -> None:
 
 def test_a_missing_extra_is_a_sentence_with_the_command(alone: Path, folder: Path) -> None:
     path = write_release(folder, [people(50)], cluster="local")
-    pa.csv.write_csv(people(50), folder / "people.csv")
     microagg = alone / "microagg"
     direct = refused(folder, microagg, "run", "release.yaml", "--direct", "-q")
     assert "(without one: cluster: none)" in direct and direct.endswith("pip install 'microagg[cluster]'")
     assert refused(folder, microagg, "run", "release.yaml", "-q").endswith("pip install 'microagg[prefect]'")
-    plot = refused(folder, microagg, "compare", "people.csv", "--plot", "loss.png", "-q")
-    assert plot == "microagg: --plot needs packages that are not installed; run: pip install 'microagg[plot]'"
     keys = refused(folder, microagg, "keys", "release")
     assert keys == "microagg: a signature needs packages that are not installed; run: pip install 'microagg[sign]'"
     spec = {**yaml.safe_load(path.read_text()), "cluster": None, "input": {"url": "s3://bucket/people.parquet"}}

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from microagg_core.blocking.memory import WORKER_BASE_BYTES
 from microagg_core.errors import InterruptionError, MicroaggError, TransientStorageError, sanitized
 from microagg_core.plain import to_plain
 from microagg_core.releases.publish import new_attempt
@@ -269,14 +268,4 @@ def _figures(release: Release | None) -> dict[str, Any]:
     """Stages, and estimates beside what they came to."""
     if release is None:
         return {}
-    plan, outcomes, manifest = release.plan_report, release.outcomes, release.committed
-    anonymized = [one.kernel_seconds for one in outcomes if one.name == "anonymize"]
-    peak = max((one.peak_bytes for one in outcomes), default=0)
-    return {
-        "stages": tuple(to_plain(outcomes)),
-        "kernel_seconds": Compared(plan.seconds if plan else None, sum(anonymized) if anonymized else None),
-        "memory_bytes": Compared(WORKER_BASE_BYTES + plan.task_bytes if plan else None, peak or None),
-        "release_bytes": Compared(
-            plan.row_bytes if plan else None, sum(part.bytes for part in manifest.parts) if manifest else None
-        ),
-    }
+    return {"stages": tuple(to_plain(release.outcomes)), "report": release.page, **release.compared()}

@@ -34,6 +34,7 @@ from microagg_flows.command.deploying import deploy
 from microagg_flows.command.examining import doctor
 from microagg_flows.command.planning import plan
 from microagg_flows.command.receiving import keys, sign, verify
+from microagg_flows.command.reporting import report
 from microagg_flows.command.risk import risk
 from microagg_flows.command.series import series
 from microagg_flows.command.starting import init
@@ -166,6 +167,7 @@ app.command()(deploy)
 app.command()(doctor)
 app.command()(plan)
 app.command()(risk)
+app.command()(report)
 
 
 @app.command()

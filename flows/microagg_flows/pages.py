@@ -1,0 +1,76 @@
+"""The operator's page of a run: what the audit keeps for it, and the page; trouble with it stops no release."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from microagg_core.errors import MicroaggError, sanitized
+from microagg_core.plain import to_plain
+from microagg_core.releases.manifest import Manifest
+from microagg_core.reporting.operator.inputs import EXPECTED, PAGE, RUN, read_inputs
+from microagg_core.steps.audit import keep_document, read_document
+from microagg_core.storage.layout import AuditLayout
+from microagg_core.storage.objects import Store
+from microagg_core.storage.urls import shown
+from microagg_flows.expecting import expect_release
+from microagg_flows.release import Release
+
+#: A variable of the environment: with "off" a run makes no page, but keeps what it is made of, a look ahead apart.
+SWITCH = "MICROAGG_REPORT"
+#: Looking ahead reads the input once more, which is some seconds for so many records; of more it waits until asked.
+MOST_RECORDS = 3_000_000
+
+
+def write_page(release: Release) -> list[str]:
+    """Have the audit hold the page of a release that is published; what went wrong with it, in sentences.
+
+    Call it before the run's rows go, of which some are looked at for other k.
+    """
+    if release.published is None or os.environ.get(SWITCH, "").lower() == "off":
+        return []
+    manifest, work = release.published.manifest, release.work
+    try:
+        name = page_name(manifest)
+        if release.published.already and work.exists(name):  # another run has made both
+            release.page = shown(work.url_of(name))
+            return []
+        if release.plan_report is not None:  # else what another run knew of it is not known here
+            keep_look_ahead(release, manifest, work)
+            keep_document(work, manifest, RUN, run_document(release))
+        put_page(work, manifest)
+        release.page = shown(work.url_of(name))
+    except Exception as error:
+        return [f"the operator's page was not written: {_said(error)}; make it with microagg report"]
+    return []
+
+
+def _said(error: Exception) -> str:
+    safe = error if isinstance(error, MicroaggError) else sanitized(error, "the operator's page")
+    return safe.message
+
+
+def page_name(manifest: Manifest) -> str:
+    """Where the page lies in the work area."""
+    return AuditLayout(manifest.id, manifest.revision).file(PAGE)
+
+
+def put_page(work: Store, manifest: Manifest) -> None:
+    """Make the page of what the audit has."""
+    from microagg_core.reporting.operator.page import operator_page
+
+    work.put(page_name(manifest), operator_page(read_inputs(work, manifest)))
+
+
+def keep_look_ahead(release: Release, manifest: Manifest, work: Store, *, most_records: int = MOST_RECORDS) -> None:
+    """Keep what is expected of other k, where it is not kept yet and can be told now."""
+    # Others do the tasks of a release that is made step by step, and would be asked for these, too.
+    if read_document(work, manifest, EXPECTED) is not None or release.running.goes_on:
+        return
+    if release.planned.survey.rows <= most_records:
+        keep_document(work, manifest, EXPECTED, expect_release(release).document())
+
+
+def run_document(release: Release) -> dict[str, Any]:
+    """What the stages took, and estimates beside what they came to."""
+    return {"stages": to_plain(release.outcomes), "compared": to_plain(release.compared())}
