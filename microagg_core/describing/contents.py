@@ -10,9 +10,9 @@ from microagg_core.describing.document import (
     Fact,
     Link,
     Name,
+    Rows,
     Section,
     Strong,
-    Table,
     Text,
     bullets,
     paragraph,
@@ -116,7 +116,7 @@ def _columns_section(manifest: Manifest) -> Section:
             *([(one.unit or "",)] * has_units),
         ]
         rows.append((*cells, (column_type(column.type).words,), (role_words(manifest, column),)))
-    return Section("columns", "Columns", (Table("Columns of the release", head, tuple(rows)),))
+    return Section("columns", "Columns", (Rows("Columns of the release", head, tuple(rows)),))
 
 
 def _what_it_is(said: ColumnAbout) -> Text:

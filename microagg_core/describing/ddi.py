@@ -58,9 +58,9 @@ def ddi_codebook(manifest: Manifest) -> bytes:
 def _document(node: _Element, manifest: Manifest) -> None:
     cited = node.with_child("citation")
     cited.with_child("titlStmt").with_child("titl", f"Codebook of {title(manifest)}")
-    made = cited.with_child("prodStmt")
-    made.with_child("prodDate", manifest.created[:10], date=manifest.created[:10])
-    made.with_child("software", "microagg", version=manifest.software.get("microagg", ""))
+    produced = cited.with_child("prodStmt")
+    produced.with_child("prodDate", manifest.created[:10], date=manifest.created[:10])
+    produced.with_child("software", "microagg", version=manifest.software.get("microagg", ""))
 
 
 def _study(node: _Element, manifest: Manifest) -> None:

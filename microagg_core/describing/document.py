@@ -59,7 +59,7 @@ class Bullets:
 
 
 @dataclass(frozen=True)
-class Table:
+class Rows:
     """Rows under a head; the first cell of each is the row's own name, and ``numeric`` columns stand to the right."""
 
     caption: str
@@ -77,7 +77,7 @@ class Snippet:
     code: str
 
 
-Block: TypeAlias = "Paragraph | Bullets | Table | Snippet"
+Block: TypeAlias = "Paragraph | Bullets | Rows | Snippet"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from microagg_core.describing.document import Block, Name, Section, Share, Table, Text, paragraph
+from microagg_core.describing.document import Block, Name, Rows, Section, Share, Text, paragraph
 from microagg_core.describing.method import names
 from microagg_core.describing.release_words import in_role
 from microagg_core.describing.uses import NOT_PUBLISHED, correlation_sentence
@@ -54,7 +54,7 @@ def _bound(manifest: Manifest, losses: Figures) -> list[Block]:
     ]
 
 
-def _by_column(manifest: Manifest, losses: Figures) -> Table:
+def _by_column(manifest: Manifest, losses: Figures) -> Rows:
     attributes, coarser = losses.attributes or {}, losses.coarser or {}
     rows: list[tuple[Text, ...]] = []
     for column in in_role(manifest, "quasi_identifier"):
@@ -66,7 +66,7 @@ def _by_column(manifest: Manifest, losses: Figures) -> Table:
         lost: Share | str = NOT_PUBLISHED if of.l_sse is None else Share(of.l_sse, f"{of.l_sse:.6g} %{off}")
         rows.append(((Name(column.name),), (lost,), (_il1s(of.il1s, coarser.get(f"attributes.{column.name}.il1s")),)))
     head = ("column", "share of its variance that is gone", "mean distance (IL1s)")
-    return Table("Loss of each column", head, tuple(rows), frozenset({2}))
+    return Rows("Loss of each column", head, tuple(rows), frozenset({2}))
 
 
 def _il1s(value: float | None, within: float | None) -> str:

@@ -9,10 +9,10 @@ from microagg_core.describing.document import (
     Link,
     Name,
     Paragraph,
+    Rows,
     Share,
     Snippet,
     Strong,
-    Table,
     Text,
     Word,
 )
@@ -38,7 +38,7 @@ def _block(block: Block) -> list[str]:
         return [_text(block.text)]
     if isinstance(block, Bullets):
         return [f"- {_text(item)}" for item in block.items]
-    if isinstance(block, Table):
+    if isinstance(block, Rows):
         return _table(block)
     return _snippet(block)
 
@@ -51,7 +51,7 @@ def _snippet(snippet: Snippet) -> list[str]:
     return [f"**{markdown_text(snippet.title)}**", "", f"{fence}{snippet.language}", snippet.code.rstrip("\n"), fence]
 
 
-def _table(table: Table) -> list[str]:
+def _table(table: Rows) -> list[str]:
     marks = ["---:" if place in table.numeric else "---" for place in range(len(table.head))]
     lines = [_row([markdown_text(cell) for cell in table.head]), _row(marks)]
     lines = [f"{markdown_text(table.caption)}:", "", *lines]

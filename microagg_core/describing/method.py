@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from microagg_core.algorithms import algorithms
-from microagg_core.describing.document import Block, Name, Section, Table, Text, bullets, listed, paragraph
+from microagg_core.describing.document import Block, Name, Rows, Section, Text, bullets, listed, paragraph
 from microagg_core.describing.release_words import in_role, units_word
 from microagg_core.releases.manifest import ColumnEntry, Manifest
 
@@ -83,14 +83,14 @@ _REFINED = {
 }
 
 
-def _rounding_table(manifest: Manifest, quasi: tuple[ColumnEntry, ...]) -> Table:
+def _rounding_table(manifest: Manifest, quasi: tuple[ColumnEntry, ...]) -> Rows:
     """A row for each way of rounding, with all columns that it holds for."""
     columns: dict[str, list[Name]] = {}
     for column in quasi:
         words = rounding_words(column, manifest.rounding.get(column.name))
         columns.setdefault(words, []).append(Name(column.name))
     rows = tuple(((words,), listed(of)) for words, of in columns.items())
-    return Table("How means are rounded", ("means are", "of the columns"), rows)
+    return Rows("How means are rounded", ("means are", "of the columns"), rows)
 
 
 def rounding_words(column: ColumnEntry, rule: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from microagg_core.describing.document import Block, Name, Section, Share, Strong, Table, Text, bullets, paragraph
+from microagg_core.describing.document import Block, Name, Rows, Section, Share, Strong, Text, bullets, paragraph
 from microagg_core.describing.method import names
 from microagg_core.describing.release_words import in_role
 from microagg_core.metrics.figures import AttributeFigures, CorrelationChange
@@ -125,7 +125,7 @@ def _small(change: float) -> str:
     return f"{change:.3g}" if change >= 0.001 or change == 0 else "less than 0.001"
 
 
-def _variances(manifest: Manifest, quasi: tuple[ColumnEntry, ...]) -> Table:
+def _variances(manifest: Manifest, quasi: tuple[ColumnEntry, ...]) -> Rows:
     attributes = manifest.losses.attributes or {}
     rows = tuple(
         ((Name(c.name),), (_kept(of),), (_mean(of),), (_deviation(of),))
@@ -133,7 +133,7 @@ def _variances(manifest: Manifest, quasi: tuple[ColumnEntry, ...]) -> Table:
         if (of := attributes.get(c.name)) is not None
     )
     head = ("column", "variance kept", "released mean", "released standard deviation")
-    return Table("What is left of each column", head, rows, frozenset({2, 3}))
+    return Rows("What is left of each column", head, rows, frozenset({2, 3}))
 
 
 def _kept(of: AttributeFigures) -> Share | str:
