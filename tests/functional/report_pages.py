@@ -49,7 +49,7 @@ _TROUBLES = """
     const box = range.getBoundingClientRect();
     if (box.width > 1 && (box.right > width + 1 || box.left < -1)) troubles.push('cuts off: ' + e.innerText);
   }
-  for (const svg of document.querySelectorAll('svg')) {
+  for (const svg of document.querySelectorAll('svg:not([aria-hidden="true"])')) {
     const frame = svg.getBoundingClientRect();
     const texts = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
     texts.forEach(([words, box], i) => {
@@ -75,7 +75,7 @@ _TROUBLES = """
   if (new Set(ids).size < ids.length) troubles.push('has an id twice');
   for (const a of document.querySelectorAll('a[href^="#"]'))
     if (!document.getElementById(a.getAttribute('href').slice(1))) troubles.push('leads nowhere: ' + a.innerText);
-  for (const svg of document.querySelectorAll('svg'))
+  for (const svg of document.querySelectorAll('svg:not([aria-hidden="true"])'))
     if (!svg.getAttribute('aria-label')) troubles.push('has a chart without words');
   return troubles;
 })()

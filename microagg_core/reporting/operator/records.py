@@ -21,7 +21,7 @@ def records_section(inputs: ReportInputs) -> PageSection:
         ("records in blocks that were cut", _count(plan, "split_rows")),
         ("blocks", _count(plan, "blocks")),
     ]
-    joined = [(name, f"{n:,}", "merged") for name, n in plan.get("joined_values", {}).items()]
+    joined = [(name, f"{n:,}", "merged") for name, n in plan.get("joined_values", {}).items() if n]
     distributions = inputs.portrait.distributions if inputs.portrait else ()
     lacking = [(one.column, f"{one.missing:,}", "missing, before and after") for one in distributions if one.missing]
     return PageSection(

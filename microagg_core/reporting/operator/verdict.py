@@ -40,12 +40,12 @@ def _kept_back(inputs: ReportInputs) -> str:
     plan = inputs.plan
     if not plan:
         return "what was withheld is not known"
-    counts = {
-        "records withheld": plan.get("withheld", 0),
-        "held": plan.get("held", 0),
-        "blocks merged": plan.get("merged_blocks", 0),
-    }
-    some = [f"{n:,} {what}" for what, n in counts.items() if n]
+    counts = [
+        (plan.get("withheld", 0), "record withheld", "records withheld"),
+        (plan.get("held", 0), "held", "held"),
+        (plan.get("merged_blocks", 0), "block merged", "blocks merged"),
+    ]
+    some = [f"{n:,} {one if n == 1 else more}" for n, one, more in counts if n]
     return ", ".join(some) if some else "nothing withheld, held or merged"
 
 
