@@ -76,7 +76,10 @@ def expectation() -> Expectation:
 
     def of(k: int, loss: float, right: float, certain: float) -> Expected:
         columns = {"diagnosis": ColumnExpected(certain, 0.05)}
-        return Expected(k, 1000, 7, True, 1000, 30, loss, None, 0.9, right, 0.99, columns)
+        return Expected(
+            k, "mdav", {}, "fast", 1000, 7, True, 1000, 30, loss, None, (), None, None, 150, k, 2 * k, 0.5, 0.5, 1.0,
+            own_nearest=0.9, expected_correct=right, by_chance=0.01, unique_before=0.99, certain=columns, broken=(),
+        )  # fmt: skip
 
     expected = (of(2, 1.0, 0.4, 0.5), of(5, 2.0, 0.16, 0.3), of(10, 4.0, 0.08, 0.1))
     return Expectation(5, 30, expected, ("k=40: too few records",), (), False)
