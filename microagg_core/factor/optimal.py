@@ -130,6 +130,10 @@ def _solve_whole(
     task: RelaxationTask, groups: Ints, records: Ints, sets: tuple[OddSet, ...], budget: _Budget
 ) -> Ints | None:
     """The cheapest groups that hold each of some records exactly once, by branch and bound; None if not found."""
+    if len(records) == 0:
+        # A relaxation that is whole already: its bound was below its cost by the rounding of prices alone. The
+        # solver refuses a problem without groups.
+        return groups[:0]
     n = task.points.n
     constraints = [LinearConstraint(incidence(groups, n).tocsr()[records].tocsc(), 1, 1)]
     if sets:

@@ -8,10 +8,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from microagg_core.factor import minimum_factor, optimal_two
 from microagg_core.factor.pairs import points_of
+from microagg_core.factor.proof import in_units
 from microagg_core.kernels.matching.pair_tree import weights_of
 
 Array = NDArray[np.float64]
@@ -106,6 +109,38 @@ def test_the_best_partition_is_that_of_exhaustive_search(kind: str) -> None:
         # SSE <= w(F_min) <= 2 SSE_opt
         assert factor.certificate.sse <= factor.certificate.weight * (1 + 1e-12)
         assert factor.certificate.optimum_at_least <= best.sse * (1 + 1e-12)
+
+
+def test_a_whole_relaxation_is_the_answer_even_where_rounded_prices_leave_a_gap() -> None:
+    """Records far away leave so few units for the near ones that whole prices, rounded down, fall short of the cost."""
+    best = optimal_two(np.array([[0.0], [1.0], [3.0], [1e6], [1e6]]), seconds=None)
+    assert best.labels.tolist() == [0, 0, 0, 1, 1]
+    assert 0 < best.gap < 1e-3
+    assert best.sse == pytest.approx(14 / 3, rel=1e-12)
+
+
+@given(
+    n=st.integers(2, 8),
+    far=st.integers(0, 4),
+    magnitude=st.sampled_from([0, 3, 4, 5, 6, 8, 12, 140]),
+    constant=st.sampled_from([0.0, 7.25]),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=120, deadline=None)
+def test_records_near_and_far_are_grouped_as_by_exhaustive_search(
+    n: int, far: int, magnitude: int, constant: float, seed: int
+) -> None:
+    """With ties, duplicates and columns that do not differ; to the part of the cost that the solver's numbers tell."""
+    rng = np.random.default_rng(seed)
+    X = np.stack([rng.integers(0, 6, n), rng.integers(0, 2, n), np.full(n, constant)], axis=1)
+    X[:far, 0] += 10.0**magnitude
+    W = whole_weights(X)
+    best = optimal_two(X, seconds=None)
+    groups = [np.flatnonzero(best.labels == label).tolist() for label in np.unique(best.labels)]
+    least = cheapest(len(X), lambda group: sse_cost(W, group))
+    assert set(map(len, groups)) <= {2, 3}
+    assert least <= sum(sse_cost(W, tuple(group)) for group in groups) <= least * (1 + 1e-7)
+    assert best.bound <= in_units(points_of(X), least) / 6
 
 
 @pytest.mark.parametrize("n", [20, 35])
