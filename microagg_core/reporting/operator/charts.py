@@ -134,7 +134,8 @@ def correlation_chart(name: str, label: str, matrix: Floats, limit: float) -> st
                 if math.isfinite(value):
                     x, y = 4.0 + side * (j + 0.5) / p, top + side * (i + 0.5) / p + 4
                     dark = abs(value) > 0.65 * limit
-                    words = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.0f}"
+                    near = round(float(value), 2) + 0.0  # of what is nearly 0, no sign
+                    words = f"{near:.2f}".replace("0.", ".", 1) if abs(near) < 1 else f"{near:.0f}"
                     canvas.text(x, y, words, align="center", colour="#ffffff" if dark else "#1b1b1b", small=True)
 
     return svg_of(name, label, side + 8.0, draw)

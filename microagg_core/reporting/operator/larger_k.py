@@ -18,7 +18,7 @@ _UNKNOWN = (
 
 def larger_k_section(inputs: ReportInputs) -> PageSection:
     """Charts of loss and risk by k."""
-    title, one = "What a larger k would change", inputs.expectation
+    title, one = "What another k would change", inputs.expectation
     if one is None or not one.expected:
         reasons = () if one is None else tuple(f"{reason[:1].upper()}{reason[1:]}." for reason in one.left_out)
         return PageSection("larger-k", title, reasons or (_UNKNOWN,))

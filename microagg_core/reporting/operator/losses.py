@@ -19,6 +19,8 @@ _MOST_COLUMNS = 24
 _WORST, _POINTS = 10, 120
 #: A block whose records lose so many times the usual has records that lie far from each other.
 _FAR = 3.0
+#: A block whose records lose at most so many times the usual is among the worst by its size alone.
+_USUAL = 1.05
 #: Sizes that each have a column of their own; more are put together.
 _MOST_SIZES = 16
 
@@ -189,8 +191,8 @@ def _why(records: int, groups: int, times: float, k: int, reason: str) -> str:
         words.append("too few records for two groups")
     if times >= _FAR:
         words.append("its records lie far apart")
-    elif times <= 1.0:
-        words.append("it is large, and loses no more than others")
+    elif times <= _USUAL:
+        words.append("it is large: a record loses no more there than elsewhere")
     if reason and reason != "one blocking key":
         words.append(reason)
     return "; ".join(words) or "its records lie somewhat farther apart than usual"

@@ -65,7 +65,9 @@ def _alone(risk: Mapping[str, Any]) -> PageChart | None:
         Bar("before", alone["before"], before),
         Bar("as released", alone["after"], after),
     ]
-    says = f"{before} of records stood alone with their quasi-identifiers before, {now} as released."
+    says = (
+        f"{before} of records stood alone with their blocking values and quasi-identifiers before, {now} as released."
+    )
     return PageChart("Records that stand alone", bars_chart("k-alone", says, bars, most=1.0), says)
 
 

@@ -66,13 +66,16 @@ def _sentence(words: str) -> str:
 
 def _drawn(portrait: Portrait) -> str:
     if portrait.drawn == portrait.records:
-        return f"Of all {portrait.records:,} records."
-    return f"Of {portrait.drawn:,} records that were drawn from {portrait.records:,}."
+        words = f"Of all {portrait.records:,} records"
+    else:
+        words = f"Of {portrait.drawn:,} records that were drawn from {portrait.records:,}"
+    has_missing = any(one.missing for one in portrait.distributions)
+    return f"{words}; shares are of those that have a value." if has_missing else f"{words}."
 
 
 def _headline(ordered: Sequence[Distribution]) -> str:
     shares = [moved_share(one) for one in ordered]
-    most, usual = percent_in_words(shares[0]), percent_in_words(float(np.median(shares)))
+    most, usual = percent_in_words(shares[0]), percent_in_words(shares[len(shares) // 2])
     if len(ordered) == 1:
         return f"{most} of records would have to lie elsewhere for the shape of ‘{ordered[0].column}’ to be as it was."
     if shares[0] < _ALIKE:
@@ -119,9 +122,10 @@ def pairs_section(inputs: ReportInputs) -> PageSection | None:
         "pairs",
         "Pairs: the records, and the means that stand for them",
         (
-            "Where the dots lie in the dark, the released means stand where the records are. Regions without a dot "
-            "are what the release no longer shows.",
-            "A shaded cell has enough records that none stands out; others are left white.",
+            "Dots on dark cells: the released means stand where the records are. A dark region without any dot is what "
+            "the release no longer shows, unless its means are among those that were not drawn.",
+            "A shaded cell has enough records that none stands out; others are left white, and what lies beyond the "
+            "outermost cells is not drawn.",
         ),
         tuple(_pair(i, one) for i, one in enumerate(portrait.pairs) if len(one.x_edges) > 1 and len(one.y_edges) > 1),
         legend="dots",
@@ -133,7 +137,9 @@ def _pair(number: int, one: Pair) -> PageChart:
     carried = sum(mean.records for mean in one.means)
     on_cells = sum(mean.records for mean in one.means if _lies_in_cell(one, mean.x, mean.y))
     share = percent_in_words(on_cells / carried) if carried else NONE
-    says = f"{len(one.means):,} means; {share} of their records lie where the cloud is shaded."
+    says = f"{len(one.means):,} means; {share} of the records that they stand for lie where the cloud is shaded."
+    if not shown:
+        says = "No cell has enough records to be shaded, so nothing can be seen of this pair."
     rows = [(f"{one.y_words[i]} to {one.y_words[i + 1]}", f"{sum(counts):,}") for i, counts in enumerate(one.before)]
     table = PageTable.of(
         f"{one.x} and {one.y}: {shown:,} records in shaded cells, by {one.y}", (one.y, "records in shaded cells"), rows

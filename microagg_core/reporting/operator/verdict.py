@@ -58,25 +58,34 @@ def answers(inputs: ReportInputs) -> tuple[Answer, ...]:
     """Four questions, each with a short answer and the section that has more."""
     risk = risk_sentences(inputs.risk, _WORST) if inputs.risk is not None else ["it was not measured"]
     return (
-        Answer("May this be released?", _may(inputs), "#records", "What was withheld and merged"),
-        Answer("What did it cost?", loss_words(inputs), "#loss", "Loss by column and block"),
         Answer(
-            "What is the risk?", tuple(f"{one[:1].upper()}{one[1:]}." for one in risk), "#risk", "All figures of risk"
+            "May this be released?" if inputs.is_draft else "May this stay released?",
+            _may(inputs),
+            "#records",
+            "See what was withheld and merged",
+        ),
+        Answer("What did it cost?", loss_words(inputs), "#loss", "See the loss by column and block"),
+        Answer(
+            "What is the risk?",
+            tuple(f"{one[:1].upper()}{one[1:]}." for one in risk),
+            "#risk",
+            "See all figures of risk",
         ),
         Answer(
             "What would a larger k change?",
             larger_k_words(inputs.expectation)[:1],
             "#larger-k",
-            "Every k that was looked at",
+            "See every k that was looked at",
         ),
     )
 
 
 def _may(inputs: ReportInputs) -> tuple[str, ...]:
     k, n = inputs.manifest.k, len(remarks(inputs))
+    who = "records" if inputs.manifest.unit == "row" else "units, people or firms"
     gate = (
-        f"The gate lets it pass: its {len(inputs.checks)} checks found every combination of quasi-identifiers and "
-        f"blocking values in at least k = {k} records, and every other value as it came."
+        f"The gate lets it pass: its {len(inputs.checks)} checks found every combination of quasi-identifiers, "
+        f"replaced by means of groups, and blocking values with at least k = {k} {who}, and every other value as it came."
     )
     if not all(check["passed"] for check in inputs.checks):
         gate = "No: a check of the gate failed."
