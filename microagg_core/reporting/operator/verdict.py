@@ -85,7 +85,7 @@ def _may(inputs: ReportInputs) -> tuple[str, ...]:
     who = "records" if inputs.manifest.unit == "row" else "units, people or firms"
     gate = (
         f"The gate lets it pass: its {len(inputs.checks)} checks found every combination of quasi-identifiers, "
-        f"replaced by means of groups, and blocking values with at least k = {k} {who}, and every other value as it came."
+        f"replaced by means of groups, and blocking values with at least k = {k} {who}; other values are as they came."
     )
     if not all(check["passed"] for check in inputs.checks):
         gate = "No: a check of the gate failed."
