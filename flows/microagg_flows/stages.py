@@ -275,15 +275,24 @@ def report(release: Release) -> str:
     """The end: the operator's page is made, staged rows go, the audit stays, and the manifest says the rest."""
     if release.published is None:
         raise RuntimeError("the publish stage has not run")
-    troubles = (*release.published.warnings, *write_page(release))
-    release.published = dataclasses.replace(release.published, warnings=troubles)
+    troubles: list[str] = []
+    try:
+        troubles += write_page(release)
+    finally:  # rows do not stay where somebody does not wait for the page
+        troubles += _left_rows(release)
+    warnings = (*release.published.warnings, *troubles)
+    release.published = dataclasses.replace(release.published, warnings=warnings)
+    return f"manifest at {release.published.manifest_url}"
+
+
+def _left_rows(release: Release) -> list[str]:
+    """Remove the run's staged rows; where that fails, what to do about it."""
     release.running.end()
     try:
         release.work.delete_all(release.layout.folder)
     except StorageError as error:
-        left = f"staged rows are left in the work area: {error.message}; then remove them with microagg clean --all"
-        release.published = dataclasses.replace(release.published, warnings=(*release.published.warnings, left))
-    return f"manifest at {release.published.manifest_url}"
+        return [f"staged rows are left in the work area: {error.message}; then remove them with microagg clean --all"]
+    return []
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _ALIKE, _CHANGED = 0.02, 0.1
 def moved_share(one: Distribution) -> float:
     """The share of records that would have to lie in another interval for both shapes to be one.
 
-    >>> moved_share(Distribution("x", None, (0.0,), ("0",), (50, 50), (40, 60), 0))
+    >>> round(moved_share(Distribution("x", None, (0.0,), ("0",), (50, 50), (40, 60), 0)), 6)
     0.1
     """
     before, after = (np.asarray(counts, dtype=float) for counts in (one.before, one.after))
