@@ -43,6 +43,9 @@ _SEX_WORDS = (
 _SEXES = frozenset(_SEX_WORDS.split())
 _MOST_SEXES = 4
 
+#: Arrow counts the values of decimals from so many bits on.
+_COUNTED_BITS = 128
+
 
 @dataclass(frozen=True)
 class ColumnProfile:
@@ -95,15 +98,14 @@ def profiled(name: str, type_name: str, column: pa.ChunkedArray, remark: str = "
     """
     held = column.type
     nothing = ColumnProfile(name, type_name, len(column), column.null_count, is_nested=True)
-    if pa.types.is_nested(held) or isinstance(held, pa.BaseExtensionType):
+    if pa.types.is_nested(held) or isinstance(held, pa.BaseExtensionType) or pa.types.is_interval(held):
         return nothing
+    if pa.types.is_decimal(held) and held.bit_width < _COUNTED_BITS:
+        column = column.cast(pa.decimal128(held.precision, held.scale))
     array = one_array(column)
     words, missing = _null_words(array)
     values = pc.filter(array, _has_value(array)) if words else array.drop_null()
-    try:
-        counted = pc.value_counts(values)
-    except pa.ArrowNotImplementedError:  # half floats, intervals: no release holds them
-        return nothing
+    counted = pc.value_counts(values)
     counts = counted.field("counts").to_numpy(zero_copy_only=False)
     profile = ColumnProfile(
         name,

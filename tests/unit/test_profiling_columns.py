@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +150,9 @@ def test_no_range_is_a_records_value() -> None:
         (20 * [b"x", b"y"], pa.binary(), (None, None)),
         (20 * [[1], [2]], pa.list_(pa.int8()), (None, None)),
         (20 * [1.0, 2.0], pa.float16(), ("1.0", "2.0")),
+        (20 * [Decimal("1.50"), Decimal("2.25")], pa.decimal32(5, 2), ("1.50", "2.25")),
+        (20 * [Decimal("1.50"), Decimal("2.25")], pa.decimal64(12, 2), ("1.50", "2.25")),
+        ([None] * 9, pa.month_day_nano_interval(), (None, None)),
         ([None] * 9, pa.int8(), (None, None)),
         ([], pa.string(), (None, None)),
     ],
@@ -156,7 +160,8 @@ def test_no_range_is_a_records_value() -> None:
 def test_ranges_of_any_type(values: list[object], held: pa.DataType, expected: tuple[str, str]) -> None:
     array = pa.array(np.array(values, np.float16)) if held == pa.float16() else pa.array(values, held)
     profile = profiled("x", str(held), pa.chunked_array([array]))
-    assert (profile.low, profile.high) == expected or profile.is_nested
+    assert (profile.low, profile.high) == expected
+    assert profile.is_nested == (pa.types.is_nested(held) or pa.types.is_interval(held))
 
 
 @pytest.mark.parametrize(
