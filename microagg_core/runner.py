@@ -22,7 +22,7 @@ from microagg_core.releases.manifest import PartEntry
 from microagg_core.releases.parts import Upload, is_whole, upload_part
 from microagg_core.steps.anonymizing import anonymize_partition
 from microagg_core.steps.assembling import assemble_file
-from microagg_core.steps.checking import check_file, check_input
+from microagg_core.steps.checking import check_file
 from microagg_core.steps.cutting import Scan
 from microagg_core.steps.expecting.figures import expect
 from microagg_core.steps.expecting.rows import draw_rows
@@ -60,13 +60,12 @@ STEPS: dict[str, Callable[[Task], Receipt]] = {
     "carry": carry_range,
     "assemble": assemble_file,
     "check-files": check_file,
-    "check-input": check_input,
     "join": join_part,
     "trace": trace_range,
     "traces": count_traces,
 }
 #: The gate looks again at every run: it never trusts what it found before.
-ALWAYS = ("check-files", "check-input", "join", "trace", "traces")
+ALWAYS = ("check-files", "join", "trace", "traces")
 
 
 @dataclass(frozen=True)

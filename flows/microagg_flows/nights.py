@@ -28,6 +28,7 @@ from microagg_core.steps.nights.ending import NightNotes, generation_of, likely_
 from microagg_core.steps.nights.knowing import save_night
 from microagg_core.steps.nights.matching import ABSENT, ALTERED, MARKS
 from microagg_core.steps.nights.recalling import Recall, RecalledPart
+from microagg_core.steps.nights.surviving import slices_for_the_gate
 from microagg_core.steps.nights.telling import ATOMS, ROWS
 from microagg_core.steps.units import repeated_units
 from microagg_core.steps.work import Receipt, Task
@@ -176,6 +177,12 @@ def carry(release: Release, tasks: Sequence[Task]) -> list[Receipt]:
     tasks = release.also_receiving(tasks, "match", _only(release.tonight.match, ABSENT, ALTERED))
     knowing = [task.reading(release.reads("night")) for task in tasks]
     return release.do(release.also_reading("fates", knowing))
+
+
+def digests_of_survivors(release: Release) -> list[Receipt]:
+    """What the parts of the input tell the gate of survivors, for the files in which these should be."""
+    plan, n_carried = release.planned, release.tonight.n_carried_files
+    return [replace(one, slices=slices_for_the_gate(one.slices, plan, n_carried)) for one in release.scattered]
 
 
 def checking(release: Release, tasks: Sequence[Task], n_files: int) -> list[Task]:

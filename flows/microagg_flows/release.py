@@ -58,7 +58,6 @@ class Release(RunWork):
     plan_report: PlanReport | None = None
     checks: list[Check] = field(default_factory=list)
     scattered: list[Receipt] = field(default_factory=list)
-    assembled: list[Receipt] = field(default_factory=list)
     #: Which arrivals of a night wait for more.
     hold: Holding | None = None
     origin: Origin | None = None

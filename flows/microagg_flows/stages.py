@@ -32,12 +32,13 @@ from microagg_core.steps.cleaning import clean_due
 from microagg_core.steps.cutting import cut_input
 from microagg_core.steps.keys import key_tasks, read_keys
 from microagg_core.steps.measuring import measure_release
+from microagg_core.steps.noting import moments_of_released, notes_of_input
 from microagg_core.steps.oversize import Passes
 from microagg_core.steps.planning import make_plan, refuse_identifying_labels, refuse_unwise, told
 from microagg_core.steps.protecting import run_protection_checks
 from microagg_core.steps.publishing import release_facts, staged_parts
 from microagg_core.steps.routing import Planned, load_survey, save_plan, save_survey
-from microagg_core.steps.scattering import combine_released_moments, refuse_lost, save_measure_scale
+from microagg_core.steps.scattering import refuse_lost, save_measure_scale
 from microagg_core.steps.survey import combine_survey
 from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_checks, unit_tasks
 from microagg_core.steps.value_counts import combine_counts, refuse_uncounted, save_distributions
@@ -173,7 +174,8 @@ def scatter(release: Release) -> str:
     release.scattered = release.do(release.with_atoms(release.with_keys(release.tasks("scatter", n_parts, knowing))))
     expected = planned.survey.arrivals - planned.outline.withheld_rows
     refuse_lost(planned.outline, expected, release.scattered)
-    moments = combine_released_moments(len(planned.context.kinds), release.pieces("scatter"), release.layout, n_parts)
+    noted = notes_of_input(release.pieces("scatter"), release.layout, n_parts)
+    moments = moments_of_released(noted, len(planned.context.kinds))
     release.known["scale"] = (save_measure_scale(release.run, moments),)
     names = [ValuesLayout(release.key).value_counts(i) for i in range(n_parts)]
     distributions = combine_counts(planned.context, release.pieces("scatter"), names)
@@ -189,20 +191,17 @@ def anonymize(release: Release) -> str:
     grouped, carried = nights.split_scattered(release, tasks)
     done = release.do(sorted(grouped, key=lambda t: -outline.seconds[t.number]))
     nights.carry(release, carried)
-    release.assembled = release.do(release.receiving("assemble", outline.n_files, done, PLANNED))
+    release.do(release.receiving("assemble", outline.n_files, done, PLANNED))
     return f"{outline.n_blocks} blocks anonymized, {outline.n_files + n_carried} files assembled"
 
 
 def validate(release: Release) -> str:
-    """The gate: re-read what would be published, and the input, and compare."""
-    n_files, n_parts = release.planned.outline.n_files, len(release.planned.context.parts)
-    knowing = (*PLANNED, *(("night",) if release.tonight.has_units else ()))
-    of_parts = release.with_keys(release.receiving("check-input", n_parts, release.assembled, knowing))
-    read = release.do(release.with_atoms(of_parts))
-    n_candidates, counted = n_files + release.tonight.n_carried_files, (*knowing, "distributions")
-    tasks = release.receiving("check-files", n_candidates, read, counted)
+    """The gate: re-read what would be published, and compare it with what was noted of the input."""
+    n_files, n_carried = release.planned.outline.n_files, release.tonight.n_carried_files
+    knowing = (*PLANNED, "distributions", *(("night",) if release.tonight.has_units else ()))
+    tasks = release.receiving("check-files", n_files + n_carried, nights.digests_of_survivors(release), knowing)
     release.checked = release.do(nights.checking(release, tasks, n_files))
-    checked = release.pieces("check-files", "check-input")
+    checked = release.pieces("check-files", "scatter")
     release.checks = run_checks(checked, release.layout, release.planned, nights.carried_files(release))
     used = release.run.pieces(release.reads("distributions"))
     release.checks += run_value_checks(checked, used, release.key, release.planned)

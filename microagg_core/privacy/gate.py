@@ -1,9 +1,10 @@
 """The gate: what would be published, as re-read from its files, compared with the input, as re-read from its own.
 
-It knows nothing of groups. From the files it recounts combinations, columns, types, nulls and means; from the input
-it learns what should be there: each record's blocking and confidential values, hashed together with the private
-record number, must add up to the same sum on both sides; and no quasi-identifier may lie outside the range that it has
-in the input among the records that share its released combination. Any difference stops the release.
+It knows nothing of groups. From the files it recounts combinations, columns, types, nulls and means. From the input, as
+re-read after the survey, it learns what should be there: each record's blocking and confidential values, and its own
+quasi-identifiers, hashed together with the private record number, must add up to the same sums on both sides. So what
+lies beside a file is known to be the input's, and no released value may lie outside the range that came in among the
+records that share its combination. Any difference stops the release.
 
 Here is what comes before all other checks, and how they are made together; they themselves are in
 :mod:`microagg_core.privacy.checks`.
@@ -24,7 +25,6 @@ from microagg_core.plain import from_plain, to_plain
 from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks import CHECKS
 from microagg_core.privacy.checks.contract import InputBatch, Inspection, N, Promise, ReleasedFile
-from microagg_core.privacy.group_ranges import input_of
 
 
 @dataclass(frozen=True)
@@ -45,30 +45,30 @@ class Notes:
         return self.numbered and not self.columns
 
 
-def note_file(promise: Promise, table: pa.Table, records: Ints, parts: Ints, came: pa.Table | None) -> Notes:
+def note_file(promise: Promise, table: pa.Table, origins: pa.Table, parts: Ints) -> Notes:
     """What to note of a released file.
 
     Args:
         promise: what the release has to keep.
         table: the file's rows, read back.
-        records: the rows' private record numbers.
+        origins: what lies beside it: for each row the private record number, and q0, q1, ..., as they came in.
         parts: the input parts of these records.
-        came: the input's quasi-identifiers q0, q1, ..., beside their record number, of the records that should be in
-            the file; None: none should.
     """
-    columns, numbered = tuple(_wrong_columns(table, promise.schema.released_schema)), len(records) == table.num_rows
+    columns = tuple(_wrong_columns(table, promise.schema.released_schema))
+    numbered = origins.num_rows == table.num_rows
     if columns or not numbered:
         return Notes(table.num_rows, {}, columns, numbered)
-    file = ReleasedFile(promise, table, records, parts, input_of(records, came))
+    file = ReleasedFile(promise, table, origins, parts)
     return Notes(table.num_rows, {inspection.name: to_plain(inspection.of_file(file)) for inspection in CHECKS})
 
 
-def note_carried_file(promise: Promise, table: pa.Table, records: Ints) -> Notes:
+def note_carried_file(promise: Promise, table: pa.Table, origins: pa.Table) -> Notes:
     """What to note of a file of survivors; what they should be is told by the ledger of their series."""
-    columns, numbered = tuple(_wrong_columns(table, promise.schema.released_schema)), len(records) == table.num_rows
+    columns = tuple(_wrong_columns(table, promise.schema.released_schema))
+    numbered = origins.num_rows == table.num_rows
     if columns or not numbered:
         return Notes(table.num_rows, {}, columns, numbered, is_carried=True)
-    file = ReleasedFile(promise, table, records, np.zeros(len(records), dtype=np.int64), None)
+    file = ReleasedFile(promise, table, origins, np.zeros(table.num_rows, dtype=np.int64))
     asked = (inspection for inspection in CHECKS if inspection.of_all_files)
     notes = {inspection.name: to_plain(inspection.of_file(file)) for inspection in asked}
     return Notes(table.num_rows, notes, is_carried=True)

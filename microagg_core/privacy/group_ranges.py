@@ -11,23 +11,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Bools, Ints, UInt64s
+from microagg_core.arrays import Bools, UInt64s
 from microagg_core.kinds.contract import Kind
 from microagg_core.metrics.means import Groups
-
-
-def input_of(numbers: Ints, came: pa.Table | None) -> pa.Table | None:
-    """The input's rows in the order of record numbers; None where they are not just these records, each once."""
-    if came is None:
-        return None
-    records = np.asarray(came["record"])
-    mine, theirs = np.argsort(numbers), np.argsort(records)
-    ordered = records[theirs]
-    if len(ordered) != len(numbers) or (ordered != numbers[mine]).any() or (ordered[1:] == ordered[:-1]).any():
-        return None
-    order = np.empty(len(numbers), dtype=np.int64)
-    order[mine] = theirs
-    return came.take(pa.array(order))
 
 
 class Sharing:

@@ -236,7 +236,7 @@ def anonymize_partition(task: Task) -> Receipt:
         blocks.append(audit_row(number, outcome, figures, steady.least_stretch(scale)))
     # What is grouped is not needed any more, and would be held beside what is written.
     rows.ticks.clear()
-    rows.table = rows.table.select([name for name in rows.table.column_names if name.startswith("c")])
+    rows.table = rows.table.drop_columns([RECORD, "block"])
     columns = [np.concatenate(released.pop(0)) for _ in range(p)]
     data, slices = _released_rows(task, planned, rows, columns)
     return _write(task, data, slices, statistics, blocks, len(rows.records), kernel)
@@ -301,7 +301,7 @@ def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stret
 
 
 def _released_rows(task: Task, planned: Planned, rows: _Partition, ticks: list[NDArray[Any]]) -> tuple[bytes, Slices]:
-    """The partition's rows as released (plus the private record number), cut by the file they go to."""
+    """The partition's rows as released, the private record number before and what came in behind, cut by file."""
     blocks, schema = load_blocks(task, planned), planned.context.schema
     labels = blocks.labels(rows.block)
     source: dict[str, Any] = {c.name: labels[f"b{j}"] for j, c in enumerate(schema.blocking)}
@@ -309,8 +309,9 @@ def _released_rows(task: Task, planned: Planned, rows: _Partition, ticks: list[N
         source[column.name] = planned.encoding.kinds[j].to_arrow(ticks[j], rows.missing[:, j])
     for j, column in enumerate(schema.confidential):
         source[column.name] = rows.table[f"c{j}"]
-    columns = [pa.array(rows.records), *(source[c.name] for c in schema.released)]
-    names = [RECORD, *(f"x{j}" for j in range(len(schema.released)))]
+    came = [f"q{j}" for j in range(len(schema.quasi_identifiers))]
+    columns = [pa.array(rows.records), *(source[c.name] for c in schema.released), *(rows.table[q] for q in came)]
+    names = [RECORD, *(f"x{j}" for j in range(len(schema.released))), *came]
     table = pa.Table.from_arrays(columns, names=names)
     # Equal combinations go to the same file: the hash is of what a reader sees.
     first, count = blocks.files(rows.block)

@@ -152,7 +152,7 @@ def surveyed_samples(
         routed = route_batch(context, encoding, routes, strata.hash_seed, records, all_known=False)
         mine = (routed.stratum >= 0) & (sample.draws < rate)
         numbers = survey.first_record(part) + sample.positions[mine]
-        drawn.append((sample.draws[mine], routed.stratum[mine], with_record_numbers(routed.Z[mine], numbers)))
+        drawn.append((sample.draws[mine], routed.stratum[mine], with_record_numbers(routed.points[mine], numbers)))
     if not drawn:
         return rate, {}
     draws, stratum, Z = (np.concatenate(arrays) for arrays in zip(*drawn, strict=True))
@@ -266,7 +266,7 @@ def sample_part(task: Task) -> Receipt:
         rate = rates[np.where((routed.stratum >= 0) & (routed.stratum < most), routed.stratum, most - 1)]
         drawn = uniform(routed.records, context.spec.seed) < rate
         strata.append(routed.stratum[drawn])
-        values.append(with_record_numbers(routed.Z[drawn], routed.records[drawn]))
+        values.append(with_record_numbers(routed.points[drawn], routed.records[drawn]))
     Z = np.concatenate(values) if values else np.empty((0, len(context.kinds) + 1))
     columns: dict[str, NDArray[Any]] = {"stratum": np.concatenate(strata) if strata else np.empty(0, dtype=np.int64)}
     columns |= {f"z{j}": Z[:, j] for j in range(Z.shape[1])}
@@ -307,7 +307,7 @@ def count_part(task: Task) -> Receipt:
         for number, tree in oversize.trees.items():
             mine = routed.stratum == number
             if mine.any():
-                leaf = route(tree, with_record_numbers(routed.Z[mine], routed.records[mine]))
+                leaf = route(tree, with_record_numbers(routed.points[mine], routed.records[mine]))
                 counts[number] += np.bincount(leaf, minlength=len(counts[number]))
     value = {str(s): c.tolist() for s, c in counts.items()}
     piece = task.put(task.layout.plan_file(_counts_file(task.number)), json.dumps(value).encode())

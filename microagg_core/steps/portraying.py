@@ -33,15 +33,15 @@ from microagg_core.portrait.design import (
     design_moments,
 )
 from microagg_core.portrait.fitting import LinearModel, Scaled, regression_of
-from microagg_core.privacy.group_ranges import input_of
 from microagg_core.privacy.risk.asking import is_asked
 from microagg_core.spec.analyses import Formula
+from microagg_core.steps.candidate import Candidate
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.routing import Planned
 from microagg_core.steps.work import Task
 from microagg_core.storage.portrait_layout import PortraitLayout
 from microagg_core.tables.hashing import one_array
-from microagg_core.tables.slices import RECORD, read_slice, to_bytes
+from microagg_core.tables.slices import read_slice, to_bytes
 
 
 @dataclass(frozen=True)
@@ -64,42 +64,25 @@ class FileSums:
 # --- A worker's half -----------------------------------------------------------------------------------------
 
 
-def note_portrait(
-    task: Task, plan: Planned, table: pa.Table, records: Ints, came: pa.Table | None
-) -> tuple[Piece, ...]:
-    """Write the drawn records of a candidate file, and the sums over all; nothing where their input is not at hand.
-
-    Args:
-        task: whose it is.
-        plan: what is released.
-        table: the file's rows, read back.
-        records: their private record numbers.
-        came: the input's quasi-identifiers of the records that should be in it; None for survivors of a series.
-    """
-    drawn = None if came is None else drawn_records(plan, table, records, came)
-    if came is None or drawn is None:
+def note_portrait(task: Task, plan: Planned, candidate: Candidate) -> tuple[Piece, ...]:
+    """Write the drawn records of a candidate file, and the sums over all; nothing of survivors of a series."""
+    if candidate.came is None:
         return ()
-    layout, number = PortraitLayout(task.run.key), task.number
+    table, layout, number = candidate.table, PortraitLayout(task.run.key), task.number
     formulas = [Formula.parse(text) for text in plan.context.spec.analyses]
-    origins = input_of(records, came) if formulas else None
-    sums = () if origins is None else tuple(sums_of(plan, formula, table, origins) for formula in formulas)
+    sums = tuple(sums_of(plan, formula, table, candidate.origins) for formula in formulas)
     noted = task.put(layout.sums(number), to_json(FileSums(table.num_rows, sums)))
-    return noted, task.put(layout.drawn(number), to_bytes(drawn))
+    return noted, task.put(layout.drawn(number), to_bytes(drawn_records(plan, candidate)))
 
 
-def drawn_records(plan: Planned, table: pa.Table, records: Ints, came: pa.Table) -> pa.Table | None:
-    """The drawn records: columns b0, b1, ... as they came and a0, a1, ... as they are released, in their units.
-
-    None where the input's records are not those of the file, of which the gate says more.
-    """
+def drawn_records(plan: Planned, candidate: Candidate) -> pa.Table:
+    """The drawn records: columns b0, b1, ... as they came and a0, a1, ... as they are released, in their units."""
     kinds, spec = plan.encoding.kinds, plan.context.spec
     share = drawing_share(plan.survey.arrivals, len(kinds))
+    table, origins = candidate.table, candidate.origins
     if share < 1.0:
-        mine, theirs = (is_asked(of, share, spec.seed) for of in (records, np.asarray(came[RECORD])))
-        table, records, came = table.filter(pa.array(mine)), records[mine], came.filter(pa.array(theirs))
-    origins = input_of(records, came)
-    if origins is None:
-        return None
+        drawn = pa.array(is_asked(candidate.records, share, spec.seed))
+        table, origins = table.filter(drawn), origins.filter(drawn)
     shown = [ShownColumn(kind) for kind in kinds]
     before = {f"b{j}": of.before(origins[f"q{j}"]) for j, of in enumerate(shown)}
     return pa.table({**before, **{f"a{j}": of.after(table[of.kind.name]) for j, of in enumerate(shown)}})

@@ -22,12 +22,12 @@ from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.check import Check
 from microagg_core.privacy.demands import SLACK, Demand, codes_of, combinations_of
 from microagg_core.privacy.distributions import Distribution
-from microagg_core.privacy.group_ranges import input_of
 from microagg_core.privacy.protect.block import BlockDemands, block_demands
 from microagg_core.privacy.risk.exposing import OtherColumns, expose
 from microagg_core.privacy.risk.inference import distinct_values
 from microagg_core.privacy.risk.linkage import Candidates
 from microagg_core.spec.protect import ColumnDemand
+from microagg_core.steps.candidate import Candidate
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.routing import Planned
 from microagg_core.steps.value_counts import load_distributions
@@ -146,24 +146,14 @@ class ProtectionNotes:
     links: float | None
 
 
-def note_protection(
-    task: Task, plan: Planned, table: pa.Table, records: Ints, came: pa.Table | None
-) -> tuple[Piece, ...]:
-    """Write what a candidate file shows, for :class:`Protection`; nothing where nothing is demanded.
-
-    Args:
-        task: whose it is.
-        plan: what is released.
-        table: the file's rows, read back.
-        records: their private record numbers.
-        came: the input's quasi-identifiers of the records that should be in it.
-    """
-    context = plan.context
+def note_protection(task: Task, plan: Planned, candidate: Candidate) -> tuple[Piece, ...]:
+    """Write what a candidate file shows, for :class:`Protection`; nothing where nothing is demanded."""
+    context, table = plan.context, candidate.table
     if context.spec.protect is None:
         return ()
     columns = _note_columns(task, context, table) if table.num_rows else ()
     wants_links = context.spec.protect.linkage is not None
-    links = _expected_links(plan, table, records, came) if wants_links and table.num_rows else 0.0
+    links = _expected_links(plan, candidate) if wants_links and table.num_rows else 0.0
     notes = ProtectionNotes(table.num_rows, columns, links)
     return (task.put(ValuesLayout(task.run.key).protection(task.number), to_json(notes)),)
 
@@ -189,14 +179,10 @@ def _note_column(demand: Demand, values: pa.ChunkedArray, labels: Ints, whole: D
     return ColumnNotes(demand.column, int(distinct.min()), distance, certain)
 
 
-def _expected_links(plan: Planned, table: pa.Table, records: Ints, came: pa.Table | None) -> float | None:
+def _expected_links(plan: Planned, candidate: Candidate) -> float | None:
     """How many records somebody is expected to link rightly who knows all their quasi-identifiers exactly."""
-    origins = input_of(records, came)
-    if origins is None:
-        return None
-    kinds, blocking = plan.encoding.kinds, tuple(column.name for column in plan.context.schema.blocking)
-    columns = [origins[f"q{j}"] for j in range(len(kinds))]
-    shown = expose(plan.encoding, table, OtherColumns(blocking, ()), records, columns)
+    blocking = tuple(column.name for column in plan.context.schema.blocking)
+    shown = expose(plan.encoding, candidate.table, OtherColumns(blocking, ()), candidate.records, candidate.came)
     if shown.asked is None or not np.isfinite(shown.means).all():  # of which another check says more
         return None
     candidates = Candidates(shown.means, shown.missing, shown.labels, shown.sizes)

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Ints
 from microagg_core.plain import from_json, to_json
-from microagg_core.privacy.group_ranges import input_of
 from microagg_core.privacy.risk.asking import asking_share
 from microagg_core.privacy.risk.contract import Exposure
 from microagg_core.privacy.risk.exposing import OtherColumns, expose
 from microagg_core.privacy.risk.tables import RiskNotes, label_lines, risk_figures
+from microagg_core.steps.candidate import Candidate
 from microagg_core.steps.pieces import Piece, Pieces
 from microagg_core.steps.routing import Planned
 from microagg_core.steps.value_counts import load_distributions
@@ -39,27 +38,18 @@ class Risk:
     labels: pa.Table
 
 
-def note_risk(task: Task, plan: Planned, table: pa.Table, records: Ints, came: pa.Table | None) -> tuple[Piece, ...]:
-    """Write what measures note of a candidate file.
-
-    Args:
-        task: whose it is.
-        plan: what is released.
-        table: the file's rows, read back.
-        records: their private record numbers.
-        came: the input's quasi-identifiers of the records that should be in it; None for survivors of a series.
-    """
-    spec, schema, kinds = plan.context.spec, plan.context.schema, plan.encoding.kinds
-    origins = None if spec.risk == "off" else input_of(records, came)
+def note_risk(task: Task, plan: Planned, candidate: Candidate) -> tuple[Piece, ...]:
+    """Write what measures note of a candidate file."""
+    spec, schema, came = plan.context.spec, plan.context.schema, candidate.came
     distributions = load_distributions(task) if came is not None else (None,) * len(schema.confidential)
     columns = zip(schema.confidential, distributions, strict=True)
     exposure = expose(
         plan.encoding,
-        table,
+        candidate.table,
         OtherColumns(tuple(c.name for c in schema.blocking), tuple((c.name, of) for c, of in columns)),
-        records,
-        None if origins is None else [origins[f"q{j}"] for j in range(len(kinds))],
-        asking=asking_share(spec.risk, plan.survey.arrivals, len(kinds)),
+        candidate.records,
+        None if spec.risk == "off" else came,
+        asking=asking_share(spec.risk, plan.survey.arrivals, len(plan.encoding.kinds)),
         seed=spec.seed,
     )
     return write_notes(task, exposure)

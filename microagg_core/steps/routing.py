@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from microagg_core.arrays import Ints, UInt64s
+from microagg_core.arrays import Bools, Floats, Ints, UInt64s
 from microagg_core.blocking.outline import Outline, PartitionBlocks
 from microagg_core.blocking.plan import BlockPlan
 from microagg_core.blocking.routes import SHARD_KEYS, SUPPRESSED, Routes, hash_keys
+from microagg_core.kinds.contract import Ticks
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.plain import from_json, to_plain
 from microagg_core.steps.keys import read_own_keys
@@ -69,15 +69,25 @@ class Routed:
     records: Ints
     place: Ints
     stratum: Ints
-    offsets: NDArray[np.float64]
-    missing: NDArray[np.bool_]
-    Z: NDArray[np.float64]
+    encoding: Encoding
+    #: Of each quasi-identifier the exact ticks, and which of them are missing (n x p).
+    ticks: list[Ticks]
+    missing: Bools
 
-    @property
-    def kept(self) -> NDArray[np.bool_]:
-        """Which records are released."""
-        kept: NDArray[np.bool_] = self.stratum != SUPPRESSED
-        return kept
+    @cached_property
+    def points(self) -> Floats:
+        """The standardized quasi-identifiers."""
+        return self.encoding.standardize(self.encoding.offsets_of(self.ticks), self.missing)
+
+    @cached_property
+    def released(self) -> Routed:
+        """Those of the records that are released."""
+        kept = self.stratum != SUPPRESSED
+        if kept.all():
+            return self
+        table, ticks = self.table.filter(pa.array(kept)), [values[kept] for values in self.ticks]
+        records, place, stratum = self.records[kept], self.place[kept], self.stratum[kept]
+        return Routed(table, records, place, stratum, self.encoding, ticks, self.missing[kept])
 
 
 def route_batch(
@@ -97,11 +107,11 @@ def route_batch(
         DataError: a key that was not there when the input was surveyed.
     """
     table = batch.table
-    offsets, missing = encoding.offsets([table[t.name] for t in context.kinds])
+    ticks, missing = encoding.ticks([table[kind.name] for kind in context.kinds])
     hashes = hash_keys(blocking_columns(table, context), missing_pattern(missing), hash_seed)
     place = routes.places_of(hashes) if all_known else routes.find(hashes)
     stratum = np.append(routes.stratum, SUPPRESSED)[place]
-    return Routed(table, batch.records, place, stratum, offsets, missing, encoding.standardize(offsets, missing))
+    return Routed(table, batch.records, place, stratum, encoding, ticks, missing)
 
 
 # --- What workers read ---------------------------------------------------------------------------------------

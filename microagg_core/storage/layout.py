@@ -214,10 +214,6 @@ class RunLayout:
         """The counted blocking keys of all parts, in one range of hashes."""
         return f"{self.folder}/survey/keys-{digits(number)}.arrows"
 
-    def released_moments(self, part: int) -> str:
-        """Moments of the records of one input part that are released."""
-        return f"{self.folder}/scatter/part-{digits(part)}-moments.json"
-
     def measure_scale(self) -> str:
         """Moments of all records that are released, on whose scale losses are measured."""
         return f"{self.folder}/plan/measure-scale.json"
@@ -230,9 +226,9 @@ class RunLayout:
         """Sizes and losses of the blocks of one partition."""
         return f"{self.folder}/anonymized/partition-{digits(partition)}-blocks.arrows"
 
-    def input_checks(self, part: int) -> str:
-        """What the gate expects of one input part."""
-        return f"{self.folder}/checks/input-{digits(part)}.json"
+    def expected(self, part: int) -> str:
+        """What the release should hold of one input part."""
+        return f"{self.folder}/scatter/expected-{digits(part)}.json"
 
     def outline(self) -> str:
         """What every worker knows of the plan."""
@@ -262,17 +258,9 @@ class RunLayout:
         """A part as it would be published."""
         return f"{self.folder}/candidate/part-{digits(part)}.{_checked(extension)}"
 
-    def numbers(self, part: int) -> str:
-        """The private record numbers of a candidate part, row by row."""
-        return f"{self.folder}/candidate/numbers-{digits(part)}.arrows"
-
-    def places(self, part: int) -> str:
-        """The same record numbers, cut by the input part from which the gate reads the records again."""
-        return f"{self.folder}/candidate/places-{digits(part)}.slices"
-
-    def check_scatter(self, part: int, number: int) -> str:
-        """Quasi-identifiers of an input part as the gate read them again, cut by the candidate part they went to."""
-        return f"{self.folder}/checks/input-{digits(part)}-{digits(number)}.slices"
+    def origins(self, part: int) -> str:
+        """The private record numbers of a candidate part and the quasi-identifiers that came in, row by row."""
+        return f"{self.folder}/candidate/origins-{digits(part)}.arrows"
 
     def checks(self, part: int) -> str:
         """What the gate found in one candidate part."""

@@ -104,6 +104,16 @@ class Slices(Sequence[Slice]):
         bounds = np.searchsorted(ordered["destination"], np.arange(n + 1)).tolist()
         return [Slices(ordered[a:b]) for a, b in pairwise(bounds)]
 
+    def moved(self, first: int, to: int) -> Slices:
+        """Those for destinations from ``first`` on, which is now called ``to``, as the ones after it.
+
+        >>> Slices.of([Slice(0, 0, 4, 0, 5, 1, 2), Slice(0, 0, 7, 5, 9, 2, 1)]).moved(6, 100)[0].destination
+        101
+        """
+        moved = self.array[self.array["destination"] >= first].copy()
+        moved["destination"] = moved["destination"] - first + to
+        return Slices(moved)
+
     @overload
     def __getitem__(self, index: int) -> Slice: ...
     @overload

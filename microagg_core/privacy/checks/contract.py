@@ -52,11 +52,15 @@ class ReleasedFile:
 
     promise: Promise
     table: pa.Table
-    #: The private record number of each row, and the input part from which that record comes.
-    records: Ints
+    #: Row by row, the private record number, and but for survivors the quasi-identifiers q0, q1, ... as they came in.
+    origins: pa.Table
+    #: The input part from which each record comes.
     parts: Ints
-    #: Row by row, the quasi-identifiers q0, q1, ... that the input has; None where it has not just these records.
-    origins: pa.Table | None
+
+    @property
+    def came(self) -> list[pa.ChunkedArray]:
+        """The quasi-identifiers as they came in."""
+        return [self.origins[f"q{j}"] for j in range(len(self.promise.kinds))]
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,8 @@ class InputBatch:
     records: Ints
     #: What should be released of them; of quasi-identifiers, only which of them are missing.
     expected: pa.Table
-    #: For each quasi-identifier, the ticks of those that are not missing.
+    #: The quasi-identifiers as they come in, and the ticks of those that are not missing.
+    came: tuple[pa.Array, ...]
     values: tuple[NDArray[Any], ...]
 
 

@@ -95,7 +95,7 @@ class _Looked:
 
 def _behind_cuts(unit: DrawnBlock, routed: Routed, rows: Ints) -> Ints:
     """Those of a stratum's rows that are the unit's."""
-    Z = with_record_numbers(routed.Z[rows], routed.records[rows]) if unit.path else routed.Z[:0]
+    Z = with_record_numbers(routed.points[rows], routed.records[rows]) if unit.path else routed.points[:0]
     inside = np.ones(len(rows), dtype=np.bool_)
     for step in unit.path:
         inside &= (Z[:, step.attribute] <= step.threshold) == step.goes_left

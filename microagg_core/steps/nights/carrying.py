@@ -19,7 +19,7 @@ from microagg_core.series.fates import Fate, drawn_decoys, held_back, is_release
 from microagg_core.series.joining import pairs_of, positions_in, positions_of_numbers
 from microagg_core.series.marks import ATOM
 from microagg_core.series.night import GHOSTS_FROM, Night
-from microagg_core.steps.assembling import write_candidate
+from microagg_core.steps.assembling import no_rows, write_candidate
 from microagg_core.steps.nights.deciding import absent_units, altered_units, changes_of, places_of_units
 from microagg_core.steps.nights.knowing import layout_of, load_night
 from microagg_core.steps.nights.recalling import CLASSES, NIGHT, ROWS, dated
@@ -35,8 +35,8 @@ def carry_range(task: Task) -> Receipt:
     plan, (night, _) = load_planned(task), load_night(task)
     carried = _Carried.of(task, plan, night)
     number = plan.outline.n_files + task.number
-    pieces, numbers = write_candidate(task, plan, number, carried.rows() if carried.n else None)
-    return Receipt(task.step, task.number, len(numbers), pieces)
+    rows = carried.rows() if carried.n else no_rows(plan.context.schema, with_origins=False)
+    return Receipt(task.step, task.number, rows.num_rows, write_candidate(task, plan, number, rows))
 
 
 @dataclass(frozen=True)

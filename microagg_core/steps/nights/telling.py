@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
 from microagg_core.plain import from_json, to_json
-from microagg_core.series.atoms import from_number, numbered_atoms, places_of_atoms, range_of_atoms, range_of_classes
+from microagg_core.series.atoms import from_number, numbered_atoms, places_of_atoms, range_of_classes
 from microagg_core.series.digests import classes_of, numbered_pairs
 from microagg_core.series.joining import as_columns, pairs_of, positions_of_numbers
-from microagg_core.series.marks import ATOM, CHANGED, survive
+from microagg_core.series.marks import ATOM
 from microagg_core.series.night import GHOSTS_FROM, Night
 from microagg_core.series.ranges import NO_ATOM
 from microagg_core.steps.nights.carrying import number_of_ghosts
@@ -27,9 +27,8 @@ from microagg_core.steps.nights.deciding import absent_units
 from microagg_core.steps.nights.knowing import confidential_digests, layout_of, load_night
 from microagg_core.steps.nights.matching import half_of, read_unit_ranges
 from microagg_core.steps.pieces import Piece
-from microagg_core.steps.reading import PartBatch
 from microagg_core.steps.routing import Planned, load_planned
-from microagg_core.steps.shuffling import Scatter, gather_slices, read_slices
+from microagg_core.steps.shuffling import gather_slices, read_slices
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.slices import RECORD, Slices, to_bytes, write_slices
 
@@ -86,26 +85,6 @@ def _told(
     return pa.table({**columns, "differs": pa.array(differs)})
 
 
-# --- What the input says of survivors ------------------------------------------------------------------------------
-
-
-def tell_survivors(
-    task: Task, plan: Planned, batch: PartBatch, codes: NDArray[np.uint8], atoms: UInt64s, scatter: Scatter
-) -> None:
-    """Digests of what the input has of a batch's survivors, for the files in which their atoms should be."""
-    night, key = load_night(task)
-    mine = np.flatnonzero(survive(codes))
-    confidential = [c.name for c in plan.context.schema.confidential]
-    rows, values = confidential_digests(plan.context, night, key, batch.whole.select(confidential).take(pa.array(mine)))
-    of_mine = atoms[mine].astype(np.uint64)
-    columns = {RECORD: pa.array(batch.all_records[mine]), ATOM: pa.array(of_mine)}
-    columns["changed"] = pa.array(codes[mine] == CHANGED)
-    columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
-    if not values:
-        columns["half"] = pa.array(half_of(rows))
-    scatter.add(pa.table(columns), plan.outline.n_files + range_of_atoms(of_mine, night.n_atom_ranges))
-
-
 # --- What a file of survivors holds --------------------------------------------------------------------------------
 
 
@@ -151,7 +130,7 @@ class _Held:
     def of(cls, task: Task, plan: Planned, night: Night, table: pa.Table, records: Ints) -> _Held:
         atom_range = task.number - plan.outline.n_files
         atoms = night.read_atoms(atom_range)
-        came = gather_slices(task.run, task.slices, "check-input", layout_of(task).survivors_read)
+        came = gather_slices(task.run, task.slices, "scatter", layout_of(task).survivors_read)
         row, atom = (np.full(len(records), -1, dtype=np.int64) for _ in range(2))
         if came is not None:
             row = positions_of_numbers(records, np.asarray(came[RECORD]))
