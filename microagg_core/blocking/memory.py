@@ -17,7 +17,7 @@ from microagg_core.arrays import Ints
 WORKER_BASE_BYTES = 340 * 2**20
 
 #: The survey: digests of units in one run, and compared at a time by one task, 16 bytes each.
-RUN_UNITS, TASK_UNITS = 2_000_000, 4_000_000
+RUN_UNITS, TASK_UNITS = 2_000_000, 2_000_000
 #: Blocking keys, counted in all parts, that one task merges.
 TASK_KEYS = 1_000_000
 #: What whoever works on an input part holds for each of its keys.

@@ -67,14 +67,14 @@ def test_killed_workers_cost_time_and_nothing_else(tmp_path: Path) -> None:
             self.what = what
 
         def advance(self) -> None:
-            if self.what not in killed and self.what in ("survey", "scatter", "anonymize", "check-input"):
+            if self.what not in killed and self.what in ("survey", "scatter", "anonymize", "assemble"):
                 killed.append(self.what)
                 os.kill(worker_processes()[-1], signal.SIGKILL)
 
     spec = load_spec(str(path))
     with connect(LocalCluster(workers=2, memory="1GiB"), spec, Killing()) as workers:
         run_until("report", new_release(spec, workers, None, False, NOW))
-    assert killed == ["survey", "scatter", "anonymize", "check-input"]
+    assert killed == ["survey", "scatter", "anonymize", "assemble"]
     assert data_digests(tmp_path / "storm" / "output") == data_digests(tmp_path / "calm" / "output")
 
 

@@ -18,7 +18,7 @@ from soak.site import Site, local_cluster
 _BEGINS = re.compile(r"^([a-z-]+): (\d+) tasks$")
 _ENDS = re.compile(r"^([a-z]+) +\d+\.\d s  ")
 #: Tasks that no re-run is spared, whatever was done before.
-_ALWAYS_AGAIN = ("check-files", "check-input", "upload")
+_ALWAYS_AGAIN = ("check-files", "upload")
 
 
 def landmark(line: str) -> str | None:

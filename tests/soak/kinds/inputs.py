@@ -13,7 +13,7 @@ from soak.kinds import kind
 _PEOPLE = (PLAIN, PLAIN, REFINED)
 #: From here on the run knows what its input is: whatever it releases must be made of that.
 _SURVEYED = ("survey ", "plan ", "scatter: ", "scatter ", "anonymize: ", "assemble: ", "anonymize ")
-_SURVEYED += ("check-files: ", "check-input: ", "validate ")
+_SURVEYED += ("check-files: ", "validate ")
 
 
 def _restored(case: Case) -> None:
