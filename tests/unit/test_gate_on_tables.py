@@ -31,9 +31,9 @@ RELEASED = pa.table({"x": [2, 2, 6, 6], "note": ["a", "b", "c", None]})
 RECORDS, PARTS = np.array([0, 1, 3, 4]), np.array([0, 0, 1, 1])
 
 
-def file_of(table: pa.Table, records: np.ndarray = RECORDS) -> Notes:
-    came = pa.table({"record": RECORDS, "q0": ORIGINAL["x"]})
-    return from_json(Notes, to_json(note_file(PROMISE, table, records, PARTS, came)))
+def file_of(table: pa.Table, origins: pa.Table | None = None) -> Notes:
+    origins = origins or pa.table({"record": RECORDS, "q0": ORIGINAL["x"]})
+    return from_json(Notes, to_json(note_file(PROMISE, table, origins, PARTS[: origins.num_rows])))
 
 
 def part_of(part: int) -> Notes:
@@ -41,7 +41,8 @@ def part_of(part: int) -> Notes:
     notes = PartNotes()
     for row in np.flatnonzero(part == PARTS).tolist():
         expected = ORIGINAL.slice(row, 1)
-        notes.add(InputBatch(PROMISE, part, RECORDS[row : row + 1], expected, (np.asarray(expected["x"]),)))
+        came = expected["x"].combine_chunks()
+        notes.add(InputBatch(PROMISE, part, RECORDS[row : row + 1], expected, (came,), (np.asarray(came),)))
     return from_json(Notes, to_json(notes.finished()))
 
 
@@ -76,8 +77,15 @@ def test_each_check_fails_alone(x: list[int], note: list[str | None], fails: lis
 def test_files_that_cannot_be_looked_at_end_the_checks() -> None:
     other = file_of(RELEASED.rename_columns(["x", "id"]))
     assert list(checks_of(other)) == ["columns"] and not checks_of(other)["columns"].passed
-    short = checks_of(file_of(RELEASED, RECORDS[:3]))
+    short = checks_of(file_of(RELEASED, pa.table({"record": RECORDS[:3], "q0": ORIGINAL["x"][:3]})))
     assert list(short) == ["columns", "rows", "record numbers"] and not short["record numbers"].passed
+
+
+@pytest.mark.parametrize(("records", "x"), [([1, 0, 3, 4], [1, 3, 5, 7]), ([0, 1, 3, 4], [1, 2, 5, 7])])
+def test_what_lies_beside_a_file_has_to_be_the_input_s(records: list[int], x: list[int]) -> None:
+    """Else a file could be held against what was made up together with it."""
+    checks = checks_of(file_of(RELEASED, pa.table({"record": records, "q0": x})))
+    assert [name for name, check in checks.items() if not check.passed] == ["values"]
 
 
 @dataclass(frozen=True)
