@@ -27,6 +27,8 @@ _SETTINGS = {
     # A worker that is not heard of for so long is given up, and its tasks go to others.
     "distributed.scheduler.worker-ttl": "45s",
     "distributed.worker.daemon": True,
+    # Dask looks every 10 ms at what its threads do: a hundredth of a worker's time, for a page of the dashboard.
+    "distributed.worker.profile.interval": "100ms",
     # A process of Python's imports Arrow before Dask would set any other variables.
     **{f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in _VARIABLES.items()},
 }
