@@ -23,9 +23,9 @@ from microagg_core.privacy.check import Check
 from microagg_core.privacy.demands import SLACK, Demand, codes_of, combinations_of
 from microagg_core.privacy.distributions import Distribution
 from microagg_core.privacy.protect.block import BlockDemands, block_demands
+from microagg_core.privacy.risk.candidates import Candidates
 from microagg_core.privacy.risk.exposing import OtherColumns, expose
 from microagg_core.privacy.risk.inference import distinct_values
-from microagg_core.privacy.risk.linkage import Candidates
 from microagg_core.spec.protect import ColumnDemand
 from microagg_core.steps.candidate import Candidate
 from microagg_core.steps.pieces import Piece, Pieces

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Floats, Ints, UInt64s
 from microagg_core.metrics.statistics import significant
 from microagg_core.privacy.distributions import Distribution
+from microagg_core.privacy.risk.candidates import Sought
 
 
 class Addable(Protocol):
@@ -85,6 +86,12 @@ class Exposure:
     def rows_of_labels(self) -> Ints:
         """Rows of each label."""
         return self.sum_by_label(self.sizes)
+
+    @cached_property
+    def sought(self) -> Sought:
+        """The combinations that records which are asked may be taken for."""
+        own = np.zeros(0, dtype=np.int64) if self.asked is None else self.groups[self.asked.rows]
+        return Sought.of(self.means, self.missing, self.labels, self.sizes, own)
 
     def sum_by_label(self, of_groups: NDArray[Any]) -> NDArray[Any]:
         """Sums over the combinations of each label."""

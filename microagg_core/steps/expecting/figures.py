@@ -22,10 +22,10 @@ from microagg_core.metrics.statistics import losses_of, significant
 from microagg_core.plain import PlainFloats, from_json, to_json
 from microagg_core.privacy.distributions import Distribution
 from microagg_core.privacy.risk.asking import asking_share
+from microagg_core.privacy.risk.candidates import Candidates
 from microagg_core.privacy.risk.contract import Exposure, share
 from microagg_core.privacy.risk.exposing import OtherColumns, expose
 from microagg_core.privacy.risk.inference import Inference
-from microagg_core.privacy.risk.linkage import Candidates
 from microagg_core.privacy.risk.tables import label_lines
 from microagg_core.steps.expecting.drafts import CellLook, LookAhead
 from microagg_core.steps.expecting.grouping import GroupedUnits, RowsOfUnits, group_units
