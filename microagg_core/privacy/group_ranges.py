@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Bools, UInt64s
+from microagg_core.arrays import Bools, Ints, UInt64s
 from microagg_core.kinds.contract import Kind
 from microagg_core.metrics.means import Groups
 
@@ -53,7 +53,15 @@ def outside_ranges(kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray,
 
 def _groups_of(combination: UInt64s) -> Groups:
     """The records of each combination, of which there may be any numbers."""
-    order = np.argsort(combination)
-    ordered = combination[order]
-    first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    return Groups(order, first, np.diff(np.append(first, len(ordered))))
+    first = _starts(combination)
+    if len(np.unique(combination[first])) == len(first):  # they lie by combination already
+        order = np.arange(len(combination))
+    else:
+        order = np.argsort(combination)
+        first = _starts(combination[order])
+    return Groups(order, first, np.diff(np.append(first, len(order))))
+
+
+def _starts(numbers: UInt64s) -> Ints:
+    """Where another number begins."""
+    return np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]]))

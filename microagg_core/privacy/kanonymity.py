@@ -27,6 +27,8 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from microagg_core.tables.runs import runs_of
+
 _COUNT = "n"
 _META = b"microagg.counter"
 #: Combinations gathered from the batches of a part before they are counted together.
@@ -49,9 +51,10 @@ def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _keyed(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """One row for each run of equal ones, with its length as the count."""
     arrays = [_bits(table.column(name)) for name in columns]
-    ones = pa.chunked_array([pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)])
-    return pa.table([*arrays, ones], names=[*_names(columns), _COUNT])
+    runs = runs_of(arrays, table.num_rows)
+    return pa.table([*runs.one_of_each(arrays), pa.array(runs.lengths)], names=[*_names(columns), _COUNT])
 
 
 def _summed(tables: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:

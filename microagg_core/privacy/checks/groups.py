@@ -28,10 +28,9 @@ class GroupRanges(Inspection[Outside]):
 
     def of_file(self, file: ReleasedFile) -> Outside:
         """Hold the file's values against those that came in, which :class:`Values` holds against the input's."""
-        kinds = file.promise.kinds
-        sharing = Sharing(
-            hash_rows([file.table[name] for name in file.promise.key_columns], file.table.num_rows, _SEED)
-        )
+        kinds, runs = file.promise.kinds, file.runs
+        shown = runs.one_of_each([file.table[name] for name in file.promise.key_columns])
+        sharing = Sharing(runs.spread(hash_rows(shown, len(runs.first), _SEED)))
         columns = [(kind, came, file.table[kind.name]) for kind, came in zip(kinds, file.came, strict=True)]
         return Outside(tuple(outside_ranges(*column, sharing) for column in columns))
 

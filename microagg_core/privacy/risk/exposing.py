@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from microagg_core.privacy.risk.contract import AskedRecords, ConfidentialValues
 from microagg_core.privacy.risk.intervals import interval_widths
 from microagg_core.tables.hashing import hash_rows, one_array
 from microagg_core.tables.ordering import as_key
+from microagg_core.tables.runs import runs_of
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,13 @@ def expose(
         seed: of all that is drawn.
     """
     names = tuple(kind.name for kind in encoding.kinds)
-    labels = _numbered(_hashes(table, roles.blocking))[0]
-    groups, first = _numbered(_hashes(table, (*roles.blocking, *names)))
-    offsets, missing = _released_offsets(encoding, table, first)
+    keys = (*roles.blocking, *names)
+    runs = runs_of([table[name] for name in keys], table.num_rows)
+    shown = dict(zip(keys, runs.one_of_each([table[name] for name in keys]), strict=True))
+    labels = _numbered([shown[name] for name in roles.blocking], len(runs.first))[0]
+    of_runs, first = _numbered(list(shown.values()), len(runs.first))
+    groups = runs.spread(of_runs)
+    offsets, missing = _released_offsets(encoding, shown, first)
     means = encoding.standardize(offsets, missing)
     confidential = tuple(_confidential(table, name, distribution) for name, distribution in roles.confidential)
     exposure = Exposure(names, groups, labels[first], means, missing, confidential, seed=seed)
@@ -83,13 +88,13 @@ def _asked(
     return AskedRecords(rows, records, encoding.standardize(values, missing), widths)
 
 
-def _released_offsets(encoding: Encoding, table: pa.Table, first: Ints) -> tuple[Floats, Bools]:
+def _released_offsets(encoding: Encoding, shown: Mapping[str, pa.Array], first: Ints) -> tuple[Floats, Bools]:
     """What is released at some rows, as offsets from the input's origins, and what is missing there."""
     place = pa.array(first)
     offsets = np.empty((len(first), len(encoding.kinds)))
     missing = np.zeros(offsets.shape, dtype=np.bool_)
     for j, (kind, origin) in enumerate(zip(encoding.kinds, encoding.origins, strict=True)):
-        ticks, missing[:, j] = kind.reader.ticks(table[kind.name].take(place))
+        ticks, missing[:, j] = kind.reader.ticks(shown[kind.name].take(place))
         offsets[:, j] = kind.released_offsets(ticks, origin)
     # No release has such values, but a file that the gate is about to stop may.
     broken = ~np.isfinite(offsets)
@@ -97,13 +102,9 @@ def _released_offsets(encoding: Encoding, table: pa.Table, first: Ints) -> tuple
     return offsets, missing | broken
 
 
-def _hashes(table: pa.Table, names: Sequence[str]) -> UInt64s:
-    return hash_rows([table[name] for name in names], table.num_rows, seed=0)
-
-
-def _numbered(hashes: UInt64s) -> tuple[Ints, Ints]:
+def _numbered(columns: Sequence[pa.Array], n_rows: int) -> tuple[Ints, Ints]:
     """A number for each row, equal ones the same, in the order of their first rows; and these first rows."""
-    _, first, places = np.unique(hashes, return_index=True, return_inverse=True)
+    _, first, places = np.unique(hash_rows(columns, n_rows, seed=0), return_index=True, return_inverse=True)
     order = np.argsort(first)
     number = np.empty(len(order), dtype=np.int64)
     number[order] = np.arange(len(order))

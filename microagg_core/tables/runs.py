@@ -1,0 +1,84 @@
+"""Runs: rows that follow each other and are equal, compared value by value.
+
+Released rows lie by combination, so that a file has as many runs as combinations; whoever counts these looks at one row
+of each run. Rows in another order have more runs, and what is found of them is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Bools, Ints
+from microagg_core.tables.hashing import one_array
+
+_BITS_OF = {pa.float16(): pa.uint16(), pa.float32(): pa.uint32(), pa.float64(): pa.uint64()}
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The first row of each run, of so many rows.
+
+    >>> runs = runs_of([pa.array(["a", "a", "b", None, None])], 5)
+    >>> runs.first.tolist(), runs.lengths.tolist(), runs.spread(np.array([7, 8, 9])).tolist()
+    ([0, 2, 3], [2, 1, 2], [7, 7, 8, 9, 9])
+    """
+
+    first: Ints
+    n_rows: int
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """Rows of each run."""
+        return np.diff(np.append(self.first, self.n_rows))
+
+    def spread(self, of_runs: NDArray[Any]) -> NDArray[Any]:
+        """For each row what is true of its run."""
+        return of_runs if len(self.first) == self.n_rows else np.repeat(of_runs, self.lengths)
+
+    def one_of_each(self, columns: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:
+        """The columns, of the first row of each run."""
+        arrays = [one_array(column) for column in columns]
+        return arrays if len(self.first) == self.n_rows else [array.take(pa.array(self.first)) for array in arrays]
+
+
+def runs_of(columns: Sequence[pa.ChunkedArray | pa.Array], n_rows: int) -> Runs:
+    """The runs of rows that are equal in all these columns.
+
+    Equal floats are those of equal bits; a null equals a null and nothing else.
+    """
+    starts = np.zeros(n_rows, dtype=np.bool_)
+    starts[:1] = True
+    if n_rows > 1:
+        for column in columns:
+            starts[1:] |= _differs(one_array(column))
+    return Runs(np.flatnonzero(starts), n_rows)
+
+
+def _differs(array: pa.Array) -> Bools:
+    """For all rows but the first, whether the value is another than that of the row before."""
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    n, bits = len(array) - 1, _BITS_OF.get(array.type)
+    if pa.types.is_null(array.type):
+        return np.zeros(n, dtype=np.bool_)
+    comparable = array if bits is None else array.view(bits)
+    unequal = pc.not_equal(comparable.slice(1), comparable.slice(0, n))
+    if not array.null_count:
+        return _as_bools(unequal)
+    there = _as_bools(pc.is_valid(array))
+    return _as_bools(pc.fill_null(unequal, False)) | (there[1:] != there[:-1])
+
+
+def _as_bools(array: pa.Array) -> Bools:
+    """Arrow's bits as NumPy's booleans, which NumPy alone would make one by one."""
+    bits = np.frombuffer(array.buffers()[1], dtype=np.uint8)
+    stop = array.offset + len(array)
+    return np.unpackbits(bits, count=stop, bitorder="little")[array.offset :].view(np.bool_)
