@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Floats, Ints, UInt64s
 from microagg_core.metrics.statistics import significant
 from microagg_core.privacy.distributions import Distribution
+from microagg_core.privacy.group_values import GroupValues
 from microagg_core.privacy.risk.candidates import Sought
 
 
@@ -37,6 +38,16 @@ class ConfidentialValues:
     name: str
     codes: Ints
     distribution: Distribution | None
+
+
+@dataclass(frozen=True)
+class ValuesShown:
+    """What combinations show of a confidential column."""
+
+    #: How many distinct values each has.
+    distinct: Ints
+    #: The largest distance of one from the whole release; None where the column has too many values.
+    distance: float | None
 
 
 @dataclass(frozen=True)
@@ -86,6 +97,16 @@ class Exposure:
     def rows_of_labels(self) -> Ints:
         """Rows of each label."""
         return self.sum_by_label(self.sizes)
+
+    @cached_property
+    def values_shown(self) -> tuple[ValuesShown, ...]:
+        """What combinations show of each confidential column."""
+        return tuple(map(self._shown, self.confidential))
+
+    def _shown(self, column: ConfidentialValues) -> ValuesShown:
+        values, whole = GroupValues.of(column.codes, self.groups, self.sizes), column.distribution
+        is_known = whole is not None and len(self.sizes) > 0
+        return ValuesShown(values.distinct, float(whole.distances_of(values).max()) if is_known else None)
 
     @cached_property
     def sought(self) -> Sought:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Floats, Ints
 from microagg_core.metrics.statistics import significant
 from microagg_core.plain import PlainInts
-from microagg_core.privacy.risk.contract import ConfidentialValues, Exposure, RiskMeasure, share
-from microagg_core.tables.ordering import order_within
+from microagg_core.privacy.group_values import GroupValues
+from microagg_core.privacy.risk.contract import ConfidentialValues, Exposure, RiskMeasure, ValuesShown, share
 
 #: Distinct values of a group up to which groups are told apart.
 FEW_VALUES = 10
@@ -69,11 +69,7 @@ def distinct_values(codes: Ints, groups: Ints) -> Ints:
     >>> distinct_values(np.array([4, 4, 7, 9]), np.array([0, 0, 1, 1])).tolist()
     [1, 2]
     """
-    order = order_within(codes, groups)
-    codes, groups = codes[order], groups[order]
-    is_new = np.ones(len(codes), dtype=np.bool_)
-    is_new[1:] = (codes[1:] != codes[:-1]) | (groups[1:] != groups[:-1])
-    return np.bincount(groups[is_new])
+    return GroupValues.of(codes, groups).distinct
 
 
 def chance_of_one_value(counts: Ints, sizes: Ints) -> Floats:
@@ -106,7 +102,8 @@ class Inference(RiskMeasure[Inferences]):
 
     def of_piece(self, exposure: Exposure) -> Inferences:
         """All combinations of the piece."""
-        return Inferences(tuple(_of_column(column, exposure) for column in exposure.confidential))
+        columns = zip(exposure.confidential, exposure.values_shown, strict=True)
+        return Inferences(tuple(_of_column(column, shown, exposure.sizes) for column, shown in columns))
 
     def of_release(self, total: Inferences, names: tuple[str, ...]) -> dict[str, Any]:
         """By column, certain values first."""
@@ -115,24 +112,20 @@ class Inference(RiskMeasure[Inferences]):
     def of_labels(self, exposure: Exposure) -> Mapping[str, NDArray[Any]]:
         """Records of which the value is certain; columns by their number in the file."""
         columns = {}
-        for j, column in enumerate(exposure.confidential):
-            certain = distinct_values(column.codes, exposure.groups) == 1
+        for j, shown in enumerate(exposure.values_shown):
+            certain = shown.distinct == 1
             columns[f"certain_{j}"] = exposure.sum_by_label(np.where(certain, exposure.sizes, 0))
         return columns
 
 
-def _of_column(column: ConfidentialValues, exposure: Exposure) -> ColumnInference:
-    sizes, distribution = exposure.sizes, column.distribution
-    distinct = np.minimum(distinct_values(column.codes, exposure.groups), FEW_VALUES + 1)
+def _of_column(column: ConfidentialValues, shown: ValuesShown, sizes: Ints) -> ColumnInference:
+    distribution, distinct = column.distribution, np.minimum(shown.distinct, FEW_VALUES + 1)
     groups, records = (np.bincount(distinct, of, FEW_VALUES + 2).astype(np.int64) for of in (None, sizes))
     counts = np.bincount(column.codes) if distribution is None else distribution.counts
     different, n_groups = np.unique(sizes, return_counts=True)
     chance = float(np.sum(chance_of_one_value(counts, different) * different * n_groups))
-    distance = None
-    if distribution is not None and len(sizes):
-        distance = float(distribution.distances(column.codes, exposure.groups).max())
     commonest = int(counts.max(initial=0)) / max(int(counts.sum()), 1)
-    return ColumnInference(column.name, groups, records, chance, commonest, distance)
+    return ColumnInference(column.name, groups, records, chance, commonest, shown.distance)
 
 
 def _figures(column: ColumnInference) -> dict[str, Any]:

@@ -49,10 +49,10 @@ def risk_figures(pieces: Sequence[RiskNotes], names: Sequence[str]) -> dict[str,
 
 def label_lines(exposure: Exposure) -> pa.Table:
     """A line for each label, in the order of their first rows, with what measures note of it."""
-    first = np.zeros(exposure.n_labels, dtype=np.int64)
-    row_labels = exposure.labels[exposure.groups]
-    labels, rows = np.unique(row_labels, return_index=True)
-    first[labels] = rows
+    groups = exposure.groups[::-1]
+    first_of_group, first = np.zeros(len(exposure.labels), np.int64), np.full(exposure.n_labels, len(groups))
+    first_of_group[groups] = np.arange(len(groups))[::-1]  # of several the last, which is the first row
+    np.minimum.at(first, exposure.labels, first_of_group)
     columns = {name: column for m in MEASURES for name, column in m.of_labels(exposure).items()}
     return pa.table({"row": first, **columns})
 

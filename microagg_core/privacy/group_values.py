@@ -1,0 +1,58 @@
+"""The values of groups in order: what distances and numbers of distinct values are counted from, sorted once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from microagg_core.arrays import Bools, Ints
+
+#: Numbers below this are sorted in half the time.
+_SHORT = 2**32
+
+
+@dataclass(frozen=True)
+class GroupValues:
+    """Codes of values group by group, ascending within each; no group is without a record.
+
+    >>> ordered = GroupValues.of(np.array([4, 7, 4, 9]), np.array([0, 1, 0, 1]))
+    >>> ordered.codes.tolist(), ordered.sizes.tolist(), ordered.distinct.tolist()
+    ([4, 4, 7, 9], [2, 2], [1, 2])
+    """
+
+    codes: Ints
+    sizes: Ints
+
+    @classmethod
+    def of(cls, codes: Ints, groups: Ints, sizes: Ints | None = None) -> GroupValues:
+        """Sort codes, 0 or more, by their groups 0, 1, ...; ``sizes`` are the groups', if they are known."""
+        sizes = np.bincount(groups) if sizes is None else sizes
+        if not len(codes):
+            return cls(codes, sizes)
+        # A group and a code are one number: it is sorted without an order that would be carried along.
+        base = int(codes.max()) + 1
+        kind = np.uint32 if base * len(sizes) < _SHORT else np.int64
+        both = groups.astype(kind) * kind(base) + codes.astype(kind)
+        both.sort()
+        return cls((both - np.repeat(np.arange(len(sizes), dtype=kind) * kind(base), sizes)).astype(np.int64), sizes)
+
+    @cached_property
+    def first(self) -> Ints:
+        """Where each group starts."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    @cached_property
+    def is_new(self) -> Bools:
+        """Where a group has a value for the first time."""
+        new = np.ones(len(self.codes), dtype=np.bool_)
+        np.not_equal(self.codes[1:], self.codes[:-1], out=new[1:])
+        new[self.first] = True
+        return new
+
+    @cached_property
+    def distinct(self) -> Ints:
+        """How many distinct values each group has."""
+        met = np.cumsum(self.is_new)
+        return met[self.first + self.sizes - 1] - met[self.first] + 1
