@@ -27,7 +27,8 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from microagg_core.tables.runs import runs_of
+from microagg_core.tables.hashing import one_array
+from microagg_core.tables.runs import no_two_are_equal, runs_of
 
 _COUNT = "n"
 _META = b"microagg.counter"
@@ -40,21 +41,28 @@ def _names(columns: Sequence[str]) -> list[str]:
     return [f"c{i}" for i in range(len(columns))]
 
 
-def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values in a form in which equal means the same bits, and dictionaries of different parts are one."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    unsigned = {pa.float16(): pa.uint16(), pa.float32(): pa.uint32(), pa.float64(): pa.uint64()}.get(column.type)
-    if unsigned is None:
-        return column
-    return pa.chunked_array([chunk.view(unsigned) for chunk in column.chunks], type=unsigned)
+def _values(column: pa.ChunkedArray) -> pa.Array:
+    """A column's values, which dictionaries of different parts have in common."""
+    return one_array(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
 
 
-def _keyed(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """One row for each run of equal ones, with its length as the count."""
-    arrays = [_bits(table.column(name)) for name in columns]
+def _bits(array: pa.Array) -> pa.Array:
+    """Values in a form in which equal means the same bits."""
+    unsigned = {pa.float16(): pa.uint16(), pa.float32(): pa.uint32(), pa.float64(): pa.uint64()}.get(array.type)
+    return array if unsigned is None else array.view(unsigned)
+
+
+def _counted(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """One row for each combination of a table, with its count.
+
+    Equal rows that follow each other are one from the start. Where these ascend, as those of a released file do, none
+    comes twice, and nothing is left to be added up.
+    """
+    arrays = [_values(table.column(name)) for name in columns]
     runs = runs_of(arrays, table.num_rows)
-    return pa.table([*runs.one_of_each(arrays), pa.array(runs.lengths)], names=[*_names(columns), _COUNT])
+    shown = runs.one_of_each(arrays)
+    counts = pa.table([*map(_bits, shown), pa.array(runs.lengths)], names=[*_names(columns), _COUNT])
+    return counts if no_two_are_equal(shown, counts.num_rows) else _summed([counts], columns)
 
 
 def _summed(tables: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
@@ -83,14 +91,16 @@ class _Counts:
             self._gathered, self._rows = ([total] if total is not None else []), 0
 
     def total(self) -> pa.Table | None:
-        return _summed(self._gathered, self._columns) if self._gathered else None
+        if len(self._gathered) > 1:
+            return _summed(self._gathered, self._columns)
+        return self._gathered[0] if self._gathered else None
 
 
 def _count_part(batches: Iterable[pa.Table], columns: Sequence[str]) -> pa.Table | None:
     counts = _Counts(columns)
     for batch in batches:
         if batch.num_rows:
-            counts.add(_summed([_keyed(batch, columns)], columns))
+            counts.add(_counted(batch, columns))
     return counts.total()
 
 
@@ -132,7 +142,7 @@ class CombinationCounter:
         tables = [counts] if self._carried is None else [self._carried, counts]
         if any(table.schema.types != tables[0].schema.types for table in tables):
             raise ValueError("parts whose key columns have different types cannot be counted together")
-        total = _summed(tables, self.columns)
+        total = _summed(tables, self.columns) if len(tables) > 1 else counts
         below = pc.less(total.column(_COUNT), self.k)
         done = total.filter(pc.invert(below)).column(_COUNT)
         self._carried = total.filter(below)
@@ -219,7 +229,7 @@ class Recount:
         """Count the suspects in one part that comes as a stream of tables."""
         for batch in batches:
             if batch.num_rows and self._suspects.num_rows:
-                self._take(_summed([_keyed(batch, self.columns)], self.columns))
+                self._take(_counted(batch, self.columns))
 
     def _take(self, counts: pa.Table) -> None:
         """Keep what is suspect. Joins do not match nulls, so suspects are marked and added up instead."""

@@ -42,4 +42,5 @@ def read_candidate(task: Task, plan: Planned) -> tuple[Candidate, Piece]:
     form, layout, number = released_format(plan.context.spec.output), task.layout, task.number
     piece = task.pieces.piece(layout.candidate(number, form.name))
     table = form.read_back(task.pieces.read(piece.name), plan.context.schema.released_schema)
-    return Candidate(table, read_slice(task.pieces.read(layout.origins(number)))), piece
+    # One chunk a column, or all that look at a column would join its chunks, each anew.
+    return Candidate(table.combine_chunks(), read_slice(task.pieces.read(layout.origins(number)))), piece

@@ -62,6 +62,48 @@ def runs_of(columns: Sequence[pa.ChunkedArray | pa.Array], n_rows: int) -> Runs:
     return Runs(np.flatnonzero(starts), n_rows)
 
 
+def no_two_are_equal(columns: Sequence[pa.ChunkedArray | pa.Array], n_rows: int) -> bool:
+    """Whether it is certain that all rows differ: each comes after the one before, in the order of the columns.
+
+    What is in another order, or has none, may differ all the same. Nulls come last.
+
+    >>> two = [pa.array(["a", "a", "b"]), pa.array([1, 2, None])]
+    >>> no_two_are_equal(two, 3), no_two_are_equal(two[:1], 3), no_two_are_equal([pa.array([2, 1])], 2)
+    (True, False, False)
+    """
+    equal = np.ones(max(n_rows - 1, 0), dtype=np.bool_)
+    for column in columns:
+        if not equal.any():
+            break
+        array = _sortable(one_array(column))
+        differs = _differs(array)
+        if np.any(equal & differs & ~_ascends(array)):
+            return False
+        equal &= ~differs
+    return not equal.any()
+
+
+def _sortable(array: pa.Array) -> pa.Array:
+    """Values of which Arrow can say which is less."""
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if pa.types.is_boolean(array.type):
+        return array.cast(pa.int8())
+    return array.view(pa.uint16()) if pa.types.is_float16(array.type) else array
+
+
+def _ascends(array: pa.Array) -> Bools:
+    """For all rows but the first, whether the value is greater than that of the row before, or the first null."""
+    n = len(array) - 1
+    if pa.types.is_null(array.type):
+        return np.zeros(n, dtype=np.bool_)
+    greater = pc.greater(array.slice(1), array.slice(0, n))
+    if not array.null_count:
+        return _as_bools(greater)
+    there = _as_bools(pc.is_valid(array))
+    return _as_bools(pc.fill_null(greater, False)) | (there[:-1] & ~there[1:])
+
+
 def _differs(array: pa.Array) -> Bools:
     """For all rows but the first, whether the value is another than that of the row before."""
     if pa.types.is_dictionary(array.type):
