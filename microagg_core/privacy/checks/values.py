@@ -18,6 +18,7 @@ from microagg_core.plain import PlainHashes, PlainInts
 from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
 from microagg_core.tables.hashing import hash_rows
+from microagg_core.tables.ordering import ascending_order
 from microagg_core.tables.slices import RECORD
 
 _SEED = 11
@@ -73,7 +74,11 @@ class Values(Inspection[Sums]):
 def _sums(promise: Promise, table: pa.Table, origins: Sequence[pa.Array | pa.ChunkedArray], parts: Ints) -> Sums:
     own = [c.name for c in promise.schema.released if c.role != "quasi_identifiers"]
     hashes = hash_rows([*origins, *(table[name] for name in own)], table.num_rows, _SEED)
-    sums = Sums.none(promise.n_parts)
-    for i, words in enumerate((hashes, mix_words(hashes))):
-        np.add.at(sums.sums[:, i], parts, words)
-    return Sums(np.bincount(parts, minlength=promise.n_parts), sums.sums)
+    sums, order = Sums.none(promise.n_parts), ascending_order(parts)
+    counts = np.bincount(parts, minlength=promise.n_parts)
+    there = np.flatnonzero(counts)
+    if len(there):
+        first = (np.cumsum(counts) - counts)[there]
+        for i, words in enumerate((hashes, mix_words(hashes))):
+            sums.sums[there, i] = np.add.reduceat(words[order], first)
+    return Sums(counts, sums.sums)
