@@ -6,7 +6,7 @@ import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.kernels.machine_code.jit import jit
-from microagg_core.kernels.scan.remaining import squared_distances
+from microagg_core.kernels.scan.remaining import BLOCK, squared_distances
 
 
 @jit
@@ -30,20 +30,44 @@ def weigh_nearest(
     >>> hit.tolist(), weight.tolist()
     ([True, False], [7, 4])
     """
-    m, most = own.shape[0], 0
+    m, hit, weight = own.shape[0], np.empty(own.shape[0], np.bool_), np.zeros(own.shape[0], np.int64)
+    squares, near = np.empty(BLOCK), np.empty(points.shape[1] // BLOCK + 1)
     for i in range(m):
-        most = max(most, last[i] - first[i])
-    hit, weight, distances = np.empty(m, np.bool_), np.empty(m, np.int64), np.empty(most)
-    for i in range(m):
-        start, size = first[i], last[i] - first[i]
-        squares, theirs = distances[:size], weights[start : start + size]
-        squared_distances(points, start, 1.0, values[i], squares)
-        least = np.inf
-        for j in range(size):
-            least = min(least, squares[j])
-        limit = (np.sqrt(least) * (1.0 + same) + same) ** 2
-        total = 0
-        for j in range(size):
-            total += theirs[j] * (squares[j] <= limit)
-        hit[i], weight[i] = squares[own[i] - start] <= limit, total
+        squared_distances(points, own[i], 1.0, values[i], squares[:1])
+        own_square = squares[0]
+        limit = _tied_up_to(points, values[i], first[i], last[i], own_square, same, squares, near)
+        hit[i] = own_square <= limit
+        for start in range(first[i], last[i], BLOCK):
+            if near[(start - first[i]) // BLOCK] <= limit:
+                some = squares[: min(BLOCK, last[i] - start)]
+                squared_distances(points, start, 1.0, values[i], some)
+                for j in range(some.shape[0]):
+                    if some[j] <= limit:
+                        weight[i] += weights[start + j]
     return hit, weight
+
+
+@jit
+def _tied_up_to(
+    points: Floats, value: Floats, first: int, last: int, least: float, same: float, squares: Floats, near: Floats
+) -> float:
+    """The squared distance up to which points are nearest, if the least that is known is that of one of them.
+
+    Into ``near`` goes the least one of each block; infinity, where that is beyond what was the limit by then.
+    """
+    limit = (np.sqrt(least) * (1.0 + same) + same) ** 2
+    for start in range(first, last, BLOCK):
+        some = squares[: min(BLOCK, last - start)]
+        squared_distances(points, start, 1.0, value, some)
+        n_near = 0
+        for j in range(some.shape[0]):
+            n_near += some[j] <= limit
+        least_here = np.inf
+        if n_near > 0:
+            for j in range(some.shape[0]):
+                least_here = min(least_here, some[j])
+        near[(start - first) // BLOCK] = least_here
+        if least_here < least:
+            least = least_here
+            limit = (np.sqrt(least) * (1.0 + same) + same) ** 2
+    return limit

@@ -23,7 +23,7 @@ SAME = 1e-9
 #: Up to so many combinations all are compared: it takes two microseconds a record, and a tree takes as long.
 FEW_COMBINATIONS = 2_000
 #: And for up to so many records that are asked for: comparing them all takes as long as growing the tree.
-FEW_ASKED = 500
+FEW_ASKED = 200
 
 
 @dataclass(frozen=True)
