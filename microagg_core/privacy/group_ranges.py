@@ -7,11 +7,13 @@ may stand for the values of a group is for their kind to say: of numbers, what l
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, Ints, UInt64s
+from microagg_core.arrays import Bools
 from microagg_core.kinds.contract import Kind
 from microagg_core.metrics.means import Groups
 
@@ -19,7 +21,7 @@ from microagg_core.metrics.means import Groups
 class Sharing:
     """Which records share a released combination, of which each has a number."""
 
-    def __init__(self, combination: UInt64s) -> None:
+    def __init__(self, combination: NDArray[Any]) -> None:
         self._combination = combination
 
     @cached_property
@@ -51,17 +53,11 @@ def outside_ranges(kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray,
     return wrong + int(np.sum(~kind.fits(before[there], after[there], sharing.among(there))))
 
 
-def _groups_of(combination: UInt64s) -> Groups:
+def _groups_of(combination: NDArray[Any]) -> Groups:
     """The records of each combination, of which there may be any numbers."""
-    first = _starts(combination)
-    if len(np.unique(combination[first])) == len(first):  # they lie by combination already
-        order = np.arange(len(combination))
-    else:
-        order = np.argsort(combination)
-        first = _starts(combination[order])
-    return Groups(order, first, np.diff(np.append(first, len(order))))
-
-
-def _starts(numbers: UInt64s) -> Ints:
-    """Where another number begins."""
-    return np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]]))
+    # As a file's rows lie, so their numbers ascend already.
+    is_ordered = bool(np.all(combination[1:] >= combination[:-1]))
+    order = np.arange(len(combination)) if is_ordered else np.argsort(combination)
+    ordered = combination if is_ordered else combination[order]
+    first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    return Groups(order, first, np.diff(np.append(first, len(ordered))))

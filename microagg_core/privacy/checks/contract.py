@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -20,7 +19,6 @@ from microagg_core.arrays import Ints
 from microagg_core.kinds.contract import Kind
 from microagg_core.privacy.check import Check
 from microagg_core.spec.columns import FileSchema
-from microagg_core.tables.runs import Runs, runs_of
 
 N = TypeVar("N")
 
@@ -58,11 +56,6 @@ class ReleasedFile:
     origins: pa.Table
     #: The input part from which each record comes.
     parts: Ints
-
-    @cached_property
-    def runs(self) -> Runs:
-        """Rows that follow each other and show one combination."""
-        return runs_of([self.table[name] for name in self.promise.key_columns], self.table.num_rows)
 
     @property
     def came(self) -> list[pa.ChunkedArray]:

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from microagg_core.privacy.check import Check
 from microagg_core.privacy.checks.contract import Inspection, Promise, ReleasedFile
 from microagg_core.privacy.group_ranges import Sharing, outside_ranges
-from microagg_core.tables.hashing import hash_rows
-
-_SEED = 11
+from microagg_core.tables.runs import combinations
 
 
 @dataclass(frozen=True)
@@ -28,9 +26,8 @@ class GroupRanges(Inspection[Outside]):
 
     def of_file(self, file: ReleasedFile) -> Outside:
         """Hold the file's values against those that came in, which :class:`Values` holds against the input's."""
-        kinds, runs = file.promise.kinds, file.runs
-        shown = runs.one_of_each([file.table[name] for name in file.promise.key_columns])
-        sharing = Sharing(runs.spread(hash_rows(shown, len(runs.first), _SEED)))
+        kinds, keys = file.promise.kinds, file.promise.key_columns
+        sharing = Sharing(combinations([file.table[name] for name in keys], file.table.num_rows)[0])
         columns = [(kind, came, file.table[kind.name]) for kind, came in zip(kinds, file.came, strict=True)]
         return Outside(tuple(outside_ranges(*column, sharing) for column in columns))
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from microagg_core.arrays import Bools, Floats, Ints, UInt64s
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.privacy.distributions import Distribution
 from microagg_core.privacy.risk.asking import is_asked
@@ -17,7 +17,7 @@ from microagg_core.privacy.risk.contract import AskedRecords, ConfidentialValues
 from microagg_core.privacy.risk.intervals import interval_widths
 from microagg_core.tables.hashing import hash_rows, one_array
 from microagg_core.tables.ordering import as_key
-from microagg_core.tables.runs import runs_of
+from microagg_core.tables.runs import combinations
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,13 @@ def expose(
         seed: of all that is drawn.
     """
     names = tuple(kind.name for kind in encoding.kinds)
-    keys = (*roles.blocking, *names)
-    runs = runs_of([table[name] for name in keys], table.num_rows)
-    shown = dict(zip(keys, runs.one_of_each([table[name] for name in keys]), strict=True))
-    labels = _numbered([shown[name] for name in roles.blocking], len(runs.first))[0]
-    of_runs, first = _numbered(list(shown.values()), len(runs.first))
-    groups = runs.spread(of_runs)
-    offsets, missing = _released_offsets(encoding, shown, first)
+    groups, first = combinations([table[name] for name in (*roles.blocking, *names)], table.num_rows)
+    shown = table.select([*roles.blocking, *names]).take(pa.array(first))
+    labels = combinations([shown[name] for name in roles.blocking], len(first))[0]
+    offsets, missing = _released_offsets(encoding, shown)
     means = encoding.standardize(offsets, missing)
     confidential = tuple(_confidential(table, name, distribution) for name, distribution in roles.confidential)
-    exposure = Exposure(names, groups, labels[first], means, missing, confidential, seed=seed)
+    exposure = Exposure(names, groups, labels, means, missing, confidential, seed=seed)
     if origins is None:
         return exposure
     rows = np.flatnonzero(is_asked(records, asking, seed)) if asking < 1.0 else np.arange(len(records))
@@ -88,27 +85,17 @@ def _asked(
     return AskedRecords(rows, records, encoding.standardize(values, missing), widths)
 
 
-def _released_offsets(encoding: Encoding, shown: Mapping[str, pa.Array], first: Ints) -> tuple[Floats, Bools]:
-    """What is released at some rows, as offsets from the input's origins, and what is missing there."""
-    place = pa.array(first)
-    offsets = np.empty((len(first), len(encoding.kinds)))
+def _released_offsets(encoding: Encoding, shown: pa.Table) -> tuple[Floats, Bools]:
+    """What is released, as offsets from the input's origins, and what of it is missing."""
+    offsets = np.empty((shown.num_rows, len(encoding.kinds)))
     missing = np.zeros(offsets.shape, dtype=np.bool_)
     for j, (kind, origin) in enumerate(zip(encoding.kinds, encoding.origins, strict=True)):
-        ticks, missing[:, j] = kind.reader.ticks(shown[kind.name].take(place))
+        ticks, missing[:, j] = kind.reader.ticks(shown[kind.name])
         offsets[:, j] = kind.released_offsets(ticks, origin)
     # No release has such values, but a file that the gate is about to stop may.
     broken = ~np.isfinite(offsets)
     offsets[broken] = 0.0
     return offsets, missing | broken
-
-
-def _numbered(columns: Sequence[pa.Array], n_rows: int) -> tuple[Ints, Ints]:
-    """A number for each row, equal ones the same, in the order of their first rows; and these first rows."""
-    _, first, places = np.unique(hash_rows(columns, n_rows, seed=0), return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.arange(len(order))
-    return number[places], first[order]
 
 
 def _confidential(table: pa.Table, name: str, distribution: Distribution | None) -> ConfidentialValues:

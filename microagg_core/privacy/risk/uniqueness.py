@@ -39,9 +39,9 @@ def count_alone(keys: UInt64s) -> int:
     >>> count_alone(np.array([5, 7, 5], dtype=np.uint64))
     1
     """
-    ordered = np.sort(keys)
-    differs = np.concatenate([[True], ordered[1:] != ordered[:-1], [True]])
-    return int(np.sum(differs[1:] & differs[:-1]))
+    ordered, differs = np.sort(keys), np.ones(len(keys) + 1, dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=differs[1:-1])
+    return int(np.count_nonzero(differs[1:] & differs[:-1]))
 
 
 class Uniqueness(RiskMeasure[Alone]):
@@ -58,9 +58,9 @@ class Uniqueness(RiskMeasure[Alone]):
         label = mix_words(exposure.labels[exposure.groups].astype(np.uint64))
         before = []
         for attributes in knowledge(len(exposure.names)):
-            keys = label
+            keys = label.copy()
             for j in attributes:
-                keys = mix_words(keys ^ exposure.originals[j])
+                keys += exposure.originals[j]  # each attribute's hashes are of another seed
             before.append(count_alone(keys))
         return Alone(n, np.array(before), n, after)
 
