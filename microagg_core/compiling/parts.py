@@ -13,6 +13,8 @@ _PACKAGE = Path(__file__).parents[1]
 
 #: Hashes of rows, which every step needs from the survey on.
 TABLES = "tables"
+#: Which released combinations are nearest to a record, which the measures of risk ask.
+_LINKS = "links"
 #: The neighbour bound, the annealing, the factor that proves a bound for pairs, the optimum that it leads to, and
 #: prices, which do for k up to 5.
 _BOUND, _ANNEALING, _FACTOR, _OPTIMUM, _PRICES = "bound", "annealing", "factor", "optimum", "prices"
@@ -25,11 +27,11 @@ def needed_parts(algorithm: str, effort: str | float, k: int | None = None) -> t
     """The parts that a release by this algorithm and effort of refinement runs through, for one k or for any.
 
     >>> needed_parts("mdav", "fast", 5)
-    ('tables', 'mdav', 'bound', 'annealing')
+    ('tables', 'mdav', 'bound', 'links', 'annealing')
     >>> needed_parts("mdav", "off", 2)
-    ('tables', 'mdav', 'bound', 'factor')
+    ('tables', 'mdav', 'bound', 'links', 'factor')
     """
-    parts = [TABLES, *_algorithms_run(algorithm, k), _BOUND]
+    parts = [TABLES, *_algorithms_run(algorithm, k), _BOUND, _LINKS]
     searches = algorithm == "search" or not isinstance(effort, str)
     if effort != "off" or algorithm in ("search", "best"):
         parts.append(_ANNEALING)
@@ -46,7 +48,7 @@ def grouping_parts(algorithm: str, effort: str | float, k: int) -> tuple[str, ..
     """Those of the parts without which groups are the same: where nothing but groups is wanted, and no proof.
 
     >>> grouping_parts("mdav", "fast", 2)
-    ('tables', 'mdav', 'bound', 'annealing')
+    ('tables', 'mdav', 'bound', 'links', 'annealing')
     """
     proofs = {_PRICES} if effort == "thorough" or algorithms()[algorithm].certified else {_PRICES, _FACTOR}
     return tuple(part for part in needed_parts(algorithm, effort, k) if part not in proofs)

@@ -50,6 +50,14 @@ def _bound_neighbours() -> None:
     neighbour_bound_of(_records(_FEW, 2), 3)
 
 
+def _link() -> None:
+    from microagg_core.privacy.risk.candidates import Candidates
+
+    records, all_alike = _records(_FEW, 2), np.zeros(_FEW, dtype=np.int64)
+    candidates = Candidates(records, np.zeros(records.shape, dtype=np.bool_), all_alike, all_alike + 1)
+    candidates.link(records, np.arange(_FEW))
+
+
 def _anneal() -> None:
     from microagg_core.refine.annealing import Annealing
     from microagg_core.refine.costs import LARGE_K
@@ -99,6 +107,7 @@ def _protect() -> None:
 _PROBLEMS: dict[str, Callable[[], None]] = {
     "tables": _hash_tables,
     "bound": _bound_neighbours,
+    "links": _link,
     "annealing": _anneal,
     "factor": _prove_factor,
     "optimum": _prove_optimum,

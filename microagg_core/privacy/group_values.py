@@ -33,10 +33,10 @@ class GroupValues:
             return cls(codes, sizes)
         # A group and a code are one number: it is sorted without an order that would be carried along.
         base = int(codes.max()) + 1
-        kind = np.uint32 if base * len(sizes) < _SHORT else np.int64
-        both = groups.astype(kind) * kind(base) + codes.astype(kind)
-        both.sort()
-        return cls((both - np.repeat(np.arange(len(sizes), dtype=kind) * kind(base), sizes)).astype(np.int64), sizes)
+        of_group = np.arange(len(sizes)) * base
+        both = of_group[groups] + codes
+        both = np.sort(both.astype(np.uint32) if base * len(sizes) < _SHORT else both)
+        return cls(both - np.repeat(of_group, sizes), sizes)
 
     @cached_property
     def first(self) -> Ints:
@@ -55,4 +55,4 @@ class GroupValues:
     def distinct(self) -> Ints:
         """How many distinct values each group has."""
         met = np.cumsum(self.is_new)
-        return met[self.first + self.sizes - 1] - met[self.first] + 1
+        return np.asarray(met[self.first + self.sizes - 1] - met[self.first] + 1)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, Ints
+from microagg_core.arrays import Bools, Bytes, Ints
 from microagg_core.tables.hashing import hash_rows, one_array
 
 _BITS_OF = {pa.float16(): pa.uint16(), pa.float32(): pa.uint32(), pa.float64(): pa.uint64()}
@@ -122,7 +122,7 @@ def _ascends(array: pa.Array) -> Bools:
     if not array.null_count:
         return _as_bools(greater)
     there = _as_bools(pc.is_valid(array))
-    return _as_bools(pc.fill_null(greater, False)) | (there[:-1] & ~there[1:])
+    return np.asarray(_as_bools(pc.fill_null(greater, False)) | (there[:-1] & ~there[1:]))
 
 
 def _differs(array: pa.Array) -> Bools:
@@ -137,11 +137,11 @@ def _differs(array: pa.Array) -> Bools:
     if not array.null_count:
         return _as_bools(unequal)
     there = _as_bools(pc.is_valid(array))
-    return _as_bools(pc.fill_null(unequal, False)) | (there[1:] != there[:-1])
+    return np.asarray(_as_bools(pc.fill_null(unequal, False)) | (there[1:] != there[:-1]))
 
 
 def _as_bools(array: pa.Array) -> Bools:
     """Arrow's bits as NumPy's booleans, which NumPy alone would make one by one."""
-    bits = np.frombuffer(array.buffers()[1], dtype=np.uint8)
-    stop = array.offset + len(array)
-    return np.unpackbits(bits, count=stop, bitorder="little")[array.offset :].view(np.bool_)
+    bits: Bytes = np.frombuffer(array.buffers()[1], dtype=np.uint8)
+    unpacked = np.unpackbits(bits, count=array.offset + len(array), bitorder="little")
+    return np.asarray(unpacked[array.offset :].view(np.bool_))

@@ -146,10 +146,10 @@ def test_a_wheel_brings_its_kernels_along(installed_wheel: Path, tmp_path: Path)
 
 
 def test_every_part_has_its_problem() -> None:
-    assert needed_parts("mdav", "fast", 5) == (TABLES, "mdav", "bound", "annealing")
+    assert needed_parts("mdav", "fast", 5) == (TABLES, "mdav", "bound", "links", "annealing")
     assert set(needed_parts("best", "off", 2)) > {"mdav", "two_mu_approx", "annealing", "factor"}
     assert "prices" in needed_parts("mdav", "thorough", 3) and "prices" not in needed_parts("mdav", "thorough", 6)
-    assert set(needed_parts("v_mdav", 2.5, 3)) == {TABLES, "v_mdav", "bound", "annealing", "mdav"}
+    assert set(needed_parts("v_mdav", 2.5, 3)) == {TABLES, "v_mdav", "bound", "links", "annealing", "mdav"}
 
 
 ASK = """

@@ -70,4 +70,4 @@ def _tied_up_to(
         if least_here < least:
             least = least_here
             limit = (np.sqrt(least) * (1.0 + same) + same) ** 2
-    return limit
+    return float(limit)

@@ -149,7 +149,7 @@ class _Tree:
             tied = np.flatnonzero(distances[:, 1] <= limit)
             for row, near in zip(tied, tree.query_ball_point(queries[tied], limit[tied]), strict=True):
                 hit[row], weights[row] = mine[row] in near, self._weights[near].sum()
-        return hit, weights
+        return hit, np.asarray(weights, dtype=np.float64)
 
     def _grown(self, values: Floats) -> Any:
         from scipy.spatial import cKDTree
@@ -170,7 +170,8 @@ class _Tree:
 def _points_once(points: Floats, keys: Ints) -> tuple[Ints, Ints]:
     """A number for each point of a key, equal ones the same; and where each of them is first."""
     numbers = _distinct([keys, *points.T])
-    return numbers, np.unique(numbers, return_index=True)[1]
+    first: Ints = np.unique(numbers, return_index=True)[1].astype(np.int64)
+    return numbers, first
 
 
 def _distinct(columns: list[NDArray[Any]]) -> Ints:

@@ -104,9 +104,10 @@ class Exposure:
         return tuple(map(self._shown, self.confidential))
 
     def _shown(self, column: ConfidentialValues) -> ValuesShown:
-        values, whole = GroupValues.of(column.codes, self.groups, self.sizes), column.distribution
-        is_known = whole is not None and len(self.sizes) > 0
-        return ValuesShown(values.distinct, float(whole.distances_of(values).max()) if is_known else None)
+        values, distance = GroupValues.of(column.codes, self.groups, self.sizes), None
+        if column.distribution is not None and len(self.sizes):
+            distance = float(column.distribution.distances_of(values).max())
+        return ValuesShown(values.distinct, distance)
 
     @cached_property
     def sought(self) -> Sought:
