@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from microagg_core.privacy.risk import MEASURES
+from microagg_core.privacy.risk import MEASURES, candidates
 from microagg_core.privacy.risk.asking import asking_share, is_asked, noise
 from microagg_core.privacy.risk.inference import chance_of_one_value
 from microagg_core.privacy.risk.linkage import NOISES
@@ -40,8 +40,12 @@ def tables(seed: int, p: int = 3) -> tuple[pd.DataFrame, pd.DataFrame, list[str]
     return before, after, names
 
 
+@pytest.mark.parametrize("few", [0, 10**6], ids=["tree", "compared"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_links_are_those_of_every_record_against_every_other(seed: int) -> None:
+def test_links_are_those_of_every_record_against_every_other(
+    seed: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _count_as_few(few, monkeypatch)
     before, after, names = tables(seed)
     linkage = measure_risk(before, after, names, blocking=LABELS, seed=seed)["linkage"]
     assert [tuple(one["knows"]) for one in linkage["intruders"][:: len(NOISES)]] == [
@@ -58,6 +62,42 @@ def test_links_are_those_of_every_record_against_every_other(seed: int) -> None:
         assert (one["own_nearest"], one["expected_correct"]) == pytest.approx(counted, rel=1e-5)
     rows = after.groupby(LABELS, dropna=False)["x0"].transform("size")
     assert linkage["by_chance"] == pytest.approx((1 / rows).mean(), rel=1e-5)
+
+
+def _count_as_few(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FEW_COMBINATIONS", "FEW_ASKED"):
+        monkeypatch.setattr(candidates, name, few)
+
+
+@pytest.mark.parametrize("p", [1, 3])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_tree_and_comparing_all_give_the_same_links(seed: int, p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of many blocks of points, with ties across them; and of labels of which only some go into the tree."""
+    rng = np.random.default_rng(seed)
+    n = 3_000
+    means = np.round(rng.random((n, p)), 1 + seed % 3)
+    missing = rng.random((n, p)) < (0.2 if seed % 2 else 0.0)
+    labels, sizes = rng.integers(0, 3, n) // 2, rng.integers(3, 9, n)
+    own = rng.integers(0, n, 300)
+    values = means[own] + np.array([0.0, 0.05, 0.3])[rng.integers(0, 3, 300), None] * rng.normal(size=(300, p))
+    found = []
+    for few in (0, 10**6, None):
+        if few is None:
+            monkeypatch.setattr(candidates, "FEW_ASKED", 0)
+            monkeypatch.setattr(candidates, "FEW_COMBINATIONS", 1_500)
+        else:
+            _count_as_few(few, monkeypatch)
+        shown = candidates.Sought.of(means, missing, labels, sizes, own)
+        linked = shown.known.link(values, shown.own)
+        found.append((linked.nearest.tolist(), linked.correct.tolist()))
+    assert found[0] == found[1] == found[2]
+    assert 0 < np.count_nonzero(found[0][0]) < 300
+
+
+def test_labels_in_which_nobody_is_asked_are_left_out() -> None:
+    means, labels, own = np.arange(6.0)[:, None], np.array([0, 1, 1, 2, 2, 3]), np.array([4, 1])
+    sought = candidates.Sought.of(means, np.zeros((6, 1), dtype=np.bool_), labels, np.full(6, 3), own)
+    assert sought.means[:, 0].tolist() == [1.0, 2.0, 3.0, 4.0] and sought.means[sought.own, 0].tolist() == [4.0, 1.0]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
