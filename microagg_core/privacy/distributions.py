@@ -31,6 +31,8 @@ MOST_VALUES = 65_536
 MOST_VALUES_OF_PROTECTED = 4_000_000
 #: Counts of batches are added up when they have come to so many times the limit.
 _GATHERED = 2
+#: Groups whose distances are computed together: what is computed on the way stays near the processor.
+_TOGETHER = 2**13
 #: Whole numbers of 64 bits hold sums of a few numbers below this.
 _EXACT = 2**60
 
@@ -120,7 +122,8 @@ class Distribution:
         """The same of groups whose values, each among the distinct ones, are in order."""
         if len(self.counts) < 2 or not len(groups.codes):
             return np.zeros(len(groups.sizes))
-        return self._ordered(groups) if self.is_ordered else self._nominal(groups)
+        of_some = self._ordered if self.is_ordered else self._nominal
+        return np.concatenate([of_some(some) for some in groups.parts(_TOGETHER)])
 
     def _ordered(self, groups: GroupValues) -> Floats:
         """Between two values of a group, its share of records stands still, and that of the whole passes it once.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,6 +43,13 @@ class GroupValues:
     def first(self) -> Ints:
         """Where each group starts."""
         return np.cumsum(self.sizes) - self.sizes
+
+    def parts(self, n_groups: int) -> Iterator[GroupValues]:
+        """The same, so many groups at a time."""
+        ends = np.append(self.first, len(self.codes))
+        for start in range(0, len(self.sizes), n_groups):
+            stop = min(start + n_groups, len(self.sizes))
+            yield GroupValues(self.codes[ends[start] : ends[stop]], self.sizes[start:stop])
 
     @cached_property
     def is_new(self) -> Bools:

@@ -88,7 +88,7 @@ def test_a_tree_and_comparing_all_give_the_same_links(seed: int, p: int, monkeyp
         else:
             _count_as_few(few, monkeypatch)
         shown = candidates.Sought.of(means, missing, labels, sizes, own)
-        linked = shown.known.link(values, shown.own)
+        linked = shown.candidates.link(values, shown.own)
         found.append((linked.nearest.tolist(), linked.correct.tolist()))
     assert found[0] == found[1] == found[2]
     assert 0 < np.count_nonzero(found[0][0]) < 300

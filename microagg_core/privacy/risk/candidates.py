@@ -113,14 +113,14 @@ class Sought:
         return cls(means[some], missing[some], labels[some], sizes[some], place)
 
     @cached_property
-    def known(self) -> Candidates:
+    def candidates(self) -> Candidates:
         """As somebody sees them who knows all quasi-identifiers."""
         return Candidates(self.means, self.missing, self.labels, self.sizes)
 
-    def known_by(self, attributes: tuple[int, ...]) -> Candidates:
+    def candidates_of(self, attributes: tuple[int, ...]) -> Candidates:
         """As somebody sees them who knows these quasi-identifiers."""
         if len(attributes) == self.means.shape[1]:
-            return self.known
+            return self.candidates
         some = list(attributes)
         return Candidates(self.means[:, some], self.missing[:, some], self.labels, self.sizes)
 

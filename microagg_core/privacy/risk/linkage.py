@@ -66,7 +66,7 @@ class Linkage(RiskMeasure[Links]):
         sought, errors = exposure.sought, noise(asked.records, len(exposure.names), exposure.seed)
         sums = []
         for attributes in knowledge(len(exposure.names)):
-            some, candidates = list(attributes), sought.known_by(attributes)
+            some, candidates = list(attributes), sought.candidates_of(attributes)
             for size in NOISES:
                 linked = candidates.link(asked.values[:, some] + size * errors[:, some], sought.own)
                 sums.append((linked.nearest.sum(), linked.correct.sum()))
@@ -96,7 +96,7 @@ class Linkage(RiskMeasure[Links]):
         asked = exposure.asked
         if asked is None:
             return {}
-        linked = exposure.sought.known.link(asked.values, exposure.sought.own)
+        linked = exposure.sought.candidates.link(asked.values, exposure.sought.own)
         label = exposure.labels[exposure.groups[asked.rows]]
         n = exposure.n_labels
         return {
