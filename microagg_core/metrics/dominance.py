@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from microagg_core.arrays import Floats
-from microagg_core.metrics.means import Groups
 from microagg_core.plain import PlainFloats
+
+#: Sums over all attributes: of squared differences, of distances, and of what distances from the file's mean lose.
+_WHOLE = 3
 
 
 @dataclass(frozen=True)
@@ -57,33 +59,12 @@ class Contributions:
         return Contributions(**sums)
 
 
-def contributions_of(difference: Floats, distances: Floats, groups: Groups) -> Contributions:
-    """What the largest groups contribute.
+def contributions_of(of_groups: Floats, n_attributes: int) -> Contributions:
+    """What the largest groups contribute: the sums that :func:`~microagg_core.kernels.tools.loss_sums.loss_sums` makes.
 
-    Args:
-        difference: of each record and attribute, between the values before and after.
-        distances: of each record, how much less far from the file's mean it is after than before.
-        groups: the records' groups.
+    >>> contributions_of(np.array([[9.0] * 5, [5.0] * 5, [4.0] * 5]), 1).whole.second.tolist()
+    [4.0, 4.0, 4.0]
     """
-    squares = difference * difference
-    whole = np.column_stack([squares.sum(axis=1), np.sqrt(squares.sum(axis=1)), distances])
-    sse, absolute, of_whole = (TopTwo.of(_sums(values, groups)) for values in (squares, np.abs(difference), whole))
-    products, crossed = _of_pairs(difference[groups.order], groups)
-    return Contributions(sse, absolute, of_whole, products, crossed)
-
-
-def _sums(values: Floats, groups: Groups) -> Floats:
-    sums: Floats = np.abs(np.add.reduceat(values[groups.order], groups.first, axis=0))
-    return sums
-
-
-def _of_pairs(ordered: Floats, groups: Groups) -> tuple[TopTwo, Floats]:
-    """Of each pair of attributes, the first with all others first; one attribute at a time, as pairs may be many."""
-    none = np.zeros(0)
-    tops, crossed = [TopTwo(none, none)], [none]
-    for j in range(ordered.shape[1] - 1):
-        sums = np.abs(np.add.reduceat(ordered[:, [j]] * ordered[:, j + 1 :], groups.first, axis=0))
-        tops.append(TopTwo.of(sums))
-        crossed.append(sums.sum(axis=0))
-    first, second = (np.concatenate([getattr(top, which) for top in tops]) for which in ("first", "second"))
-    return TopTwo(first, second), np.concatenate(crossed)
+    ends = np.cumsum([n_attributes, n_attributes, _WHOLE])
+    crossed = of_groups[0, ends[-1] :].copy()
+    return Contributions(*(TopTwo(part[1].copy(), part[2].copy()) for part in np.split(of_groups, ends, axis=1)), crossed)

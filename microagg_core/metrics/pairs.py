@@ -15,6 +15,7 @@ from operator import add
 import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.kernels.tools.loss_sums import moments_of_pairs
 from microagg_core.plain import PlainFloats
 
 
@@ -61,7 +62,7 @@ class PairMoments:
 
 def pair_moments(values: Floats, missing: Bools) -> PairMoments:
     """The moments of all pairs of columns of (n, p) values, n > 0, of which some are missing."""
-    if (missing == missing[0]).all():  # as within any block of a release
+    if not missing.any() or (missing == missing[0]).all():  # as within any block of a release
         return _complete(values, np.flatnonzero(~missing[0]))
     patterns, which = np.unique(missing, axis=0, return_inverse=True)
     of_each = [values[which.ravel() == number] for number in range(len(patterns))]
@@ -72,13 +73,10 @@ def pair_moments(values: Floats, missing: Bools) -> PairMoments:
 def _complete(values: Floats, there: Ints) -> PairMoments:
     """Of records that have the same attributes, those named, and no other."""
     p, pairs = values.shape[1], np.ix_(there, there)
-    offsets = values[:, there] - values[0, there]
-    from_mean = offsets - offsets.mean(axis=0)
-    # A BLAS would add in an order that depends on its threads.
-    products = np.einsum("ij,ik->jk", from_mean, from_mean)
-    n, mean, squares, all_products = np.zeros((4, p, p))
+    of_each, of_pairs = moments_of_pairs(np.ascontiguousarray(values[:, there] if len(there) < p else values))
+    n, mean, squares, products = np.zeros((4, p, p))
     n[pairs] = len(values)
-    mean[pairs] = (values[0, there] + offsets.mean(axis=0))[:, None]
-    squares[pairs] = np.diag(products)[:, None]
-    all_products[pairs] = products
-    return PairMoments(n, mean, squares, all_products)
+    mean[pairs] = of_each[:, None]
+    squares[pairs] = np.diag(of_pairs)[:, None]
+    products[pairs] = of_pairs
+    return PairMoments(n, mean, squares, products)

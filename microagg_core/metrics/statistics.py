@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.kernels.tools.loss_sums import loss_sums
 from microagg_core.metrics.dominance import Contributions, contributions_of
 from microagg_core.metrics.figures import CorrelationChange
 from microagg_core.metrics.losses import Losses, percent
@@ -64,21 +65,23 @@ def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints 
     >>> losses_of(s).l_sse
     100.0
     """
-    before, after = np.where(missing, 0.0, before), np.where(missing, 0.0, after)
-    difference = before - after
-    squares = difference * difference
-    distances = np.sqrt((before * before).sum(axis=1)), np.sqrt((after * after).sum(axis=1))
+    if missing.any():
+        before, after = np.where(missing, 0.0, before), np.where(missing, 0.0, after)
+    before, after = np.ascontiguousarray(before), np.ascontiguousarray(after)
     groups = Groups.of(np.arange(len(before)) if labels is None else labels)
+    of_groups, lengths = loss_sums(before, after, groups.order, groups.sizes)
+    p = before.shape[1]
+    sse, absolute, (_, sde, _), _ = np.split(of_groups[0], np.cumsum([p, p, 3]))
     return LossStatistics(
         records=len(before),
-        sse=squares.sum(axis=0),
-        absolute=np.abs(difference).sum(axis=0),
+        sse=sse.copy(),
+        absolute=absolute.copy(),
         before=pair_moments(before, missing),
         after=pair_moments(after, missing),
-        sde=float(np.sqrt(squares.sum(axis=1)).sum()),
-        sdt=float(distances[0].sum()),
-        sdt_after=float(distances[1].sum()),
-        largest=contributions_of(difference, distances[0] - distances[1], groups),
+        sde=float(sde),
+        sdt=float(lengths[0]),
+        sdt_after=float(lengths[1]),
+        largest=contributions_of(of_groups, p),
     )
 
 
