@@ -66,8 +66,10 @@ def loss_sums(before: Floats, after: Floats, order: Ints, sizes: Ints) -> tuple[
         for s in range(sums.shape[0]):
             made = abs(sums[s])
             total[s] += made
-            second[s] = max(second[s], min(first[s], made))
-            first[s] = max(first[s], made)
+            if made > first[s]:
+                first[s], second[s] = made, first[s]
+            elif made > second[s]:
+                second[s] = made
     return of_groups, lengths
 
 
