@@ -67,4 +67,6 @@ def contributions_of(of_groups: Floats, n_attributes: int) -> Contributions:
     """
     ends = np.cumsum([n_attributes, n_attributes, _WHOLE])
     crossed = of_groups[0, ends[-1] :].copy()
-    return Contributions(*(TopTwo(part[1].copy(), part[2].copy()) for part in np.split(of_groups, ends, axis=1)), crossed)
+    return Contributions(
+        *(TopTwo(part[1].copy(), part[2].copy()) for part in np.split(of_groups, ends, axis=1)), crossed
+    )

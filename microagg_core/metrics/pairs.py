@@ -60,22 +60,26 @@ class PairMoments:
         return correlations
 
 
-def pair_moments(values: Floats, missing: Bools) -> PairMoments:
-    """The moments of all pairs of columns of (n, p) values, n > 0, of which some are missing."""
+def pair_moments(values: Floats, missing: Bools, counts: Ints | None = None) -> PairMoments:
+    """The moments of all pairs of columns of (n, p) values, n > 0, of which some are missing.
+
+    ``counts`` are the records that each row stands for; None: one each.
+    """
+    counts = np.ones(len(values), dtype=np.int64) if counts is None else counts
     if not missing.any() or (missing == missing[0]).all():  # as within any block of a release
-        return _complete(values, np.flatnonzero(~missing[0]))
+        return _complete(values, counts, np.flatnonzero(~missing[0]))
     patterns, which = np.unique(missing, axis=0, return_inverse=True)
-    of_each = [values[which.ravel() == number] for number in range(len(patterns))]
-    parts = [_complete(rows, np.flatnonzero(~pattern)) for rows, pattern in zip(of_each, patterns, strict=True)]
-    return reduce(add, parts)
+    rows = [which.ravel() == number for number in range(len(patterns))]
+    parts = zip(rows, patterns, strict=True)
+    return reduce(add, [_complete(values[own], counts[own], np.flatnonzero(~pattern)) for own, pattern in parts])
 
 
-def _complete(values: Floats, there: Ints) -> PairMoments:
+def _complete(values: Floats, counts: Ints, there: Ints) -> PairMoments:
     """Of records that have the same attributes, those named, and no other."""
     p, pairs = values.shape[1], np.ix_(there, there)
-    of_each, of_pairs = moments_of_pairs(np.ascontiguousarray(values[:, there] if len(there) < p else values))
+    of_each, of_pairs = moments_of_pairs(np.ascontiguousarray(values[:, there] if len(there) < p else values), counts)
     n, mean, squares, products = np.zeros((4, p, p))
-    n[pairs] = len(values)
+    n[pairs] = counts.sum()
     mean[pairs] = of_each[:, None]
     squares[pairs] = np.diag(of_pairs)[:, None]
     products[pairs] = of_pairs

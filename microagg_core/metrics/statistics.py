@@ -59,16 +59,18 @@ def significant(value: float, digits: int = 6) -> float:
 def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints | None = None) -> LossStatistics:
     """The statistics of some records: standardized values before and after, zero where missing.
 
-    ``labels`` are the records' groups, 0..g-1; None: each record is one.
+    ``labels`` are the records' groups, 0..g-1, whose records lack the same values; ``after`` has a row for each group.
+    None: each record is one.
 
     >>> s = loss_statistics(np.array([[1.0], [-1.0]]), np.zeros((2, 1)), np.zeros((2, 1), dtype=bool))
     >>> losses_of(s).l_sse
     100.0
     """
+    groups = Groups.of_each(len(before)) if labels is None else Groups.of(labels)
+    of_group = missing[groups.order[groups.first]]
     if missing.any():
-        before, after = np.where(missing, 0.0, before), np.where(missing, 0.0, after)
+        before, after = np.where(missing, 0.0, before), np.where(of_group, 0.0, after)
     before, after = np.ascontiguousarray(before), np.ascontiguousarray(after)
-    groups = Groups.of(np.arange(len(before)) if labels is None else labels)
     of_groups, lengths = loss_sums(before, after, groups.order, groups.sizes)
     p = before.shape[1]
     sse, absolute, (_, sde, _), _ = np.split(of_groups[0], np.cumsum([p, p, 3]))
@@ -77,7 +79,7 @@ def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints 
         sse=sse.copy(),
         absolute=absolute.copy(),
         before=pair_moments(before, missing),
-        after=pair_moments(after, missing),
+        after=pair_moments(after, of_group, groups.sizes),
         sde=float(sde),
         sdt=float(lengths[0]),
         sdt_after=float(lengths[1]),

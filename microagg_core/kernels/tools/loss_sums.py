@@ -1,4 +1,4 @@
-"""What losses are put together from, in one pass over the records: sums over groups, and moments of pairs of attributes.
+"""What losses are put together from, in a pass over the records: sums over groups, and moments of pairs of attributes.
 
 Of a block of some thousand records numpy would make twenty arrays for them, each written and read again.
 """
@@ -46,7 +46,7 @@ def loss_sums(before: Floats, after: Floats, order: Ints, sizes: Ints) -> tuple[
 
     Args:
         before: of each record its values.
-        after: the same, as they are released.
+        after: of each group what is released of all its records.
         order: the records by group.
         sizes: of each group.
 
@@ -58,11 +58,11 @@ def loss_sums(before: Floats, after: Floats, order: Ints, sizes: Ints) -> tuple[
     of_groups, lengths = np.zeros((3, sums.shape[0])), np.zeros(2)
     total, first, second = of_groups[0], of_groups[1], of_groups[2]
     at = 0
-    for size in sizes:
+    for group in range(sizes.shape[0]):
         sums[:] = 0.0
-        for place in range(at, at + size):
-            _add_record(before[order[place]], after[order[place]], sums, lengths, apart)
-        at += size
+        for place in range(at, at + sizes[group]):
+            _add_record(before[order[place]], after[group], sums, lengths, apart)
+        at += sizes[group]
         for s in range(sums.shape[0]):
             made = abs(sums[s])
             total[s] += made
@@ -74,23 +74,24 @@ def loss_sums(before: Floats, after: Floats, order: Ints, sizes: Ints) -> tuple[
 
 
 @jit
-def moments_of_pairs(values: Floats) -> tuple[Floats, Floats]:
+def moments_of_pairs(values: Floats, counts: Ints) -> tuple[Floats, Floats]:
     """Of each column its mean, and of each pair of columns the sum of products of their deviations.
 
-    Deviations are taken of offsets from the first record, so that those of a constant column are exactly 0.
+    Each row counts as so many. Deviations are taken of offsets from the first row, so that those of a constant column
+    are exactly 0.
     """
     n, p = values.shape
     means, products, apart = np.zeros(p), np.zeros((p, p)), np.empty(p)
     for i in range(n):
         for j in range(p):
-            means[j] += values[i, j] - values[0, j]
-    means /= n
+            means[j] += counts[i] * (values[i, j] - values[0, j])
+    means /= counts.sum()
     for i in range(n):
         for j in range(p):
             apart[j] = values[i, j] - values[0, j] - means[j]
         for j in range(p):
             for other in range(j + 1):
-                products[j, other] += apart[j] * apart[other]
+                products[j, other] += counts[i] * (apart[j] * apart[other])
     for j in range(p):
         for other in range(j):
             products[other, j] = products[j, other]
