@@ -13,8 +13,8 @@ _PACKAGE = Path(__file__).parents[1]
 
 #: Hashes of rows, which every step needs from the survey on.
 TABLES = "tables"
-#: The neighbour bound, with the sums of losses, which every block needs as well; the annealing, the factor that proves a
-#: bound for pairs, the optimum that it leads to, and prices, which do for k up to 5.
+#: The neighbour bound and, for every block, the sums of its losses; the annealing, the factor that proves a bound for
+#: pairs, the optimum that it leads to, and prices, which do for k up to 5.
 _BOUND, _ANNEALING, _FACTOR, _OPTIMUM, _PRICES = "bound", "annealing", "factor", "optimum", "prices"
 #: What protection beyond k needs.
 PROTECTION = "protection"
