@@ -65,8 +65,7 @@ def contributions_of(of_groups: Floats, n_attributes: int) -> Contributions:
     >>> contributions_of(np.array([[9.0] * 5, [5.0] * 5, [4.0] * 5]), 1).whole.second.tolist()
     [4.0, 4.0, 4.0]
     """
-    ends = np.cumsum([n_attributes, n_attributes, _WHOLE])
-    crossed = of_groups[0, ends[-1] :].copy()
-    return Contributions(
-        *(TopTwo(part[1].copy(), part[2].copy()) for part in np.split(of_groups, ends, axis=1)), crossed
-    )
+    p = n_attributes
+    parts = np.split(of_groups, np.cumsum([p, p, _WHOLE]), axis=1)
+    sse, absolute, whole, products = (TopTwo(part[1].copy(), part[2].copy()) for part in parts)
+    return Contributions(sse, absolute, whole, products, parts[-1][0].copy())

@@ -72,15 +72,14 @@ def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints 
         before, after = np.where(missing, 0.0, before), np.where(of_group, 0.0, after)
     before, after = np.ascontiguousarray(before), np.ascontiguousarray(after)
     of_groups, lengths = loss_sums(before, after, groups.order, groups.sizes)
-    p = before.shape[1]
-    sse, absolute, (_, sde, _), _ = np.split(of_groups[0], np.cumsum([p, p, 3]))
+    p, total = before.shape[1], of_groups[0]
     return LossStatistics(
         records=len(before),
-        sse=sse.copy(),
-        absolute=absolute.copy(),
+        sse=total[:p].copy(),
+        absolute=total[p : 2 * p].copy(),
         before=pair_moments(before, missing),
         after=pair_moments(after, of_group, groups.sizes),
-        sde=float(sde),
+        sde=float(total[2 * p + 1]),
         sdt=float(lengths[0]),
         sdt_after=float(lengths[1]),
         largest=contributions_of(of_groups, p),
