@@ -63,8 +63,9 @@ def test_rows_come_by_blocking_value_then_quasi_identifiers_in_any_order_of_arri
 
 def test_rows_whose_hashes_share_their_first_bits_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order, "hash_rows", lambda columns, n, seed: np.asarray(columns[-1]).astype(np.uint64))
-    table = pa.table({"b": ["x"] * 6, "p": [1.5] * 6, "q": [1, 1, 1, 1, 1, 2**63 - 1], "c": [3, 1, 2, 0, 2, 1]})
-    assert [row["c"] for row in sorted_rows(table)] == [0, 1, 2, 2, 3, 1]
+    hashes = pa.array([3, 1, 2, 0, 2, 2**64 - 1], pa.uint64())
+    table = pa.table({"b": ["x"] * 6, "p": [1.5] * 6, "q": [1, 1, 1, 1, 1, 2], "c": hashes})
+    assert [row["c"] for row in sorted_rows(table)] == [0, 1, 2, 2, 3, 2**64 - 1]
 
 
 @settings(max_examples=200, deadline=None)
