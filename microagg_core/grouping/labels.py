@@ -25,8 +25,8 @@ def checked_labels(labels: Ints, sizes: tuple[int, int | None], algorithm: str) 
     first = np.full(len(count), len(labels))
     first[labels[::-1]] = np.arange(len(labels))[::-1]
     by_first = np.argsort(first)[: np.count_nonzero(count)]  # numbers without a record are behind
-    found = count[by_first]
-    if not is_right or found.min() < least or (most is not None and found.max() > most):
+    own_sizes = count[by_first]
+    if not is_right or own_sizes.min() < least or (most is not None and own_sizes.max() > most):
         raise InternalError(f"a bug: {algorithm} made a group outside its sizes, {least} to {most}; please report it")
     rank = np.empty(len(count), dtype=np.int64)
     rank[by_first] = np.arange(len(by_first))

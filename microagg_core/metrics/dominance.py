@@ -5,8 +5,8 @@ A sum of which one group makes nearly all is that group's own figure, whatever t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
@@ -35,8 +35,13 @@ class TopTwo:
         ordered = np.partition(np.concatenate([none, contributions]), -2, axis=0)
         return cls(ordered[-1], ordered[-2])
 
+    @classmethod
+    def sum_of(cls, parts: Sequence[TopTwo]) -> TopTwo:
+        """The largest two of all parts' groups."""
+        return cls.of(np.stack([largest for part in parts for largest in (part.first, part.second)]))
+
     def __add__(self, other: TopTwo) -> TopTwo:
-        return TopTwo.of(np.stack([self.first, self.second, other.first, other.second]))
+        return self.sum_of((self, other))
 
 
 @dataclass(frozen=True)
@@ -54,9 +59,15 @@ class Contributions:
     products: TopTwo
     crossed: PlainFloats
 
+    @classmethod
+    def sum_of(cls, parts: Sequence[Contributions]) -> Contributions:
+        """Those of all parts' groups."""
+        names = [f.name for f in fields(cls) if f.name != "crossed"]
+        tops = {name: TopTwo.sum_of([getattr(part, name) for part in parts]) for name in names}
+        return cls(**tops, crossed=np.sum([part.crossed for part in parts], axis=0))
+
     def __add__(self, other: Contributions) -> Contributions:
-        sums: dict[str, Any] = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        return Contributions(**sums)
+        return self.sum_of((self, other))
 
 
 def contributions_of(of_groups: Floats, n_attributes: int) -> Contributions:

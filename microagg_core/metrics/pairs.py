@@ -8,9 +8,8 @@ and what is constant there has squares of exactly 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -32,15 +31,22 @@ class PairMoments:
     squares: PlainFloats
     products: PlainFloats
 
+    @classmethod
+    def sum_of(cls, parts: Sequence[PairMoments]) -> PairMoments:
+        """Those of all parts' records together."""
+        n, mean, squares, products = (np.stack([getattr(part, f.name) for part in parts]) for f in fields(cls))
+        total = n.sum(axis=0)
+        # Counted from a part that has records: means that are equal are apart by exactly 0.
+        base = np.take_along_axis(mean, np.argmax(n > 0, axis=0)[None], axis=0)
+        apart = np.where(n > 0, mean - base, 0.0)
+        moved = np.divide((n * apart).sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
+        apart = np.where(n > 0, apart - moved, 0.0)
+        squares = squares.sum(axis=0) + (n * apart * apart).sum(axis=0)
+        products = products.sum(axis=0) + (n * apart * apart.transpose(0, 2, 1)).sum(axis=0)
+        return cls(total, base[0] + moved, squares, products)
+
     def __add__(self, other: PairMoments) -> PairMoments:
-        n = self.n + other.n
-        share = np.divide(other.n, n, out=np.zeros_like(n), where=n > 0)
-        apart = np.where((self.n > 0) & (other.n > 0), other.mean - self.mean, 0.0)
-        mean = np.where(self.n > 0, self.mean + apart * share, other.mean)
-        weight = self.n * share
-        squares = self.squares + other.squares + apart * apart * weight
-        products = self.products + other.products + apart * apart.T * weight
-        return PairMoments(n, mean, squares, products)
+        return self.sum_of((self, other))
 
     def correlations(self) -> Floats:
         """The correlation of each pair, within [-1, 1]; NaN where it has none.
@@ -71,7 +77,7 @@ def pair_moments(values: Floats, missing: Bools, counts: Ints | None = None) -> 
     patterns, which = np.unique(missing, axis=0, return_inverse=True)
     rows = [which.ravel() == number for number in range(len(patterns))]
     parts = zip(rows, patterns, strict=True)
-    return reduce(add, [_complete(values[own], counts[own], np.flatnonzero(~pattern)) for own, pattern in parts])
+    return PairMoments.sum_of([_complete(values[own], counts[own], np.flatnonzero(~pattern)) for own, pattern in parts])
 
 
 def _complete(values: Floats, counts: Ints, there: Ints) -> PairMoments:

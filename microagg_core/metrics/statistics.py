@@ -8,7 +8,10 @@ the records that have both attributes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -42,9 +45,20 @@ class LossStatistics:
     sdt_after: float
     largest: Contributions
 
+    @classmethod
+    def sum_of(cls, parts: Sequence[LossStatistics]) -> LossStatistics:
+        """Those of all parts' records together; it takes less than adding one by one."""
+        each = {f.name: [getattr(part, f.name) for part in parts] for f in fields(cls)}
+        combine = {"before": PairMoments.sum_of, "after": PairMoments.sum_of, "largest": Contributions.sum_of}
+        sums: dict[str, Any] = {name: combine.get(name, _total)(values) for name, values in each.items()}
+        return cls(**sums)
+
     def __add__(self, other: LossStatistics) -> LossStatistics:
-        sums: dict[str, Any] = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        return LossStatistics(**sums)
+        return self.sum_of((self, other))
+
+
+def _total(values: Sequence[Any]) -> Any:
+    return reduce(add, values)
 
 
 def significant(value: float, digits: int = 6) -> float:

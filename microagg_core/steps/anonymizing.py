@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import add
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,6 +34,9 @@ from microagg_core.steps.scattering import gather_partition, load_measure_scale
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.hashing import hash_rows
 from microagg_core.tables.slices import RECORD, Slices, to_bytes, write_slices
+
+#: So many blocks' figures are added up at once: it takes a tenth of adding one by one, and no more of them are held.
+_BLOCKS_AT_ONCE = 16
 
 
 class AlgorithmByName(Protocol):
@@ -242,7 +243,7 @@ def anonymize_partition(task: Task) -> Receipt:
     demands = PartitionDemands.of(task, planned.context, rows.table)
     if demands:
         compile_parts((PROTECTION,))
-    released, statistics, blocks, kernel = _Released(), [], [], 0.0
+    released, statistics, blocks, kernel = _Released(), list[LossStatistics](), [], 0.0
     numbers, first = np.unique(rows.block, return_index=True)
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
         ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
@@ -252,13 +253,19 @@ def anonymize_partition(task: Task) -> Receipt:
         kernel += outcome.seconds
         released.add(outcome)
         figures = block_statistics(planned.encoding, scale, ticks, outcome, missing)
-        statistics.append(figures)
+        statistics = _with_next(statistics, figures)
         blocks.append(audit_row(number, outcome, figures, steady.least_stretch(scale)))
     # What is grouped is not needed any more, and would be held beside what is written.
     rows.ticks.clear()
     rows.table = rows.table.drop_columns([RECORD, "block"])
     data, slices = _released_rows(task, planned, rows, released)
     return _write(task, data, slices, statistics, blocks, len(rows.records), kernel)
+
+
+def _with_next(statistics: list[LossStatistics], figures: LossStatistics) -> list[LossStatistics]:
+    """The blocks' figures so far, and those of the next one."""
+    more = [*statistics, figures]
+    return more if len(more) < _BLOCKS_AT_ONCE else [LossStatistics.sum_of(more)]
 
 
 def _write(
@@ -271,7 +278,7 @@ def _write(
     kernel: float,
 ) -> Receipt:
     layout, number = task.layout, task.number
-    total = to_json(reduce(add, statistics))
+    total = to_json(LossStatistics.sum_of(statistics))
     pieces = (
         task.put(layout.anonymized(number), data),
         task.put(layout.loss_statistics(number), total),

@@ -64,12 +64,12 @@ def loss_sums(before: Floats, after: Floats, order: Ints, sizes: Ints) -> tuple[
             _add_record(before[order[place]], after[group], sums, lengths, apart)
         at += sizes[group]
         for s in range(sums.shape[0]):
-            made = abs(sums[s])
-            total[s] += made
-            if made > first[s]:
-                first[s], second[s] = made, first[s]
-            elif made > second[s]:
-                second[s] = made
+            part = abs(sums[s])
+            total[s] += part
+            if part > first[s]:
+                first[s], second[s] = part, first[s]
+            elif part > second[s]:
+                second[s] = part
     return of_groups, lengths
 
 
