@@ -48,17 +48,14 @@ class LossStatistics:
     @classmethod
     def sum_of(cls, parts: Sequence[LossStatistics]) -> LossStatistics:
         """Those of all parts' records together; it takes less than adding one by one."""
-        each = {f.name: [getattr(part, f.name) for part in parts] for f in fields(cls)}
-        combine = {"before": PairMoments.sum_of, "after": PairMoments.sum_of, "largest": Contributions.sum_of}
-        sums: dict[str, Any] = {name: combine.get(name, _total)(values) for name, values in each.items()}
-        return cls(**sums)
+        each: dict[str, list[Any]] = {f.name: [getattr(part, f.name) for part in parts] for f in fields(cls)}
+        before, after = (PairMoments.sum_of(each.pop(name)) for name in ("before", "after"))
+        largest = Contributions.sum_of(each.pop("largest"))
+        sums = {name: reduce(add, values) for name, values in each.items()}
+        return cls(**sums, before=before, after=after, largest=largest)
 
     def __add__(self, other: LossStatistics) -> LossStatistics:
         return self.sum_of((self, other))
-
-
-def _total(values: Sequence[Any]) -> Any:
-    return reduce(add, values)
 
 
 def significant(value: float, digits: int = 6) -> float:
