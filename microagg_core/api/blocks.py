@@ -243,9 +243,9 @@ def _released_columns(
     """The means of released records, missing where the records' own values are."""
     released = {}
     for j, (name, kind) in enumerate(zip(names, columns.kinds, strict=True)):
-        ticks = np.zeros(len(columns.missing), dtype=blocks[0][1].released[j].dtype)
+        ticks = np.zeros(len(columns.missing), dtype=blocks[0][1].representatives[j].dtype)
         for at, outcome in blocks:
-            ticks[at] = outcome.released[j]
+            ticks[at] = outcome.representatives[j][outcome.labels]
         released[name] = kind.to_arrow(ticks[rows], columns.missing[rows, j])
     return released
 

@@ -15,8 +15,8 @@ _PACKAGE = Path(__file__).parents[1]
 TABLES = "tables"
 #: Which released combinations are nearest to a record, which the measures of risk ask.
 _LINKS = "links"
-#: The neighbour bound, the annealing, the factor that proves a bound for pairs, the optimum that it leads to, and
-#: prices, which do for k up to 5.
+#: The neighbour bound and, for every block, the sums of its losses; the annealing, the factor that proves a bound for
+#: pairs, the optimum that it leads to, and prices, which do for k up to 5.
 _BOUND, _ANNEALING, _FACTOR, _OPTIMUM, _PRICES = "bound", "annealing", "factor", "optimum", "prices"
 #: What protection beyond k needs.
 PROTECTION = "protection"

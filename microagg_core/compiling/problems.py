@@ -44,10 +44,13 @@ def _hash_tables() -> None:
     mix_words(hash_rows([*map(pa.array, columns), days], 2, seed=0))
 
 
-def _bound_neighbours() -> None:
+def _bound_and_measure() -> None:
+    from microagg_core.metrics.statistics import loss_statistics
     from microagg_core.refine.neighbour_bound import neighbour_bound_of
 
-    neighbour_bound_of(_records(_FEW, 2), 3)
+    records = _records(_FEW, 2)
+    neighbour_bound_of(records, 3)
+    loss_statistics(records, records, np.zeros(records.shape, dtype=np.bool_))
 
 
 def _link() -> None:
@@ -106,7 +109,7 @@ def _protect() -> None:
 
 _PROBLEMS: dict[str, Callable[[], None]] = {
     "tables": _hash_tables,
-    "bound": _bound_neighbours,
+    "bound": _bound_and_measure,
     "links": _link,
     "annealing": _anneal,
     "factor": _prove_factor,

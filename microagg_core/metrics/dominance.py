@@ -5,14 +5,16 @@ A sum of which one group makes nearly all is that group's own figure, whatever t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
 from microagg_core.arrays import Floats
-from microagg_core.metrics.means import Groups
 from microagg_core.plain import PlainFloats
+
+#: Sums over all attributes: of squared differences, of distances, and of what distances from the file's mean lose.
+_WHOLE = 3
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,13 @@ class TopTwo:
         ordered = np.partition(np.concatenate([none, contributions]), -2, axis=0)
         return cls(ordered[-1], ordered[-2])
 
+    @classmethod
+    def sum_of(cls, parts: Sequence[TopTwo]) -> TopTwo:
+        """The largest two of all parts' groups."""
+        return cls.of(np.stack([largest for part in parts for largest in (part.first, part.second)]))
+
     def __add__(self, other: TopTwo) -> TopTwo:
-        return TopTwo.of(np.stack([self.first, self.second, other.first, other.second]))
+        return self.sum_of((self, other))
 
 
 @dataclass(frozen=True)
@@ -52,38 +59,24 @@ class Contributions:
     products: TopTwo
     crossed: PlainFloats
 
+    @classmethod
+    def sum_of(cls, parts: Sequence[Contributions]) -> Contributions:
+        """Those of all parts' groups."""
+        names = [f.name for f in fields(cls) if f.name != "crossed"]
+        tops = {name: TopTwo.sum_of([getattr(part, name) for part in parts]) for name in names}
+        return cls(**tops, crossed=np.sum([part.crossed for part in parts], axis=0))
+
     def __add__(self, other: Contributions) -> Contributions:
-        sums: dict[str, Any] = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        return Contributions(**sums)
+        return self.sum_of((self, other))
 
 
-def contributions_of(difference: Floats, distances: Floats, groups: Groups) -> Contributions:
-    """What the largest groups contribute.
+def contributions_of(of_groups: Floats, n_attributes: int) -> Contributions:
+    """What the largest groups contribute: the sums that :func:`~microagg_core.kernels.tools.loss_sums.loss_sums` makes.
 
-    Args:
-        difference: of each record and attribute, between the values before and after.
-        distances: of each record, how much less far from the file's mean it is after than before.
-        groups: the records' groups.
+    >>> contributions_of(np.array([[9.0] * 5, [5.0] * 5, [4.0] * 5]), 1).whole.second.tolist()
+    [4.0, 4.0, 4.0]
     """
-    squares = difference * difference
-    whole = np.column_stack([squares.sum(axis=1), np.sqrt(squares.sum(axis=1)), distances])
-    sse, absolute, of_whole = (TopTwo.of(_sums(values, groups)) for values in (squares, np.abs(difference), whole))
-    products, crossed = _of_pairs(difference[groups.order], groups)
-    return Contributions(sse, absolute, of_whole, products, crossed)
-
-
-def _sums(values: Floats, groups: Groups) -> Floats:
-    sums: Floats = np.abs(np.add.reduceat(values[groups.order], groups.first, axis=0))
-    return sums
-
-
-def _of_pairs(ordered: Floats, groups: Groups) -> tuple[TopTwo, Floats]:
-    """Of each pair of attributes, the first with all others first; one attribute at a time, as pairs may be many."""
-    none = np.zeros(0)
-    tops, crossed = [TopTwo(none, none)], [none]
-    for j in range(ordered.shape[1] - 1):
-        sums = np.abs(np.add.reduceat(ordered[:, [j]] * ordered[:, j + 1 :], groups.first, axis=0))
-        tops.append(TopTwo.of(sums))
-        crossed.append(sums.sum(axis=0))
-    first, second = (np.concatenate([getattr(top, which) for top in tops]) for which in ("first", "second"))
-    return TopTwo(first, second), np.concatenate(crossed)
+    p = n_attributes
+    parts = np.split(of_groups, np.cumsum([p, p, _WHOLE]), axis=1)
+    sse, absolute, whole, products = (TopTwo(part[1].copy(), part[2].copy()) for part in parts)
+    return Contributions(sse, absolute, whole, products, parts[-1][0].copy())

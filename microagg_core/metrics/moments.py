@@ -58,8 +58,8 @@ def standardized(offsets: Floats, means: Floats, deviations: Floats) -> Floats:
     with np.errstate(over="ignore"):
         difference = offsets - means
         z: Floats = difference / divisors
-    beyond = ~np.isfinite(difference)
-    return np.where(beyond, offsets / divisors - means / divisors, z) if beyond.any() else z
+    within = np.isfinite(difference)
+    return z if within.all() else np.where(within, z, offsets / divisors - means / divisors)
 
 
 def steadied(origin: Origin, mean: float, deviation: float) -> tuple[float, float]:

@@ -8,13 +8,13 @@ and what is constant there has squares of exactly 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.kernels.tools.loss_sums import moments_of_pairs
 from microagg_core.plain import PlainFloats
 
 
@@ -31,15 +31,22 @@ class PairMoments:
     squares: PlainFloats
     products: PlainFloats
 
+    @classmethod
+    def sum_of(cls, parts: Sequence[PairMoments]) -> PairMoments:
+        """Those of all parts' records together."""
+        n, mean, squares, products = (np.stack([getattr(part, f.name) for part in parts]) for f in fields(cls))
+        total = n.sum(axis=0)
+        # Counted from a part that has records: means that are equal are apart by exactly 0.
+        base = np.take_along_axis(mean, np.argmax(n > 0, axis=0)[None], axis=0)
+        apart = np.where(n > 0, mean - base, 0.0)
+        moved = np.divide((n * apart).sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
+        apart = np.where(n > 0, apart - moved, 0.0)
+        squares = squares.sum(axis=0) + (n * apart * apart).sum(axis=0)
+        products = products.sum(axis=0) + (n * apart * apart.transpose(0, 2, 1)).sum(axis=0)
+        return cls(total, base[0] + moved, squares, products)
+
     def __add__(self, other: PairMoments) -> PairMoments:
-        n = self.n + other.n
-        share = np.divide(other.n, n, out=np.zeros_like(n), where=n > 0)
-        apart = np.where((self.n > 0) & (other.n > 0), other.mean - self.mean, 0.0)
-        mean = np.where(self.n > 0, self.mean + apart * share, other.mean)
-        weight = self.n * share
-        squares = self.squares + other.squares + apart * apart * weight
-        products = self.products + other.products + apart * apart.T * weight
-        return PairMoments(n, mean, squares, products)
+        return self.sum_of((self, other))
 
     def correlations(self) -> Floats:
         """The correlation of each pair, within [-1, 1]; NaN where it has none.
@@ -59,26 +66,27 @@ class PairMoments:
         return correlations
 
 
-def pair_moments(values: Floats, missing: Bools) -> PairMoments:
-    """The moments of all pairs of columns of (n, p) values, n > 0, of which some are missing."""
-    if (missing == missing[0]).all():  # as within any block of a release
-        return _complete(values, np.flatnonzero(~missing[0]))
+def pair_moments(values: Floats, missing: Bools, counts: Ints | None = None) -> PairMoments:
+    """The moments of all pairs of columns of (n, p) values, n > 0, of which some are missing.
+
+    ``counts`` are the records that each row stands for; None: one each.
+    """
+    counts = np.ones(len(values), dtype=np.int64) if counts is None else counts
+    if not missing.any() or (missing == missing[0]).all():  # as within any block of a release
+        return _complete(values, counts, np.flatnonzero(~missing[0]))
     patterns, which = np.unique(missing, axis=0, return_inverse=True)
-    of_each = [values[which.ravel() == number] for number in range(len(patterns))]
-    parts = [_complete(rows, np.flatnonzero(~pattern)) for rows, pattern in zip(of_each, patterns, strict=True)]
-    return reduce(add, parts)
+    rows = [which.ravel() == number for number in range(len(patterns))]
+    parts = zip(rows, patterns, strict=True)
+    return PairMoments.sum_of([_complete(values[own], counts[own], np.flatnonzero(~pattern)) for own, pattern in parts])
 
 
-def _complete(values: Floats, there: Ints) -> PairMoments:
+def _complete(values: Floats, counts: Ints, there: Ints) -> PairMoments:
     """Of records that have the same attributes, those named, and no other."""
     p, pairs = values.shape[1], np.ix_(there, there)
-    offsets = values[:, there] - values[0, there]
-    from_mean = offsets - offsets.mean(axis=0)
-    # A BLAS would add in an order that depends on its threads.
-    products = np.einsum("ij,ik->jk", from_mean, from_mean)
-    n, mean, squares, all_products = np.zeros((4, p, p))
-    n[pairs] = len(values)
-    mean[pairs] = (values[0, there] + offsets.mean(axis=0))[:, None]
-    squares[pairs] = np.diag(products)[:, None]
-    all_products[pairs] = products
-    return PairMoments(n, mean, squares, all_products)
+    of_each, of_pairs = moments_of_pairs(np.ascontiguousarray(values[:, there] if len(there) < p else values), counts)
+    n, mean, squares, products = np.zeros((4, p, p))
+    n[pairs] = counts.sum()
+    mean[pairs] = of_each[:, None]
+    squares[pairs] = np.diag(of_pairs)[:, None]
+    products[pairs] = of_pairs
+    return PairMoments(n, mean, squares, products)

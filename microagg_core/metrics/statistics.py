@@ -8,12 +8,16 @@ the records that have both attributes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.kernels.tools.loss_sums import loss_sums
 from microagg_core.metrics.dominance import Contributions, contributions_of
 from microagg_core.metrics.figures import CorrelationChange
 from microagg_core.metrics.losses import Losses, percent
@@ -41,9 +45,17 @@ class LossStatistics:
     sdt_after: float
     largest: Contributions
 
+    @classmethod
+    def sum_of(cls, parts: Sequence[LossStatistics]) -> LossStatistics:
+        """Those of all parts' records together; it takes less than adding one by one."""
+        each: dict[str, list[Any]] = {f.name: [getattr(part, f.name) for part in parts] for f in fields(cls)}
+        before, after = (PairMoments.sum_of(each.pop(name)) for name in ("before", "after"))
+        largest = Contributions.sum_of(each.pop("largest"))
+        sums = {name: reduce(add, values) for name, values in each.items()}
+        return cls(**sums, before=before, after=after, largest=largest)
+
     def __add__(self, other: LossStatistics) -> LossStatistics:
-        sums: dict[str, Any] = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        return LossStatistics(**sums)
+        return self.sum_of((self, other))
 
 
 def significant(value: float, digits: int = 6) -> float:
@@ -58,27 +70,30 @@ def significant(value: float, digits: int = 6) -> float:
 def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints | None = None) -> LossStatistics:
     """The statistics of some records: standardized values before and after, zero where missing.
 
-    ``labels`` are the records' groups, 0..g-1; None: each record is one.
+    ``labels`` are the records' groups, 0..g-1, whose records lack the same values; ``after`` has a row for each group.
+    None: each record is one.
 
     >>> s = loss_statistics(np.array([[1.0], [-1.0]]), np.zeros((2, 1)), np.zeros((2, 1), dtype=bool))
     >>> losses_of(s).l_sse
     100.0
     """
-    before, after = np.where(missing, 0.0, before), np.where(missing, 0.0, after)
-    difference = before - after
-    squares = difference * difference
-    distances = np.sqrt((before * before).sum(axis=1)), np.sqrt((after * after).sum(axis=1))
-    groups = Groups.of(np.arange(len(before)) if labels is None else labels)
+    groups = Groups.of_each(len(before)) if labels is None else Groups.of(labels)
+    of_group = missing[groups.order[groups.first]]
+    if missing.any():
+        before, after = np.where(missing, 0.0, before), np.where(of_group, 0.0, after)
+    before, after = np.ascontiguousarray(before), np.ascontiguousarray(after)
+    of_groups, lengths = loss_sums(before, after, groups.order, groups.sizes)
+    p, total = before.shape[1], of_groups[0]
     return LossStatistics(
         records=len(before),
-        sse=squares.sum(axis=0),
-        absolute=np.abs(difference).sum(axis=0),
+        sse=total[:p].copy(),
+        absolute=total[p : 2 * p].copy(),
         before=pair_moments(before, missing),
-        after=pair_moments(after, missing),
-        sde=float(np.sqrt(squares.sum(axis=1)).sum()),
-        sdt=float(distances[0].sum()),
-        sdt_after=float(distances[1].sum()),
-        largest=contributions_of(difference, distances[0] - distances[1], groups),
+        after=pair_moments(after, of_group, groups.sizes),
+        sde=float(total[2 * p + 1]),
+        sdt=float(lengths[0]),
+        sdt_after=float(lengths[1]),
+        largest=contributions_of(of_groups, p),
     )
 
 

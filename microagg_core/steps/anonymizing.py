@@ -6,9 +6,7 @@ The released rows leave as slices for the files they belong to; block by block, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,6 +34,9 @@ from microagg_core.steps.scattering import gather_partition, load_measure_scale
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.hashing import hash_rows
 from microagg_core.tables.slices import RECORD, Slices, to_bytes, write_slices
+
+#: So many blocks' figures are added up at once: it takes a tenth of adding one by one, and no more of them are held.
+_BLOCKS_AT_ONCE = 16
 
 
 class AlgorithmByName(Protocol):
@@ -89,7 +90,8 @@ class BlockOutcome:
     """What the algorithm made of one block: a group for each record, and the groups' released ticks."""
 
     labels: Ints
-    released: list[NDArray[Any]]
+    #: Of each quasi-identifier, the groups' ticks.
+    representatives: list[NDArray[Any]]
     seconds: float
     #: No groups of at least k lose less than this sum of squared errors, on the scale of refinement.
     lower_bound: float
@@ -97,6 +99,11 @@ class BlockOutcome:
     improved: bool
     #: What made the groups.
     proposal: Proposal
+
+    @property
+    def released(self) -> list[NDArray[Any]]:
+        """Of each quasi-identifier, the records' ticks."""
+        return [ticks[self.labels] for ticks in self.representatives]
 
 
 def run_block(
@@ -131,7 +138,7 @@ def run_block(
     if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
         labels = np.zeros(len(missing), dtype=np.int64)
         proposal = Proposal(labels, info.name, (), NOTHING if info.certified else None)
-        return BlockOutcome(labels, _released(encoding, ticks, labels), 0.0, 0.0, False, proposal)
+        return BlockOutcome(labels, _representatives(encoding, ticks, labels), 0.0, 0.0, False, proposal)
     there, offsets = ~missing[0], encoding.offsets_of(ticks)
     Z = np.ascontiguousarray(encoding.standardize(offsets, missing)[:, there])
     measured = np.ascontiguousarray(scale.standardize(offsets, missing)[:, there])
@@ -140,16 +147,14 @@ def run_block(
     if not proving and proposal.certificate is None:
         proposal = replace(proposal, certificate=NOTHING)
     labels, refined, bound = _improved(spec, measured, proposal, seed, demands)
-    released = _released(encoding, ticks, labels)
-    improved = False
+    outcome = BlockOutcome(labels, _representatives(encoding, ticks, labels), 0.0, bound.sse, False, proposal)
     if refined is not labels:
-        again = _released(encoding, ticks, refined)
-        improved = squares_lost(encoding, scale, offsets, again, missing) < squares_lost(
-            encoding, scale, offsets, released, missing
+        again = replace(
+            outcome, labels=refined, representatives=_representatives(encoding, ticks, refined), improved=True
         )
-        if improved:
-            labels, released = refined, again
-    return BlockOutcome(labels, released, cpu_seconds() - start, bound.sse, improved, proposal)
+        lost, before = (squares_lost(encoding, scale, offsets, one.released, missing) for one in (again, outcome))
+        outcome = again if lost < before else outcome
+    return replace(outcome, seconds=cpu_seconds() - start)
 
 
 def _improved(
@@ -175,10 +180,10 @@ def _grouped(spec: GroupingRules, Z: Floats, measured: Floats, seed: int) -> Pro
     return Proposal(labels, info.name, (), certificate)
 
 
-def _released(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> list[NDArray[Any]]:
-    """The groups' means, rounded, for each attribute and record."""
+def _representatives(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> list[NDArray[Any]]:
+    """The groups' means, rounded, for each attribute."""
     groups = Groups.of(labels)
-    return [kind.representatives(values, groups)[labels] for kind, values in zip(encoding.kinds, ticks, strict=True)]
+    return [kind.representatives(values, groups) for kind, values in zip(encoding.kinds, ticks, strict=True)]
 
 
 def squares_lost(
@@ -201,6 +206,25 @@ class _Partition:
     missing: Bools
 
 
+@dataclass
+class _Released:
+    """What is released of the blocks so far: the groups' representatives, and which group each record is of."""
+
+    groups: list[Ints] = field(default_factory=list)
+    representatives: list[list[NDArray[Any]]] = field(default_factory=list)
+    n_groups: int = 0
+
+    def add(self, outcome: BlockOutcome) -> None:
+        """The next block's."""
+        self.groups.append(outcome.labels + self.n_groups)
+        self.representatives.append(outcome.representatives)
+        self.n_groups += len(outcome.representatives[0])
+
+    def joined(self) -> tuple[Ints, list[NDArray[Any]]]:
+        """The group of each record, and the ticks of each group, by quasi-identifier."""
+        return np.concatenate(self.groups), [np.concatenate(ticks) for ticks in zip(*self.representatives, strict=True)]
+
+
 def _gathered(task: Task, planned: Planned) -> _Partition:
     table = gather_partition(task, planned)
     block = np.asarray(table["block"]).astype(np.int64)
@@ -219,9 +243,7 @@ def anonymize_partition(task: Task) -> Receipt:
     demands = PartitionDemands.of(task, planned.context, rows.table)
     if demands:
         compile_parts((PROTECTION,))
-    p = len(planned.encoding.kinds)
-    released: list[list[NDArray[Any]]] = [[] for _ in range(p)]
-    statistics, blocks, kernel = [], [], 0.0
+    released, statistics, blocks, kernel = _Released(), list[LossStatistics](), [], 0.0
     numbers, first = np.unique(rows.block, return_index=True)
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
         ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
@@ -229,17 +251,21 @@ def anonymize_partition(task: Task) -> Receipt:
         with working_on(len(missing), number):
             outcome = run_block(spec, planned.encoding, steady, ticks, missing, number, of_block)
         kernel += outcome.seconds
-        for j in range(p):
-            released[j].append(outcome.released[j])
+        released.add(outcome)
         figures = block_statistics(planned.encoding, scale, ticks, outcome, missing)
-        statistics.append(figures)
+        statistics = _with_next(statistics, figures)
         blocks.append(audit_row(number, outcome, figures, steady.least_stretch(scale)))
     # What is grouped is not needed any more, and would be held beside what is written.
     rows.ticks.clear()
     rows.table = rows.table.drop_columns([RECORD, "block"])
-    columns = [np.concatenate(released.pop(0)) for _ in range(p)]
-    data, slices = _released_rows(task, planned, rows, columns)
+    data, slices = _released_rows(task, planned, rows, released)
     return _write(task, data, slices, statistics, blocks, len(rows.records), kernel)
+
+
+def _with_next(statistics: list[LossStatistics], figures: LossStatistics) -> list[LossStatistics]:
+    """The blocks' figures so far, and those of the next one."""
+    more = [*statistics, figures]
+    return more if len(more) < _BLOCKS_AT_ONCE else [LossStatistics.sum_of(more)]
 
 
 def _write(
@@ -252,7 +278,7 @@ def _write(
     kernel: float,
 ) -> Receipt:
     layout, number = task.layout, task.number
-    total = to_json(reduce(add, statistics))
+    total = to_json(LossStatistics.sum_of(statistics))
     pieces = (
         task.put(layout.anonymized(number), data),
         task.put(layout.loss_statistics(number), total),
@@ -269,11 +295,9 @@ def block_statistics(
     missing: Bools,
 ) -> LossStatistics:
     """Loss figures of what is released, after rounding, on the released records' scale."""
-    offsets = encoding.offsets_of(ticks)
-    after = _released_offsets(encoding, outcome.released)
-    return loss_statistics(
-        scale.standardize(offsets, missing), scale.standardize(after, missing), missing, outcome.labels
-    )
+    before = scale.standardize(encoding.offsets_of(ticks), missing)
+    after = scale.standardize(_released_offsets(encoding, outcome.representatives))
+    return loss_statistics(before, after, missing, outcome.labels)
 
 
 def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Floats:
@@ -300,21 +324,26 @@ def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stret
     }
 
 
-def _released_rows(task: Task, planned: Planned, rows: _Partition, ticks: list[NDArray[Any]]) -> tuple[bytes, Slices]:
+def _released_rows(task: Task, planned: Planned, rows: _Partition, released: _Released) -> tuple[bytes, Slices]:
     """The partition's rows as released, the private record number before and what came in behind, cut by file."""
     blocks, schema = load_blocks(task, planned), planned.context.schema
-    labels = blocks.labels(rows.block)
-    source: dict[str, Any] = {c.name: labels[f"b{j}"] for j, c in enumerate(schema.blocking)}
+    group, ticks = released.joined()
+    # What the records of a group have in common is made once for each group.
+    of_group = np.empty(released.n_groups, dtype=np.int64)
+    of_group[group] = np.arange(len(group))
+    block, missing = rows.block[of_group], rows.missing[of_group]
+    labels = blocks.labels(block)
+    shared: dict[str, Any] = {c.name: labels[f"b{j}"] for j, c in enumerate(schema.blocking)}
     for j, column in enumerate(schema.quasi_identifiers):
-        source[column.name] = planned.encoding.kinds[j].to_arrow(ticks[j], rows.missing[:, j])
-    for j, column in enumerate(schema.confidential):
-        source[column.name] = rows.table[f"c{j}"]
+        shared[column.name] = planned.encoding.kinds[j].to_arrow(ticks[j], missing[:, j])
+    # Equal combinations go to the same file: the hash is of what a reader sees.
+    first, count = blocks.files(block)
+    spread = hash_rows(shared.values(), len(of_group), seed=0) % count.astype(np.uint64)
+    destination = (first + spread.astype(np.int64))[group]
+    taken = pa.array(group)
+    source = {name: column.take(taken) for name, column in shared.items()}
+    source |= {column.name: rows.table[f"c{j}"] for j, column in enumerate(schema.confidential)}
     came = [f"q{j}" for j in range(len(schema.quasi_identifiers))]
     columns = [pa.array(rows.records), *(source[c.name] for c in schema.released), *(rows.table[q] for q in came)]
     names = [RECORD, *(f"x{j}" for j in range(len(schema.released))), *came]
-    table = pa.Table.from_arrays(columns, names=names)
-    # Equal combinations go to the same file: the hash is of what a reader sees.
-    first, count = blocks.files(rows.block)
-    combination = [source[c.name] for c in (*schema.blocking, *schema.quasi_identifiers)]
-    spread = hash_rows(combination, table.num_rows, seed=0) % count.astype(np.uint64)
-    return write_slices(table, first + spread.astype(np.int64), task.number)
+    return write_slices(pa.Table.from_arrays(columns, names=names), destination, task.number)

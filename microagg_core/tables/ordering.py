@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Ints
+from microagg_core.arrays import Ints, UInt64s
 from microagg_core.tables.hashing import one_array
 
 #: Of fewer values than this, comparing is as quick.
 _FEW = 200
+#: Bits of a word, which is what NumPy sorts fastest, and the one that a negative number has.
+_WORD, _SIGN = 64, np.uint64(2**63)
 
 
 def ranks(column: pa.ChunkedArray | pa.Array) -> Ints:
@@ -61,6 +64,61 @@ def order_within(values: Ints, groups: Ints) -> Ints:
     """
     order = ascending_order(values)
     return order[ascending_order(groups[order])]
+
+
+def order_by(keys: Sequence[NDArray[Any]]) -> Ints:
+    """The order that sorts by several keys of numbers, the first above all others; equal ones as they come.
+
+    What all keys say is cut to one word, and only where words are equal the keys are compared.
+
+    >>> order_by([np.array([1, 0, 1, 0]), np.array([-0.5, 2.0, -1.5, 2.0])]).tolist()
+    [1, 3, 2, 0]
+    """
+    words = leading_words(keys)
+    order = np.argsort(words)
+    tied = tied_places(words[order])
+    rows = np.sort(order[tied])
+    order[tied] = rows[np.lexsort([*(key[rows] for key in reversed(keys)), words[rows]])]
+    return order
+
+
+def leading_words(keys: Sequence[NDArray[Any]]) -> UInt64s:
+    """A word for each row that comes before another's only where the row does, by keys of which the first counts most.
+
+    >>> leading_words([np.array([7, 5]), np.array([0, 3])]).tolist()
+    [8, 3]
+    """
+    words, room = np.zeros(len(keys[0]), dtype=np.uint64), _WORD
+    for key in keys:
+        places = _places(key)
+        bits = int(places.max(initial=0)).bit_length()
+        kept = min(bits, room)
+        words = words << np.uint64(kept) | places >> np.uint64(bits - kept)
+        room -= kept
+        if not room:
+            break
+    return words
+
+
+def tied_places(ordered: NDArray[Any]) -> Ints:
+    """Where sorted numbers stand that stand there more than once.
+
+    >>> tied_places(np.array([1, 2, 2, 3])).tolist()
+    [1, 2]
+    """
+    again = ordered[1:] == ordered[:-1]
+    return np.flatnonzero(np.append(again, False) | np.append(False, again))
+
+
+def _places(key: NDArray[Any]) -> UInt64s:
+    """Whole numbers from 0 on in the order of the key's numbers, NaN the last."""
+    if key.dtype.kind == "f":
+        # Without a sign NaN is above all numbers; with one, a negative number's bits count downwards.
+        bits = (np.where(np.isnan(key), np.nan, key) + 0.0).view(np.uint64)
+        places = np.where(bits >= _SIGN, ~bits, bits | _SIGN)
+    else:
+        places = key.astype(np.int64).view(np.uint64) ^ _SIGN if key.dtype.kind == "i" else key.astype(np.uint64)
+    return places - places.min() if len(places) else places
 
 
 def as_key(array: pa.Array) -> pa.Array:

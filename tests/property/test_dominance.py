@@ -47,7 +47,8 @@ def test_contributions_are_those_of_a_loop_however_blocks_are_combined(seed: int
         mine = np.flatnonzero(labels % blocks == block)
         if len(mine):
             of_block = np.unique(labels[mine], return_inverse=True)[1]
-            parts.append(loss_statistics(Z[mine], masked[mine], np.zeros((len(mine), p), dtype=bool), of_block))
+            means = masked[mine[np.unique(of_block, return_index=True)[1]]]
+            parts.append(loss_statistics(Z[mine], means, np.zeros((len(mine), p), dtype=bool), of_block))
     whole = from_json(LossStatistics, to_json(reduce(add, parts))).largest
     d = Z - masked
     groups = {int(g): np.flatnonzero(labels == g) for g in np.unique(labels)}
@@ -124,7 +125,8 @@ def ways_to_the_loss(losses: Figures, j: int, names: list[str], n: int) -> list[
 @given(st.integers(0, 2**32 - 1), st.integers(80, 300), st.integers(1, 4), st.sampled_from([0.0, 0.8, 1.5, 3.0]))
 def test_no_way_leads_around_a_figure_with_few_digits(seed: int, n: int, p: int, tail: float) -> None:
     Z, masked, labels = drawn(seed, n, p, tail)
-    statistics = loss_statistics(Z, masked, np.zeros((n, p), dtype=bool), labels)
+    means = masked[np.unique(labels, return_index=True)[1]]
+    statistics = loss_statistics(Z, means, np.zeros((n, p), dtype=bool), labels)
     names = [f"x{j}" for j in range(p)]
     kinds = [kind_of(name, pa.float64()) for name in names]
     sse = losses_of(statistics).sse

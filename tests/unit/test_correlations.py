@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from microagg_core.metrics.figures import CorrelationChange
 from microagg_core.metrics.pairs import PairMoments, pair_moments
 from microagg_core.metrics.statistics import LossStatistics, correlation_change, loss_statistics
-from microagg_core.plain import from_json, to_json
+from microagg_core.plain import from_json, to_json, to_plain
 
 
 def with_gaps(n: int, p: int, seed: int = 0, share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
@@ -48,6 +49,28 @@ def test_the_whole_is_what_its_pieces_make(cuts: list[int], seed: int) -> None:
     values, missing = with_gaps(60, 4, seed, share=0.5)
     found = in_pieces(values, missing, cuts).correlations()
     assert found == pytest.approx(as_pandas(values, missing), abs=1e-12, nan_ok=True)
+
+
+@given(st.lists(st.integers(0, 60), max_size=8), st.integers(0, 1000))
+@settings(max_examples=60, deadline=None)
+def test_adding_all_at_once_is_adding_one_by_one(cuts: list[int], seed: int) -> None:
+    values, missing = with_gaps(60, 3, seed, share=0.5)
+    values[:, 2] = 0.1
+    values = np.where(missing, 0.0, values)
+    pieces = [piece for piece in np.split(np.arange(60), sorted(cuts)) if len(piece)]
+    parts = [loss_statistics(values[piece], values[piece].round(), missing[piece]) for piece in pieces]
+    at_once, one_by_one = LossStatistics.sum_of(parts), reduce(add, parts)
+    assert_alike(to_plain(at_once), to_plain(one_by_one))
+    assert not at_once.before.squares[2].any(), "what is constant in all parts is constant in the whole"
+
+
+def assert_alike(some: Any, others: Any) -> None:
+    if isinstance(some, dict):
+        assert some.keys() == others.keys()
+        for name in some:
+            assert_alike(some[name], others[name])
+    else:
+        np.testing.assert_allclose(some, others, rtol=1e-12, atol=1e-12)
 
 
 def exact_correlation(x: np.ndarray, y: np.ndarray) -> float:

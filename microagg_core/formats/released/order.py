@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Ints
 from microagg_core.kinds.registry import kind_of
 from microagg_core.tables.hashing import hash_rows
-from microagg_core.tables.ordering import ascending_order, ranks
+from microagg_core.tables.ordering import leading_words, order_by, ranks, tied_places
 
 
 def content_order(table: pa.Table, blocking: list[str], quasi_identifiers: list[str]) -> Ints:
@@ -27,8 +27,14 @@ def content_order(table: pa.Table, blocking: list[str], quasi_identifiers: list[
     >>> content_order(t, ["b"], ["q"]).tolist()
     [2, 1, 0]
     """
-    order = np.argsort(hash_rows(table.columns, table.num_rows, seed=0))
-    return order[ascending_order(_combination_ranks(table, blocking, quasi_identifiers)[order])]
+    hashes = hash_rows(table.columns, table.num_rows, seed=0)
+    keys = [_combination_ranks(table, blocking, quasi_identifiers), hashes]
+    words = leading_words(keys)
+    order = np.argsort(words)
+    tied = order[tied_places(words[order])]
+    unlike = (words[tied][1:] == words[tied][:-1]) & (hashes[tied][1:] != hashes[tied][:-1])
+    # What a word leaves open is nearly always the order of equal rows.
+    return order_by(keys) if unlike.any() else order
 
 
 def _combination_ranks(table: pa.Table, blocking: list[str], quasi_identifiers: list[str]) -> Ints:
@@ -38,10 +44,8 @@ def _combination_ranks(table: pa.Table, blocking: list[str], quasi_identifiers: 
     first = np.empty(len(distinct), dtype=np.int64)
     first[number[::-1]] = np.arange(len(number))[::-1]
     one_of_each = table.take(pa.array(first))
-    keys: list[NDArray[Any]] = [
-        kind_of(name, table[name].type).sort_key(one_of_each[name]) for name in reversed(quasi_identifiers)
-    ]
-    keys += [ranks(one_of_each[name]) for name in reversed(blocking)]
+    keys: list[NDArray[Any]] = [ranks(one_of_each[name]) for name in blocking]
+    keys += [kind_of(name, table[name].type).sort_key(one_of_each[name]) for name in quasi_identifiers]
     place = np.empty(len(distinct), dtype=np.int64)
-    place[np.lexsort(keys)] = np.arange(len(distinct))
+    place[order_by(keys)] = np.arange(len(distinct))
     return place[number]
