@@ -108,7 +108,7 @@ def sketch_of(
         limit: greater hashes are in no sample any more, as earlier batches have enough that are less.
         size: values that the sample has at most.
     """
-    n_values = int(valid.sum())
+    n_values = int(np.count_nonzero(valid))
     if limit is not None:
         wanted = np.flatnonzero(valid & (hashes <= np.uint64(limit)))
         hashes, valid, Z, missing = hashes[wanted], valid[wanted], Z[wanted], missing[wanted]
