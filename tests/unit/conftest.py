@@ -8,7 +8,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 #: Kernels of a few lines, which compile in a second.
-SMALL_KERNELS = {"microagg_core.kernels.tools.hashing"}
+SMALL_KERNELS = {"microagg_core.kernels.tools.hashing", "microagg_core.kernels.tools.value_sums"}
 
 
 @pytest.fixture(autouse=True)
