@@ -53,8 +53,8 @@ class Outline:
         if greatest - least >= len(blocks):
             return np.searchsorted(self.first_blocks, blocks, side="right") - 1
         # Many records of few blocks: each block is looked for once.
-        known = np.searchsorted(self.first_blocks, np.arange(least, greatest + 1), side="right") - 1
-        return known[blocks - least]
+        partition = np.searchsorted(self.first_blocks, np.arange(least, greatest + 1), side="right") - 1
+        return partition[blocks - least]
 
     def to_plain(self) -> dict[str, Any]:
         """As plain values."""

@@ -66,7 +66,8 @@ def nulls_of(array: pa.Array) -> Bools:
     bits = array.buffers()[0]
     if bits is None:  # a type that keeps no bits, such as that of nothing but nulls
         return np.asarray(pc.is_null(array))
-    return _bits(array, 0) == 0
+    nulls: Bools = _bits(array, 0) == 0
+    return nulls
 
 
 def missing_in(array: pa.Array) -> Bools:
@@ -78,7 +79,8 @@ def missing_in(array: pa.Array) -> Bools:
     if not pa.types.is_floating(array.type):
         return nulls_of(array)
     values = _buffer(array, 1, array.type.to_pandas_dtype())[array.offset : array.offset + len(array)]
-    return np.isnan(values) | nulls_of(array) if array.null_count else np.isnan(values)
+    missing: Bools = np.isnan(values)
+    return missing | nulls_of(array) if array.null_count else missing
 
 
 def _fold(hashes: UInt64s, array: pa.Array, salt_of_column: int) -> None:
