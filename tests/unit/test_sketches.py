@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.kernels.tools.value_sums import sums_by_value
+from microagg_core.privacy.draws import WORD, Draw, drawn_rows, merge_draws
 from microagg_core.privacy.sketches import SAMPLE_VALUES, Sketch, merge_sketches, sketch_of
-from microagg_core.steps.confidential import ColumnSketch
+from microagg_core.steps.confidential import ColumnSketch, _Drawn
 from microagg_core.tables.hashing import hash_rows
 from twins.naive_sketches import naive_sums_by_value
 
@@ -133,3 +134,18 @@ def test_a_limit_that_tightens_leaves_the_sample_as_it_is(distinct: int) -> None
     assert (found.limit, found.rows) == (wanted.limit, wanted.rows)
     assert found.complete == (distinct <= SAMPLE_VALUES)
     pd.testing.assert_frame_equal(found.table, wanted.table, rtol=1e-12)
+
+
+@pytest.mark.parametrize("records", [40, 41, 3000])
+def test_a_limit_that_tightens_draws_the_same_records(records: int) -> None:
+    words = np.random.default_rng(8).integers(0, 2**64, records, dtype=np.uint64)
+    tightened, draws = _Drawn([], 40), []
+    for batch in np.array_split(words, 25):
+        for rows, limit in (drawn_rows(batch, 40, None), tightened.rows(batch)):
+            draw = Draw(pd.DataFrame({WORD: batch[rows]}), limit)
+            draws.append(draw)
+        tightened.add(draws.pop())
+    found, wanted = merge_draws(tightened.batches, 40), merge_draws(draws, 40)
+    assert found.limit == wanted.limit
+    assert found.table[WORD].tolist() == wanted.table[WORD].tolist() == sorted(words.tolist())[:40]
+    assert found.complete == (records <= 40)
