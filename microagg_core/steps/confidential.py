@@ -167,7 +167,7 @@ class ConfidentialGathering:
         self.text_bytes = np.zeros(len(self._columns), dtype=np.int64)
 
     def add(self, table: pa.Table, quasi: tuple[list[Ticks], Bools] | None = None) -> None:
-        """Account for the next batch, whose quasi-identifiers' ticks may be known, and which of them are missing."""
+        """Account for the next batch; of its quasi-identifiers ticks, and which are missing, may be at hand."""
         if not self._columns:
             return
         rough = self._context.rough

@@ -87,6 +87,8 @@ def _fold(hashes: UInt64s, array: pa.Array, salt_of_column: int) -> None:
     salt = np.uint64(salt_of_column % 2**64)
     valid = _NO_NULLS if array.null_count == 0 else ~nulls_of(array)
     kind = array.type
+    if not len(array):  # nor need it have buffers
+        return
     if pa.types.is_null(kind):
         fold_words(hashes, np.zeros(len(array), dtype=np.uint64), valid, salt)
     elif pa.types.is_decimal128(kind):

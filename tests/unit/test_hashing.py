@@ -75,6 +75,12 @@ def test_slices_and_chunks_do_not_matter(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COLUMNS)
+def test_no_rows_have_no_hashes(name: str) -> None:
+    for column in (COLUMNS[name][:0], pa.array([], COLUMNS[name].type)):
+        assert hash_rows([column], 0, seed=1).tolist() == []
+
+
+@pytest.mark.parametrize("name", COLUMNS)
 def test_different_values_differ(name: str) -> None:
     values = COLUMNS[name].to_pylist()
     distinct = len({repr(v) for v in values})

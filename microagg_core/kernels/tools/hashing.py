@@ -73,7 +73,7 @@ def _fold_bytes(hashes: UInt64s, offsets: Ints, data: Bytes, valid: Bools, salt:
         h = mix(hashes[i] + salt + _K1) ^ (end - j)
         while j + eight <= end:
             word = np.uint64(0)
-            for b in range(8):  # of a known number, which is one load
+            for b in range(8):  # eight, whatever comes: one load
                 word |= np.uint64(data[j + np.uint64(b)]) << np.uint64(8 * b)
             h = mix(h ^ mix(word + _K1)) + _K3
             j += eight
