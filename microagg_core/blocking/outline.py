@@ -49,7 +49,12 @@ class Outline:
 
     def partitions_of(self, blocks: Ints) -> Ints:
         """The partition of each block."""
-        return np.searchsorted(self.first_blocks, blocks, side="right") - 1
+        least, greatest = (int(blocks.min()), int(blocks.max())) if len(blocks) else (0, 0)
+        if greatest - least >= len(blocks):
+            return np.searchsorted(self.first_blocks, blocks, side="right") - 1
+        # Many records of few blocks: each block is looked for once.
+        partition = np.searchsorted(self.first_blocks, np.arange(least, greatest + 1), side="right") - 1
+        return partition[blocks - least]
 
     def to_plain(self) -> dict[str, Any]:
         """As plain values."""

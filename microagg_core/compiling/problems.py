@@ -37,11 +37,13 @@ def _records(n: int, p: int) -> Floats:
 
 def _hash_tables() -> None:
     from microagg_core.kernels.tools.hashing import mix_words
+    from microagg_core.privacy.sketches import sketch_of
     from microagg_core.tables.hashing import hash_rows
 
     columns = [["a", None], [b"", b"b"], [1, None], [0.5, 1.0], [True, None], [Decimal("1.5"), None], [None, None]]
     days = pa.array([datetime.date(2020, 1, 1), None])
-    mix_words(hash_rows([*map(pa.array, columns), days], 2, seed=0))
+    hashes = mix_words(hash_rows([*map(pa.array, columns), days], 2, seed=0))
+    sketch_of(hashes, np.ones(2, dtype=np.bool_), _records(2, 1), np.zeros((2, 1), dtype=np.bool_))
 
 
 def _bound_and_measure() -> None:

@@ -14,13 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats
 from microagg_core.metrics.means import Groups
 from microagg_core.metrics.moments import Moments, Origin, moments_of, offsets_from
-from microagg_core.tables.hashing import one_array
+from microagg_core.tables.hashing import missing_in, one_array
 from microagg_core.tables.ordering import ranks
 
 Ticks = NDArray[Any]
@@ -82,7 +81,7 @@ class Kind(ABC):
     def ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[Ticks, Bools]:
         """The column's ticks, and which of them are missing (null or NaN); ticks under a missing value are 0."""
         array = one_array(column)
-        missing = np.asarray(pc.is_null(array, nan_is_null=True))
+        missing = missing_in(array)
         ticks = self._ticks_of(array)
         return (np.where(missing, ticks.dtype.type(0), ticks) if missing.any() else ticks), missing
 

@@ -9,13 +9,13 @@ quasi-identifier on the value).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, UInt64s
+from microagg_core.kernels.tools.value_sums import sums_by_value
 
 SAMPLE_VALUES = 2048
 #: Of all columns together, of which only records are counted: unique ones to a percent.
@@ -108,7 +108,7 @@ def sketch_of(
         limit: greater hashes are in no sample any more, as earlier batches have enough that are less.
         size: values that the sample has at most.
     """
-    n_values = int(valid.sum())
+    n_values = int(np.count_nonzero(valid))
     if limit is not None:
         wanted = np.flatnonzero(valid & (hashes <= np.uint64(limit)))
         hashes, valid, Z, missing = hashes[wanted], valid[wanted], Z[wanted], missing[wanted]
@@ -127,22 +127,11 @@ def sketch_of(
     return Sketch(table if n_values == len(valid) else table[table["n"] > 0], limit, n_values)
 
 
-def _sums(codes: NDArray[np.int64], n_values: int, Z: Floats, missing: Bools) -> dict[str, NDArray[Any]]:
+def _sums(codes: NDArray[np.int64], n_values: int, Z: Floats, missing: Bools) -> dict[str, Floats]:
     """Records of each value, and count, sum and sum of squares of each quasi-identifier among them."""
-
-    def sums(weights: Floats | None) -> Floats:
-        return np.bincount(codes, weights, minlength=n_values)[:n_values].astype(np.float64, copy=False)
-
-    n = sums(None)
-    columns: dict[str, NDArray[Any]] = {"n": n}
-    for j in range(Z.shape[1]):
-        there, values = ~missing[:, j], Z[:, j]
-        whole = bool(there.all())
-        columns[f"c{j}"] = n if whole else sums(there.astype(np.float64))
-        values = values if whole else np.where(there, values, 0.0)
-        columns[f"s{j}"] = sums(values)
-        columns[f"q{j}"] = sums(values * values)
-    return columns
+    sums = sums_by_value(codes, n_values, np.ascontiguousarray(Z.T), np.ascontiguousarray(missing.T))
+    names = ["n", *(f"{what}{j}" for j in range(Z.shape[1]) for what in "csq")]
+    return dict(zip(names, sums.T, strict=True))
 
 
 def merge_sketches(sketches: list[Sketch], size: int = SAMPLE_VALUES) -> Sketch:

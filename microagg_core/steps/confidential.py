@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints, UInt64s
 from microagg_core.kernels.tools.hashing import mix_words
+from microagg_core.kinds.contract import Ticks
 from microagg_core.kinds.registry import kind_for
 from microagg_core.privacy.draws import WORD, Draw, drawn_rows, merge_draws
 from microagg_core.privacy.sketches import SAMPLE_TOGETHER, SAMPLE_VALUES, Sketch, merge_sketches, sketch_of
 from microagg_core.spec.columns import Column
 from microagg_core.steps.work import Context
-from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array
+from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, missing_in, one_array
 from microagg_core.tables.slices import read_slice, to_bytes
 
 #: Records that are drawn of the whole input: enough for a share of variance to a percent, and looked at in a second.
@@ -34,6 +35,8 @@ _LEAST_OF_A_PART = 2000
 _MARGIN = 4
 #: Sketches and draws of single batches that are held before they are merged.
 _BATCHES = 16
+#: Draws are merged when they have so many times the records that are kept: with limits that tighten, late or never.
+_HELD_DRAWS = 4
 #: Digits of a text that is no number, such as a date or a range of ages, up to which they are read as one.
 _MOST_DIGITS = 15
 #: Batches of a part of which all records may be drawn by their keys, and the words below which those of later ones may.
@@ -57,11 +60,19 @@ class ColumnSketch:
 
     size: int = SAMPLE_VALUES
     batches: list[Sketch] = field(default_factory=list)
+    #: The least hashes of all values so far, ascending, and the greatest that is still wanted, once there are others.
+    _least: UInt64s = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    _limit: int | None = None
 
     def add(self, hashes: UInt64s, valid: Bools, Z: Floats, missing: Bools) -> None:
         """Account for the next batch."""
-        limit = min((s.limit for s in self.batches if s.limit is not None), default=None)
-        self.batches.append(sketch_of(hashes, valid, Z, missing, limit, self.size))
+        sketch = sketch_of(hashes, valid, Z, missing, self._limit, self.size)
+        self.batches.append(sketch)
+        least = np.sort(np.append(self._least, sketch.table.index.to_numpy()))
+        self._least = least[np.diff(least, prepend=~least[:1]) != 0]
+        if len(self._least) > self.size:
+            self._least = self._least[: self.size]
+            self._limit = int(self._least[-1])
         if len(self.batches) > _BATCHES:
             self.batches = [self.merged()]
 
@@ -81,16 +92,22 @@ class _Drawn:
 
     batches: list[Draw]
     size: int
+    #: The least words so far, and the greatest that is still wanted, once there are others.
+    _least: UInt64s = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    _limit: int | None = None
 
     def rows(self, words: UInt64s) -> tuple[Ints, int | None]:
         """Which of the next batch's rows may be drawn, and the limit that they come with."""
-        limit = min((d.limit for d in self.batches if d.limit is not None), default=None)
-        return drawn_rows(words, self.size, limit)
+        return drawn_rows(words, self.size, self._limit)
 
     def add(self, draw: Draw) -> None:
         """Account for the next batch."""
         self.batches.append(draw)
-        if sum(len(draw.table) for draw in self.batches) > 2 * self.size or len(self.batches) > _BATCHES:
+        self._least, self._limit = np.append(self._least, draw.table[WORD].to_numpy()), draw.limit
+        if len(self._least) > self.size:
+            self._least = np.partition(self._least, self.size - 1)[: self.size]
+            self._limit = int(self._least[-1])
+        if sum(len(draw.table) for draw in self.batches) > _HELD_DRAWS * self.size or len(self.batches) > _BATCHES:
             self.batches = [merge_draws(self.batches, self.size)]
 
 
@@ -128,11 +145,12 @@ def _read_draws(data: Iterable[bytes]) -> list[Draw]:
 
 @dataclass(frozen=True)
 class _Looked:
-    """A batch: a word of each record, hashes of its confidential values, its quasi-identifiers (NaN: missing)."""
+    """A batch: a word of each record, hashes of its confidential values, its quasi-identifiers (0: not usable)."""
 
     words: UInt64s
-    hashes: UInt64s
+    hashes: list[UInt64s]
     Z: Floats
+    unusable: Bools
 
 
 class ConfidentialGathering:
@@ -148,29 +166,32 @@ class ConfidentialGathering:
         #: Bytes of each column's texts.
         self.text_bytes = np.zeros(len(self._columns), dtype=np.int64)
 
-    def add(self, table: pa.Table) -> None:
-        """Account for the next batch."""
+    def add(self, table: pa.Table, quasi: tuple[list[Ticks], Bools] | None = None) -> None:
+        """Account for the next batch; of its quasi-identifiers ticks, and which are missing, may be at hand."""
         if not self._columns:
             return
-        offsets, missing = self._context.rough.offsets([table[t.name] for t in self._context.kinds])
-        Z = self._context.rough.standardize(offsets, missing)
-        unusable = np.asfortranarray(missing | ~np.isfinite(Z))
-        Z = np.asfortranarray(np.where(unusable, 0.0, Z))
+        rough = self._context.rough
+        Z, unusable = self._standardized(*(quasi or rough.ticks([table[kind.name] for kind in rough.kinds])))
         hashes = [hash_rows([table[column.name]], table.num_rows, seed=0) for column in self._columns]
         for c, column in enumerate(self._columns):
-            values = one_array(table[column.name])
-            there = ~np.asarray(pc.is_null(values, nan_is_null=True))
-            if is_text_or_bytes(values.type):
-                # A text of nothing is how files without nulls have it.
-                lengths = np.asarray(pc.fill_null(pc.binary_length(values), 0))
-                self.text_bytes[c] += int(lengths.sum())
-                there &= lengths > 0
+            there, n_bytes = named_values(one_array(table[column.name]))
+            self.text_bytes[c] += n_bytes
             self._sketched[c].add(hashes[c], there, Z, unusable)
         together = _mixed(hashes)
         if len(self._columns) > 1:
             self._sketched[-1].add_values(together, np.ones(table.num_rows, np.bool_))
         words = _mixed([together, *Z.T.view(np.uint64)])
-        self._add_draws(table, _Looked(words, np.column_stack(hashes), np.where(unusable, np.nan, Z)))
+        self._add_draws(table, _Looked(words, hashes, Z, unusable))
+
+    def _standardized(self, ticks: Sequence[Ticks], missing: Bools) -> tuple[Floats, Bools]:
+        """Quasi-identifiers column by column, 0 where one is not usable, and where that is."""
+        rough = self._context.rough
+        offsets = np.empty(missing.shape, order="F")
+        for j, (kind, values, origin) in enumerate(zip(rough.kinds, ticks, rough.origins, strict=True)):
+            offsets[:, j] = kind.offsets(values, origin)
+        Z = rough.standardize(offsets, missing)
+        unusable = np.asfortranarray(missing | ~np.isfinite(Z))
+        return np.asfortranarray(np.where(unusable, 0.0, Z) if unusable.any() else Z), unusable
 
     def _add_draws(self, table: pa.Table, looked: _Looked) -> None:
         rows, limit = self._records.rows(looked.words)
@@ -190,10 +211,11 @@ class ConfidentialGathering:
     def _frame(self, table: pa.Table, looked: _Looked, rows: Ints) -> pd.DataFrame:
         """What is looked at of some rows."""
         columns: dict[str, NDArray[Any]] = {WORD: looked.words[rows]}
-        columns |= {f"z{j}": looked.Z[rows, j] for j in range(looked.Z.shape[1])}
+        Z = np.where(looked.unusable[rows], np.nan, looked.Z[rows])
+        columns |= {f"z{j}": Z[:, j] for j in range(Z.shape[1])}
         taken = table.select([column.name for column in self._columns]).take(pa.array(rows))
         for c, column in enumerate(self._columns):
-            columns |= {f"v{c}": numbers_of(column, taken[column.name]), f"h{c}": looked.hashes[rows, c]}
+            columns |= {f"v{c}": numbers_of(column, taken[column.name]), f"h{c}": looked.hashes[c][rows]}
         return pd.DataFrame(columns)
 
     def gathered(self) -> Gathered | None:
@@ -213,10 +235,26 @@ def _sizes(n_columns: int) -> list[int]:
 
 def _mixed(words: Sequence[UInt64s]) -> UInt64s:
     """One hash a row of several words, in their order."""
-    mixed = np.zeros_like(words[0])
+    mixed, times = np.zeros_like(words[0]), np.empty_like(words[0])
     for position, word in enumerate(words):
-        mixed += word * np.uint64((2 * position + 1) * _ODD % 2**64)
+        mixed += np.multiply(word, np.uint64((2 * position + 1) * _ODD % 2**64), out=times)
     return mix_words(mixed)
+
+
+def named_values(array: pa.Array) -> tuple[Bools, int]:
+    """Which values are neither missing nor a text of nothing, which is how files without nulls have it; bytes of texts.
+
+    >>> there, n_bytes = named_values(pa.array(["ab", "", None]))
+    >>> there.tolist(), n_bytes
+    ([True, False, False], 2)
+    """
+    there = ~missing_in(array)
+    if not is_text_or_bytes(array.type):
+        return there, 0
+    lengths = pc.binary_length(array)
+    if array.null_count:
+        lengths = pc.fill_null(lengths, 0)
+    return there & (np.asarray(lengths) > 0), int(np.asarray(lengths).sum())
 
 
 def numbers_of(column: Column, values: pa.ChunkedArray) -> Floats:

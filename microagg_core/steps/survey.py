@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from microagg_core.arrays import Bools
 from microagg_core.errors import DataError
 from microagg_core.formats.released.registry import released_format
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.kinds.contract import Kind, Traits
+from microagg_core.kinds.contract import Kind, Ticks, Traits
 from microagg_core.metrics.moments import Moments, merge_all
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.privacy.disclosing import Confidential
@@ -101,8 +102,9 @@ def blocking_columns(table: pa.Table, context: Context) -> list[pa.Array]:
 
 def missing_pattern(missing: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """A bit for each missing quasi-identifier."""
-    bits = np.uint64(1) << np.arange(missing.shape[1], dtype=np.uint64)
-    pattern: NDArray[np.uint64] = (missing * bits).sum(axis=1, dtype=np.uint64)
+    pattern = np.zeros(len(missing), dtype=np.uint64)
+    for j in range(missing.shape[1] if missing.any() else 0):
+        pattern |= missing[:, j].astype(np.uint64) << np.uint64(j)
     return pattern
 
 
@@ -185,21 +187,21 @@ class _PartSurvey:
         self.arrivals += table.num_rows
         travelling = dict.fromkeys(self.context.schema.travelling)
         self.bytes += sum(value_bytes(table[name]) for name in travelling)
-        missing = self._add_quasi_identifiers(table)
-        self._add_keys(table, missing, batch.waited)
-        self._add_confidential(batch.whole)
+        rough = self.context.rough
+        quasi = rough.ticks([table[kind.name] for kind in rough.kinds])
+        self._add_quasi_identifiers(*quasi)
+        self._add_keys(table, quasi[1], batch.waited)
+        self._add_confidential(batch.whole, quasi if batch.marks is None else None)
 
-    def _add_quasi_identifiers(self, table: pa.Table) -> NDArray[np.bool_]:
-        missing = np.zeros((table.num_rows, len(self.context.kinds)), dtype=np.bool_)
-        for j, kind in enumerate(self.context.kinds):
-            ticks, missing[:, j] = kind.ticks(table[kind.name])
-            finite = kind.finite(ticks)
-            self.not_finite[j] += int(np.sum(~finite))
-            there = ticks[finite & ~missing[:, j]]
+    def _add_quasi_identifiers(self, ticks: Sequence[Ticks], missing: Bools) -> None:
+        for j, (kind, values) in enumerate(zip(self.context.kinds, ticks, strict=True)):
+            finite = kind.finite(values)
+            usable = finite & ~missing[:, j]
+            there = values if usable.all() else values[usable]
             self.moments[j].append(kind.moments(there))
             self.traits[j] = kind.more_traits(self.traits[j], there)
-        self.missing += missing.sum(axis=0)
-        return missing
+            self.not_finite[j] += len(finite) - np.count_nonzero(finite)
+            self.missing[j] += np.count_nonzero(missing[:, j])
 
     def _add_keys(self, table: pa.Table, missing: NDArray[np.bool_], waited: NDArray[np.bool_] | None) -> None:
         columns = blocking_columns(table, self.context)
@@ -216,11 +218,11 @@ class _PartSurvey:
         if len(self.keys) > 32:
             self.keys = [merge_keys(self.keys)]
 
-    def _add_confidential(self, table: pa.Table) -> None:
+    def _add_confidential(self, table: pa.Table, quasi: tuple[list[Ticks], Bools] | None) -> None:
         if self.needs_valid_text:
             for column in self.context.schema.confidential:
                 refuse_broken_text(column.name, table[column.name])
-        self.confidential.add(table)
+        self.confidential.add(table, quasi)
 
 
 def survey_part(task: Task) -> Receipt:

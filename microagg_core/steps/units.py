@@ -1,8 +1,8 @@
 """Units: one record each, or the run stops.
 
 What names a unit is hashed to 128 bits under a secret of the run, so that repeated units are found without the
-identifiers themselves going anywhere. Digests are written in ascending order, in runs of bounded size; a task then
-compares one range of them from all runs.
+identifiers themselves going anywhere. Digests are written in the order of their first byte, in runs of bounded size; a
+task then compares one range of them from all runs.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, UInt64s
+from microagg_core.arrays import Bools, Bytes, UInt64s
 from microagg_core.blocking.memory import RUN_UNITS, TASK_UNITS
 from microagg_core.errors import DataError
 from microagg_core.privacy.disclosures import in_percent
 from microagg_core.privacy.sketches import Sketch
 from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.confidential import ColumnSketch, sketch_bytes
+from microagg_core.steps.confidential import ColumnSketch, named_values, sketch_bytes
 from microagg_core.steps.keys import KEYS
 from microagg_core.steps.pieces import Piece, Range, read_ranges, sealed, unsealed
 from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import sha256_hex
-from microagg_core.tables.hashing import hash_rows, one_array
+from microagg_core.tables.hashing import hash_rows, missing_in, one_array
 from microagg_core.tables.slices import Slice, Slices
 from microagg_core.tables.spelling import has_spellings, in_normal_form
 
@@ -138,7 +137,7 @@ class UnitDigests:
             arrays = [one_array(table[name]) for name in check.columns]
             normal = [in_normal_form(array) for array in arrays] if check.is_spelled else arrays
             named = reduce(np.logical_and, map(_is_name, normal))
-            self.nameless[i] += int(np.sum(~named))
+            self.nameless[i] += len(named) - int(np.count_nonzero(named))
             first, second = (hash_rows(normal, table.num_rows, self._salt ^ seed) for seed in _SEEDS)
             exact = hash_rows(arrays, table.num_rows, self._salt) if check.is_spelled else second
             pairs = np.column_stack([first, (second & ~_SPELLING) | (exact & _SPELLING)])
@@ -159,12 +158,12 @@ class UnitDigests:
                 self.pieces.append(self._task.put(name, sketch_bytes(sketch.merged())))
 
     def flush(self) -> None:
-        """Write what is held; a range of an ascending run is a range of bytes, one bound a bucket."""
+        """Write what is held; digests that begin alike lie behind each other, so a range of them is one of bytes."""
         if not self._rows:
             return
         for check, held in enumerate(self._held):
             pairs = np.concatenate(held)
-            pairs = np.ascontiguousarray(pairs[np.argsort(pairs[:, 0])])
+            pairs = np.take(pairs, np.argsort(_bucket_of(pairs), kind="stable"), axis=0)
             number = FIRST_DIGESTS + self._run * len(self._checks) + check
             self.pieces.append(self._task.put(_name(self._task.layout, self._task.number, number), pairs.tobytes()))
             self.slices += _buckets(pairs, self._task.number, number)
@@ -176,9 +175,15 @@ def _name(layout: RunLayout, part: int, number: int) -> str:
     return layout.survey(part, f"units-{number}.digests")
 
 
+def _bucket_of(pairs: Pairs) -> Bytes:
+    """The first byte of each digest."""
+    return (pairs[:, 0] >> np.uint64(56)).astype(np.uint8)
+
+
 def _buckets(pairs: Pairs, part: int, number: int) -> Slices:
     """Where the digests of each first byte lie in an object."""
-    edges = np.searchsorted(pairs[:, 0] >> np.uint64(56), np.arange(_BUCKETS + 1, dtype=np.uint64)).tolist()
+    ends = np.cumsum(np.bincount(_bucket_of(pairs), minlength=_BUCKETS))
+    edges = [0, *ends.tolist()]
     return Slices.of(
         Slice(part, number, bucket, a * _DIGEST_BYTES, b * _DIGEST_BYTES, b - a, _sum_of(pairs[a:b]))
         for bucket, (a, b) in enumerate(pairwise(edges))
@@ -328,7 +333,4 @@ def coarser_columns(spec: ReleaseSpec, sketches: Sequence[Sketch]) -> tuple[str,
 
 def _is_name(array: pa.Array) -> Bools:
     """Which values name anything: neither missing, nor a text of nothing."""
-    there = ~np.asarray(pc.is_null(array, nan_is_null=True))
-    if not has_spellings(array.type):
-        return there
-    return there & (np.asarray(pc.fill_null(pc.binary_length(array), 0)) > 0)
+    return named_values(array)[0] if has_spellings(array.type) else ~missing_in(array)

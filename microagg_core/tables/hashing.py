@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.arrays import UInt64s
+from microagg_core.arrays import Bools, Bytes, UInt64s
 from microagg_core.kernels.tools.hashing import fold_bytes, fold_words
 
+#: Where a column has no null, nobody needs to be told value by value.
+_NO_NULLS = np.empty(0, dtype=np.bool_)
 _SALT = 0xA24BAED4963EE407  # odd, so that multiples tell columns apart
 _VIEW_OF_WIDTH = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 
@@ -53,10 +55,40 @@ def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column
 
 
+def nulls_of(array: pa.Array) -> Bools:
+    """Which values are null.
+
+    >>> nulls_of(pa.array([1, None, 3])[1:]).tolist()
+    [True, False]
+    """
+    if array.null_count == 0:
+        return np.zeros(len(array), dtype=np.bool_)
+    bits = array.buffers()[0]
+    if bits is None:  # a type that keeps no bits, such as that of nothing but nulls
+        return np.asarray(pc.is_null(array))
+    nulls: Bools = _bits(array, 0) == 0
+    return nulls
+
+
+def missing_in(array: pa.Array) -> Bools:
+    """Which values are null or NaN.
+
+    >>> missing_in(pa.array([1.5, None, float("nan")])).tolist()
+    [False, True, True]
+    """
+    if not pa.types.is_floating(array.type):
+        return nulls_of(array)
+    values = _buffer(array, 1, array.type.to_pandas_dtype())[array.offset : array.offset + len(array)]
+    missing: Bools = np.isnan(values)
+    return missing | nulls_of(array) if array.null_count else missing
+
+
 def _fold(hashes: UInt64s, array: pa.Array, salt_of_column: int) -> None:
     salt = np.uint64(salt_of_column % 2**64)
-    valid = np.asarray(pc.is_valid(array))
+    valid = _NO_NULLS if array.null_count == 0 else ~nulls_of(array)
     kind = array.type
+    if not len(array):  # nor need it have buffers
+        return
     if pa.types.is_null(kind):
         fold_words(hashes, np.zeros(len(array), dtype=np.uint64), valid, salt)
     elif pa.types.is_decimal128(kind):
@@ -64,7 +96,7 @@ def _fold(hashes: UInt64s, array: pa.Array, salt_of_column: int) -> None:
         for half in range(2):
             fold_words(hashes, np.ascontiguousarray(halves[:, half]), valid, np.uint64(salt_of_column % 2**63 + half))
     elif pa.types.is_boolean(kind):
-        fold_words(hashes, np.asarray(pc.fill_null(array, False)).astype(np.uint64), valid, salt)
+        fold_words(hashes, _bits(array, 1).astype(np.uint64), valid, salt)
     elif is_text_or_bytes(kind):
         wide = pc.cast(array, pa.large_binary())
         offsets = _buffer(wide, 1, np.int64)[wide.offset : wide.offset + len(wide) + 1]
@@ -89,6 +121,13 @@ def is_text_or_bytes(kind: pa.DataType) -> bool:
         or pa.types.is_large_binary(kind)
         or pa.types.is_fixed_size_binary(kind)
     )
+
+
+def _bits(array: pa.Array, index: int) -> Bytes:
+    """Zero or one for each value, from a buffer that has a bit for it."""
+    first = array.offset % 8
+    of_bytes = _buffer(array, index, np.uint8)[array.offset // 8 :]
+    return np.unpackbits(of_bytes, count=first + len(array), bitorder="little")[first:]
 
 
 def _buffer(array: pa.Array, index: int, dtype: Any) -> NDArray[Any]:

@@ -22,6 +22,7 @@ from microagg_core.blocking.cuts import (
 from microagg_core.blocking.labels import label_of, parse_label
 from microagg_core.blocking.memory import PARTITION_BYTES
 from microagg_core.blocking.merging import merge_undersized
+from microagg_core.blocking.outline import Outline
 from microagg_core.blocking.packing import assign_files, pack_blocks
 from microagg_core.blocking.routes import SUPPRESSED, Routes, hash_keys
 from microagg_core.blocking.strata import StrataRules, plan_strata
@@ -206,3 +207,13 @@ def test_files_hold_their_limit_and_no_label_is_lost(rows: list[int], limit: int
     assert sorted(held) == list(range(len(held)))
     ends = [first[i] + count[i] for i in range(len(rows))]
     assert all(a <= b for a, b in itertools.pairwise(ends))
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.data())
+def test_a_block_lies_in_the_partition_between_whose_first_blocks_it_is(sizes: list[int], data: st.DataObject) -> None:
+    """Whether there are more records than blocks, or fewer."""
+    first = np.cumsum(sizes) - sizes
+    outline = Outline(0, sum(sizes), 1, 0, 0, first, np.array(sizes), np.array(sizes) / 1.0, {})
+    blocks = data.draw(st.lists(st.integers(0, sum(sizes) - 1), max_size=60))
+    expected = [next(p for p in reversed(range(len(sizes))) if first[p] <= block) for block in blocks]
+    assert outline.partitions_of(np.array(blocks, dtype=np.int64)).tolist() == expected

@@ -7,10 +7,11 @@ import decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from microagg_core.kernels.tools.hashing import mix
-from microagg_core.tables.hashing import hash_rows, sum_of
+from microagg_core.tables.hashing import hash_rows, missing_in, nulls_of, sum_of
 
 MASK = 2**64 - 1
 K1, K2, K3, NULL = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93
@@ -74,10 +75,33 @@ def test_slices_and_chunks_do_not_matter(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COLUMNS)
+def test_no_rows_have_no_hashes(name: str) -> None:
+    for column in (COLUMNS[name][:0], pa.array([], COLUMNS[name].type)):
+        assert hash_rows([column], 0, seed=1).tolist() == []
+
+
+@pytest.mark.parametrize("name", COLUMNS)
 def test_different_values_differ(name: str) -> None:
     values = COLUMNS[name].to_pylist()
     distinct = len({repr(v) for v in values})
     assert len(set(hash_rows([COLUMNS[name]], 5, seed=1).tolist())) == distinct
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_what_is_missing_is_what_arrow_says(name: str) -> None:
+    repeated = pa.concat_arrays([COLUMNS[name]] * 5)
+    nothing, full = pa.nulls(3, repeated.type), repeated.drop_null()
+    for column in (*(repeated.slice(start) for start in range(18)), repeated.slice(3, 7), repeated[:0], nothing, full):
+        assert nulls_of(column).tolist() == pc.is_null(column).to_pylist()
+        assert missing_in(column).tolist() == pc.is_null(column, nan_is_null=True).to_pylist()
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_column_without_nulls_is_hashed_as_one_with_nulls(name: str) -> None:
+    column = COLUMNS[name]
+    there = column.is_valid().to_pylist()
+    alone = hash_rows([column.drop_null()], sum(there), seed=1).tolist()
+    assert alone == hash_rows([column], 5, seed=1)[np.array(there)].tolist()
 
 
 def test_columns_are_told_apart() -> None:

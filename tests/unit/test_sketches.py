@@ -7,8 +7,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from microagg_core.kernels.tools.value_sums import sums_by_value
+from microagg_core.privacy.draws import WORD, Draw, drawn_rows, merge_draws
 from microagg_core.privacy.sketches import SAMPLE_VALUES, Sketch, merge_sketches, sketch_of
+from microagg_core.steps.confidential import ColumnSketch, _Drawn
 from microagg_core.tables.hashing import hash_rows
+from twins.naive_sketches import naive_sums_by_value
 
 
 def sketched(values: np.ndarray, quasi: np.ndarray, n_batches: int = 5) -> Sketch:
@@ -105,3 +109,43 @@ def test_what_is_no_value_is_not_counted() -> None:
     assert (found.rows, found.distinct()) == (3, 2)
     assert sorted(found.table["s0"]) == [1.0, 2.0]
     assert found.share_shared_by(1, 1) == pytest.approx(1 / 3)
+
+
+def test_sums_are_those_of_the_twin_to_the_bit() -> None:
+    rng = np.random.default_rng(6)
+    Z, missing = rng.normal(size=(3, 500)), rng.random((3, 500)) < 0.1
+    codes = rng.integers(0, 8, 500)  # the last is no value
+    assert sums_by_value(codes, 7, Z, missing).tolist() == naive_sums_by_value(codes.tolist(), 7, Z, missing)
+
+
+@pytest.mark.parametrize("distinct", [SAMPLE_VALUES - 1, SAMPLE_VALUES, SAMPLE_VALUES + 1, 30_000])
+def test_a_limit_that_tightens_leaves_the_sample_as_it_is(distinct: int) -> None:
+    """What earlier batches leave out need not be looked at; what is kept at the end is the same, and whole."""
+    rng = np.random.default_rng(7)
+    values = np.append(rng.permutation(distinct), rng.integers(0, distinct, 90_000 - distinct))
+    Z = rng.normal(size=(90_000, 1))
+    hashes = hash_rows([pa.array(values)], len(values), seed=0)
+    tightened, sketches = ColumnSketch(), []
+    for rows in np.array_split(np.arange(len(values)), 30):
+        batch = hashes[rows], np.ones(len(rows), dtype=bool), Z[rows], np.zeros((len(rows), 1), dtype=bool)
+        tightened.add(*batch)
+        sketches.append(sketch_of(*batch))
+    found, wanted = tightened.merged(), merge_sketches(sketches)
+    assert (found.limit, found.rows) == (wanted.limit, wanted.rows)
+    assert found.complete == (distinct <= SAMPLE_VALUES)
+    pd.testing.assert_frame_equal(found.table, wanted.table, rtol=1e-12)
+
+
+@pytest.mark.parametrize("records", [40, 41, 3000])
+def test_a_limit_that_tightens_draws_the_same_records(records: int) -> None:
+    words = np.random.default_rng(8).integers(0, 2**64, records, dtype=np.uint64)
+    tightened, draws = _Drawn([], 40), []
+    for batch in np.array_split(words, 25):
+        for rows, limit in (drawn_rows(batch, 40, None), tightened.rows(batch)):
+            draw = Draw(pd.DataFrame({WORD: batch[rows]}), limit)
+            draws.append(draw)
+        tightened.add(draws.pop())
+    found, wanted = merge_draws(tightened.batches, 40), merge_draws(draws, 40)
+    assert found.limit == wanted.limit
+    assert found.table[WORD].tolist() == wanted.table[WORD].tolist() == sorted(words.tolist())[:40]
+    assert found.complete == (records <= 40)
