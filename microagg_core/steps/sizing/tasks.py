@@ -21,10 +21,12 @@ from microagg_core.steps.sizing.description import Description
 from microagg_core.steps.sizing.drawing import input_row_bytes, row_bytes
 from microagg_core.steps.sizing.figures import Columns, MeasuredFigures, TaskSizes
 
-#: Bytes of a staged row besides its values: record number and block; of a quasi-identifier that the gate sends on.
-_NUMBER_BYTES, _QUASI_BYTES = 12, 5
+#: Bytes of a staged row besides its values: record number and block.
+_NUMBER_BYTES = 12
 #: Of digests: buckets of an object, and bytes of one.
 _BUCKETS, _DIGEST_BYTES = 256, 16
+#: What is noted of a file: for the gate, of its values, of its risks, and for the operator's page.
+_NOTED = 6
 #: Every task looks for its receipt, which is not there, and leaves one.
 _LOOKS, _RECEIPT = 2, 1
 #: Parquet is read by ranges: its footer, then a range for each column and row group.
@@ -119,12 +121,6 @@ class Workload:
         staged = _NUMBER_BYTES + width * one.columns / (one.columns + one.blocking)
         return self.sent_of_part("scatter", staged, self.plan.rows_of_partitions())
 
-    @cached_property
-    def sent_to_files(self) -> Sent:
-        """What the gate sends of an input part to files."""
-        width = 8 + _QUASI_BYTES * self.description.quasi_identifiers
-        return self.sent_of_part("check-input", width, self.file_rows)
-
     # --- Who meets whom --------------------------------------------------------------------------------------
 
     def _met(self, rows: float, destination_rows: Floats | Ints) -> Floats:
@@ -154,7 +150,7 @@ class Workload:
         """The tasks of every step, in the steps' order."""
         makers = (
             self._survey, self._units, self._keys, self._scatter, self._anonymize,
-            self._assemble, self._check_input, self._check_files, self._upload,
+            self._assemble, self._check_files, self._upload,
         )  # fmt: skip
         done: dict[str, StepTasks] = {}
         for maker in makers:
@@ -239,7 +235,7 @@ class Workload:
 
     def _scatter(self, done: dict[str, StepTasks]) -> StepTasks:
         (reads, n_bytes), (requests, key_bytes) = self.input_reads(), self._knowing_keys()
-        sizes, writes = self._of_parts(0.0, self.scattered), self.scattered.objects + 1
+        sizes, writes = self._of_parts(0.0, self.scattered), self.scattered.objects + 2
         return self._tasks("scatter", sizes, requests, writes, n_bytes + key_bytes, in_turn=reads)
 
     def _anonymize(self, done: dict[str, StepTasks]) -> StepTasks:
@@ -265,25 +261,13 @@ class Workload:
         edges = np.bincount(first, minlength=len(self.file_rows) + 1)[: len(self.file_rows)]
         edges = edges - np.bincount(last + 1, minlength=len(self.file_rows) + 1)[: len(self.file_rows)]
         slices = np.cumsum(edges).astype(np.float64)
-        places = np.array([self._met(rows, self.part_rows).sum() for rows in self.file_rows])
-        sizes = TaskSizes(self.file_rows, slices, slices, places, places)
+        sizes = TaskSizes(self.file_rows, slices, slices)
         n_bytes = done["anonymize"].bytes_written.sum() * self.file_rows / self.file_rows.sum()
-        return self._tasks("assemble", sizes, slices, 3, n_bytes)
-
-    def _check_input(self, done: dict[str, StepTasks]) -> StepTasks:
-        files = float(self._met(float(self.part_rows[0]), self.file_rows).sum())
-        (reads, n_bytes), (requests, key_bytes) = self.input_reads(), self._knowing_keys()
-        places = files * self.figures.written["assemble"].get("stream_written", 0.0)
-        sizes, writes = self._of_parts(files, self.sent_to_files), self.sent_to_files.objects + 1
-        moved = n_bytes + key_bytes + places
-        return self._tasks("check-input", sizes, requests + files, writes, moved, in_turn=reads)
+        return self._tasks("assemble", sizes, slices, 2, n_bytes)
 
     def _check_files(self, done: dict[str, StepTasks]) -> StepTasks:
-        rows, sent = self.file_rows, self.sent_to_files
-        slices = sent.slices * self.n_parts
-        n_bytes = self.candidate_bytes + done["check-input"].bytes_written.sum() * rows / rows.sum()
-        sizes = TaskSizes(rows, slices_read=slices, streams_read=sent.streams * self.n_parts)
-        return self._tasks("check-files", sizes, slices + 2, 1, n_bytes)
+        # The file, and what lies beside it.
+        return self._tasks("check-files", TaskSizes(self.file_rows), 2, _NOTED, done["assemble"].bytes_written)
 
     def _upload(self, done: dict[str, StepTasks]) -> StepTasks:
         n_bytes = self.candidate_bytes
@@ -314,8 +298,6 @@ class Workload:
             "slice_survey": written["survey"],
             "slice_scatter": written["scatter"],
             "slice_anonymize": written["anonymize"],
-            "slice_assemble": written["assemble"],
-            "slice_check-input": written["check-input"],
             "object": self.objects,
         }
 
