@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from microagg_core.blocking.memory import RUN_BYTES, WORKER_BASE_BYTES
+from microagg_core.blocking.memory import RUN_BYTES, STEADY_BYTES, WORKER_BASE_BYTES, grown
 from microagg_core.blocking.plan import BlockPlan
 from microagg_core.steps.sizing.description import Description
 from microagg_core.steps.sizing.drawing import draw_plan, row_bytes
@@ -250,7 +250,8 @@ class Forecaster:
         """Memory limit that a worker needs."""
         one = self.description
         task = self.plan.task_bytes(one.info, one.quasi_identifiers, one.k, row_bytes(one))
-        return int((WORKER_BASE_BYTES + threads * max(task, _RUN_COPIES * RUN_BYTES)) / _USABLE)
+        run = grown(RUN_BYTES, one.rows * row_bytes(one), STEADY_BYTES)
+        return int((WORKER_BASE_BYTES + threads * max(task, _RUN_COPIES * run)) / _USABLE)
 
     @property
     def flow_bytes(self) -> int:

@@ -12,7 +12,17 @@ from functools import cached_property
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.blocking.memory import OBJECT_BYTES, RUN_BYTES, RUN_UNITS, TASK_KEYS, TASK_UNITS
+from microagg_core.blocking.memory import (
+    OBJECT_BYTES,
+    RUN_BYTES,
+    RUN_UNITS,
+    STEADY_BYTES,
+    STEADY_KEYS,
+    STEADY_PARTS,
+    TASK_KEYS,
+    TASK_UNITS,
+    grown,
+)
 from microagg_core.blocking.plan import BlockPlan
 from microagg_core.blocking.routes import SHARD_KEYS
 from microagg_core.formats.inputs.contract import BATCH_ROWS, PART_BYTES
@@ -20,6 +30,7 @@ from microagg_core.formats.inputs.csv_ranges import RANGE_BYTES
 from microagg_core.steps.sizing.description import Description
 from microagg_core.steps.sizing.drawing import input_row_bytes, row_bytes
 from microagg_core.steps.sizing.figures import Columns, MeasuredFigures, TaskSizes
+from microagg_core.storage.remote import REQUESTS_AT_ONCE
 
 #: Bytes of a staged row besides its values: record number and block.
 _NUMBER_BYTES = 12
@@ -33,7 +44,7 @@ _LOOKS, _RECEIPT = 2, 1
 _FOOTER_READS, _GROUP_ROWS = 2, 1_000_000
 _CHUNK_BYTES = 8 * 2**20
 #: Requests of one task that are under way at a time, where they do not wait for each other.
-PARALLEL_REQUESTS = 10
+PARALLEL_REQUESTS = REQUESTS_AT_ONCE
 
 
 @dataclass(frozen=True)
@@ -107,11 +118,12 @@ class Workload:
         Rows are packed when they are enough in memory, and written when what is packed is enough for an object.
         """
         rows = float(self.part_rows[0])
-        packs = max(1, int(np.ceil(rows * width / RUN_BYTES)))
+        whole = self.description.rows * self.columns.row_bytes
+        packs = max(1, int(np.ceil(rows * width / grown(RUN_BYTES, whole, STEADY_BYTES))))
         streams = self._met(rows / packs, destination_rows)
         sizes = TaskSizes(np.array([rows]), streams_written=np.array([packs * float(streams.sum())]))
         n_bytes = float(self.figures.bytes_written(step, sizes, self.columns)[0])
-        objects = min(packs, max(1, int(np.ceil(n_bytes / OBJECT_BYTES))))
+        objects = min(packs, max(1, int(np.ceil(n_bytes / grown(OBJECT_BYTES, whole, STEADY_BYTES)))))
         return Sent(objects, packs * streams, objects * self._met(rows / objects, destination_rows))
 
     @cached_property
@@ -189,11 +201,15 @@ class Workload:
             return _FOOTER_READS + columns * np.ceil(rows / _GROUP_ROWS), n_bytes
         return np.ceil(n_bytes / _CHUNK_BYTES) + 1, n_bytes
 
+    def _runs_of_units(self) -> float:
+        """Objects of digests that a part writes for each identifier."""
+        return float(np.ceil(self.part_rows[0] / grown(RUN_UNITS, self.n_parts, STEADY_PARTS)))
+
     def _survey(self, done: dict[str, StepTasks]) -> StepTasks:
         one, rows = self.description, self.part_rows
-        runs = np.ceil(rows / RUN_UNITS) * one.identifiers
+        runs = self._runs_of_units() * one.identifiers
         keys = np.full(len(rows), self.own_keys)
-        slices = runs * _BUCKETS + np.ceil(keys / 4096)
+        slices = np.full(len(rows), runs * _BUCKETS) + np.ceil(keys / 4096)
         reads, n_bytes = self.input_reads()
         of_batch = float(self._met(BATCH_ROWS, self.plan.strata.rows).sum())
         sizes = TaskSizes(rows, slices_written=slices, keys=keys, batch_keys=np.ceil(rows / BATCH_ROWS) * of_batch)
@@ -201,15 +217,15 @@ class Workload:
 
     def _units(self, done: dict[str, StepTasks]) -> StepTasks:
         one = self.description
-        n = one.identifiers * -(-one.rows // TASK_UNITS)
+        n = one.identifiers * min(_BUCKETS, -(-one.rows // TASK_UNITS))
         rows = np.full(n, one.rows * one.identifiers / max(n, 1))
-        objects = self.n_parts * np.ceil(self.part_rows[0] / RUN_UNITS)
+        objects = self.n_parts * self._runs_of_units()
         sizes = TaskSizes(rows, slices_read=np.full(n, objects * max(1.0, _BUCKETS * one.identifiers / max(n, 1))))
         return self._tasks("units", sizes, objects, 0, rows * _DIGEST_BYTES)
 
     def _keys(self, done: dict[str, StepTasks]) -> StepTasks:
         counted = self.own_keys * self.n_parts
-        n = 1 << int(np.ceil(np.log2(max(1.0, counted / TASK_KEYS))))
+        n = 1 << int(np.ceil(np.log2(max(1.0, counted / grown(TASK_KEYS, counted, STEADY_KEYS)))))
         keys = np.full(n, counted / n)
         ranges = np.full(n, self.n_parts * max(1.0, self.own_keys / 4096 / n))
         sizes = TaskSizes(np.full(n, self.description.keys / n), ranges, ranges, keys=keys)
