@@ -44,10 +44,10 @@ STEADY_BYTES, STEADY_PARTS, STEADY_KEYS = 8 * 2**30, 40, 64_000_000
 _MOST_GROWTH = 4.0
 
 
-def grown(size: int, whole: float, steady: float) -> int:
+def grown_size(size: int, whole: float, steady: float) -> int:
     """What a piece may hold of a whole that may be larger than is steady; the same for whoever works on it.
 
-    >>> grown(24, 50, 100), grown(24, 400, 100), grown(24, 1e9, 100)
+    >>> grown_size(24, 50, 100), grown_size(24, 400, 100), grown_size(24, 1e9, 100)
     (24, 48, 96)
     """
     return int(size * min(max(1.0, math.sqrt(whole / steady)), _MOST_GROWTH))

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Ints, UInt64s
-from microagg_core.blocking.memory import STEADY_KEYS, TASK_KEYS, grown
+from microagg_core.blocking.memory import STEADY_KEYS, TASK_KEYS, grown_size
 from microagg_core.blocking.routes import hash_keys
 from microagg_core.steps.pieces import Piece
 from microagg_core.steps.shuffling import read_slices
@@ -88,7 +88,7 @@ def key_tasks(surveyed: Sequence[Receipt], run: Run) -> list[Task]:
     """Tasks that merge all parts' keys, each a range of them."""
     slices = Slices.joined(receipt.slices for receipt in surveyed).of_objects(KEYS)
     counted = int(slices.array["rows"].sum())
-    level = _level(counted / grown(TASK_KEYS, counted, STEADY_KEYS))
+    level = _level(counted / grown_size(TASK_KEYS, counted, STEADY_KEYS))
     sent = _at_level(slices, level).by_destination(2 << level)[1 << level :]
     return [Task("keys", number, run, of_range) for number, of_range in enumerate(sent) if len(of_range)]
 

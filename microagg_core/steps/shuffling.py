@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Ints
-from microagg_core.blocking.memory import OBJECT_BYTES, RUN_BYTES, STEADY_BYTES, grown
+from microagg_core.blocking.memory import OBJECT_BYTES, RUN_BYTES, STEADY_BYTES, grown_size
 from microagg_core.steps.pieces import Piece, Range, read_ranges
 from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.tables.slices import Slice, Slices, join_slices, read_slice, write_slices
@@ -44,9 +44,9 @@ class Scatter:
         self.destinations.append(destination)
         self.held += table.nbytes
         self.rows += table.num_rows
-        if self.held >= grown(RUN_BYTES, self.whole_bytes, STEADY_BYTES):
+        if self.held >= grown_size(RUN_BYTES, self.whole_bytes, STEADY_BYTES):
             self._pack()
-        if sum(len(data) for data, _ in self.packed) >= grown(OBJECT_BYTES, self.whole_bytes, STEADY_BYTES):
+        if sum(len(data) for data, _ in self.packed) >= grown_size(OBJECT_BYTES, self.whole_bytes, STEADY_BYTES):
             self._write()
 
     def flush(self) -> None:

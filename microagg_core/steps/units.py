@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, UInt64s
-from microagg_core.blocking.memory import RUN_UNITS, STEADY_PARTS, TASK_UNITS, grown
+from microagg_core.blocking.memory import RUN_UNITS, STEADY_PARTS, TASK_UNITS, grown_size
 from microagg_core.errors import DataError
 from microagg_core.privacy.disclosures import in_percent
 from microagg_core.privacy.sketches import Sketch
@@ -115,7 +115,7 @@ class UnitDigests:
 
     def __init__(self, task: Task, spec: ReleaseSpec, schema: FileSchema, salt: int, n_parts: int = 1) -> None:
         self._task, self._salt = task, salt
-        self._most = grown(RUN_UNITS, n_parts, STEADY_PARTS)
+        self._most = grown_size(RUN_UNITS, n_parts, STEADY_PARTS)
         self._checks = unit_checks(spec, schema)
         self._unit = several_columns(spec)
         self._sketches = [ColumnSketch() for _ in self._unit]

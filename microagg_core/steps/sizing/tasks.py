@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from microagg_core.blocking.memory import (
     STEADY_PARTS,
     TASK_KEYS,
     TASK_UNITS,
-    grown,
+    grown_size,
 )
 from microagg_core.blocking.plan import BlockPlan
 from microagg_core.blocking.routes import SHARD_KEYS
@@ -36,12 +37,15 @@ from microagg_core.storage.remote import REQUESTS_AT_ONCE
 _NUMBER_BYTES = 12
 #: Of digests: buckets of an object, and bytes of one.
 _BUCKETS, _DIGEST_BYTES = 256, 16
+#: What a part is surveyed into, besides digests of units and what is gathered of each confidential column.
+_SURVEYED = 6
 #: What is noted of a file: for the gate, of its values, of its risks, and for the operator's page.
 _NOTED = 6
 #: Every task looks for its receipt, which is not there, and leaves one.
-_LOOKS, _RECEIPT = 2, 1
-#: Parquet is read by ranges: its footer, then a range for each column and row group.
-_FOOTER_READS, _GROUP_ROWS = 2, 1_000_000
+_LOOKS, _RECEIPT = 1, 1
+#: Parquet is read by ranges: what the file is, its footer, then a range for each row group, or a few. All but the first
+#: come while the rows before them are worked on.
+_FOOTER_READS, _GROUP_READS, _GROUP_ROWS = 2, 1, 1_000_000
 _CHUNK_BYTES = 8 * 2**20
 #: Requests of one task that are under way at a time, where they do not wait for each other.
 PARALLEL_REQUESTS = REQUESTS_AT_ONCE
@@ -55,11 +59,13 @@ class StepTasks:
     sizes: TaskSizes
     cpu: Floats
     reads: Floats
-    #: How often it waits for an answer; and requests that write, which are made one after the other.
+    #: How often it waits for an answer before it computes; and requests that write, made one after the other.
     read_rounds: Floats
     writes: Floats
     bytes_read: Floats
     bytes_written: Floats
+    #: Those of the bytes read that come while it computes.
+    bytes_ahead: Floats
     #: In which order they are handed out.
     order: Ints
 
@@ -74,6 +80,14 @@ class Sent:
     objects: int
     streams: Floats
     slices: Floats
+
+
+class ReadsInTurn(NamedTuple):
+    """Of each task the requests that wait for each other, how many the task waits for, and bytes it does not wait for."""
+
+    requests: Floats | float
+    waits: Floats | float
+    bytes_ahead: Floats | float
 
 
 @dataclass(frozen=True)
@@ -119,11 +133,11 @@ class Workload:
         """
         rows = float(self.part_rows[0])
         whole = self.description.rows * self.columns.row_bytes
-        packs = max(1, int(np.ceil(rows * width / grown(RUN_BYTES, whole, STEADY_BYTES))))
+        packs = max(1, int(np.ceil(rows * width / grown_size(RUN_BYTES, whole, STEADY_BYTES))))
         streams = self._met(rows / packs, destination_rows)
         sizes = TaskSizes(np.array([rows]), streams_written=np.array([packs * float(streams.sum())]))
         n_bytes = float(self.figures.bytes_written(step, sizes, self.columns)[0])
-        objects = min(packs, max(1, int(np.ceil(n_bytes / grown(OBJECT_BYTES, whole, STEADY_BYTES)))))
+        objects = min(packs, max(1, int(np.ceil(n_bytes / grown_size(OBJECT_BYTES, whole, STEADY_BYTES)))))
         return Sent(objects, packs * streams, objects * self._met(rows / objects, destination_rows))
 
     @cached_property
@@ -179,41 +193,50 @@ class Workload:
         writes: Floats | float,
         bytes_read: Floats | float,
         order: Ints | None = None,
-        in_turn: Floats | float = 0.0,
+        in_turn: ReadsInTurn | None = None,
     ) -> StepTasks:
         n, figures = len(sizes), self.figures
+        asked, waits, ahead = in_turn or (0.0, 0.0, 0.0)
         written = figures.bytes_written(step, sizes, self.columns)
-        all_reads, all_writes = np.full(n, reads) + in_turn + _LOOKS, np.full(n, writes) + _RECEIPT
-        rounds = np.ceil(np.full(n, reads) / PARALLEL_REQUESTS) + in_turn + _LOOKS
+        all_reads, all_writes = np.full(n, reads) + asked + _LOOKS, np.full(n, writes) + _RECEIPT
+        rounds = np.ceil(np.full(n, reads) / PARALLEL_REQUESTS) + waits + _LOOKS
         moved = np.full(n, bytes_read) + written
         cpu = figures.seconds(step, sizes, self.columns)
         if self.description.store == "s3":
             cpu = cpu + figures.remote["request"] * (all_reads + all_writes) + figures.remote["byte"] * moved
         order = np.arange(n) if order is None else order
-        return StepTasks(step, sizes, cpu, all_reads, rounds, all_writes, np.full(n, bytes_read), written, order)
+        read, ahead = np.full(n, bytes_read), np.full(n, ahead)
+        return StepTasks(step, sizes, cpu, all_reads, rounds, all_writes, read, written, ahead, order)
 
-    def input_reads(self) -> tuple[Floats, Floats]:
-        """Requests and bytes by which each part is read."""
-        one, rows = self.description, self.part_rows
-        columns = one.columns + one.blocking + one.identifiers
-        n_bytes = rows * input_row_bytes(one) * self.figures.stored[one.input_format]
-        if one.input_format == "parquet":
-            return _FOOTER_READS + columns * np.ceil(rows / _GROUP_ROWS), n_bytes
-        return np.ceil(n_bytes / _CHUNK_BYTES) + 1, n_bytes
+    @cached_property
+    def input_bytes(self) -> Floats:
+        """Bytes of each part, as they are stored."""
+        one = self.description
+        return self.part_rows * input_row_bytes(one) * self.figures.stored[one.input_format]
+
+    def input_reads(self) -> ReadsInTurn:
+        """How each part is read."""
+        n_bytes = self.input_bytes
+        if self.description.input_format == "parquet":
+            groups = np.ceil(self.part_rows / _GROUP_ROWS)
+            first = _FOOTER_READS + _GROUP_READS
+            return ReadsInTurn(first * groups, np.full(len(groups), first), n_bytes * (1 - 1 / groups))
+        chunks = np.ceil(n_bytes / _CHUNK_BYTES) + 1
+        return ReadsInTurn(chunks, chunks, np.zeros(len(chunks)))
 
     def _runs_of_units(self) -> float:
         """Objects of digests that a part writes for each identifier."""
-        return float(np.ceil(self.part_rows[0] / grown(RUN_UNITS, self.n_parts, STEADY_PARTS)))
+        return float(np.ceil(self.part_rows[0] / grown_size(RUN_UNITS, self.n_parts, STEADY_PARTS)))
 
     def _survey(self, done: dict[str, StepTasks]) -> StepTasks:
         one, rows = self.description, self.part_rows
         runs = self._runs_of_units() * one.identifiers
         keys = np.full(len(rows), self.own_keys)
         slices = np.full(len(rows), runs * _BUCKETS) + np.ceil(keys / 4096)
-        reads, n_bytes = self.input_reads()
         of_batch = float(self._met(BATCH_ROWS, self.plan.strata.rows).sum())
+        writes = _SURVEYED + one.confidential + runs
         sizes = TaskSizes(rows, slices_written=slices, keys=keys, batch_keys=np.ceil(rows / BATCH_ROWS) * of_batch)
-        return self._tasks("survey", sizes, 1, 2 + one.confidential + runs, n_bytes, in_turn=reads)
+        return self._tasks("survey", sizes, 1, writes, self.input_bytes, in_turn=self.input_reads())
 
     def _units(self, done: dict[str, StepTasks]) -> StepTasks:
         one = self.description
@@ -225,7 +248,7 @@ class Workload:
 
     def _keys(self, done: dict[str, StepTasks]) -> StepTasks:
         counted = self.own_keys * self.n_parts
-        n = 1 << int(np.ceil(np.log2(max(1.0, counted / grown(TASK_KEYS, counted, STEADY_KEYS)))))
+        n = 1 << int(np.ceil(np.log2(max(1.0, counted / grown_size(TASK_KEYS, counted, STEADY_KEYS)))))
         keys = np.full(n, counted / n)
         ranges = np.full(n, self.n_parts * max(1.0, self.own_keys / 4096 / n))
         sizes = TaskSizes(np.full(n, self.description.keys / n), ranges, ranges, keys=keys)
@@ -250,9 +273,10 @@ class Workload:
         )
 
     def _scatter(self, done: dict[str, StepTasks]) -> StepTasks:
-        (reads, n_bytes), (requests, key_bytes) = self.input_reads(), self._knowing_keys()
+        requests, key_bytes = self._knowing_keys()
         sizes, writes = self._of_parts(0.0, self.scattered), self.scattered.objects + 2
-        return self._tasks("scatter", sizes, requests, writes, n_bytes + key_bytes, in_turn=reads)
+        n_bytes = self.input_bytes + key_bytes
+        return self._tasks("scatter", sizes, requests, writes, n_bytes, in_turn=self.input_reads())
 
     def _anonymize(self, done: dict[str, StepTasks]) -> StepTasks:
         plan, rows = self.plan, self.plan.rows_of_partitions().astype(np.float64)
@@ -270,7 +294,9 @@ class Workload:
             refined=self.description.refine != "off",
         )
         n_bytes = done["scatter"].bytes_written.sum() * rows / rows.sum()
-        return self._tasks("anonymize", sizes, slices + 2, 3, n_bytes, np.argsort(-seconds, kind="stable"))
+        # Its blocks and the scale of losses come before.
+        order, before = np.argsort(-seconds, kind="stable"), ReadsInTurn(2.0, 2.0, 0.0)
+        return self._tasks("anonymize", sizes, slices, 3, n_bytes, order, before)
 
     def _assemble(self, done: dict[str, StepTasks]) -> StepTasks:
         first, last = self.files_of_partitions
@@ -283,12 +309,15 @@ class Workload:
 
     def _check_files(self, done: dict[str, StepTasks]) -> StepTasks:
         # The file, and what lies beside it.
-        return self._tasks("check-files", TaskSizes(self.file_rows), 2, _NOTED, done["assemble"].bytes_written)
+        beside = ReadsInTurn(2.0, 2.0, 0.0)
+        n_bytes = done["assemble"].bytes_written
+        return self._tasks("check-files", TaskSizes(self.file_rows), 0, _NOTED, n_bytes, in_turn=beside)
 
     def _upload(self, done: dict[str, StepTasks]) -> StepTasks:
         n_bytes = self.candidate_bytes
         chunks = np.ceil(n_bytes / _CHUNK_BYTES)
-        tasks = self._tasks("upload", TaskSizes(self.file_rows), 0, 1, n_bytes, in_turn=chunks)
+        in_turn = ReadsInTurn(chunks, chunks, 0.0)
+        tasks = self._tasks("upload", TaskSizes(self.file_rows), 0, 1, n_bytes, in_turn=in_turn)
         return StepTasks(**{**vars(tasks), "bytes_written": n_bytes})
 
     @cached_property
