@@ -113,6 +113,15 @@ def test_a_sorted_input_is_cut_into_fewer_slices() -> None:
     assert ordered.own_keys < mixed.own_keys
 
 
+def test_requests_grow_as_rows_do_and_not_as_their_square() -> None:
+    small, large = (work_of(Description(rows=rows, keys=10**5, refine="off")) for rows in (6 * 10**8, 24 * 10**8))
+    asked = [work.steps["anonymize"].reads.sum() for work in (small, large)]
+    assert 3 < asked[1] / asked[0] < 6
+    assert large.plan.rows_of_partitions().max() > 1.8 * small.plan.rows_of_partitions().max()
+    usual = work_of(Description(rows=10**8, keys=10**5, refine="off")).plan
+    assert usual.rows_of_partitions().max() * 52 <= 24 * 2**20, "up to 8 GiB of rows nothing grows"
+
+
 @pytest.mark.parametrize(
     "more",
     [

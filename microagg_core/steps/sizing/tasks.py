@@ -83,7 +83,7 @@ class Sent:
 
 
 class ReadsInTurn(NamedTuple):
-    """Of each task the requests that wait for each other, how many the task waits for, and bytes it does not wait for."""
+    """Of each task the requests made in turn, how many it waits for, and the bytes that it does not wait for."""
 
     requests: Floats | float
     waits: Floats | float
