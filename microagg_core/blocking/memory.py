@@ -7,6 +7,8 @@ has what it needs itself, and whether what is left carries its tasks.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from microagg_core.algorithms import AlgorithmInfo
@@ -32,6 +34,23 @@ _COPIES = 6
 BLOCK_BYTES = 4 * PARTITION_BYTES
 #: Assembling: rows of a released file aim at this many bytes in memory.
 FILE_BYTES = 48 * 2**20
+
+#: What a release is cut by the figures above up to: bytes of staged rows, parts of the input that these come in, and
+#: keys counted in all parts.
+#: Who reads slices asks for one of every piece that was written, so requests are pieces times pieces: beyond this the
+#: pieces grow with the square root of the whole, and requests as the rows do.
+STEADY_BYTES, STEADY_PARTS, STEADY_KEYS = 8 * 2**30, 40, 64_000_000
+#: No piece grows further, so that a worker of 2 GiB carries any release (640 MiB of rows and copies, and its base).
+_MOST_GROWTH = 4.0
+
+
+def grown_size(size: int, whole: float, steady: float) -> int:
+    """What a piece may hold of a whole that may be larger than is steady; the same for whoever works on it.
+
+    >>> grown_size(24, 50, 100), grown_size(24, 400, 100), grown_size(24, 1e9, 100)
+    (24, 48, 96)
+    """
+    return int(size * min(max(1.0, math.sqrt(whole / steady)), _MOST_GROWTH))
 
 
 def task_bytes(info: AlgorithmInfo, p: int, k: int, block_rows: Ints, partition_rows: Ints, row_bytes: float) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.blocking.memory import FILE_BYTES, PARTITION_BYTES
+from microagg_core.blocking.memory import FILE_BYTES, PARTITION_BYTES, STEADY_BYTES, grown_size
 
 #: Partitions are cut so that the work comes in about this many pieces, but not below a fifth of a second or 4 MiB.
 _PIECES = 48
@@ -26,7 +26,8 @@ def pack_blocks(seconds: Floats, n_bytes: Ints) -> Ints:
     array([0, 0, 1, 2])
     """
     target = float(np.clip(seconds.sum() / _PIECES, _LEAST_SECONDS, _MOST_SECONDS))
-    limit = int(np.clip(n_bytes.sum() // _PIECES, _LEAST_BYTES, PARTITION_BYTES))
+    whole = int(n_bytes.sum())
+    limit = int(np.clip(whole // _PIECES, _LEAST_BYTES, grown_size(PARTITION_BYTES, whole, STEADY_BYTES)))
     # Of a census there are millions of blocks and a thousand partitions: each is found, and its blocks are not visited.
     costs, sizes = np.cumsum(seconds), np.cumsum(n_bytes)
     starts, start = [], 0

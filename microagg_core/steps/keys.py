@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Ints, UInt64s
-from microagg_core.blocking.memory import TASK_KEYS
+from microagg_core.blocking.memory import STEADY_KEYS, TASK_KEYS, grown_size
 from microagg_core.blocking.routes import hash_keys
 from microagg_core.steps.pieces import Piece
 from microagg_core.steps.shuffling import read_slices
@@ -87,7 +87,8 @@ def _ranges_of(hashes: UInt64s, level: int) -> Ints:
 def key_tasks(surveyed: Sequence[Receipt], run: Run) -> list[Task]:
     """Tasks that merge all parts' keys, each a range of them."""
     slices = Slices.joined(receipt.slices for receipt in surveyed).of_objects(KEYS)
-    level = _level(int(slices.array["rows"].sum()) / TASK_KEYS)
+    counted = int(slices.array["rows"].sum())
+    level = _level(counted / grown_size(TASK_KEYS, counted, STEADY_KEYS))
     sent = _at_level(slices, level).by_destination(2 << level)[1 << level :]
     return [Task("keys", number, run, of_range) for number, of_range in enumerate(sent) if len(of_range)]
 

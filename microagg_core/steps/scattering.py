@@ -46,7 +46,8 @@ def scatter_part(task: Task) -> Receipt:
     """Cut one input part by partition; stops if the part is not what was surveyed."""
     planned = load_planned(task)
     context, number, routes = planned.context, task.number, load_routes(task, planned)
-    fingerprint, scatter, survivors = Fingerprint(), Scatter(task, task.layout.scatter), Survivors(task, planned)
+    fingerprint, survivors = Fingerprint(), Survivors(task, planned)
+    scatter = Scatter(task, task.layout.scatter, planned.survey.staged_bytes)
     expected, values = PartNotes(), ColumnCounts(context)
     first = planned.survey.first_record(number)
     for batch in records_of_part(task, context, number, first, context.schema.travelling):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Ints
-from microagg_core.blocking.memory import OBJECT_BYTES, RUN_BYTES
+from microagg_core.blocking.memory import OBJECT_BYTES, RUN_BYTES, STEADY_BYTES, grown_size
 from microagg_core.steps.pieces import Piece, Range, read_ranges
 from microagg_core.steps.work import Receipt, Run, Task
 from microagg_core.tables.slices import Slice, Slices, join_slices, read_slice, write_slices
@@ -21,11 +21,13 @@ class Scatter:
     """The objects that one task writes for many destinations, each named by task and number.
 
     Rows are held as they come, and packed by destination when there are enough of them; what is packed is a fraction
-    of the rows, and held until it is worth an object: readers ask for one range of each.
+    of the rows, and held until it is worth an object: readers ask for one range of each. ``whole_bytes`` is what all
+    tasks together write, before it is packed, where that may be more than usual.
     """
 
     task: Task
     name: Callable[[int, int], str]
+    whole_bytes: float = 0.0
     tables: list[pa.Table] = field(default_factory=list)
     destinations: list[Ints] = field(default_factory=list)
     packed: list[tuple[bytes, Slices]] = field(default_factory=list)
@@ -42,9 +44,9 @@ class Scatter:
         self.destinations.append(destination)
         self.held += table.nbytes
         self.rows += table.num_rows
-        if self.held >= RUN_BYTES:
+        if self.held >= grown_size(RUN_BYTES, self.whole_bytes, STEADY_BYTES):
             self._pack()
-        if sum(len(data) for data, _ in self.packed) >= OBJECT_BYTES:
+        if sum(len(data) for data, _ in self.packed) >= grown_size(OBJECT_BYTES, self.whole_bytes, STEADY_BYTES):
             self._write()
 
     def flush(self) -> None:

@@ -80,6 +80,11 @@ class Survey:
         """Records that take part, in what was counted and in what is released."""
         return sum(self.arrivals_of_parts)
 
+    @property
+    def staged_bytes(self) -> float:
+        """Bytes of all rows on their way."""
+        return self.arrivals * self.row_bytes
+
     def first_record(self, part: int) -> int:
         """The record number of a part's first row."""
         return sum(self.rows_of_parts[:part])
@@ -229,7 +234,7 @@ def survey_part(task: Task) -> Receipt:
     """Survey one input part; writes its statistics, keys, sketches and unit digests."""
     context = load_context(task.run, task.reads)
     found = _PartSurvey(context)
-    units = UnitDigests(task, context.spec, context.schema, read_salt(task))
+    units = UnitDigests(task, context.spec, context.schema, read_salt(task), len(context.parts))
     sample = PartSample(task.number, len(context.parts), context.spec.seed, context.schema.grouping)
     names = tuple(dict.fromkeys((*context.schema.travelling, *units.columns)))
     for batch in records_of_part(task, context, task.number, 0, names):

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Bytes, UInt64s
-from microagg_core.blocking.memory import RUN_UNITS, TASK_UNITS
+from microagg_core.blocking.memory import RUN_UNITS, STEADY_PARTS, TASK_UNITS, grown_size
 from microagg_core.errors import DataError
 from microagg_core.privacy.disclosures import in_percent
 from microagg_core.privacy.sketches import Sketch
@@ -112,8 +112,9 @@ class UnitDigests:
     of its own.
     """
 
-    def __init__(self, task: Task, spec: ReleaseSpec, schema: FileSchema, salt: int) -> None:
+    def __init__(self, task: Task, spec: ReleaseSpec, schema: FileSchema, salt: int, n_parts: int = 1) -> None:
         self._task, self._salt = task, salt
+        self._most = grown_size(RUN_UNITS, n_parts, STEADY_PARTS)
         self._checks = unit_checks(spec, schema)
         self._unit = several_columns(spec)
         self._sketches = [ColumnSketch() for _ in self._unit]
@@ -146,7 +147,7 @@ class UnitDigests:
             values = one_array(table[name])
             sketch.add_values(hash_rows([values], len(values), self._salt), _is_name(values))
         self._rows += table.num_rows
-        if self._rows >= RUN_UNITS:
+        if self._rows >= self._most:
             self.flush()
 
     def end(self) -> None:

@@ -32,7 +32,8 @@ from microagg_core.storage.urls import shown
 _S3_PATIENCE = {"connect_timeout": 10, "read_timeout": 20, "retries": {"mode": "standard", "max_attempts": 2}}
 _S3_TRIES = 2
 #: A worker asks for many small ranges at once; botocore's ten connections would have most of them wait.
-_S3_CONNECTIONS = {"max_pool_connections": 64}
+REQUESTS_AT_ONCE = 64
+_S3_CONNECTIONS = {"max_pool_connections": REQUESTS_AT_ONCE}
 
 _CHUNK = 8 * 2**20
 #: A transfer in parts holds this much of each in memory, and this many of them.

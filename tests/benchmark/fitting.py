@@ -26,9 +26,8 @@ MADE_OF = {
     "keys": ("task", "key", "stream_read"),
     "scatter": ("task", "row", "row_quasi", "row_confidential", "key", "route", "stream_written"),
     "anonymize": ("task", "row", "row_quasi", "row_confidential", "block", "stream_read", "stream_written"),
-    "assemble": ("task", "row", "row_quasi", "row_confidential", "stream_read", "stream_written"),
-    "check-input": ("task", "row", "row_quasi", "row_confidential", "key", "route", "slice_read", "stream_written"),
-    "check-files": ("task", "row", "row_quasi", "row_confidential", "stream_read"),
+    "assemble": ("task", "row", "row_quasi", "row_confidential", "stream_read"),
+    "check-files": ("task", "row", "row_quasi", "row_confidential"),
     "upload": ("task", "row_byte"),
 }  # fmt: skip
 #: What the algorithm and refinement take, measured on their own within the tasks of anonymize.
@@ -38,9 +37,8 @@ WRITES = {
     "units": ("task",),
     "keys": ("task", "key"),
     "scatter": ("task", "row_byte", "stream_written"),
-    "anonymize": ("task", "row_byte", "stream_written", "block"),
-    "assemble": ("task", "row", "row_byte", "stream_written"),
-    "check-input": ("task", "row_quasi", "stream_written"),
+    "anonymize": ("task", "row_byte", "row_quasi", "stream_written", "block"),
+    "assemble": ("task", "row", "row_byte", "row_quasi"),
     "check-files": ("task",),
     "upload": ("task",),
 }
@@ -50,7 +48,7 @@ FLOW = {
     "plan": ("release", "key", "block"),
     "scatter": ("release", "part"),
     "anonymize": ("release", "partition", "file", "slice_scatter", "slice_anonymize"),
-    "validate": ("release", "part", "file", "slice_assemble", "slice_check-input"),
+    "validate": ("release", "part", "file"),
     "measure": ("release", "partition", "block"),
     "publish": ("release", "file", "block"),
     "report": ("release", "object"),
@@ -166,8 +164,6 @@ def counts_of(book: dict[str, Any]) -> dict[str, float]:
         "slice_survey": parts * np.ceil(own / 4096),
         "slice_scatter": parts * partitions,
         "slice_anonymize": partitions + files,
-        "slice_assemble": files * parts,
-        "slice_check-input": parts * files,
         "object": 8 * parts + 4 * partitions + 6 * files,
     }
 

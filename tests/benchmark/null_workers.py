@@ -211,10 +211,12 @@ def _keys(census: Census, task: Task) -> Receipt:
 
 def _scatter(census: Census, task: Task) -> Receipt:
     planned, rows = load_planned(task), census.rows_of_part
-    moments = to_json([_moments(rows)] * len(planned.context.kinds))
+    counts = np.zeros(census.parts, dtype=np.int64)
+    counts[task.number] = rows
+    expected = task.put(task.layout.expected(task.number), _notes(rows, task, counts))
     piece = _untouched(task, task.layout.scatter(task.number, 0), 20 * rows)
     counted = task.put(ValuesLayout(task.run.key).value_counts(task.number), _too_many_values(task))
-    pieces = (piece, task.put(task.layout.released_moments(task.number), moments), counted)
+    pieces = (piece, expected, counted)
     return Receipt(task.step, task.number, rows, pieces, _slices(task, range(planned.outline.n_partitions), rows))
 
 
@@ -255,10 +257,9 @@ def _assemble(census: Census, task: Task) -> Receipt:
     rows, layout, number = int(task.slices.array["rows"].sum()), task.layout, task.number
     pieces = (
         _untouched(task, layout.candidate(number, "parquet"), 20 * rows),
-        _untouched(task, layout.numbers(number), 4 * rows),
-        _untouched(task, layout.places(number), 4 * rows),
+        _untouched(task, layout.origins(number), 20 * rows),
     )
-    return Receipt(task.step, number, rows, pieces, _slices(task, range(census.parts), rows))
+    return Receipt(task.step, number, rows, pieces)
 
 
 def _notes(rows: int, task: Task, counts: Ints, **more: Any) -> bytes:
@@ -274,20 +275,12 @@ def _notes(rows: int, task: Task, counts: Ints, **more: Any) -> bytes:
     return to_json(Notes(rows, {name: to_plain(note) for name, note in notes.items()}))
 
 
-def _check_input(census: Census, task: Task) -> Receipt:
-    rows, number = census.rows_of_part, task.number
-    counts = np.zeros(census.parts, dtype=np.int64)
-    counts[number] = rows
-    noted = task.put(task.layout.input_checks(number), _notes(rows, task, counts))
-    piece = _untouched(task, task.layout.check_scatter(number, 0), 20 * rows)
-    n_files = load_planned(task).outline.n_files
-    return Receipt(task.step, number, rows, (piece, noted), _slices(task, range(n_files), rows))
-
-
 def _check_files(census: Census, task: Task) -> Receipt:
-    promise, number = promise_of(load_planned(task)), task.number
-    # What came from each part, so that all files together have all.
-    counts = np.bincount(task.slices.array["maker"], task.slices.array["rows"], census.parts).astype(np.int64)
+    planned, number = load_planned(task), task.number
+    promise = promise_of(planned)
+    # As many from each part, so that all files together have all.
+    bounds = np.linspace(0, census.rows_of_part, planned.outline.n_files + 1).astype(np.int64)
+    counts = np.full(census.parts, bounds[number + 1] - bounds[number])
     nobody = Combinations(to_bytes(CombinationCounter(promise.key_columns, promise.k).to_table()))
     rows = int(counts.sum())
     more = {"k-anonymity": nobody, "groups": Outside((0,) * len(promise.kinds))}
@@ -313,6 +306,5 @@ _ANSWERS: dict[str, Callable[[Census, Task], Receipt]] = {
     "scatter": _scatter,
     "anonymize": _anonymize,
     "assemble": _assemble,
-    "check-input": _check_input,
     "check-files": _check_files,
 }

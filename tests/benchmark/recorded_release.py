@@ -7,6 +7,7 @@ CPU seconds are those of the task alone, however busy the machine is.
 from __future__ import annotations
 
 import datetime
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ from microagg_core.steps.work import Receipt, Task
 from microagg_core.storage.objects import Store
 from microagg_core.tables import slices
 from microagg_flows.executors import InProcess
+from microagg_flows.pages import SWITCH
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release, new_release
 from microagg_flows.stages import STAGES, Stage, run_stage
@@ -214,8 +216,12 @@ def record(case: Case, folder: Path, store: str | None = None, options: dict[str
     spec = load_spec(str(_write_spec(case, folder, store, options or {})))
     recording = Recording(case, folder)
     workers = Recorder(recording)
-    # Every file is a part, however small it is.
-    with patch.object(FileFormat, "part_bytes", 1), patch.object(packing, "FILE_BYTES", case.file_bytes):
+    # Every file is a part, however small it is; of the page only large censuses are asked (bookkeeping.py).
+    with (
+        patch.object(FileFormat, "part_bytes", 1),
+        patch.object(packing, "FILE_BYTES", case.file_bytes),
+        patch.dict(os.environ, {SWITCH: "off"}),
+    ):
         _make(spec, workers, case)
     return recording
 

@@ -58,6 +58,27 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> 
     assert data_digests(tmp_path / "cut" / "output") == expected
 
 
+@pytest.mark.usefixtures("small_pieces")
+def test_the_larger_pieces_of_a_large_release_give_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks come in fewer partitions."""
+    monkeypatch.setattr("microagg_core.blocking.packing._PIECES", 1)
+    monkeypatch.setattr("microagg_core.blocking.packing.PARTITION_BYTES", 4096)
+    found = {}
+    for name, steady in (("usual", 2**40), ("large", 1)):
+        for room, what in (("blocking.packing", "BYTES"), ("steps.shuffling", "BYTES"), ("steps.keys", "KEYS")):
+            monkeypatch.setattr(f"microagg_core.{room}.STEADY_{what}", steady)
+        monkeypatch.setattr("microagg_core.steps.units.STEADY_PARTS", steady)
+        release = start(write_release(tmp_path / name, tables(), **CHANGES))
+        run_until("scatter", release)
+        run_stages(release)
+        found[name] = release.planned.outline.n_partitions, data_digests(tmp_path / name / "output")
+    (usual, digests), (large, same) = found["usual"], found["large"]
+    assert large < usual / 2
+    assert same == digests
+
+
 class _FailsAt:
     """Workers that stop with a bug at one task."""
 

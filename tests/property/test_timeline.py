@@ -16,12 +16,12 @@ from microagg_core.steps.sizing.timeline import StepTimes, Timeline, Workplace
 SECONDS = st.floats(0.001, 20.0)
 
 
-def tasks_of(cpu: list[float], reads: float = 0.0, n_bytes: float = 0.0) -> StepTasks:
+def tasks_of(cpu: list[float], reads: float = 0.0, n_bytes: float = 0.0, ahead: float = 0.0) -> StepTasks:
     n = len(cpu)
-    asked, moved = np.full(n, reads), np.full(n, n_bytes)
+    asked, moved, coming = np.full(n, reads), np.full(n, n_bytes), np.full(n, ahead)
     seconds = np.array(cpu)
     order = np.argsort(-seconds, kind="stable")
-    return StepTasks("anonymize", TaskSizes(np.ones(n)), seconds, asked, asked, asked, moved, moved, order)
+    return StepTasks("anonymize", TaskSizes(np.ones(n)), seconds, asked, asked, asked, moved, moved, coming, order)
 
 
 places = st.builds(
@@ -116,3 +116,16 @@ def test_time_goes_on_from_step_to_step() -> None:
     line.wait(3.0)
     second = line.play(tasks_of([1.0, 1.0]))
     assert (first.seconds, second.seconds, line.now) == pytest.approx((2.0, 1.0, 6.0))
+
+
+def test_bytes_that_come_while_a_task_computes_are_waited_for_only_where_they_take_longer() -> None:
+    place = Workplace(workers=1, bandwidth=1e6)
+    seconds = {
+        (cpu, ahead): Timeline(place).play(tasks_of([cpu], n_bytes=2e6, ahead=ahead)).seconds
+        for cpu in (1.0, 9.0)
+        for ahead in (0.0, 2e6)
+    }
+    written = 2.0
+    assert seconds[9.0, 0.0] == pytest.approx(2.0 + 9.0 + written, abs=0.01)
+    assert seconds[9.0, 2e6] == pytest.approx(9.0 + written, abs=0.01)
+    assert seconds[1.0, 2e6] == pytest.approx(2.0 + written, abs=0.01)

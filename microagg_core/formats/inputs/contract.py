@@ -14,11 +14,11 @@ from typing import BinaryIO, TypeVar
 import pyarrow as pa
 
 from microagg_core.errors import DataError
-from microagg_core.formats.inputs.ahead import ahead
+from microagg_core.formats.inputs.ahead import AHEAD, ahead
 from microagg_core.formats.inputs.plain_types import plain_schema
 from microagg_core.spec.places import Input
 from microagg_core.storage.inputs import InputFile, fetch_input, input_file, input_files, open_input
-from microagg_core.storage.urls import basename, shown
+from microagg_core.storage.urls import basename, is_local, shown
 
 #: Bytes of uncompressed rows that one part aims at.
 PART_BYTES = 128 * 2**20
@@ -148,6 +148,10 @@ class FileFormat(InputFormat):
     def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
         """As :meth:`row_counts`, for one file."""
 
+    def ready(self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]) -> BinaryIO:
+        """A remote file, with what will be asked for at first on its way; as it is, where that is not known."""
+        return file
+
     @abstractmethod
     def rows_of(
         self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
@@ -202,10 +206,25 @@ class FileFormat(InputFormat):
         Raises:
             DataError: a damaged file, or one that is not what it was when it was cut.
         """
-        for stretch, file in _opened_in_turn(part.stretches, source):
+        for stretch, file in self._opened_ahead(part, source, columns):
             with file:
                 refuse_other_state(stretch, source)
                 yield from self.rows_of(file, stretch, source, columns)
+
+    def _opened_ahead(
+        self, part: InputPart, source: Input, columns: tuple[str, ...]
+    ) -> Iterator[tuple[Stretch, BinaryIO]]:
+        """Each stretch with its open file; a remote one is asked for while the one before it is worked on."""
+        if is_local(source.url):
+            yield from _opened_in_turn(part.stretches, source)
+            return
+
+        def opened(stretch: Stretch) -> tuple[Stretch, BinaryIO]:
+            file = _opened(stretch, source)
+            return stretch, file if _is_small(stretch.size) else self.ready(file, stretch, source, columns)
+
+        small = all(_is_small(stretch.size) for stretch in part.stretches)
+        yield from ahead(opened, part.stretches, AHEAD if small else 2)
 
     def first_batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """The same, one after the other."""

@@ -10,6 +10,7 @@ import pyarrow.parquet
 
 from microagg_core.errors import DataError
 from microagg_core.formats.inputs.contract import BATCH_ROWS, PART_BYTES, FileFormat, Place, Stretch
+from microagg_core.formats.inputs.row_groups import FileAhead, blocks_of
 from microagg_core.spec.places import Input
 from microagg_core.storage.urls import shown
 
@@ -36,6 +37,14 @@ class Parquet(FileFormat):
     def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
         """From the footer."""
         yield _read(file, url).metadata.num_rows
+
+    def ready(self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]) -> BinaryIO:
+        """Its row groups, the next of them fetched while one is read."""
+        fetched = FileAhead(file)
+        meta = _read(fetched, stretch.url).metadata  # type: ignore[arg-type]
+        first, end = stretch.place or (0, meta.num_row_groups)
+        fetched.expect([blocks_of(meta, group, columns) for group in range(first, end)])
+        return fetched  # type: ignore[return-value]
 
     def rows_of(
         self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]

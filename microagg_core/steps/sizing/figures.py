@@ -26,7 +26,6 @@ STAGE_OF_STEP = {
     "scatter": "scatter",
     "anonymize": "anonymize",
     "assemble": "anonymize",
-    "check-input": "validate",
     "check-files": "validate",
     "upload": "publish",
 }

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from microagg_core.blocking.memory import RUN_BYTES, WORKER_BASE_BYTES
+from microagg_core.blocking.memory import RUN_BYTES, STEADY_BYTES, WORKER_BASE_BYTES, grown_size
 from microagg_core.blocking.plan import BlockPlan
 from microagg_core.steps.sizing.description import Description
 from microagg_core.steps.sizing.drawing import draw_plan, row_bytes
@@ -250,7 +250,8 @@ class Forecaster:
         """Memory limit that a worker needs."""
         one = self.description
         task = self.plan.task_bytes(one.info, one.quasi_identifiers, one.k, row_bytes(one))
-        return int((WORKER_BASE_BYTES + threads * max(task, _RUN_COPIES * RUN_BYTES)) / _USABLE)
+        run = grown_size(RUN_BYTES, one.rows * row_bytes(one), STEADY_BYTES)
+        return int((WORKER_BASE_BYTES + threads * max(task, _RUN_COPIES * run)) / _USABLE)
 
     @property
     def flow_bytes(self) -> int:
@@ -264,12 +265,11 @@ class Forecaster:
         """Requests and bytes of all tasks, and of the flow."""
         steps, work = self.work.steps, self.work
         flow = sum(self.flow_requests.values())
-        _, of_parts = work.input_reads()
         return Traffic(
             gets=float(sum(tasks.reads.sum() for tasks in steps.values())) + flow,
             puts=float(sum(tasks.writes.sum() for tasks in steps.values())) + 20,
             objects=work.objects,
-            input_bytes=float(of_parts.sum()),
+            input_bytes=float(work.input_bytes.sum()),
             work_bytes=float(sum(t.bytes_written.sum() for step, t in steps.items() if step != "upload")),
             output_bytes=float(work.candidate_bytes.sum()),
         )

@@ -8,11 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.blocking.memory import OBJECT_BYTES, RUN_BYTES, RUN_UNITS, TASK_KEYS, TASK_UNITS
+from microagg_core.blocking.memory import (
+    OBJECT_BYTES,
+    RUN_BYTES,
+    RUN_UNITS,
+    STEADY_BYTES,
+    STEADY_KEYS,
+    STEADY_PARTS,
+    TASK_KEYS,
+    TASK_UNITS,
+    grown_size,
+)
 from microagg_core.blocking.plan import BlockPlan
 from microagg_core.blocking.routes import SHARD_KEYS
 from microagg_core.formats.inputs.contract import BATCH_ROWS, PART_BYTES
@@ -20,18 +31,24 @@ from microagg_core.formats.inputs.csv_ranges import RANGE_BYTES
 from microagg_core.steps.sizing.description import Description
 from microagg_core.steps.sizing.drawing import input_row_bytes, row_bytes
 from microagg_core.steps.sizing.figures import Columns, MeasuredFigures, TaskSizes
+from microagg_core.storage.remote import REQUESTS_AT_ONCE
 
-#: Bytes of a staged row besides its values: record number and block; of a quasi-identifier that the gate sends on.
-_NUMBER_BYTES, _QUASI_BYTES = 12, 5
+#: Bytes of a staged row besides its values: record number and block.
+_NUMBER_BYTES = 12
 #: Of digests: buckets of an object, and bytes of one.
 _BUCKETS, _DIGEST_BYTES = 256, 16
+#: What a part is surveyed into, besides digests of units and what is gathered of each confidential column.
+_SURVEYED = 6
+#: What is noted of a file: for the gate, of its values, of its risks, and for the operator's page.
+_NOTED = 6
 #: Every task looks for its receipt, which is not there, and leaves one.
-_LOOKS, _RECEIPT = 2, 1
-#: Parquet is read by ranges: its footer, then a range for each column and row group.
-_FOOTER_READS, _GROUP_ROWS = 2, 1_000_000
+_LOOKS, _RECEIPT = 1, 1
+#: Parquet is read by ranges: what the file is, its footer, then a range for each row group, or a few. All but the first
+#: come while the rows before them are worked on.
+_FOOTER_READS, _GROUP_READS, _GROUP_ROWS = 2, 1, 1_000_000
 _CHUNK_BYTES = 8 * 2**20
 #: Requests of one task that are under way at a time, where they do not wait for each other.
-PARALLEL_REQUESTS = 10
+PARALLEL_REQUESTS = REQUESTS_AT_ONCE
 
 
 @dataclass(frozen=True)
@@ -42,11 +59,13 @@ class StepTasks:
     sizes: TaskSizes
     cpu: Floats
     reads: Floats
-    #: How often it waits for an answer; and requests that write, which are made one after the other.
+    #: How often it waits for an answer before it computes; and requests that write, made one after the other.
     read_rounds: Floats
     writes: Floats
     bytes_read: Floats
     bytes_written: Floats
+    #: Those of the bytes read that come while it computes.
+    bytes_ahead: Floats
     #: In which order they are handed out.
     order: Ints
 
@@ -61,6 +80,14 @@ class Sent:
     objects: int
     streams: Floats
     slices: Floats
+
+
+class ReadsInTurn(NamedTuple):
+    """Of each task the requests made in turn, how many it waits for, and the bytes that it does not wait for."""
+
+    requests: Floats | float
+    waits: Floats | float
+    bytes_ahead: Floats | float
 
 
 @dataclass(frozen=True)
@@ -105,11 +132,12 @@ class Workload:
         Rows are packed when they are enough in memory, and written when what is packed is enough for an object.
         """
         rows = float(self.part_rows[0])
-        packs = max(1, int(np.ceil(rows * width / RUN_BYTES)))
+        whole = self.description.rows * self.columns.row_bytes
+        packs = max(1, int(np.ceil(rows * width / grown_size(RUN_BYTES, whole, STEADY_BYTES))))
         streams = self._met(rows / packs, destination_rows)
         sizes = TaskSizes(np.array([rows]), streams_written=np.array([packs * float(streams.sum())]))
         n_bytes = float(self.figures.bytes_written(step, sizes, self.columns)[0])
-        objects = min(packs, max(1, int(np.ceil(n_bytes / OBJECT_BYTES))))
+        objects = min(packs, max(1, int(np.ceil(n_bytes / grown_size(OBJECT_BYTES, whole, STEADY_BYTES)))))
         return Sent(objects, packs * streams, objects * self._met(rows / objects, destination_rows))
 
     @cached_property
@@ -118,12 +146,6 @@ class Workload:
         one, width = self.description, self.columns.row_bytes
         staged = _NUMBER_BYTES + width * one.columns / (one.columns + one.blocking)
         return self.sent_of_part("scatter", staged, self.plan.rows_of_partitions())
-
-    @cached_property
-    def sent_to_files(self) -> Sent:
-        """What the gate sends of an input part to files."""
-        width = 8 + _QUASI_BYTES * self.description.quasi_identifiers
-        return self.sent_of_part("check-input", width, self.file_rows)
 
     # --- Who meets whom --------------------------------------------------------------------------------------
 
@@ -154,7 +176,7 @@ class Workload:
         """The tasks of every step, in the steps' order."""
         makers = (
             self._survey, self._units, self._keys, self._scatter, self._anonymize,
-            self._assemble, self._check_input, self._check_files, self._upload,
+            self._assemble, self._check_files, self._upload,
         )  # fmt: skip
         done: dict[str, StepTasks] = {}
         for maker in makers:
@@ -171,49 +193,62 @@ class Workload:
         writes: Floats | float,
         bytes_read: Floats | float,
         order: Ints | None = None,
-        in_turn: Floats | float = 0.0,
+        in_turn: ReadsInTurn | None = None,
     ) -> StepTasks:
         n, figures = len(sizes), self.figures
+        asked, waits, ahead = in_turn or (0.0, 0.0, 0.0)
         written = figures.bytes_written(step, sizes, self.columns)
-        all_reads, all_writes = np.full(n, reads) + in_turn + _LOOKS, np.full(n, writes) + _RECEIPT
-        rounds = np.ceil(np.full(n, reads) / PARALLEL_REQUESTS) + in_turn + _LOOKS
+        all_reads, all_writes = np.full(n, reads) + asked + _LOOKS, np.full(n, writes) + _RECEIPT
+        rounds = np.ceil(np.full(n, reads) / PARALLEL_REQUESTS) + waits + _LOOKS
         moved = np.full(n, bytes_read) + written
         cpu = figures.seconds(step, sizes, self.columns)
         if self.description.store == "s3":
             cpu = cpu + figures.remote["request"] * (all_reads + all_writes) + figures.remote["byte"] * moved
         order = np.arange(n) if order is None else order
-        return StepTasks(step, sizes, cpu, all_reads, rounds, all_writes, np.full(n, bytes_read), written, order)
+        read, ahead = np.full(n, bytes_read), np.full(n, ahead)
+        return StepTasks(step, sizes, cpu, all_reads, rounds, all_writes, read, written, ahead, order)
 
-    def input_reads(self) -> tuple[Floats, Floats]:
-        """Requests and bytes by which each part is read."""
-        one, rows = self.description, self.part_rows
-        columns = one.columns + one.blocking + one.identifiers
-        n_bytes = rows * input_row_bytes(one) * self.figures.stored[one.input_format]
-        if one.input_format == "parquet":
-            return _FOOTER_READS + columns * np.ceil(rows / _GROUP_ROWS), n_bytes
-        return np.ceil(n_bytes / _CHUNK_BYTES) + 1, n_bytes
+    @cached_property
+    def input_bytes(self) -> Floats:
+        """Bytes of each part, as they are stored."""
+        one = self.description
+        return self.part_rows * input_row_bytes(one) * self.figures.stored[one.input_format]
+
+    def input_reads(self) -> ReadsInTurn:
+        """How each part is read."""
+        n_bytes = self.input_bytes
+        if self.description.input_format == "parquet":
+            groups = np.ceil(self.part_rows / _GROUP_ROWS)
+            first = _FOOTER_READS + _GROUP_READS
+            return ReadsInTurn(first * groups, np.full(len(groups), first), n_bytes * (1 - 1 / groups))
+        chunks = np.ceil(n_bytes / _CHUNK_BYTES) + 1
+        return ReadsInTurn(chunks, chunks, np.zeros(len(chunks)))
+
+    def _runs_of_units(self) -> float:
+        """Objects of digests that a part writes for each identifier."""
+        return float(np.ceil(self.part_rows[0] / grown_size(RUN_UNITS, self.n_parts, STEADY_PARTS)))
 
     def _survey(self, done: dict[str, StepTasks]) -> StepTasks:
         one, rows = self.description, self.part_rows
-        runs = np.ceil(rows / RUN_UNITS) * one.identifiers
+        runs = self._runs_of_units() * one.identifiers
         keys = np.full(len(rows), self.own_keys)
-        slices = runs * _BUCKETS + np.ceil(keys / 4096)
-        reads, n_bytes = self.input_reads()
+        slices = np.full(len(rows), runs * _BUCKETS) + np.ceil(keys / 4096)
         of_batch = float(self._met(BATCH_ROWS, self.plan.strata.rows).sum())
+        writes = _SURVEYED + one.confidential + runs
         sizes = TaskSizes(rows, slices_written=slices, keys=keys, batch_keys=np.ceil(rows / BATCH_ROWS) * of_batch)
-        return self._tasks("survey", sizes, 1, 2 + one.confidential + runs, n_bytes, in_turn=reads)
+        return self._tasks("survey", sizes, 1, writes, self.input_bytes, in_turn=self.input_reads())
 
     def _units(self, done: dict[str, StepTasks]) -> StepTasks:
         one = self.description
-        n = one.identifiers * -(-one.rows // TASK_UNITS)
+        n = one.identifiers * min(_BUCKETS, -(-one.rows // TASK_UNITS))
         rows = np.full(n, one.rows * one.identifiers / max(n, 1))
-        objects = self.n_parts * np.ceil(self.part_rows[0] / RUN_UNITS)
+        objects = self.n_parts * self._runs_of_units()
         sizes = TaskSizes(rows, slices_read=np.full(n, objects * max(1.0, _BUCKETS * one.identifiers / max(n, 1))))
         return self._tasks("units", sizes, objects, 0, rows * _DIGEST_BYTES)
 
     def _keys(self, done: dict[str, StepTasks]) -> StepTasks:
         counted = self.own_keys * self.n_parts
-        n = 1 << int(np.ceil(np.log2(max(1.0, counted / TASK_KEYS))))
+        n = 1 << int(np.ceil(np.log2(max(1.0, counted / grown_size(TASK_KEYS, counted, STEADY_KEYS)))))
         keys = np.full(n, counted / n)
         ranges = np.full(n, self.n_parts * max(1.0, self.own_keys / 4096 / n))
         sizes = TaskSizes(np.full(n, self.description.keys / n), ranges, ranges, keys=keys)
@@ -238,9 +273,10 @@ class Workload:
         )
 
     def _scatter(self, done: dict[str, StepTasks]) -> StepTasks:
-        (reads, n_bytes), (requests, key_bytes) = self.input_reads(), self._knowing_keys()
-        sizes, writes = self._of_parts(0.0, self.scattered), self.scattered.objects + 1
-        return self._tasks("scatter", sizes, requests, writes, n_bytes + key_bytes, in_turn=reads)
+        requests, key_bytes = self._knowing_keys()
+        sizes, writes = self._of_parts(0.0, self.scattered), self.scattered.objects + 2
+        n_bytes = self.input_bytes + key_bytes
+        return self._tasks("scatter", sizes, requests, writes, n_bytes, in_turn=self.input_reads())
 
     def _anonymize(self, done: dict[str, StepTasks]) -> StepTasks:
         plan, rows = self.plan, self.plan.rows_of_partitions().astype(np.float64)
@@ -258,37 +294,30 @@ class Workload:
             refined=self.description.refine != "off",
         )
         n_bytes = done["scatter"].bytes_written.sum() * rows / rows.sum()
-        return self._tasks("anonymize", sizes, slices + 2, 3, n_bytes, np.argsort(-seconds, kind="stable"))
+        # Its blocks and the scale of losses come before.
+        order, before = np.argsort(-seconds, kind="stable"), ReadsInTurn(2.0, 2.0, 0.0)
+        return self._tasks("anonymize", sizes, slices, 3, n_bytes, order, before)
 
     def _assemble(self, done: dict[str, StepTasks]) -> StepTasks:
         first, last = self.files_of_partitions
         edges = np.bincount(first, minlength=len(self.file_rows) + 1)[: len(self.file_rows)]
         edges = edges - np.bincount(last + 1, minlength=len(self.file_rows) + 1)[: len(self.file_rows)]
         slices = np.cumsum(edges).astype(np.float64)
-        places = np.array([self._met(rows, self.part_rows).sum() for rows in self.file_rows])
-        sizes = TaskSizes(self.file_rows, slices, slices, places, places)
+        sizes = TaskSizes(self.file_rows, slices, slices)
         n_bytes = done["anonymize"].bytes_written.sum() * self.file_rows / self.file_rows.sum()
-        return self._tasks("assemble", sizes, slices, 3, n_bytes)
-
-    def _check_input(self, done: dict[str, StepTasks]) -> StepTasks:
-        files = float(self._met(float(self.part_rows[0]), self.file_rows).sum())
-        (reads, n_bytes), (requests, key_bytes) = self.input_reads(), self._knowing_keys()
-        places = files * self.figures.written["assemble"].get("stream_written", 0.0)
-        sizes, writes = self._of_parts(files, self.sent_to_files), self.sent_to_files.objects + 1
-        moved = n_bytes + key_bytes + places
-        return self._tasks("check-input", sizes, requests + files, writes, moved, in_turn=reads)
+        return self._tasks("assemble", sizes, slices, 2, n_bytes)
 
     def _check_files(self, done: dict[str, StepTasks]) -> StepTasks:
-        rows, sent = self.file_rows, self.sent_to_files
-        slices = sent.slices * self.n_parts
-        n_bytes = self.candidate_bytes + done["check-input"].bytes_written.sum() * rows / rows.sum()
-        sizes = TaskSizes(rows, slices_read=slices, streams_read=sent.streams * self.n_parts)
-        return self._tasks("check-files", sizes, slices + 2, 1, n_bytes)
+        # The file, and what lies beside it.
+        beside = ReadsInTurn(2.0, 2.0, 0.0)
+        n_bytes = done["assemble"].bytes_written
+        return self._tasks("check-files", TaskSizes(self.file_rows), 0, _NOTED, n_bytes, in_turn=beside)
 
     def _upload(self, done: dict[str, StepTasks]) -> StepTasks:
         n_bytes = self.candidate_bytes
         chunks = np.ceil(n_bytes / _CHUNK_BYTES)
-        tasks = self._tasks("upload", TaskSizes(self.file_rows), 0, 1, n_bytes, in_turn=chunks)
+        in_turn = ReadsInTurn(chunks, chunks, 0.0)
+        tasks = self._tasks("upload", TaskSizes(self.file_rows), 0, 1, n_bytes, in_turn=in_turn)
         return StepTasks(**{**vars(tasks), "bytes_written": n_bytes})
 
     @cached_property
@@ -314,8 +343,6 @@ class Workload:
             "slice_survey": written["survey"],
             "slice_scatter": written["scatter"],
             "slice_anonymize": written["anonymize"],
-            "slice_assemble": written["assemble"],
-            "slice_check-input": written["check-input"],
             "object": self.objects,
         }
 

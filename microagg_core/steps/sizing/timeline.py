@@ -98,10 +98,12 @@ class _Store:
     writing: _Queue = field(default_factory=_Queue)
     moving: _Queue = field(default_factory=_Queue)
 
-    def done(self, now: float, queue: _Queue, rate: float, requests: float, rounds: float, n_bytes: float) -> float:
-        """When requests that are made now are answered."""
+    def done(
+        self, now: float, queue: _Queue, rate: float, requests: float, rounds: float, n_bytes: float, ahead: float = 0.0
+    ) -> float:
+        """When requests that are made now are answered, but for the bytes that nobody waits for."""
         place = self.place
-        alone = now + rounds * place.latency + n_bytes * place.threads / place.bandwidth
+        alone = now + rounds * place.latency + (n_bytes - ahead) * place.threads / place.bandwidth
         return max(alone, queue.served(now, requests / rate), self.moving.served(now, n_bytes / place.store_bandwidth))
 
 
@@ -139,7 +141,7 @@ class _Step:
             column.tolist()
             for column in (
                 tasks.reads, tasks.read_rounds, tasks.bytes_read, tasks.cpu / self._place.speed,
-                tasks.writes, tasks.writes, tasks.bytes_written,
+                tasks.writes, tasks.writes, tasks.bytes_written, tasks.bytes_ahead,
             )
         ]  # fmt: skip
         self._waiting = deque(tasks.order.tolist())
@@ -217,9 +219,11 @@ class _Step:
         while self._queue and self._idle:
             lane, task = self._idle.popleft(), self._queue.popleft()
             requests, rounds, n_bytes = (self._columns[i][task] for i in range(3))
-            read = store.done(now, store.reading, place.gets, requests, rounds, n_bytes)
+            ahead = self._columns[7][task]
+            read = store.done(now, store.reading, place.gets, requests, rounds, n_bytes, ahead)
             self._at[lane] = task, now, read
-            self._push(read + self._columns[3][task], _COMPUTED, self._numbered(lane))
+            worked = max(self._columns[3][task], ahead * place.threads / place.bandwidth)
+            self._push(read + worked, _COMPUTED, self._numbered(lane))
 
     def _numbered(self, lane: int) -> int:
         """A lane and the life of its worker as one number."""
