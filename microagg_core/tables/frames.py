@@ -196,7 +196,8 @@ def _numbers(steps: Ints, firsts: Ints, sizes: Ints) -> Ints:
     """Inverse of :func:`_steps`."""
     summed = np.cumsum(steps, dtype=np.int64)
     starts = np.cumsum(sizes) - sizes
-    return summed + np.repeat(firsts - summed[starts], sizes)
+    summed += np.repeat(firsts - summed[starts], sizes)
+    return summed
 
 
 def _texts(codes: pa.Array, values: pa.Array, sizes: Ints) -> pa.Array:

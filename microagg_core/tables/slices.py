@@ -12,8 +12,9 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, overload
 
 import numpy as np
@@ -55,6 +56,7 @@ _FIELDS = np.dtype(
         ("checksum", np.uint64),
     ]
 )
+_values = attrgetter(*_FIELDS.names or ())
 
 
 class Slices(Sequence[Slice]):
@@ -71,7 +73,7 @@ class Slices(Sequence[Slice]):
     @classmethod
     def of(cls, slices: Iterable[Slice]) -> Slices:
         """These slices."""
-        return cls(np.array([astuple(one) for one in slices], dtype=_FIELDS))
+        return cls(np.array([_values(one) for one in slices], dtype=_FIELDS))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Slices:
@@ -207,8 +209,8 @@ def read_together(every: Iterable[bytes]) -> pa.Table:
     """
     tables: list[pa.Table] = []
     frames: list[memoryview] = []
-    for data in map(memoryview, every):
-        start = 0
+    for some in every:
+        data, start = memoryview(some), 0
         while start < len(data):
             part = data[start:]
             if part[: len(MAGIC)] == MAGIC:

@@ -16,6 +16,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from unittest import mock
 
@@ -75,9 +76,7 @@ def _written_and_read(rows: int, destinations: int) -> dict[str, float]:
     cuts = np.linspace(0, rows, _PACKS + 1).astype(int).tolist()
 
     def write() -> list[bytes]:
-        packs = [
-            write_slices(table.slice(a, b - a), destination[a:b], 0) for a, b in zip(cuts, cuts[1:], strict=False)
-        ]
+        packs = [write_slices(table.slice(a, b - a), destination[a:b], 0) for a, b in pairwise(cuts)]
         data, slices = join_slices(packs)
         return [data[one.start : one.end] for one in slices]
 
