@@ -33,6 +33,11 @@ _S3_PATIENCE = {"connect_timeout": 10, "read_timeout": 20, "retries": {"mode": "
 _S3_TRIES = 2
 #: A worker asks for many small ranges at once; botocore's ten connections would have most of them wait.
 _S3_CONNECTIONS = {"max_pool_connections": 64}
+#: Requests cost less. botocore puts its User-Agent together twice for each, unless it is given one. What is read is
+#: checked by checksums of ours, so none of the server's is asked for: of a range it has none, and a server that does not
+#: know that header may refuse the signature. What is written keeps its checksum: buckets with locked objects want one,
+#: and without one botocore hashes all of it for the signature, over TLS too.
+_S3_CHEAPER = {"user_agent": "microagg", "response_checksum_validation": "when_required"}
 
 _CHUNK = 8 * 2**20
 #: A transfer in parts holds this much of each in memory, and this many of them.
@@ -57,7 +62,7 @@ def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 
     plain: dict[str, Any] = {} if "::" in url else {"use_listings_cache": False}
     if url.startswith(("s3://", "s3a://")):
-        plain["config_kwargs"] = {**_S3_PATIENCE, **_S3_CONNECTIONS, **options.get("config_kwargs", {})}
+        plain["config_kwargs"] = {**_S3_PATIENCE, **_S3_CONNECTIONS, **_S3_CHEAPER, **options.get("config_kwargs", {})}
     try:
         fs, path = url_to_fs(url, **{**options, **plain})
     except ValueError:
