@@ -34,9 +34,9 @@ _S3_TRIES = 2
 #: A worker asks for many small ranges at once; botocore's ten connections would have most of them wait.
 _S3_CONNECTIONS = {"max_pool_connections": 64}
 #: Requests cost less. botocore puts its User-Agent together twice for each, unless it is given one. What is read is
-#: checked by checksums of ours, so none of the server's is asked for: of a range it has none, and a server that does not
-#: know that header may refuse the signature. What is written keeps its checksum: buckets with locked objects want one,
-#: and without one botocore hashes all of it for the signature, over TLS too.
+#: checked by checksums of ours, so none of the server's is asked for: of a range it has none, and a server that does
+#: not know that header may refuse the signature. What is written keeps its checksum: buckets with locked objects want
+#: one, and without one botocore hashes all of it for the signature, over TLS too.
 _S3_CHEAPER = {"user_agent": "microagg", "response_checksum_validation": "when_required"}
 
 _CHUNK = 8 * 2**20

@@ -80,8 +80,8 @@ def test_work_bytes_runs() -> None:
 def test_streams_runs() -> None:
     found = json.loads(output_of("streams.py", "--rows", "20000", "--destinations", "40", "--requests", "40"))
     assert 5 < found["bytes_a_row"] < 40
-    assert 0 < found["read_us_a_stream_with_rows"] and 0 < found["write_us_a_stream_with_rows"]
-    assert 0 < found["ms_a_range"] and 0 < found["ms_a_small_put"] and 0 < found["ms_a_large_put"]
+    streams = [found[f"{way}_us_a_stream_with_rows"] for way in ("write", "read")]
+    assert min(*streams, *(found[f"ms_a_{what}"] for what in ("range", "small_put", "large_put"))) > 0
 
 
 def test_night_bytes_runs() -> None:

@@ -101,6 +101,16 @@ def test_a_slice_holds_the_texts_of_its_own_rows_alone() -> None:
     assert mine.end - mine.start < 1_000 < 9_000 < other.end - other.start
 
 
+def test_slices_with_texts_of_their_own_are_read_together() -> None:
+    texts = [["a", "b", None], ["c"], [None], ["b", "c"]]
+    table = pa.table({"text": [text for some in texts for text in some * 5], RECORD: np.arange(35)})
+    destination = np.repeat(np.arange(4), [5 * len(some) for some in texts])
+    data, slices = write_slices(table, destination, maker=0)
+    parts = [data[s.start : s.end] for s in slices]
+    assert read_together(parts).equals(table) and read_slice(data).equals(table)
+    assert [read_slice(part)["text"].to_pylist() for part in parts] == [some * 5 for some in texts]
+
+
 @pytest.mark.parametrize("numbers", [[0], [2**62, 0, 2**62], [5, 5], [127, 255, 0], [-(2**40), 2**40]])
 def test_any_record_numbers_survive_their_differences(numbers: list[int]) -> None:
     data, _ = write_slices(pa.table({RECORD: numbers}), np.zeros(len(numbers), dtype=np.int64), maker=0)
