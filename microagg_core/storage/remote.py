@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 from microagg_core.errors import SpecError
 from microagg_core.storage.local import LocalDisk
+from microagg_core.storage.ranged import plain_ranges
 from microagg_core.storage.removals import Removal
 from microagg_core.storage.settled import settled
 from microagg_core.storage.troubles import explaining, service_code
@@ -124,10 +125,12 @@ class RemoteStore:
         """Several ranges at once, in the order asked for."""
         fs, root = self._connect()
         wanted = [r for r in ranges if r[2] > r[1]]
-        paths = [f"{root}/{name}" for name, _, _ in wanted]
-        answers = fs.cat_ranges(paths, [r[1] for r in wanted], [r[2] for r in wanted], on_error="raise")
-        contents = iter(answers)
-        return [bytes(next(contents)) if end > start else b"" for _, start, end in ranges]
+        every = [(f"{root}/{name}", start, end) for name, start, end in wanted]
+        contents = plain_ranges(fs, every) if self._is_s3(fs) else [None] * len(every)
+        full = [one for one, content in zip(every, contents, strict=True) if content is None]
+        answers = iter(fs.cat_ranges(*map(list, zip(*full, strict=True)), on_error="raise") if full else ())
+        found = iter([bytes(next(answers)) if content is None else content for content in contents])
+        return [next(found) if end > start else b"" for _, start, end in ranges]
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """The whole object, a few megabytes at a time."""
