@@ -129,8 +129,8 @@ class RemoteStore:
         contents = plain_ranges(fs, every) if self._is_s3(fs) else [None] * len(every)
         full = [one for one, content in zip(every, contents, strict=True) if content is None]
         answers = iter(fs.cat_ranges(*map(list, zip(*full, strict=True)), on_error="raise") if full else ())
-        found = iter([bytes(next(answers)) if content is None else content for content in contents])
-        return [next(found) if end > start else b"" for _, start, end in ranges]
+        read = iter([bytes(next(answers)) if content is None else content for content in contents])
+        return [next(read) if end > start else b"" for _, start, end in ranges]
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """The whole object, a few megabytes at a time."""

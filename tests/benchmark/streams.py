@@ -61,13 +61,13 @@ def rows_of(n: int) -> pa.Table:
 def of_streams(rows: int, destinations: int) -> dict[str, float]:
     """Microseconds of CPU for each stream, its rows apart, and for each row, written and read; and bytes a row."""
     many, few = (_written_and_read(rows, n) for n in (destinations, max(1, destinations // _FEWER)))
-    found = {"bytes_a_row": many["bytes"] / rows}
+    measured = {"bytes_a_row": many["bytes"] / rows}
     for way in ("write", "read"):
         a_stream = (many[way] - few[way]) / (many["streams"] - few["streams"])
-        found |= {f"{way}_us_a_stream": a_stream * 1e6}
-        found |= {f"{way}_us_a_row": (few[way] - a_stream * few["streams"]) / rows * 1e6}
-        found |= {f"{way}_us_a_stream_with_rows": many[way] / many["streams"] * 1e6}
-    return found
+        measured |= {f"{way}_us_a_stream": a_stream * 1e6}
+        measured |= {f"{way}_us_a_row": (few[way] - a_stream * few["streams"]) / rows * 1e6}
+        measured |= {f"{way}_us_a_stream_with_rows": many[way] / many["streams"] * 1e6}
+    return measured
 
 
 def _written_and_read(rows: int, destinations: int) -> dict[str, float]:
@@ -140,12 +140,12 @@ def main() -> None:
     parser.add_argument("--destinations", type=int, default=100, help="that they go to")
     parser.add_argument("--requests", type=int, default=0, help="of a range; a quarter as many objects are written")
     arguments = parser.parse_args()
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     if arguments.rows:
-        found |= of_streams(arguments.rows, arguments.destinations)
+        measured |= of_streams(arguments.rows, arguments.destinations)
     if arguments.requests:
-        found |= of_requests(arguments.requests)
-    print(json.dumps({name: round(value, 3) for name, value in found.items()}, indent=1))
+        measured |= of_requests(arguments.requests)
+    print(json.dumps({name: round(value, 3) for name, value in measured.items()}, indent=1))
 
 
 if __name__ == "__main__":

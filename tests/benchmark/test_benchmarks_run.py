@@ -78,10 +78,10 @@ def test_work_bytes_runs() -> None:
 
 @pytest.mark.server
 def test_streams_runs() -> None:
-    found = json.loads(output_of("streams.py", "--rows", "20000", "--destinations", "40", "--requests", "40"))
-    assert 5 < found["bytes_a_row"] < 40
-    streams = [found[f"{way}_us_a_stream_with_rows"] for way in ("write", "read")]
-    assert min(*streams, *(found[f"ms_a_{what}"] for what in ("range", "small_put", "large_put"))) > 0
+    measured = json.loads(output_of("streams.py", "--rows", "20000", "--destinations", "40", "--requests", "40"))
+    assert 5 < measured["bytes_a_row"] < 40
+    streams = [measured[f"{way}_us_a_stream_with_rows"] for way in ("write", "read")]
+    assert min(*streams, *(measured[f"ms_a_{what}"] for what in ("range", "small_put", "large_put"))) > 0
 
 
 def test_night_bytes_runs() -> None:
