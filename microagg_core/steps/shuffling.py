@@ -13,7 +13,7 @@ from microagg_core.arrays import Ints
 from microagg_core.blocking.memory import OBJECT_BYTES, RUN_BYTES, STEADY_BYTES, grown_size
 from microagg_core.steps.pieces import Piece, Range, read_ranges
 from microagg_core.steps.work import Receipt, Run, Task
-from microagg_core.tables.slices import Slice, Slices, join_slices, read_slice, write_slices
+from microagg_core.tables.slices import Slice, Slices, join_slices, read_slice, read_together, write_slices
 
 
 @dataclass
@@ -89,22 +89,25 @@ def gather_slices(run: Run, slices: Sequence[Slice], maker: str, name_of: Callab
     Raises:
         DamagedWorkError: an object in the work area is not what was written.
     """
-    tables = read_slices(run, slices, maker, name_of)
-    return pa.concat_tables(tables) if tables else None
+    return read_together(_read(run, slices, maker, name_of)) if slices else None
 
 
 def gather_with_makers(
     run: Run, slices: Sequence[Slice], maker: str, name_of: Callable[[int, int], str], makers: pa.Field
 ) -> pa.Table | None:
     """The same, with a column more: the number of the task that sent each row."""
-    tables = [
-        table.append_column(makers, pa.array(np.full(table.num_rows, one.maker), makers.type))
-        for one, table in zip(slices, read_slices(run, slices, maker, name_of), strict=True)
-    ]
-    return pa.concat_tables(tables).combine_chunks() if tables else None
+    table = gather_slices(run, slices, maker, name_of)
+    if table is None:
+        return None
+    sent_by = np.repeat([one.maker for one in slices], [one.rows for one in slices])
+    return table.append_column(makers, pa.array(sent_by, makers.type)).combine_chunks()
 
 
 def read_slices(run: Run, slices: Sequence[Slice], maker: str, name_of: Callable[[int, int], str]) -> list[pa.Table]:
     """The rows of each slice, all asked for at once; as :func:`gather_slices`."""
+    return [read_slice(data) for data in _read(run, slices, maker, name_of)]
+
+
+def _read(run: Run, slices: Sequence[Slice], maker: str, name_of: Callable[[int, int], str]) -> list[bytes]:
     ranges = [Range(name_of(s.maker, s.object), s.start, s.end, s.checksum, maker, s.maker) for s in slices]
-    return [read_slice(data) for data in read_ranges(run.work, ranges, zlib.crc32)]
+    return read_ranges(run.work, ranges, zlib.crc32)

@@ -31,7 +31,7 @@ from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store, canonical_json, sha256_hex
 from microagg_core.tables.slices import Slices
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 
 
 @dataclass(frozen=True)

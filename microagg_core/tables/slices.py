@@ -1,11 +1,10 @@
-"""Rows on their way between partitions: one object holds many slices, each a whole Arrow stream of its own.
+"""Rows on their way between partitions: one object holds many slices, each read by itself.
 
 A task that sends rows to many others writes one object with the slices in order of their destination, and returns
 where each begins and ends; a receiving task reads its ranges. So a shuffle of p by q needs p objects, not p times q.
 
-Slices are written narrow: texts that repeat as a dictionary, record numbers as differences, small numbers in few bytes,
-which compress to a fraction of themselves. A reader gets the columns as they were. Where they lie is told in arrays:
-of a census there are millions of them.
+Slices are written narrow, as frames (frames.py), and a reader gets the columns as they were. Where they lie is told in
+arrays: of a census there are millions of them.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, overload
 
 import numpy as np
@@ -22,18 +22,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints
-from microagg_core.tables.hashing import is_text_or_bytes, one_array
+from microagg_core.tables.frames import MAGIC, can_be_framed, frame_bytes, frames_of, tables_of
 from microagg_core.tables.ordering import ascending_order
 
 #: The column of private record numbers.
 RECORD = "record"
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-#: A text column becomes a dictionary where values come this often on average.
-_LEAST_REPEATS = 4
-#: What a narrow column's field says: whether it is a dictionary, the number that differences start from, or that its
-#: whole numbers were of 64 bits.
-_DICTIONARY, _FIRST, _WIDE = b"dictionary", b"first", b"wide"
 
 
 @dataclass(frozen=True)
@@ -61,6 +56,7 @@ _FIELDS = np.dtype(
         ("checksum", np.uint64),
     ]
 )
+_values = attrgetter(*_FIELDS.names or ())
 
 
 class Slices(Sequence[Slice]):
@@ -77,7 +73,7 @@ class Slices(Sequence[Slice]):
     @classmethod
     def of(cls, slices: Iterable[Slice]) -> Slices:
         """These slices."""
-        return cls(np.array([astuple(one) for one in slices], dtype=_FIELDS))
+        return cls(np.array([_values(one) for one in slices], dtype=_FIELDS))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Slices:
@@ -146,19 +142,27 @@ def write_slices(table: pa.Table, destination: Ints, maker: int, number: int = 0
     >>> [(s.destination, s.rows) for s in slices], read_slice(data[slices[1].start : slices[1].end])["a"].to_pylist()
     ([(2, 1), (7, 2)], [1, 3])
     """
+    if not table.num_rows:
+        return b"", Slices()
     order = ascending_order(destination)
-    ordered = table.take(pa.array(order)).combine_chunks()
-    present, first = np.unique(destination[order], return_index=True)
-    bounds = [*first.tolist(), len(destination)]
+    ordered = destination[order]
+    bounds = np.concatenate([[0], np.flatnonzero(np.diff(ordered)) + 1, [len(ordered)]])
+    receivers, rows = ordered[bounds[:-1]].tolist(), np.diff(bounds).tolist()
     sink = io.BytesIO()
     slices = []
-    for i, receiver in enumerate(present.tolist()):
-        rows = bounds[i + 1] - bounds[i]
-        data = to_bytes(_narrowed(ordered.slice(bounds[i], rows)))
+    for data, receiver, n in zip(_cut(table, order, bounds), receivers, rows, strict=True):
         start = sink.tell()
         sink.write(data)
-        slices.append(Slice(maker, number, receiver, start, sink.tell(), rows, zlib.crc32(data)))
+        slices.append(Slice(maker, number, receiver, start, sink.tell(), n, zlib.crc32(data)))
     return sink.getvalue(), Slices.of(slices)
+
+
+def _cut(table: pa.Table, order: Ints, bounds: Ints) -> Iterator[bytes]:
+    """The rows in an order, each cut by itself."""
+    if can_be_framed(table.schema):
+        return frames_of(table, order, bounds, RECORD)
+    ordered = table.take(pa.array(order)).combine_chunks()
+    return (to_bytes(ordered.slice(start, end - start)) for start, end in pairwise(bounds.tolist()))
 
 
 def join_slices(written: Sequence[tuple[bytes, Slices]]) -> tuple[bytes, Slices]:
@@ -189,15 +193,36 @@ def write_no_rows(table: pa.Table, destination: int, maker: int, number: int = 0
 
 
 def read_slice(data: bytes) -> pa.Table:
-    """The rows of slices, one or several that lie behind each other.
+    """The rows of slices, one or several that lie behind each other; or a table as :func:`to_bytes` writes it.
 
     The bytes are the very ones that were written, since Arrow may not survive others.
     """
-    source, tables = pa.BufferReader(data), []
-    while source.tell() < len(data):
-        with pa.ipc.open_stream(source) as reader:
-            tables.append(_restored(reader.read_all()))
-    return pa.concat_tables(tables)
+    return read_together([data])
+
+
+def read_together(every: Iterable[bytes]) -> pa.Table:
+    """The rows of several of what :func:`read_slice` reads, in their order; it takes less than one by one.
+
+    >>> some = [write_slices(pa.table({"a": values}), np.array([7, 7]), maker=0)[0] for values in ([1, 2], [3, 4])]
+    >>> read_together(some)["a"].to_pylist()
+    [1, 2, 3, 4]
+    """
+    tables: list[pa.Table] = []
+    frames: list[memoryview] = []
+    for some in every:
+        data, start = memoryview(some), 0
+        while start < len(data):
+            part = data[start:]
+            if part[: len(MAGIC)] == MAGIC:
+                n_bytes = frame_bytes(part)
+                frames.append(part[:n_bytes])
+            else:
+                tables, frames, source = tables + tables_of(frames), [], pa.BufferReader(part)
+                with pa.ipc.open_stream(source) as reader:
+                    tables.append(reader.read_all())
+                n_bytes = source.tell()
+            start += n_bytes
+    return pa.concat_tables(tables + tables_of(frames))
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -207,42 +232,3 @@ def to_bytes(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema, options=_OPTIONS) as writer:
         writer.write_table(table)
     return sink.getvalue()
-
-
-def _narrowed(table: pa.Table) -> pa.Table:
-    """The rows in fewer bytes; the fields say how to read them."""
-    columns = [_narrow_column(name, one_array(table[name])) for name in table.column_names]
-    fields = [pa.field(n, c.type, metadata=how) for n, (c, how) in zip(table.column_names, columns, strict=True)]
-    return pa.Table.from_arrays([column for column, _ in columns], schema=pa.schema(fields))
-
-
-def _narrow_column(name: str, array: pa.Array) -> tuple[pa.Array, dict[bytes, bytes]]:
-    if name == RECORD:
-        numbers = np.asarray(array)
-        steps = np.diff(numbers, prepend=numbers[0])
-        narrow = np.min_scalar_type(-1 - int(np.abs(steps).max()))
-        return pa.array(steps.astype(narrow)), {_FIRST: str(numbers[0]).encode()}
-    if is_text_or_bytes(array.type) and not pa.types.is_fixed_size_binary(array.type):
-        values = array.dictionary_encode()
-        if len(values.dictionary) * _LEAST_REPEATS <= len(array):
-            return values, {_DICTIONARY: b"yes"}
-    if array.type in (pa.int64(), pa.uint64()) and len(array) and not array.null_count:
-        numbers = np.asarray(array)
-        narrow = np.promote_types(np.min_scalar_type(numbers.min()), np.min_scalar_type(numbers.max()))
-        if narrow.kind in "iu" and narrow.itemsize < numbers.itemsize:
-            return pa.array(numbers.astype(narrow)), {_WIDE: str(array.type).encode()}
-    return array, {}
-
-
-def _restored(table: pa.Table) -> pa.Table:
-    """Inverse of :func:`_narrowed`; other tables stay as they are."""
-    for j, field in enumerate(table.schema):
-        how = field.metadata or {}
-        if _DICTIONARY in how:
-            table = table.set_column(j, field.name, table[j].cast(field.type.value_type))
-        elif _FIRST in how:
-            numbers = np.cumsum(np.asarray(table[j]), dtype=np.int64) + int(how[_FIRST])
-            table = table.set_column(j, field.name, pa.array(numbers))
-        elif _WIDE in how:
-            table = table.set_column(j, field.name, table[j].cast(how[_WIDE].decode()))
-    return table

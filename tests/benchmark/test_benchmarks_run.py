@@ -76,6 +76,14 @@ def test_work_bytes_runs() -> None:
     assert "objects," in objects and "scatter" in seconds
 
 
+@pytest.mark.server
+def test_streams_runs() -> None:
+    measured = json.loads(output_of("streams.py", "--rows", "20000", "--destinations", "40", "--requests", "40"))
+    assert 5 < measured["bytes_a_row"] < 40
+    streams = [measured[f"{way}_us_a_stream_with_rows"] for way in ("write", "read")]
+    assert min(*streams, *(measured[f"ms_a_{what}"] for what in ("range", "small_put", "large_put"))) > 0
+
+
 def test_night_bytes_runs() -> None:
     measured = json.loads(output_of("night_bytes.py", "--people", "3000", "--districts", "3", "--churn", "0.01"))
     assert set(measured["runs"]) == {"a few people", "without a series", "without ids", "night 0", "night 1"}
