@@ -82,10 +82,12 @@ def moments_of_pairs(values: Floats, counts: Ints) -> tuple[Floats, Floats]:
     """
     n, p = values.shape
     means, products, apart = np.zeros(p), np.zeros((p, p)), np.empty(p)
+    n_all = 0
     for i in range(n):
+        n_all += counts[i]
         for j in range(p):
             means[j] += counts[i] * (values[i, j] - values[0, j])
-    means /= counts.sum()
+    means /= n_all
     for i in range(n):
         for j in range(p):
             apart[j] = values[i, j] - values[0, j] - means[j]
