@@ -41,12 +41,12 @@ class Survivors:
         atoms = batch.marks.atoms[mine].astype(np.uint64)
         names = [column.name for column in self._plan.context.schema.confidential]
         confidential = batch.whole.select(names).take(pa.array(mine)).combine_chunks()
-        known = {RECORD: pa.array(batch.all_records[mine]), ATOM: pa.array(atoms)}
+        whose = {RECORD: pa.array(batch.all_records[mine]), ATOM: pa.array(atoms)}
         place = self._plan.outline.n_partitions + range_of_atoms(atoms, night.n_atom_ranges)
         values = {f"c{j}": column for j, column in enumerate(confidential.columns)}
-        self._values.add(pa.table({**known, **values}), place)
+        self._values.add(pa.table({**whose, **values}), place)
         digests = self._digests_of(confidential, batch.marks.codes[mine])
-        self._digests.add(pa.table({**known, **digests}), place + night.n_carried)
+        self._digests.add(pa.table({**whose, **digests}), place + night.n_carried)
 
     def _digests_of(self, confidential: pa.Table, codes: NDArray[Any]) -> dict[str, pa.Array]:
         """What the gate is told of survivors."""
