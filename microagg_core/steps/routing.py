@@ -79,7 +79,6 @@ class Routed:
         """The standardized quasi-identifiers."""
         return self.encoding.standardize(self.encoding.offsets_of(self.ticks), self.missing)
 
-    @cached_property
     def released(self) -> Routed:
         """Those of the records that are released."""
         kept = self.stratum != SUPPRESSED

@@ -52,7 +52,7 @@ def scatter_part(task: Task) -> Receipt:
     first = planned.survey.first_record(number)
     for batch in records_of_part(task, context, number, first, context.schema.travelling):
         fingerprint.add(batch.whole, context.schema.travelling)
-        released = route_batch(context, planned.encoding, routes, planned.outline.hash_seed, batch).released
+        released = route_batch(context, planned.encoding, routes, planned.outline.hash_seed, batch).released()
         expected.add(expected_of(planned, number, routes, released))
         values.add(released.table)
         scatter.add(*_scattered_rows(planned, routes, released))
