@@ -33,7 +33,7 @@ _COPIES = 6
 #: What an algorithm may take for one block, besides its rows.
 BLOCK_BYTES = 4 * PARTITION_BYTES
 #: Assembling: rows of a released file aim at this many bytes in memory.
-FILE_BYTES = 48 * 2**20
+FILE_BYTES = 32 * 2**20
 
 #: What a release is cut by the figures above up to: bytes of staged rows, parts of the input that these come in, and
 #: keys counted in all parts.
