@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,6 +26,9 @@ import pyarrow as pa
 
 from microagg_core.storage.objects import Store
 from microagg_core.tables.slices import join_slices, read_together, write_slices
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from servers.s3_server import ACCESS_KEY, REGION, SECRET_KEY, running_weed
 
 #: A scattered task's rows come in this many packs.
