@@ -18,6 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import release_at_scale
 import yaml
@@ -32,8 +33,10 @@ from microagg_core.releases.parts import Upload
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.work import Receipt, Task
+from microagg_core.storage import ranged
 from microagg_core.storage.objects import Store
 from microagg_core.tables import slices
+from microagg_core.tables.frames import frames_of, tables_of
 from microagg_flows.executors import InProcess
 from microagg_flows.pages import SWITCH
 from microagg_flows.progress import Silence
@@ -163,23 +166,37 @@ class Recorder(InProcess):
 
         streams, bucket = self.streams, self.bucket
         store = *both(self.work.seen), *both(self.work.written)
-        return *store, streams["_restored"], streams["_narrowed"], bucket["requests"], bucket["bytes"]
+        return *store, streams["read"], streams["written"], bucket["requests"], bucket["bytes"]
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count streams, each of which is restored and narrowed once; and what a bucket is asked for."""
+        """Count streams, each of which is a frame; and what a bucket is asked for."""
         with ExitStack() as stack:
             stack.enter_context(patch.object(S3FileSystem, "_call_s3", _counted_calls(self.bucket)))
-            for name in ("_restored", "_narrowed"):
-                stack.enter_context(patch.object(slices, name, self._counted(name, getattr(slices, name))))
+            stack.enter_context(patch.object(ranged, "_range", _counted_ranges(self.bucket)))
+            stack.enter_context(patch.object(slices, "frames_of", self._written))
+            stack.enter_context(patch.object(slices, "tables_of", self._read))
             yield
 
-    def _counted(self, name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def call(table: Any) -> Any:
-            self.streams[name] += 1
-            return function(table)
+    def _written(self, *what: Any) -> Iterator[bytes]:
+        for frame in frames_of(*what):
+            self.streams["written"] += 1
+            yield frame
 
-        return call
+    def _read(self, frames: Sequence[memoryview]) -> list[pa.Table]:
+        self.streams["read"] += len(frames)
+        return tables_of(frames)
+
+
+def _counted_ranges(seen: Counter[str]) -> Callable[..., Any]:
+    original = ranged._range
+
+    async def range_of(*what: Any) -> bytes | None:
+        data = await original(*what)
+        seen.update(requests=1, bytes=len(data or b""))
+        return data
+
+    return range_of
 
 
 def _counted_calls(seen: Counter[str]) -> Callable[..., Any]:
