@@ -252,12 +252,13 @@ class Workload:
         keys = np.full(n, counted / n)
         ranges = np.full(n, self.n_parts * max(1.0, self.own_keys / 4096 / n))
         sizes = TaskSizes(np.full(n, self.description.keys / n), ranges, ranges, keys=keys)
-        return self._tasks("keys", sizes, float(self.n_parts), 1, keys * self.figures.written["survey"]["key"])
+        return self._tasks("keys", sizes, float(self.n_parts), 1, keys * self.figures.written["survey"].get("key", 0.0))
 
     def _knowing_keys(self) -> tuple[float, float]:
         """Requests and bytes by which a part's routes are read."""
         keys = len(self.plan.strata.key_hashes)
-        n_bytes = keys * self.figures.flow_bytes["route_stored"] + self.own_keys * self.figures.written["survey"]["key"]
+        own_bytes = self.own_keys * self.figures.written["survey"].get("key", 0.0)
+        n_bytes = keys * self.figures.flow_bytes["route_stored"] + own_bytes
         return 1 + np.ceil(keys / SHARD_KEYS), n_bytes
 
     def _of_parts(self, read: float, sent: Sent) -> TaskSizes:
