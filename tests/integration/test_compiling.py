@@ -59,7 +59,7 @@ print(json.dumps(compiled))
 
 #: Specializations of our own kernels on the default path, and of numba's functions that they use; a change that needs
 #: more of them makes everybody's first release slower.
-MOST_OF_OURS, MOST_OF_NUMBAS = 129, 49
+MOST_OF_OURS, MOST_OF_NUMBAS = 129, 51
 #: The only ones that are compiled twice: what sorts both whole numbers and others, and what Python and kernels call.
 TWICE = {
     "refinement.changing_groups.total_sse",
