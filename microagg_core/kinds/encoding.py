@@ -72,11 +72,6 @@ class Encoding:
             offsets[:, j] = kind.offsets(values, origin)
         return offsets
 
-    def offsets(self, columns: list[pa.ChunkedArray | pa.Array]) -> tuple[Floats, Bools]:
-        """Offsets from the origins (n x p) and which values are missing."""
-        ticks, missing = self.ticks(columns)
-        return self.offsets_of(ticks), missing
-
     def standardize(self, offsets: Floats, missing: Bools | None = None) -> Floats:
         """Offsets to standardized values; missing values become 0 and take no part in anything."""
         z = standardized(offsets, np.array(self.means), np.array(self.deviations))

@@ -208,7 +208,6 @@ class FileFormat(InputFormat):
         """
         for stretch, file in self._opened_ahead(part, source, columns):
             with file:
-                refuse_other_state(stretch, source)
                 yield from self.rows_of(file, stretch, source, columns)
 
     def _opened_ahead(
@@ -230,7 +229,6 @@ class FileFormat(InputFormat):
         """The same, one after the other."""
         for stretch in part.stretches:
             with _opened(stretch, source) as file:
-                refuse_other_state(stretch, source)
                 yield from self.first_rows_of(file, stretch, source, columns)
 
 
@@ -263,6 +261,8 @@ def _is_small(size: int | None) -> bool:
 
 
 def _opened(what: InputFile | Stretch, source: Input) -> BinaryIO:
+    if isinstance(what, Stretch):
+        refuse_other_state(what, source)
     fetch = fetch_input if _is_small(what.size) else open_input
     return fetch(what.url, source.storage_options)
 
