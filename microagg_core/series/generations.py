@@ -133,6 +133,8 @@ class Generation:
     #: How many units share the rarest trace among all units that were ever released; None where that is not known.
     smallest_trace: int | None
     format: Literal[2] = _FORMAT
+    #: The numbers of ghosts that manifests of the series gave.
+    ghosts_told: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.ranges or len(self.ranges) != self.n_ranges or not all(self.ranges) or not self.atoms:
