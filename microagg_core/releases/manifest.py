@@ -250,7 +250,8 @@ class Manifest(ReleaseFacts):
         plain = (bool, int, float, str, type(None))
         settings = [*self.algorithm.parameters.values(), *self.rounding.values()]
         n_open = sum(not isinstance(value, plain) for value in settings)
-        return n_open + len({*self.rounding, *(self.losses.attributes or ())} - columns) + self.losses.n_unknown()
+        named = {*self.rounding, *(self.losses.attributes or ()), *(self.losses.of_grouped.attributes or ())}
+        return n_open + len(named - columns) + self.losses.n_unknown()
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Manifest:
