@@ -310,6 +310,12 @@ class ReleaseSpec(Model):
         """The refinement by name, or its seconds for each block."""
         return self.refine.seconds if isinstance(self.refine, TimeBudget) else self.refine
 
+    @property
+    def unit_form(self) -> Literal["normal", "spelled"]:
+        """How a series compares ids: in normal form, or as they are spelled where that tells units apart."""
+        meant = self.unit != "row" and set(self.acknowledge.spelling_of_units).issuperset(self.unit)
+        return "spelled" if meant else "normal"
+
     @field_validator("id")
     @classmethod
     def _not_the_pointer(cls, id_: str) -> str:

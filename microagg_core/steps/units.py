@@ -40,6 +40,7 @@ _SEEDS = (0x5EED, 0xF00D)
 _ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 #: The half of a digest's second word that tells spellings apart.
 _SPELLING = np.uint64(2**32 - 1)
+_SPELLING_IS = "spelling (case, spaces, leading zeros, forms of one letter)"
 _BUCKETS = 256
 #: Rows that share a value are told of up to so many: a region has more, and nobody takes it for a person.
 _MOST_ROWS_OF_A_PERSON = 100
@@ -298,10 +299,13 @@ def _quoted(names: Sequence[str]) -> str:
 def _differ_in_spelling(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str:
     what = "identifier" if spec.unit == "row" else "unit"
     return (
-        f"{what} {_quoted(names)}: {count} id(s) differ from others only in spelling (case, spaces, leading zeros, "
-        "forms of one letter), so a person or firm may be counted twice; clean them, or, if they are different ones, "
-        f"list {', '.join(names)} under acknowledge.spelling_of_units"
+        f"{what} {_quoted(names)}: {count} id(s) differ from others only in {_SPELLING_IS}, so a person or firm may be "
+        f"counted twice; {_cure_of_spelling(names)}"
     )
+
+
+def _cure_of_spelling(names: tuple[str, ...]) -> str:
+    return f"clean them, or, if they are different ones, list {', '.join(names)} under acknowledge.spelling_of_units"
 
 
 def repeated_units(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str:
@@ -314,7 +318,8 @@ def repeated_units(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str
         )
     return (
         f"unit {_quoted(names)} repeats in {count} records: this version releases one record a unit and counts no unit "
-        "twice; aggregate the input to one record a unit first"
+        f"twice; aggregate the input to one record a unit first; or, if their ids differ in {_SPELLING_IS}, "
+        f"{_cure_of_spelling(names)}"
     )
 
 

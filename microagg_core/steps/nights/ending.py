@@ -186,7 +186,7 @@ def generation_of(
     night = beginning.night
     begun = night.state.frozen if night.state is not None else None
     rounding = {kind.name: kind.applied_rule for kind in plan.encoding.kinds}
-    frozen = frozen_facts(beginning.spec, plan.context.schema, rounding)
+    frozen = frozen_facts(beginning.spec, plan.context.schema, rounding, night.unit_form)
     if begun is not None and frozen.mode != "independent" and frozen.rounding != begun.rounding:
         raise InternalError("a bug: means are rounded otherwise than on the first night; please report it")
     return Generation(
