@@ -130,7 +130,7 @@ class _Forgetting:
                 f"release {head.release_id} of the series {self.spec.name} is begun and not published; run it again, "
                 "then forget"
             )
-        listed = units_of([table[name] for name in self.spec.unit], self.key)
+        listed = units_of([table[name] for name in self.spec.unit], self.key, head.frozen.unit_form)
         series = self.spec.series
         decoys = series is not None and series.leavers == "decoys"
         erasure = decide_erasure(self.ledger, self.output, head, listed, decoys)

@@ -11,6 +11,7 @@ import hmac
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,11 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Ints, Pairs, UInt64s
 from microagg_core.errors import DataError
 from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array
+from microagg_core.tables.spelling import in_normal_form
+
+#: How ids are compared: in normal form; where their spelling is acknowledged to tell units apart, numbers alone so; or
+#: as their text, which is how ledgers began before there was a normal form.
+UnitForm: TypeAlias = Literal["normal", "spelled", "text"]
 
 _TEXT = pa.large_string()
 #: Bits of the second word of a unit's digest. With 80 bits two of 100 million units meet in one of 240 million series,
@@ -54,15 +60,15 @@ class SeriesKey:
         return self.derived("fingerprint")[:8].hex()
 
 
-def units_of(columns: Sequence[pa.ChunkedArray | pa.Array], key: SeriesKey) -> Pairs:
-    """The digest of every row's unit, which the columns name together: 12 and "12" are one unit.
+def units_of(columns: Sequence[pa.ChunkedArray | pa.Array], key: SeriesKey, form: UnitForm = "normal") -> Pairs:
+    """Digest the unit of every row, which the columns name together: 12, 12.0 and "012" are one unit in normal form.
 
     >>> units_of([pa.array([12, 13])], key := SeriesKey(b"0123456789abcdef")).shape
     (2, 2)
-    >>> bool((units_of([pa.array([12])], key) == units_of([pa.array(["12"])], key)).all())
+    >>> bool((units_of([pa.array([12])], key) == units_of([pa.array(["012"])], key)).all())
     True
     """
-    texts = [_text(one_array(column)) for column in columns]
+    texts = [_text(one_array(column), form) for column in columns]
     nameless = reduce(pc.or_, map(_is_nothing, texts))
     if n_nameless := pc.sum(nameless).as_py():
         raise DataError(f"{n_nameless} record(s) name no unit; fill their unit column(s) or leave them out")
@@ -108,11 +114,13 @@ def numbered_pairs(pairs: Pairs) -> tuple[Ints, Pairs]:
     return numbers, in_order[first]
 
 
-def _text(array: pa.Array) -> pa.Array:
+def _text(array: pa.Array, form: UnitForm) -> pa.Array:
     """A column's values as text: one value has one text, whatever the width of its type; NaN is no value."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if form == "normal" or (form == "spelled" and not is_text_or_bytes(array.type)):
+        array = in_normal_form(array)
     kind = array.type
-    if pa.types.is_dictionary(kind):
-        return _text(array.dictionary_decode())
     if pa.types.is_decimal(kind) and kind.scale > 0:
         return pc.utf8_rtrim(pc.utf8_rtrim(pc.cast(array, _TEXT), characters="0"), characters=".")
     if pa.types.is_floating(kind):

@@ -15,6 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from microagg_core.errors import StorageError
 from microagg_core.plain import from_json, to_plain
+from microagg_core.series.digests import UnitForm
 from microagg_core.storage.layout import night_of
 from microagg_core.storage.objects import canonical_json
 
@@ -46,6 +47,8 @@ class Frozen:
     missing: str
     mode: str
     guarantee: str
+    #: How ids are compared; a ledger that does not say was begun when that was by their text, and goes on so.
+    unit_form: UnitForm = "text"
 
 
 @dataclass(frozen=True, config=_STRICT)

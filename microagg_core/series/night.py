@@ -11,6 +11,7 @@ import pyarrow as pa
 from microagg_core.arrays import Bools, ShortInts
 from microagg_core.errors import InternalError
 from microagg_core.series.atoms import FIRST_NUMBER, no_atoms
+from microagg_core.series.digests import UnitForm
 from microagg_core.series.fates import Guarantee, Leavers, Policy, SeriesMode
 from microagg_core.series.generations import Generation, Past
 from microagg_core.series.ledger import Ledger
@@ -32,6 +33,7 @@ class Night:
         least_k: the smallest k of all nights so far.
         past: of all nights before; None on the first.
         unit: the columns that name a unit; none where a unit is a row.
+        unit_form: how ids are compared, as the ledger began.
         state: the generation that tonight goes on from; None before the first release.
         previous: the night of the release before tonight's; -1 where there is none.
         waited: arrivals that were first seen in this night or before have waited as long as any has to; -1: none.
@@ -50,6 +52,7 @@ class Night:
     past: Past | None
     nights: int | None
     unit: tuple[str, ...]
+    unit_form: UnitForm
     ledger_url: str
     ledger_options: dict[str, Any]
     state: Generation | None

@@ -40,9 +40,12 @@ _SEEDS = (0x5EED, 0xF00D)
 _ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 #: The half of a digest's second word that tells spellings apart.
 _SPELLING = np.uint64(2**32 - 1)
+_SPELLING_IS = "spelling (case, spaces, leading zeros, forms of one letter)"
 _BUCKETS = 256
-#: Rows that share a value are told of up to so many: a region has more, and nobody takes it for a person.
+#: A value with more rows than this, or than the root of all rows, is a region's or a visit's number, not a person's.
 _MOST_ROWS_OF_A_PERSON = 100
+#: The share of records from which a part of the unit that repeats is refused, not told.
+_MOSTLY_REPEATS = 0.5
 #: The number of the first object of digests in a part's survey, behind that of its keys.
 FIRST_DIGESTS = KEYS + 1
 _DIGEST_BYTES = 16
@@ -144,7 +147,7 @@ class UnitDigests:
             pairs = np.column_stack([first, (second & ~_SPELLING) | (exact & _SPELLING)])
             self._held[i].append(pairs if named.all() else pairs[named])
         for name, sketch in zip(self._unit, self._sketches, strict=True):
-            values = one_array(table[name])
+            values = in_normal_form(table[name])
             sketch.add_values(hash_rows([values], len(values), self._salt), _is_name(values))
         self._rows += table.num_rows
         if self._rows >= self._most:
@@ -298,10 +301,13 @@ def _quoted(names: Sequence[str]) -> str:
 def _differ_in_spelling(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str:
     what = "identifier" if spec.unit == "row" else "unit"
     return (
-        f"{what} {_quoted(names)}: {count} id(s) differ from others only in spelling (case, spaces, leading zeros, "
-        "forms of one letter), so a person or firm may be counted twice; clean them, or, if they are different ones, "
-        f"list {', '.join(names)} under acknowledge.spelling_of_units"
+        f"{what} {_quoted(names)}: {count} id(s) differ from others only in {_SPELLING_IS}, so a person or firm may be "
+        f"counted twice; {_cure_of_spelling(names)}"
     )
+
+
+def _cure_of_spelling(names: tuple[str, ...]) -> str:
+    return f"clean them, or, if they are different ones, list {', '.join(names)} under acknowledge.spelling_of_units"
 
 
 def repeated_units(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str:
@@ -314,21 +320,31 @@ def repeated_units(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str
         )
     return (
         f"unit {_quoted(names)} repeats in {count} records: this version releases one record a unit and counts no unit "
-        "twice; aggregate the input to one record a unit first"
+        f"twice; aggregate the input to one record a unit first; or, if their ids differ in {_SPELLING_IS}, "
+        f"{_cure_of_spelling(names)}"
     )
 
 
 def coarser_columns(spec: ReleaseSpec, sketches: Sequence[Sketch]) -> tuple[str, ...]:
-    """What is to be said of a unit of several columns, of which one alone may name the person."""
+    """Tell of columns of a unit of several that alone may name the person; what the spec acknowledges is not told.
+
+    Raises:
+        DataError: most records share their value with others, as visits do their person's.
+    """
     unit, words = several_columns(spec), []
     for name, sketch in zip(unit, sketches, strict=True):
         shared, rows = 1.0 - sketch.share_shared_by(1, 1), sketch.rows / max(1, sketch.distinct())
-        if shared > 0 and rows <= _MOST_ROWS_OF_A_PERSON:
-            words.append(
-                f"unit {_quoted(unit)}: {in_percent(shared)} of the records share their {name!r} with others, "
-                f"{rows:.1f} records each on average; if {name!r} alone names a person or firm, k counts something "
-                "smaller: name it alone, with one record each"
-            )
+        is_coarse = rows > min(_MOST_ROWS_OF_A_PERSON, sketch.rows**0.5)
+        if shared <= 0 or is_coarse or name in spec.acknowledge.part_of_unit:
+            continue
+        told = (
+            f"unit {_quoted(unit)}: {in_percent(shared)} of the records share their {name!r} with others, "
+            f"{rows:.1f} records each on average; if {name!r} alone names a person or firm, k counts something "
+            "smaller: name it alone, with one record each"
+        )
+        if shared >= _MOSTLY_REPEATS:
+            raise DataError(f"{told}; if it does not, list {name} under acknowledge.part_of_unit")
+        words.append(told)
     return tuple(words)
 
 

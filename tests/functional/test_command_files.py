@@ -342,7 +342,8 @@ def test_a_unit_of_several_columns(project: Project) -> None:
     )
     project.write(table)
     roles = {"identifiers": ["house", "person"], "quasi_identifiers": ["x"], "confidential": ["tag"]}
-    project.write_spec(roles, acknowledge=UNIQUE, unit=["house", "person"])
+    meant = {**UNIQUE, "part_of_unit": ["house"]}
+    project.write_spec(roles, acknowledge=meant, unit=["house", "person"])
     project.release()
     check_release(table, project.released(), Expected(3, ["x"]))
     assert project.manifest()["unit"] == "units"

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from microagg_core.arrays import Pairs
 from microagg_core.errors import DataError
-from microagg_core.series.digests import SeriesKey, classes_of, numbered_pairs, rows_of, units_of, values_of
+from microagg_core.series.digests import SeriesKey, UnitForm, classes_of, numbered_pairs, rows_of, units_of, values_of
 from microagg_core.series.pairs import ABSENT, weakest_cut
 from twins import naive_series
+from twins.naive_ids import normal_form
 
 KEY, OTHER_KEY = SeriesKey(b"sixteen bytes or more"), SeriesKey(b"sixteen bytes or less")
+ids = st.text(alphabet="aBé０79.+ \t\u200b\x00\ufe0f", max_size=8).filter(normal_form)
 few_pairs = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=30)
 
 
@@ -35,7 +37,7 @@ def test_equal_pairs_have_one_number(rows: list[tuple[int, int]]) -> None:
     assert [tuple(row) for row in distinct[numbers].tolist()] == rows
 
 
-@given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.text(max_size=8).filter(str.strip)), max_size=12))
+@given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), ids), max_size=12))
 @settings(deadline=None)
 def test_units_equal_their_twin(rows: list[tuple[int, str]]) -> None:
     columns = [pa.array([row[0] for row in rows], pa.int64()), pa.array([row[1] for row in rows], pa.string())]
@@ -55,6 +57,7 @@ TWELVES = [
     pa.array([12.0]),
     pa.array([12], pa.decimal128(10, 0)),
     pa.array([12], pa.decimal128(10, 2)),
+    pa.array(["\u200b012.0 "]),
 ]
 
 
@@ -63,8 +66,19 @@ def test_one_unit_is_one_unit_whatever_its_type(column: pa.Array) -> None:
     assert units_of([column], KEY).tolist() == units_of([TWELVES[0]], KEY).tolist()
 
 
+def digest(value: object, form: UnitForm, kind: pa.DataType | None = None) -> list[list[int]]:
+    return units_of([pa.array([value], kind)], KEY, form).tolist()
+
+
+def test_a_ledger_keeps_the_form_that_it_began_with() -> None:
+    """Where spelling tells units apart, numbers alone go by value; ledgers from before any form go by Arrow's text."""
+    assert digest("P1", "normal") == digest("p1 ", "normal") and digest("P1", "spelled") != digest("p1", "spelled")
+    assert digest(1e10, "spelled") == digest(10**10, "spelled") == digest("10000000000", "text")
+    assert digest(1e10, "text") == digest("1e+10", "text") and digest("P1", "text") == digest("P1", "spelled")
+
+
 def test_units_are_told_apart() -> None:
-    ids = [("12", "3"), ("1", "23"), ("120", "3"), ("12.0", "3"), ("012", "3")]
+    ids = [("12", "3"), ("1", "23"), ("120", "3"), ("12.5", "3"), ("p12", "3")]
     units = units_of([pa.array([one for one, _ in ids]), pa.array([two for _, two in ids])], KEY)
     assert len(numbered_pairs(units)[1]) == len(ids)
     assert not (
@@ -79,7 +93,7 @@ def test_a_record_without_its_unit_is_counted_and_not_shown() -> None:
     assert "canary" not in str(caught.value)
 
 
-@pytest.mark.parametrize("nothing", ["", "  ", b""])
+@pytest.mark.parametrize("nothing", ["", "  ", b"", "\u200b"])
 def test_a_text_of_nothing_names_no_unit(nothing: str | bytes) -> None:
     """A missing id of CSV is one: two of them are not a unit that repeats."""
     with pytest.raises(DataError, match=r"^2 record\(s\) name no unit; "):

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
+from twins.naive_ids import normal_form
+
 MASK = 2**64 - 1
 
 
@@ -118,7 +120,8 @@ def mix(x: int) -> int:
 def unit_digest(values: Iterable[object], secret: bytes) -> tuple[int, int]:
     """A unit's digest, of 80 bits, by the standard library's own HMAC."""
     key = hmac.new(secret, b"microagg series: unit", hashlib.sha256).digest()
-    texts = [str(value).encode() for value in values]
+    forms = [normal_form(value) for value in values]
+    texts = [form if isinstance(form, bytes) else str(form).encode() for form in forms]
     message = b"".join(str(len(text)).encode() + b":" + text for text in texts)
     digest = hmac.new(key, message, hashlib.sha256).digest()
     return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:10], "big")

@@ -64,7 +64,7 @@ def test_ids_that_differ_only_in_spelling(name: str, tmp_path: Path) -> None:
         survey(write_release(tmp_path / "row", parts(ids), roles=ROLES))
     assert all(spelling.strip() not in stopped.value.message for spelling in SPELLINGS[name] if len(spelling) > 2)
     assert "acknowledge.spelling_of_units" in stopped.value.message
-    with pytest.raises(DataError, match=r"unit .id.: " + says):
+    with pytest.raises(DataError, match=r"unit 'id' repeats in 2 records: .* or, if their ids differ in spelling"):
         survey(write_release(tmp_path / "named", parts(ids), roles=ROLES, unit=["id"]))
     meant = {"acknowledge": {"spelling_of_units": ["id"]}}
     survey(write_release(tmp_path / "meant", parts(ids), roles=ROLES, **meant))
@@ -92,20 +92,55 @@ def test_numbers_have_one_spelling(tmp_path: Path) -> None:
     run_stages(start(write_release(tmp_path, [whole], roles=ROLES, unit=["id"])), "survey")
 
 
-def visits(n_people: int, each: int) -> pa.Table:
-    whole = table([f"P{i // each}" for i in range(n_people * each)])
-    return whole.append_column("visit", pa.array([i % each for i in range(n_people * each)]))
+def of_two(first: list[Any], second: list[Any]) -> pa.Table:
+    """Records whose unit two columns name."""
+    whole = table([str(value) for value in first])
+    return whole.append_column("part", pa.array(second))
 
 
-def test_a_unit_that_is_smaller_than_a_person_is_told(tmp_path: Path) -> None:
+#: What the two columns of a unit are, and the one of them that alone may name the person.
+TOGETHER = {
+    "visits of few": (of_two([i // 3 for i in range(120)], [i % 3 for i in range(120)]), "id"),
+    "visits of some, and one of others": (
+        of_two([i * 7919 % 4001 * 3 % 2000 for i in range(4000)], list(range(4000))),
+        "id",
+    ),
+    "numbers of events": (of_two([f"E{i}" for i in range(900)], [i // 5 for i in range(900)]), "part"),
+    "ids that differ in spelling": (of_two([f"{'pP'[i % 2]}{i // 2}" for i in range(90)], list(range(90))), "id"),
+}
+APART = {
+    "few hospitals": of_two([f"H{i % 5}" for i in range(100)], list(range(100))),
+    "many hospitals": of_two([f"H{i % 40}" for i in range(9000)], [i % 8950 for i in range(9000)]),
+    "two halves of a name": of_two([f"{i * 7919 % 1000}" for i in range(600)], list(range(600))),
+}
+
+
+def with_unit_of_two(folder: Path, whole: pa.Table, **changes: Any) -> Path:
+    n = whole.num_rows // 2
+    roles = {**ROLES, "identifiers": ["id", "part"]}
+    return write_release(folder, [whole.slice(0, n), whole.slice(n)], roles=roles, unit=["id", "part"], **changes)
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_a_unit_that_is_smaller_than_a_person_is_refused(name: str, tmp_path: Path) -> None:
     """Groups of three visits of one person pass for k = 3."""
-    whole = visits(40, 3)
-    roles = {**ROLES, "identifiers": ["id", "visit"]}
-    path = write_release(tmp_path, [whole.slice(0, 50), whole.slice(50)], roles=roles, unit=["id", "visit"])
+    whole, part = TOGETHER[name]
+    with pytest.raises(DataError, match=rf"share their '{part}' with .* list {part} under acknowledge.part_of_unit"):
+        survey(with_unit_of_two(tmp_path / "a", whole))
+    survey(with_unit_of_two(tmp_path / "b", whole, acknowledge={"part_of_unit": [part]}))
+
+
+@pytest.mark.parametrize("name", APART)
+def test_a_unit_that_two_columns_name_is_not(name: str, tmp_path: Path) -> None:
+    survey(with_unit_of_two(tmp_path, APART[name]))
+
+
+def test_a_part_that_repeats_now_and_then_is_told(tmp_path: Path) -> None:
+    path = with_unit_of_two(tmp_path, of_two([max(i, 40) for i in range(120)], list(range(120))))
     release = survey(path)
     found = load_survey(release.run.pieces(release.reads("survey")), release.layout)
     (words,) = [line for line in told(load_spec(str(path)), found) if "'id' with" in line]
-    assert "100 % of the records share their 'id' with others, 3.0 records each on average" in words
+    assert "34 % of the records share their 'id' with others, 1.5 records each on average" in words
 
 
 def test_units_are_no_blocking_columns(tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ def test_units_of_several_columns_are_taken_together(tmp_path: Path) -> None:
     number = np.arange(400) % 200
     table = table.set_column(0, "id", pa.array(number)).append_column("country", pa.array(np.arange(400) // 200))
     roles = {**ROLES, "identifiers": ["id", "country"]}
-    run_stages(start(write_release(tmp_path / "two", [table], roles=roles, unit=["country", "id"])), "survey")
+    meant = {"unit": ["country", "id"], "acknowledge": {"part_of_unit": ["id"]}}
+    run_stages(start(write_release(tmp_path / "two", [table], roles=roles, **meant)), "survey")
     with pytest.raises(DataError, match="unit 'id' repeats in 200 records: this version releases one record a unit"):
         run_stages(start(write_release(tmp_path / "one", [table], roles=roles, unit=["id"])), "survey")
 

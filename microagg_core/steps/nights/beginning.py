@@ -13,7 +13,7 @@ from microagg_core.formats.reading import count_rows
 from microagg_core.releases.latest import newest
 from microagg_core.releases.publish import read_manifest
 from microagg_core.series.atoms import most_ranges
-from microagg_core.series.digests import SeriesKey
+from microagg_core.series.digests import SeriesKey, UnitForm
 from microagg_core.series.generations import Frozen, FrozenColumn, Generation, Past
 from microagg_core.series.keys import read_key
 from microagg_core.series.ledger import Ledger, ledger_of, local_key
@@ -92,6 +92,7 @@ def begin_night(
     key = key_of(spec, ledger, environ)
     if state is not None:
         refuse_other_key(state, key, ledger)
+        _refuse_other_form(state, spec)
         spec = _as_begun(spec, schema_of(spec), state, ledger.past_of(state))
     number = 0 if state is None else state.night + 1
     return Beginning(_night(spec, schema_of(spec), ledger, state, number, date), key, spec, date, objection)
@@ -120,6 +121,15 @@ def refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
         raise SpecError(
             f"series: the ledger in {ledger.store} was begun with another key, under which its units are known; give "
             "that one (a series that was begun without a key has it in the file key there)"
+        )
+
+
+def _refuse_other_form(state: Generation, spec: ReleaseSpec) -> None:
+    """Stop where ids that the ledger takes for one unit are meant to be several."""
+    if state.frozen.unit_form == "normal" and spec.unit_form == "spelled":
+        raise SpecError(
+            f"acknowledge.spelling_of_units: was not there when {spec.name!r} began, so its ledger takes ids that "
+            "differ only in spelling for one unit; take it out, and give units whose ids do so ids that differ in more"
         )
 
 
@@ -218,7 +228,9 @@ def refuse_overlap(beginning: Beginning, released_before: int, n_units: int) -> 
     )
 
 
-def frozen_facts(spec: ReleaseSpec, schema: FileSchema, rounding: Mapping[str, str | float]) -> Frozen:
+def frozen_facts(
+    spec: ReleaseSpec, schema: FileSchema, rounding: Mapping[str, str | float], unit_form: UnitForm | None = None
+) -> Frozen:
     """What the nights of a series have in common."""
     series = spec.series
     return Frozen(
@@ -232,6 +244,7 @@ def frozen_facts(spec: ReleaseSpec, schema: FileSchema, rounding: Mapping[str, s
         missing=spec.missing,
         mode=series.mode if series else "independent",
         guarantee=(series.guarantee if series else None) or "trace",
+        unit_form=unit_form or spec.unit_form,
     )
 
 
@@ -318,6 +331,7 @@ def _night(
         past=past,
         nights=series.nights if series else None,
         unit=() if spec.unit == "row" else tuple(spec.unit),
+        unit_form=state.frozen.unit_form if state else spec.unit_form,
         ledger_url=ledger.store.url,
         ledger_options=dict(ledger.store.storage_options),
         state=state,

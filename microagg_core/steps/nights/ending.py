@@ -204,7 +204,7 @@ def generation_of(
     night = beginning.night
     begun = night.state.frozen if night.state is not None else None
     rounding = {kind.name: kind.applied_rule for kind in plan.encoding.kinds}
-    frozen = frozen_facts(beginning.spec, plan.context.schema, rounding)
+    frozen = frozen_facts(beginning.spec, plan.context.schema, rounding, night.unit_form)
     past = Past((frozen.mode,), int(frozen.mode != "disjoint"), frozen.k)
     ghosts = told_ghosts(night, notes)
     if begun is not None and frozen.mode != "independent" and frozen.rounding != begun.rounding:

@@ -84,4 +84,5 @@ def _frozen(spec: ReleaseSpec, manifest: Manifest) -> Frozen:
         missing=manifest.missing,
         mode=series.mode if series else "independent",
         guarantee=(series.guarantee if series else None) or "trace",
+        unit_form=spec.unit_form,
     )

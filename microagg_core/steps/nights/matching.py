@@ -48,7 +48,7 @@ def identify_part(task: Task) -> Receipt:
     names = tuple(dict.fromkeys((*night.unit, *confidential)))
     scatter, rows = Scatter(task, layout_of(task).identified), 0
     for table in read_part(context.parts[task.number], context.spec.input, names):
-        units = units_of([table[name] for name in night.unit], key)
+        units = units_of([table[name] for name in night.unit], key, night.unit_form)
         columns = {RECORD: pa.array(np.arange(rows, rows + table.num_rows)), **as_columns(units, "u")}
         if night.n_carried:
             row, values = confidential_digests(context, night, key, table)
