@@ -37,11 +37,14 @@ def promises_section(manifest: Manifest) -> Section:
 def _protected(name: str, entry: ProtectEntry) -> Text:
     words: list[str] = []
     if entry.distinct is not None:
-        words.append(f"has at least {entry.distinct} different values among those who share a combination")
+        words.append(
+            f"has at least {entry.distinct} different values, missing ones apart, among those who share a combination"
+        )
     if entry.t is not None:
         words.append(
             "is distributed among those who share a combination nearly as in the whole release (t-closeness: their "
-            f"distance, an earth mover's, is at most {entry.t:g})"
+            f"distance, an earth mover's, is at most {entry.t:g} among those with a value, and the shares of those "
+            "without differ by no more)"
         )
     return (Name(name), f" {', and '.join(words) or 'is protected'}.")
 
@@ -142,6 +145,11 @@ def _command(manifest: Manifest) -> str:
         fit = all("," not in name and visible(name) == name for name in columns)
         if columns and fit and len(columns) <= _MOST_IN_A_COMMAND:
             words += [option, ",".join(columns)]
+    for option in ("distinct", "t"):
+        held = [f"{name}={of}" for name, entry in manifest.protect.items() if (of := getattr(entry, option))]
+        fit = all("," not in text and visible(text) == text for text in held)
+        if held and fit and len(held) <= _MOST_IN_A_COMMAND:
+            words += [f"--{option}", ",".join(held)]
     return " ".join(shlex.quote(word) for word in words) + " --sha256 DIGEST\n"
 
 
