@@ -60,7 +60,9 @@ def test_links_are_those_of_every_record_against_every_other(
         off = {name: one["noise"] * errors[name] for name in names}
         counted = naive_risk.linked(before, after, one["knows"], names, LABELS, off)
         assert (one["own_nearest"], one["expected_correct"]) == pytest.approx(counted, rel=1e-5)
-    rows = after.groupby(LABELS, dropna=False)["x0"].transform("size")
+    # He knows which values are missing as well.
+    rows = after.groupby([*(after[name] for name in LABELS), *(after[name].isna() for name in names)], dropna=False)
+    rows = rows["block"].transform("size")
     assert linkage["by_chance"] == pytest.approx((1 / rows).mean(), rel=1e-5)
 
 
