@@ -87,6 +87,18 @@ def _nights(series: SeriesEntry, k: int) -> list[str]:
     return said
 
 
+def pooling_words(k: int) -> str:
+    """Say what members of a group of k compute who pool their own values.
+
+    >>> pooling_words(5)
+    "4 of 5 who share a combination can compute the fifth's values from their own and the mean"
+    """
+    if k == 2:
+        return "each of 2 who share a combination can compute the other's values from his own and the mean"
+    last = {3: "third", 4: "fourth", 5: "fifth"}.get(k, "last one")
+    return f"{k - 1} of {k} who share a combination can compute the {last}'s values from their own and the mean"
+
+
 def _not_promised(manifest: Manifest) -> list[Text]:
     unsafe = tuple(c for c in in_role(manifest, "confidential") if c.name not in manifest.protect)
     said: list[Text] = []
@@ -94,6 +106,7 @@ def _not_promised(manifest: Manifest) -> list[Text]:
         differ = " differ" if len(unsafe) > 1 else " differs"
         why = "where all have one value, whoever knows that somebody is among them knows it."
         said.append(("That ", *names(unsafe), f"{differ} among those who share a combination: {why}"))
+    said.append((f"That values are kept from those who know others of their group: {pooling_words(manifest.k)}.",))
     said.append(("That nothing follows from other data about the same people or firms. Do not try to find anybody.",))
     return said
 

@@ -132,6 +132,8 @@ def test_promises_of_a_series_and_of_protection(series: dict[str, Any], says: li
         and "at least 3 people or firms" in text
     )
     assert "--distinct income=2 --t income=0.2 --sha256 DIGEST" in text
+    pooled = "2 of 3 who share a combination can compute the third's values from their own and the mean."
+    assert text.count(pooled) == 1
     assert "That `income` differ" not in text
 
 
