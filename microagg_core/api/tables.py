@@ -289,7 +289,7 @@ def quasi_identifier(table: Table, name: Hashable) -> pa.Array:
     if isinstance(table, PandasTable) and table.is_of_objects(name) and (kind is None or not kind.may_be_objects):
         raise DataError(
             f"quasi-identifier {name!r} is a column of text or Python objects, which has no mean; convert it to "
-            "numbers, dates or timestamps, or leave it out"
+            "numbers, dates or timestamps, name it in blocking, or drop it"
         )
     return array
 

@@ -37,11 +37,14 @@ def promises_section(manifest: Manifest) -> Section:
 def _protected(name: str, entry: ProtectEntry) -> Text:
     words: list[str] = []
     if entry.distinct is not None:
-        words.append(f"has at least {entry.distinct} different values among those who share a combination")
+        words.append(
+            f"has at least {entry.distinct} different values, missing ones apart, among those who share a combination"
+        )
     if entry.t is not None:
         words.append(
             "is distributed among those who share a combination nearly as in the whole release (t-closeness: their "
-            f"distance, an earth mover's, is at most {entry.t:g})"
+            f"distance, an earth mover's, is at most {entry.t:g} among those with a value, and the shares of those "
+            "without differ by no more)"
         )
     return (Name(name), f" {', and '.join(words) or 'is protected'}.")
 
@@ -84,6 +87,18 @@ def _nights(series: SeriesEntry, k: int) -> list[str]:
     return said
 
 
+def pooling_words(k: int) -> str:
+    """Say what members of a group of k compute who pool their own values.
+
+    >>> pooling_words(5)
+    "4 of 5 who share a combination can compute the fifth's values from their own and the mean"
+    """
+    if k == 2:
+        return "each of 2 who share a combination can compute the other's values from his own and the mean"
+    last = {3: "third", 4: "fourth", 5: "fifth"}.get(k, "last one")
+    return f"{k - 1} of {k} who share a combination can compute the {last}'s values from their own and the mean"
+
+
 def _not_promised(manifest: Manifest) -> list[Text]:
     unsafe = tuple(c for c in in_role(manifest, "confidential") if c.name not in manifest.protect)
     said: list[Text] = []
@@ -91,6 +106,7 @@ def _not_promised(manifest: Manifest) -> list[Text]:
         differ = " differ" if len(unsafe) > 1 else " differs"
         why = "where all have one value, whoever knows that somebody is among them knows it."
         said.append(("That ", *names(unsafe), f"{differ} among those who share a combination: {why}"))
+    said.append((f"That values are kept from those who know others of their group: {pooling_words(manifest.k)}.",))
     said.append(("That nothing follows from other data about the same people or firms. Do not try to find anybody.",))
     return said
 
@@ -142,6 +158,11 @@ def _command(manifest: Manifest) -> str:
         fit = all("," not in name and visible(name) == name for name in columns)
         if columns and fit and len(columns) <= _MOST_IN_A_COMMAND:
             words += [option, ",".join(columns)]
+    for option in ("distinct", "t"):
+        held = [f"{name}={of}" for name, entry in manifest.protect.items() if (of := getattr(entry, option))]
+        fit = all("," not in text and visible(text) == text for text in held)
+        if held and fit and len(held) <= _MOST_IN_A_COMMAND:
+            words += [f"--{option}", ",".join(held)]
     return " ".join(shlex.quote(word) for word in words) + " --sha256 DIGEST\n"
 
 

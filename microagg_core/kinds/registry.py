@@ -48,7 +48,7 @@ def kind_of(name: Hashable, arrow_type: pa.DataType, rule: Rule = DEFAULT_ROUNDI
     >>> kind_of("income", pa.float64(), 0.5).applied_rule
     0.5
     """
-    cure = "for CSV declare its type under input.csv.types, else make it blocking or confidential"
+    cure = "for CSV declare its type under input.csv.types; else code it in numbers, coarsen it for blocking or drop it"
     kind = _kind_or_refuse(name, arrow_type, cure)(str(name), arrow_type, rule)
     kind.refuse_rule()
     return kind
@@ -63,7 +63,7 @@ def unrounded_kind(name: Hashable, arrow_type: pa.DataType) -> Kind:
     >>> unrounded_kind("member", pa.bool_()).released_type, unrounded_kind("born", pa.date32()).released_type
     (DataType(double), DataType(date32[day]))
     """
-    kind = _kind_or_refuse(name, arrow_type, "convert it, or leave it out of quasi_identifiers")
+    kind = _kind_or_refuse(name, arrow_type, "convert it to numbers, name it in blocking, or drop it")
     return kind(str(name), arrow_type, "none" if kind.has_float_means else "type")
 
 

@@ -24,15 +24,15 @@ class Demand:
     """What is demanded of a confidential column in every group; ``closeness`` is the t of t-closeness."""
 
     column: str
-    distinct: int = 1
+    distinct: int = 0
     closeness: float | None = None
 
     def broken(self, codes: Ints, labels: Ints, whole: Distribution | None) -> Bools:
         """Which groups do not hold it.
 
         Args:
-            codes: of the records' values; equal values have equal codes, and where closeness is demanded they are the
-                places among the values of the whole.
+            codes: of the records' values, 0 where there is none; equal values have equal codes, and where closeness is
+                demanded they are the places among the values of the whole.
             labels: the records' groups, 0 to g-1, none of them empty.
             whole: how the column is distributed, where closeness is demanded.
 
@@ -46,15 +46,15 @@ class Demand:
 
 
 def codes_of(column: pa.ChunkedArray | pa.Array) -> Ints:
-    """A number for each value: 0, 1, ... in the order as they come; equal values, and missing ones, have the same.
+    """A number for each value: 1, 2, ... in the order as they come, the same for equal ones; 0 where there is none.
 
     >>> codes_of(pa.array(["flu", None, "flu"])).tolist()
-    [0, 1, 0]
+    [1, 0, 1]
     """
     keys = as_key(one_array(column))
     if pa.types.is_null(keys.type):
         return np.zeros(len(keys), dtype=np.int64)
-    return np.asarray(pc.dictionary_encode(keys, null_encoding="encode").indices).astype(np.int64)
+    return np.asarray(pc.fill_null(pc.dictionary_encode(keys).indices, -1)).astype(np.int64) + 1
 
 
 def combinations_of(columns: Iterable[pa.ChunkedArray | pa.Array], n_rows: int) -> Ints:

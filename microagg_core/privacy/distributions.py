@@ -3,9 +3,12 @@
 The distance is the earth mover's distance of t-closeness. Where values have an order (numbers, dates, times, booleans)
 it is the mean of ``|F - G|`` over the distinct values but the last, F and G being the shares of records up to a value
 in the release and in the group; so two neighbouring values are a step apart, whatever they are. Of other values it is
-half the sum of the differences of their shares. Both are computed in whole numbers and divided once.
+half the sum of the differences of their shares.
 
-A missing value is a value of its own, and comes before all others; NaN is missing.
+A missing value is no value, and NaN is missing: the distance above is among records that have a value, in the group and
+in the release. Beside it stands the distance between having one and having none, which is the difference of the shares
+of records without a value. A group is as far from the release as the larger of the two says; one without any value has
+the second alone. All are computed in whole numbers and divided once.
 """
 
 from __future__ import annotations
@@ -54,13 +57,16 @@ def is_ordered_type(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True)
 class Distribution:
-    """The distinct values of a column, missing first, then ascending, and how many records have each.
+    """Null and the distinct values of a column, ascending, and how many records have each; of null perhaps none.
 
     >>> incomes = Distribution.of(pa.array([30, 10, 20, 20]))
     >>> incomes.values.to_pylist(), incomes.counts.tolist(), incomes.is_ordered
-    ([10, 20, 30], [1, 2, 1], True)
+    ([None, 10, 20, 30], [0, 1, 2, 1], True)
     >>> incomes.distances(incomes.codes(pa.array([10, 20, 20, 30])), np.array([0, 0, 1, 1])).tolist()
     [0.25, 0.25]
+    >>> some = Distribution.of(pa.array([10, 20, None, None]))
+    >>> some.distances(some.codes(pa.array([10, 20, None, None])), np.array([0, 0, 0, 1])).tolist()
+    [0.16666666666666666, 0.5]
     """
 
     values: pa.Array
@@ -87,9 +93,14 @@ class Distribution:
         return int(self.counts.sum())
 
     @cached_property
+    def valued(self) -> int:
+        """Records that have a value."""
+        return self.total - int(self.counts[0])
+
+    @cached_property
     def cumulative(self) -> Ints:
-        """Records up to each value."""
-        return np.cumsum(self.counts)
+        """Records up to each value, of those that have one; up to null there is none."""
+        return np.asarray(np.cumsum(self.counts) - self.counts[0])
 
     @cached_property
     def _prefix(self) -> Ints:
@@ -97,10 +108,10 @@ class Distribution:
         return np.concatenate([[0], np.cumsum(self.cumulative)])
 
     def codes(self, column: pa.ChunkedArray | pa.Array) -> Ints:
-        """The place of each value among the distinct ones; -1 for a value that is not among them."""
+        """The place of each value among the distinct ones, 0 where there is none; -1 for one that is not among them."""
         keys = as_key(one_array(column))
         if pa.types.is_null(keys.type):
-            return np.full(len(keys), 0 if len(self.values) else -1, dtype=np.int64)
+            return np.zeros(len(keys), dtype=np.int64)
         return np.asarray(pc.fill_null(pc.index_in(keys, value_set=self.values), -1)).astype(np.int64)
 
     def same_as(self, other: Distribution | None) -> bool:
@@ -108,7 +119,7 @@ class Distribution:
         return other is not None and self.values.equals(other.values) and np.array_equal(self.counts, other.counts)
 
     def distances(self, codes: Ints, labels: Ints) -> Floats:
-        """The earth mover's distance of each group from the whole.
+        """The distance of each group from the whole.
 
         Args:
             codes: of the records' values, each among the distinct ones.
@@ -120,21 +131,25 @@ class Distribution:
 
     def distances_of(self, groups: GroupValues) -> Floats:
         """The same of groups whose values, each among the distinct ones, are in order."""
-        if len(self.counts) < 2 or not len(groups.codes):
-            return np.zeros(len(groups.sizes))
-        of_some = self._ordered if self.is_ordered else self._nominal
-        return np.concatenate([of_some(some) for some in groups.parts(_TOGETHER)])
+        sizes, missing = groups.sizes, groups.missing
+        far = np.asarray(np.abs(missing * self.total - sizes * self.counts[0]) / (sizes * max(self.total, 1)))
+        some = missing < sizes
+        if len(self.counts) > 2 and some.any():
+            of_some = self._ordered if self.is_ordered else self._nominal
+            among = np.concatenate([of_some(part) for part in groups.valued().parts(_TOGETHER)])
+            far[some] = np.maximum(far[some], among)
+        return far
 
     def _ordered(self, groups: GroupValues) -> Floats:
         """Between two values of a group, its share of records stands still, and that of the whole passes it once.
 
         Up to where it does, the whole's records up to a value are below the group's share of them, and then above. With
-        c the values of the group's ranks r = 1..s, p where they are passed, P the sums of what is cumulative, and m
-        values of T records in all, the sum of ``|F - G|`` times ``s T`` comes to
-        ``T sum(2 r (p - c) + c) + 2 s sum(P[c] - P[p]) + s (P[m-1] - T (m-1))``.
+        c the values of the group's ranks r = 1..s, p where they are passed, P the sums of what is cumulative, and the
+        values 1..m of T records in all, the sum of ``|F - G|`` times ``s T`` comes to
+        ``T sum(2 r (p - c) + c) + 2 s sum(P[c] - P[p]) + s (P[m] - T m)``.
         """
         codes, sizes, first, last = groups.codes, groups.sizes, groups.first, len(self.counts) - 1
-        wide = (last + 1) * self.total * int(sizes.max()) >= _EXACT
+        wide = (last + 1) * self.valued * int(sizes.max()) >= _EXACT
         after = np.append(codes[1:], last)
         after[first + sizes - 1] = last
         rank, passed = self._passed(groups, wide)
@@ -143,8 +158,8 @@ class Distribution:
         steps = np.add.reduceat(2 * rank * (passed - codes) + codes, first)
         level = np.add.reduceat(prefix[codes] - prefix[passed], first)
         size = _times(sizes, 1, wide)
-        moved = _times(steps, self.total, wide) + size * (2 * level + (prefix[last] - self.total * last))
-        return np.asarray(moved / (size * self.total * last), dtype=np.float64)
+        moved = _times(steps, self.valued, wide) + size * (2 * level + (prefix[last] - self.valued * last))
+        return np.asarray(moved / (size * self.valued * (last - 1)), dtype=np.float64)
 
     def _passed(self, groups: GroupValues, wide: bool) -> tuple[Ints, Ints]:
         """For each record its rank in its group, and the value at which the whole's share reaches that of this rank.
@@ -153,7 +168,7 @@ class Distribution:
         """
         there = np.flatnonzero(np.bincount(groups.sizes))
         ranks = np.concatenate([np.arange(1, size + 1) for size in there.tolist()])
-        level = -(-_times(ranks, self.total, wide) // np.repeat(there, there))
+        level = -(-_times(ranks, self.valued, wide) // np.repeat(there, there))
         values = np.searchsorted(self.cumulative, level.astype(np.int64))
         start = np.zeros(int(there[-1]) + 1, dtype=np.int64)
         start[there] = np.cumsum(there) - there
@@ -162,7 +177,7 @@ class Distribution:
 
     def _nominal(self, groups: GroupValues) -> Floats:
         """Values that a group has, and all that it has not."""
-        total, sizes, start = self.total, groups.sizes, np.flatnonzero(groups.is_new)
+        total, sizes, start = self.valued, groups.sizes, np.flatnonzero(groups.is_new)
         times, whole = np.diff(np.append(start, len(groups.codes))), self.counts[groups.codes[start]]
         first = np.cumsum(groups.distinct) - groups.distinct
         differs = np.add.reduceat(np.abs(times * total - whole * np.repeat(sizes, groups.distinct)), first)
@@ -222,9 +237,9 @@ class ValueCounts:
         self._add_up()
         if self.is_given_up:
             return None
-        if not self._counted:
-            return Distribution(pa.array([], self.type), np.zeros(0, dtype=np.int64))
-        values, counts = self._counted[0]
+        values, counts = self._counted[0] if self._counted else (pa.array([], self.type), np.zeros(0, dtype=np.int64))
+        if not values.null_count:
+            values, counts = pa.concat_arrays([values, pa.nulls(1, values.type)]), np.append(counts, 0)
         order = _in_order(values)
         return Distribution(values.take(order), counts.astype(np.int64)[np.asarray(order)])
 

@@ -16,11 +16,11 @@ _SHORT = 2**32
 
 @dataclass(frozen=True)
 class GroupValues:
-    """Codes of values group by group, ascending within each; no group is without a record.
+    """Codes of values group by group, ascending within each; no group is without a record. Code 0 is no value.
 
-    >>> ordered = GroupValues.of(np.array([4, 7, 4, 9]), np.array([0, 1, 0, 1]))
-    >>> ordered.codes.tolist(), ordered.sizes.tolist(), ordered.distinct.tolist()
-    ([4, 4, 7, 9], [2, 2], [1, 2])
+    >>> ordered = GroupValues.of(np.array([4, 7, 0, 9]), np.array([0, 1, 0, 1]))
+    >>> ordered.codes.tolist(), ordered.sizes.tolist(), ordered.distinct.tolist(), ordered.missing.tolist()
+    ([0, 4, 7, 9], [2, 2], [1, 2], [1, 0])
     """
 
     codes: Ints
@@ -61,6 +61,17 @@ class GroupValues:
 
     @cached_property
     def distinct(self) -> Ints:
-        """How many distinct values each group has."""
+        """How many distinct values each group has; a missing one is none."""
         met = np.cumsum(self.is_new)
-        return np.asarray(met[self.first + self.sizes - 1] - met[self.first] + 1)
+        return np.asarray(met[self.first + self.sizes - 1] - met[self.first] + (self.codes[self.first] > 0))
+
+    @cached_property
+    def missing(self) -> Ints:
+        """How many records of each group have no value."""
+        met = np.append(0, np.cumsum(self.codes == 0))
+        return np.asarray(met[self.first + self.sizes] - met[self.first])
+
+    def valued(self) -> GroupValues:
+        """Leave out the records without a value, and groups that have no others."""
+        sizes = self.sizes - self.missing
+        return GroupValues(self.codes[self.codes > 0], sizes[sizes > 0])

@@ -2,17 +2,19 @@
 
 A manifest is written by whoever made the release. Held against its own promises alone, a release with a k that is too
 small, or with a telling column declared confidential, is sound. So a receiver says himself what he was promised: k, the
-columns that others may know, the number of records, the digest of the manifest or the key of whoever signs.
+columns that others may know, the number of records, what groups hold of confidential columns, the digest of the
+manifest or the key of whoever signs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from microagg_core.errors import SpecError
 from microagg_core.privacy.check import Check
+from microagg_core.privacy.demands import Demand
 from microagg_core.releases.manifest import Manifest
 from microagg_core.releases.minisign import PublicKey
 
@@ -35,6 +37,9 @@ class Demands:
     sha256: str | None = None
     rows: int | None = None
     public_key: PublicKey | None = None
+    #: Least number of distinct values, and most distance from the whole release, in every combination, by column.
+    distinct: Mapping[str, int] = field(default_factory=dict)
+    t: Mapping[str, float] = field(default_factory=dict)
     #: Files that are not part of the release, hard links, no records and unknown fields are failures, not remarks.
     strict: bool = False
 
@@ -48,17 +53,29 @@ class Demands:
         for column in self.quasi_identifiers:
             if column in self.blocking:
                 raise SpecError(f"--blocking: {column!r} is among the quasi-identifiers too; name it once")
+        for column, least in self.distinct.items():
+            if least < 2:
+                raise SpecError(f"--distinct: must be at least 2 (got {least} for {column!r})")
+        for column, most in self.t.items():
+            if not 0 < most < 1:
+                raise SpecError(f"--t: must be between 0 and 1 (got {most:g} for {column!r})")
 
     @property
     def is_strict(self) -> bool:
         """Whether remarks are failures."""
-        demanded = (self.k, self.sha256, self.rows, self.public_key, self.columns or None)
+        demanded = (self.k, self.sha256, self.rows, self.public_key, self.columns or None, self.protect or None)
         return self.strict or any(one is not None for one in demanded)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns that must be counted."""
         return tuple(dict.fromkeys((*self.quasi_identifiers, *self.blocking)))
+
+    @property
+    def protect(self) -> tuple[Demand, ...]:
+        """What every combination has to hold of confidential columns."""
+        columns = dict.fromkeys((*self.distinct, *self.t))
+        return tuple(Demand(name, self.distinct.get(name, 0), self.t.get(name)) for name in columns)
 
     def k_of(self, manifest: Manifest) -> int:
         """The k to count for: the receiver's or the release's own, whichever is more."""

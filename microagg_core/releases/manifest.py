@@ -115,9 +115,10 @@ class SeriesEntry(_Model):
 class ProtectEntry(_Model):
     """What every released combination holds of a confidential column."""
 
-    #: It has at least so many distinct values.
+    #: It has at least so many distinct values; a missing one is none.
     distinct: int | None = Field(default=None, ge=2)
-    #: Its distribution is at most so far from the whole release's, as an earth mover's distance.
+    #: Its distribution is at most so far from the whole release's, as an earth mover's distance among records that have
+    #: a value, and so is its share of records that have none.
     t: float | None = Field(default=None, gt=0, lt=1)
 
 

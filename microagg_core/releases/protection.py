@@ -1,4 +1,4 @@
-"""Rechecking what a manifest promises besides k, from the release's files alone: distinct values, and closeness.
+"""Recheck distinct values and closeness from a release's files alone: what its manifest promises, what is demanded.
 
 All records of a combination are in one file. Where a file says otherwise, its share of a combination has to hold what
 is promised by itself: then all of them together do.
@@ -6,7 +6,7 @@ is promised by itself: then all of them together do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,38 +19,50 @@ from microagg_core.releases.released import part_batches
 from microagg_core.storage.objects import Store
 
 
-def protection_checks(folder: Store, manifest: Manifest, uncounted: int) -> tuple[Check, ...]:
-    """A check for each column of which something is promised; none where nothing is.
+def protection_checks(
+    folder: Store, manifest: Manifest, uncounted: int, demanded: Sequence[Demand] = ()
+) -> tuple[Check, ...]:
+    """A check for each column of which something is promised, and for each of which something is demanded.
+
+    Combinations are those of the manifest's key columns. Over fewer columns, combinations are some of these together,
+    and no worse than the worst of them.
 
     Args:
         folder: of the release.
         manifest: what it promises.
         uncounted: parts that cannot be read, of which other checks tell.
+        demanded: by the receiver, whatever is promised.
     """
-    if uncounted:
-        return tuple(
-            Check(f"protection of {name!r}", False, f"not certain: {uncounted} parts could not be counted")
-            for name in manifest.protect
-        )
-    demands = [Demand(name, of.distinct or 1, of.t) for name, of in manifest.protect.items()]
-    if not demands:
-        return ()
-    wholes = _distributions(folder, manifest, [demand for demand in demands if demand.closeness is not None])
-    broken = dict.fromkeys(manifest.protect, 0)
-    for table in _parts(folder, manifest):
+    demands = {f"protection of {name!r}": Demand(name, of.distinct or 0, of.t) for name, of in manifest.protect.items()}
+    demands |= {f"protection of {demand.column!r} demanded": demand for demand in demanded}
+    role_of = {column.name: column.role for column in manifest.columns}
+    failed = {
+        name: f"not certain: {uncounted} parts could not be counted"
+        if uncounted
+        else f"{demand.column!r} is not a confidential column of the release"
+        for name, demand in demands.items()
+        if uncounted or role_of.get(demand.column) != "confidential"
+    }
+    counted = {name: demand for name, demand in demands.items() if name not in failed}
+    wholes = _distributions(folder, manifest, [one for one in counted.values() if one.closeness is not None])
+    broken = dict.fromkeys(counted, 0)
+    for table in _parts(folder, manifest) if counted else ():
         labels = combinations_of([table[name] for name in manifest.key_columns], table.num_rows)
-        for demand in demands if table.num_rows else ():
+        for name, demand in counted.items() if table.num_rows else ():
             whole, column = wholes.get(demand.column), table[demand.column]
             codes = codes_of(column) if whole is None else whole.codes(column)
-            broken[demand.column] += int(np.sum(demand.broken(codes, labels, whole)))
-    return tuple(_check(demand, broken[demand.column], demand.column in wholes) for demand in demands)
+            broken[name] += int(np.sum(demand.broken(codes, labels, whole)))
+    return tuple(
+        Check(name, False, failed[name]) if name in failed else _check(name, demand, broken[name], wholes)
+        for name, demand in demands.items()
+    )
 
 
-def _check(demand: Demand, broken: int, is_counted: bool) -> Check:
+def _check(name: str, demand: Demand, broken: int, wholes: Mapping[str, Distribution]) -> Check:
     words = [f"at least {demand.distinct} distinct values"] if demand.distinct > 1 else []
     if demand.closeness is not None:
-        words.append(f"a distribution within t = {demand.closeness:g} of the whole release's")
-    name, promise = f"protection of {demand.column!r}", " and ".join(words)
+        words.append(f"a distribution, and a share of missing values, within t = {demand.closeness:g} of the whole's")
+    promise, is_counted = " and ".join(words), demand.column in wholes
     if demand.closeness is not None and not is_counted:
         return Check(name, False, f"not certain: the column has more than {MOST_VALUES_OF_PROTECTED} distinct values")
     if broken:

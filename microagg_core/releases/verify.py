@@ -90,7 +90,7 @@ def verify(
         *wanted.checks(manifest, release.sha256),
         *(() if wanted.public_key is None else [signature_check(release, wanted.public_key)]),
         *_k_checks(release, findings, counters, wanted),
-        *protection_checks(release.folder, manifest, findings.uncounted),
+        *protection_checks(release.folder, manifest, findings.uncounted, wanted.protect),
     ]
     said, unlisted = _unlisted(release.folder, manifest)
     if unlisted and wanted.is_strict:

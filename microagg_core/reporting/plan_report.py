@@ -11,6 +11,7 @@ from microagg_core.arrays import Ints
 from microagg_core.blocking.cuts import count_leaves
 from microagg_core.blocking.plan import BlockPlan
 from microagg_core.blocking.strata import Strata
+from microagg_core.describing.promises import pooling_words
 from microagg_core.metrics.statistics import significant
 from microagg_core.reporting.night_plan import NightPlan
 from microagg_core.steps.routing import Planned
@@ -60,6 +61,8 @@ class PlanReport:
     changed: tuple[BlockLine, ...]
     n_changed: int
     rounding: tuple[str, ...]
+    #: What members of a group can compute of each other.
+    pooling: str
     unwise: tuple[str, ...]
     #: What becomes of units, in a series.
     night: NightPlan | None = None
@@ -130,6 +133,7 @@ def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
         changed=_lines(plan, spec.k, changed[:_CHANGED]),
         n_changed=len(changed),
         rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.kinds),
+        pooling=pooling_words(spec.k),
         unwise=unwise(planned, plan),
         row_bytes=int(strata.rows.sum() * planned.survey.row_bytes),
         joined_values=joined_values([column.name for column in planned.context.schema.blocking], strata),

@@ -19,13 +19,16 @@ Share: TypeAlias = Annotated[Number, Field(ge=0, le=1, allow_inf_nan=False)]
 class ColumnDemand(Model):
     """What is demanded of one confidential column."""
 
-    distinct: Whole | None = Field(default=None, ge=2, description="distinct values that every group has at least")
+    distinct: Whole | None = Field(
+        default=None, ge=2, description="distinct values that every group has at least; a missing one is none"
+    )
     t: Number | None = Field(
         default=None,
         gt=0,
         lt=1,
         allow_inf_nan=False,
-        description="most that a group's distribution differs from the whole release's: their earth mover's distance",
+        description="most that a group's distribution differs from the whole release's: their earth mover's distance "
+        "among records that have a value, and the difference of the shares of those that have none",
     )
     inference: Share | None = Field(
         default=None, description="most of the records, as a share, whose value follows from their combination"

@@ -47,7 +47,7 @@ def column_demands(context: Context) -> dict[str, ColumnDemand]:
 def demands_of(context: Context) -> tuple[Demand, ...]:
     """What of it every group has to hold."""
     return tuple(
-        Demand(name, demand.distinct or 1, demand.t)
+        Demand(name, demand.distinct or 0, demand.t)
         for name, demand in column_demands(context).items()
         if demand.distinct is not None or demand.t is not None
     )
@@ -133,7 +133,7 @@ class ColumnNotes:
     #: The fewest distinct values, and the greatest distance from the whole; None where that is not known.
     distinct: int
     distance: float | None
-    #: Records of combinations that have one value.
+    #: Records of combinations that have one value at most.
     certain: int
 
 
@@ -164,7 +164,7 @@ def _note_columns(task: Task, context: Context, table: pa.Table) -> tuple[Column
     used = _distributions(task, demands_of(context))
     place = {column.name: j for j, column in enumerate(context.schema.confidential)}
     return tuple(
-        _note_column(Demand(name, of.distinct or 1, of.t), table[name], labels, used[place[name]] if used else None)
+        _note_column(Demand(name, of.distinct or 0, of.t), table[name], labels, used[place[name]] if used else None)
         for name, of in column_demands(context).items()
     )
 
@@ -175,7 +175,7 @@ def _note_column(demand: Demand, values: pa.ChunkedArray, labels: Ints, whole: D
         codes = whole.codes(values)
         if codes.min() >= 0:  # else nobody counted a value, which is not within any distance
             distance = float(whole.distances(codes, labels).max())
-    certain = int(np.bincount(labels)[distinct == 1].sum())
+    certain = int(np.bincount(labels)[distinct <= 1].sum())
     return ColumnNotes(demand.column, int(distinct.min()), distance, certain)
 
 
@@ -241,11 +241,12 @@ def check_protection(context: Context, figures: ProtectionFigures) -> list[Check
     if protect is None:
         return []
     demands, shown = column_demands(context).items(), figures.columns
-    # Without a record there is nothing to hold.
+    # Without a record there is nothing to hold; with one, a combination may have no value at all.
+    least = {name: math.inf if (fewest := of["distinct"]) is None else fewest for name, of in shown.items()}
     few = [
         f"a combination has fewer than {of.distinct} distinct values of {name!r}"
         for name, of in demands
-        if of.distinct is not None and (shown[name]["distinct"] or of.distinct) < of.distinct
+        if of.distinct is not None and least[name] < of.distinct
     ]
     far = [
         f"the values of {name!r} in a combination differ from the whole release's by more than t = {of.t:g}"

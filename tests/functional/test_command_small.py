@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from command_line import Project
 
@@ -64,3 +66,28 @@ def test_a_named_prefect_server_is_used_however_small_the_release(tmp_path: Path
     assert names_prefect_server({**environment, "PREFECT_API_URL": "http://127.0.0.1:4200/api"})
     (tmp_path / "profiles.toml").write_text('active = "here"\n[profiles.here]\nPREFECT_API_URL = "http://here/api"\n')
     assert names_prefect_server(environment)
+
+
+@pytest.mark.parametrize(
+    ("k", "words"),
+    [
+        (2, "each of 2 who share a combination can compute the other's values from his own and the mean"),
+        (3, "2 of 3 who share a combination can compute the third's values from their own and the mean"),
+    ],
+)
+def test_plan_and_page_say_what_members_of_a_group_compute_of_each_other(k: int, words: str, tmp_path: Path) -> None:
+    """And it is so: k times the mean, less their own values, is the last one's."""
+    project = Project(tmp_path, cluster=None)
+    rng = np.random.default_rng(k)
+    came = pa.table({"x": rng.normal(size=8 * k), "mark": [str(i % k) for i in range(8 * k)]})
+    project.write(came)
+    project.write_spec(
+        {"quasi_identifiers": ["x"], "confidential": ["mark"]}, k=k, rounding={"x": "none"}, refine="off"
+    )
+    assert words in project.call("plan", "release.yaml", "-q", "--no-expected").out
+    project.release()
+    (page,) = project.output.glob("*/r0001/README.md")
+    assert words in page.read_text(encoding="utf-8")
+    mean, size = np.unique(project.released()["x"].to_numpy(), return_counts=True)
+    lowest = np.sort(came["x"].to_numpy())[: size[0]]
+    assert size[0] * mean[0] - lowest[:-1].sum() == pytest.approx(lowest[-1])

@@ -15,6 +15,7 @@ from microagg_core.errors import DataError, GateError
 from microagg_core.privacy.distributions import Distribution, distributions_in, table_of
 from microagg_core.privacy.protect.block import BlockDemands
 from microagg_core.privacy.protect.protecting import Protected
+from microagg_core.releases.demands import Demands
 from microagg_core.releases.manifest import Manifest, ProtectEntry
 from microagg_core.releases.verify import verify
 from microagg_core.steps import anonymizing
@@ -261,3 +262,65 @@ def test_values_that_nobody_counted_stop_the_release(tmp_path: Path) -> None:
     forge(release, name, to_bytes(table_of([*used[:-1], Distribution.of(pa.array([1, 2, 2]))])))
     with pytest.raises(GateError, match="values are not as often as they were counted in 'income'"):
         validate(release)
+
+
+# --- Missing values --------------------------------------------------------------------------------------------
+
+
+def with_missing(n: int) -> pa.Table:
+    """Patients of whom those with a low rent rather have no income on file; a group of neighbours has none at all."""
+    frame, draw = patients(n).to_pandas(), np.random.default_rng(2)
+    missing = draw.random(n) < 0.5 * frame.rent.rank(pct=True, ascending=False)
+    frame["income"] = frame.income.astype("Int64").mask(missing)
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def shown_of(output: Path, column: str) -> tuple[float, float, int]:
+    """How far combinations are among those who have a value, and in the share of those who have none; fewest values."""
+    values = np.sort(released_table(output).to_pandas()[column].dropna().unique())
+    counts = [
+        (of[column].value_counts().reindex(values, fill_value=0), of[column].isna().mean())
+        for _, of in by_combination(output)
+    ]
+    whole, without = sum(of for of, _ in counts), released_table(output).to_pandas()[column].isna().mean()
+    level = (whole.cumsum() / whole.sum()).to_numpy()
+    among = [np.abs(level - of.cumsum() / of.sum()).sum() / (len(values) - 1) for of, _ in counts if of.sum()]
+    return max(among), max(abs(share - without) for _, share in counts), min(int((of > 0).sum()) for of, _ in counts)
+
+
+def test_t_holds_among_those_with_a_value_and_of_the_share_of_those_without(tmp_path: Path) -> None:
+    """A missing value as the least of all numbers hid how far incomes were: within 0.2 was 0.31 of those there are."""
+    release = made(tmp_path, with_missing(400), protect={"income": {"t": 0.2, "distinct": 3}})
+    among, without, distinct = shown_of(tmp_path / "output", "income")
+    assert among <= 0.2 + 1e-12 and without <= 0.2 + 1e-12 and distinct >= 3
+    assert manifest_of(release).protect == {"income": ProtectEntry(distinct=3, t=0.2)}
+
+
+def test_the_gate_and_who_verifies_judge_missing_values_as_the_files_have_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Just below what pandas counts both refuse, and just above both pass."""
+    made(tmp_path / "naive", with_missing(300))
+    output = tmp_path / "naive" / "output"
+    among, without, distinct = shown_of(output, "income")
+    far = float(max(among, without))
+    assert verify(str(output), demands=Demands(t={"income": far + 1e-9})).passed
+    below = verify(str(output), demands=Demands(t={"income": far - 1e-9}, distinct={"income": max(2, distinct + 1)}))
+    (check,) = [check for check in below.checks if not check.passed]
+    assert check.name == "protection of 'income' demanded" and below.exit_code == 4
+    monkeypatch.setattr(anonymizing, "protected_groups", keep)
+    made(tmp_path / "above", with_missing(300), protect={"income": {"t": far + 1e-9}})
+    with pytest.raises(GateError, match="closeness: the values of 'income'"):
+        made(tmp_path / "below", with_missing(300), protect={"income": {"t": far - 1e-9}})
+
+
+def test_a_combination_without_any_value_has_no_distinct_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = patients(60)
+    none = pa.array([None if age < 50 else "flu" for age in table["age"].to_pylist()])
+    table = table.set_column(table.column_names.index("diagnosis"), "diagnosis", none)
+    monkeypatch.setattr(BlockDemands, "impossible", lambda self: None)
+    monkeypatch.setattr(anonymizing, "protected_groups", keep)
+    with pytest.raises(
+        GateError, match="distinct values: a combination has fewer than 2 distinct values of 'diagnosis'"
+    ):
+        made(tmp_path, table, protect={"diagnosis": {"distinct": 2}})

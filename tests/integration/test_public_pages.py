@@ -126,7 +126,14 @@ def test_promises_of_a_series_and_of_protection(series: dict[str, Any], says: li
     protect = {"income": ProtectEntry(distinct=2, t=0.2)}
     text = text_of(manifest_of(ROLES, series=SeriesEntry.model_validate(series), protect=protect, unit="units"))
     assert all(said in text for said in says)
-    assert "at least 2 different values" in text and "is at most 0.2)" in text and "at least 3 people or firms" in text
+    assert (
+        "at least 2 different values" in text
+        and "is at most 0.2 among" in text
+        and "at least 3 people or firms" in text
+    )
+    assert "--distinct income=2 --t income=0.2 --sha256 DIGEST" in text
+    pooled = "2 of 3 who share a combination can compute the third's values from their own and the mean."
+    assert text.count(pooled) == 1
     assert "That `income` differ" not in text
 
 

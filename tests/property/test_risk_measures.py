@@ -60,7 +60,9 @@ def test_links_are_those_of_every_record_against_every_other(
         off = {name: one["noise"] * errors[name] for name in names}
         counted = naive_risk.linked(before, after, one["knows"], names, LABELS, off)
         assert (one["own_nearest"], one["expected_correct"]) == pytest.approx(counted, rel=1e-5)
-    rows = after.groupby(LABELS, dropna=False)["x0"].transform("size")
+    # He knows which values are missing as well.
+    rows = after.groupby([*(after[name] for name in LABELS), *(after[name].isna() for name in names)], dropna=False)
+    rows = rows["block"].transform("size")
     assert linkage["by_chance"] == pytest.approx((1 / rows).mean(), rel=1e-5)
 
 
@@ -126,9 +128,7 @@ def test_inference_is_counted_group_by_group(seed: int) -> None:
         assert figures["by_chance"] == pytest.approx(naive_risk.certain_by_chance(groups), rel=1e-5)
         for least, few in figures["fewer_than"].items():
             assert few["records"] == pytest.approx(naive_risk.fewer_than(groups, int(least)), rel=1e-5)
-        ordered = sorted(
-            {value for values in groups.values() for value in values}, key=lambda value: (value is not None, value)
-        )
+        ordered = [None, *sorted({value for values in groups.values() for value in values} - {None})]
         counts = [sum(values.count(value) for values in groups.values()) for value in ordered]
         codes = [ordered.index(value) for values in groups.values() for value in values]
         labels = np.repeat(np.arange(len(groups)), [len(values) for values in groups.values()])
@@ -178,8 +178,8 @@ def test_lines_of_labels_add_up_to_the_figures() -> None:
 
 
 def test_chances_are_those_of_counting_all_draws() -> None:
-    assert chance_of_one_value(np.array([2, 2]), np.array([2])).tolist() == [pytest.approx(1 / 3)]
-    assert chance_of_one_value(np.array([10**9]), np.array([5, 9])).tolist() == [1.0, 1.0]
+    assert chance_of_one_value(np.array([0, 2, 2]), np.array([2])).tolist() == [pytest.approx(1 / 3)]
+    assert chance_of_one_value(np.array([0, 10**9]), np.array([5, 9])).tolist() == [1.0, 1.0]
 
 
 def test_a_share_of_records_is_asked_whoever_has_them() -> None:
@@ -197,7 +197,7 @@ def test_a_column_with_too_many_values_has_no_distance_and_is_counted_all_the_sa
     from microagg_core.privacy.risk.contract import ConfidentialValues, Exposure
     from microagg_core.privacy.risk.inference import Inference
 
-    codes = np.array([0, 0, 1, 2])
+    codes = np.array([1, 1, 2, 3])
     column = ConfidentialValues("c", codes, None)
     points = np.array([[0.0], [1.0]])
     exposure = Exposure(

@@ -121,4 +121,5 @@ def test_values_of_groups_are_in_order(short: int, monkeypatch: pytest.MonkeyPat
     of_groups = [sorted(codes[groups == g].tolist()) for g in range(30)]
     assert np.split(found.codes, found.first[1:])[7].tolist() == of_groups[7]
     assert found.codes.tolist() == [code for of_one in of_groups for code in of_one]
-    assert found.distinct.tolist() == [len(set(of_one)) for of_one in of_groups]
+    assert found.distinct.tolist() == [len(set(of_one) - {0}) for of_one in of_groups]
+    assert found.missing.tolist() == [of_one.count(0) for of_one in of_groups]

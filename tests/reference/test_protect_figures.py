@@ -106,3 +106,29 @@ def test_distances_and_distinct_values_are_those_that_others_count(census: pd.Da
             )
         assert float(demands.wholes[0].distances(demands.codes[0], labels).max()) <= t + 1e-12  # type: ignore[union-attr]
         assert anonymity.k_anonymity(frame, ["a", "b"]) >= k
+
+
+def test_others_judge_the_same_of_a_column_with_missing_values(census: pd.DataFrame, quasi: Floats) -> None:
+    """They are given the records that have a value, and beside that who has one."""
+    anonymity = pytest.importorskip("pycanon.anonymity", reason="counts as others do")
+    draw = np.random.default_rng(4)
+    # Rather the low ones are missing, as incomes are, so that groups differ in how many are.
+    missing = draw.random(len(census)) < 0.6 * census["FICA"].rank(pct=True, ascending=False).to_numpy()
+    for name, values in (("own", census["FICA"]), ("text", (census["FICA"] // 2000).astype(str))):
+        column = pa.array(values.to_numpy(), mask=missing)
+        whole = Distribution.of(column)
+        demands = block_demands([Demand("FICA", 2, 0.2)], [whole.codes(column)], [whole])
+        for labels in (
+            partition(quasi, 10),
+            protected_groups(quasi, partition(quasi, 10), 10, demands, "fast", 0).refined,
+        ):
+            frame = pd.DataFrame({"a": labels, "b": labels % 2, "has": np.where(missing, "no", "yes"), name: values})
+            there = frame[~missing].reset_index(drop=True)
+            theirs = [anonymity.t_closeness(of, ["a", "b"], [c]) for of, c in ((there, name), (frame, "has"))]
+            ours = float(whole.distances(whole.codes(column), labels).max())
+            assert ours == pytest.approx(max(theirs), rel=1e-12)
+            distinct = distinct_values(whole.codes(column), labels)
+            some = np.unique(labels[~missing])
+            assert distinct[some].min() == anonymity.l_diversity(there, ["a", "b"], [name])
+            assert not distinct[np.setdiff1d(labels, some)].any()
+        assert max(theirs) <= 0.2 and distinct.min() >= 2

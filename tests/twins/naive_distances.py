@@ -8,13 +8,20 @@ from microagg_core.arrays import Ints
 
 
 def naive_distance(counts: list[int], group: list[int], is_ordered: bool) -> Fraction:
-    """The earth mover's distance of a group from the whole.
+    """The distance of a group from the whole: among records with a value, and in the share of those without.
 
     Args:
-        counts: records of the whole with each value, in the values' order.
+        counts: records of the whole without a value, and with each value, in the values' order.
         group: the place of each record's value among them.
         is_ordered: whether the values have an order.
     """
+    without = abs(Fraction(group.count(0), len(group)) - Fraction(counts[0], sum(counts)))
+    valued = [place - 1 for place in group if place]
+    return max(without, earth_movers(counts[1:], valued, is_ordered)) if valued else without
+
+
+def earth_movers(counts: list[int], group: list[int], is_ordered: bool) -> Fraction:
+    """The earth mover's distance, where all records have a value; places count from 0."""
     whole = [Fraction(count, sum(counts)) for count in counts]
     own = [Fraction(group.count(place), len(group)) for place in range(len(counts))]
     if not is_ordered:

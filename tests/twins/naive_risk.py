@@ -81,16 +81,18 @@ def groups_of(after: pd.DataFrame, key: Sequence[str], column: str) -> dict[Hash
 
 
 def fewer_than(groups: dict[Hashable, list[Hashable]], least: int) -> float:
-    """The share of records in groups of fewer distinct values."""
-    few = sum(len(values) for values in groups.values() if len(set(values)) < least)
+    """The share of records in groups of fewer distinct values; a missing one is none."""
+    few = sum(len(values) for values in groups.values() if len(set(values) - {None}) < least)
     return few / sum(map(len, groups.values()))
 
 
 def certain_by_chance(groups: dict[Hashable, list[Hashable]]) -> float:
-    """The expected share of records in groups of one value, were the groups drawn from all records."""
+    """The expected share of records in groups of one value at most, were the groups drawn from all records."""
     counts = Counter(value for values in groups.values() for value in values)
     n, expected = sum(counts.values()), Fraction(0)
+    none = counts.pop(None, 0)
     for values in groups.values():
         size = len(values)
-        expected += size * Fraction(sum(comb(count, size) for count in counts.values()), comb(n, size))
+        some = sum(comb(count + none, size) - comb(none, size) for count in counts.values())
+        expected += size * Fraction(some + comb(none, size), comb(n, size))
     return float(expected / n)

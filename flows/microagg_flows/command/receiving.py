@@ -41,6 +41,13 @@ def verify(
         str | None,
         typer.Option("--public-key", help="Demand a signature by this key of minisign: a file, or its line."),
     ] = None,
+    distinct: Annotated[
+        str,
+        typer.Option("--distinct", help="Demand so many distinct values in every group: COLUMN=NUMBER, with commas."),
+    ] = "",
+    t: Annotated[
+        str, typer.Option("--t", help="Demand t-closeness to the whole release: COLUMN=NUMBER, with commas.")
+    ] = "",
     strict: Annotated[
         bool, typer.Option("--strict", help="What is else a note is a failure; so it is where anything is demanded.")
     ] = False,
@@ -58,6 +65,8 @@ def verify(
         sha256=sha256.strip().lower() if sha256 is not None else None,
         rows=rows,
         public_key=None if public_key is None else _public_key(public_key),
+        distinct=_by_column("--distinct", distinct, int),
+        t=_by_column("--t", t, float),
         strict=strict,
     )
     with scratch():
@@ -125,6 +134,20 @@ def _write_new(path: Path, data: bytes, rights: int) -> None:
         ) from None
     except OSError as error:
         raise SpecError(f"{path} cannot be written ({error.strerror}); choose another place") from None
+
+
+def _by_column(option: str, text: str, number: type[int] | type[float]) -> dict[str, Any]:
+    """A number for each column, from COLUMN=NUMBER with commas."""
+    demanded: dict[str, Any] = {}
+    for entry in listed(text):
+        column, _, value = entry.rpartition("=")
+        if column in demanded:
+            raise SpecError(f"{option}: {column!r} is there twice; name it once")
+        try:
+            demanded[column] = number(value)
+        except ValueError:
+            raise SpecError(f"{option}: {entry!r} is not COLUMN=NUMBER; write it so") from None
+    return demanded
 
 
 def _public_key(text: str) -> Any:

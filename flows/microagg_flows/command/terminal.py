@@ -112,6 +112,7 @@ def show_plan(report: PlanReport) -> None:
     console.print("\nmeans are rounded")
     for line in report.rounding:
         console.print(f"  {line}", markup=False, highlight=False)
+    console.print(f"know this: {report.pooling}")
     for line in report.withheld_words:
         console.print(f"withheld: {line}", markup=False, highlight=False)
     for line in report.unwise:

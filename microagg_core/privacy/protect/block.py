@@ -47,7 +47,8 @@ class BlockDemands:
             kinds=np.array([UNBOUND if w is None else ORDERED if w.is_ordered else NAMES for w in used]),
             least=np.array([demand.distinct for demand in self.demands]),
             most=np.array([np.inf if t is None else t + _SLACK for t in most]),
-            totals=np.array([1 if one is None else one.total for one in used]),
+            totals=np.array([1 if one is None else one.valued for one in used]),
+            without=np.array([0.0 if one is None else one.counts[0] / one.total for one in used]),
             values=values,
             starts=np.cumsum(values) - values,
             cumulative=np.concatenate([one.cumulative for one in looked_up]),
@@ -110,7 +111,7 @@ def _looked_up(key: _Key) -> _Whole:
     whole = key.whole
     passed = np.zeros((FEW + 1, FEW + 1), dtype=np.int64)
     for size in range(1, FEW + 1):
-        levels = -(-whole.total * np.arange(size + 1) // size)
+        levels = -(-whole.valued * np.arange(size + 1) // size)
         passed[size, : size + 1] = np.searchsorted(whole.cumulative, levels)
     return _Whole(whole.cumulative, np.concatenate([[0], np.cumsum(whole.cumulative)]), passed)
 
@@ -123,9 +124,9 @@ _NOTHING = _Whole(
 def block_demands(
     demands: Sequence[Demand], codes: Sequence[Ints], wholes: Sequence[Distribution | None]
 ) -> BlockDemands:
-    """Put together, with codes that are small where only their equality counts."""
+    """Put together, with codes that are small where only their equality counts, and whether they are 0."""
     small = [
-        np.unique(of_column, return_inverse=True)[1] if demand.closeness is None else of_column
+        np.unique(np.append(0, of_column), return_inverse=True)[1][1:] if demand.closeness is None else of_column
         for demand, of_column in zip(demands, codes, strict=True)
     ]
     return BlockDemands(tuple(demands), tuple(small), tuple(wholes))

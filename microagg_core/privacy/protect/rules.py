@@ -23,12 +23,13 @@ _SHORT = 12
 class Rules(NamedTuple):
     """What is demanded of the groups of n records, column by column."""
 
-    codes: Ints  #: (columns, n), the place of each record's value among the distinct ones
+    codes: Ints  #: (columns, n), the place of each record's value among the distinct ones; 0 where it has none
     kinds: Ints  #: (columns), what is asked of distances
     least: Ints  #: (columns), distinct values that a group has at least
     most: Floats  #: (columns), the distance that a group has at most
-    totals: Ints  #: (columns), records of the whole
-    values: Ints  #: (columns), its distinct values
+    totals: Ints  #: (columns), records of the whole that have a value
+    without: Floats  #: (columns), the share of those that have none
+    values: Ints  #: (columns), its distinct values, and null
     starts: Ints  #: (columns), where the counts of each begin
     cumulative: Ints  #: records of the whole up to each value, a column after the other
     prefix: Ints  #: sums of these before each value and at the end; those of column c begin c places later
@@ -81,7 +82,7 @@ def _ordered_distance(rules: Rules, c: int, size: int) -> float:
             at = min(max(_passed(rules, c, size, rank), low), high)
             above = prefix[first + high] + prefix[first + low] - 2 * prefix[first + at]
             moved += rank / size * (2 * at - low - high) + above / total
-    return float(moved / last)
+    return float(moved / (last - 1))
 
 
 @uncounted
@@ -105,18 +106,22 @@ def broken_by(rules: Rules, members: Ints, size: int) -> float:
     """By how much a group breaks what is demanded: the sum over columns, 0 where it holds all of it."""
     broken, room = 0.0, rules.room
     for c in range(rules.kinds.shape[0]):
+        valued = 0
         for i in range(size):
-            room[i] = rules.codes[c, members[i]]
-        _sort(room, size)
-        distinct = 1
-        for i in range(1, size):
+            room[valued] = rules.codes[c, members[i]]
+            valued += room[valued] > 0
+        _sort(room, valued)
+        distinct = min(1, valued)
+        for i in range(1, valued):
             distinct += room[i] != room[i - 1]
         if distinct < rules.least[c]:
             broken += (rules.least[c] - distinct) / rules.least[c]
-        if rules.values[c] > 1 and rules.kinds[c] == ORDERED:
-            broken += max(0.0, _ordered_distance(rules, c, size) - rules.most[c])
-        if rules.values[c] > 1 and rules.kinds[c] == NAMES:
-            broken += max(0.0, _named_distance(rules, c, size) - rules.most[c])
+        far = abs((size - valued) / size - rules.without[c])
+        if valued > 0 and rules.values[c] > 2 and rules.kinds[c] == ORDERED:
+            far = max(far, _ordered_distance(rules, c, valued))
+        if valued > 0 and rules.values[c] > 2 and rules.kinds[c] == NAMES:
+            far = max(far, _named_distance(rules, c, valued))
+        broken += max(0.0, far - rules.most[c])
     return broken
 
 

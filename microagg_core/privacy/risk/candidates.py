@@ -45,6 +45,10 @@ class Candidates:
         self._rivals = np.bincount(self._keys)
         self._trees: dict[bytes, _Tree] = {}
 
+    def by_chance(self, own: Ints) -> Floats:
+        """The chance of each record of these combinations, for who picks any record of its label and missing values."""
+        return 1.0 / np.bincount(self._keys, self._sizes)[self._keys[own]]
+
     def link(self, values: Floats, own: Ints) -> Linked:
         """Look for records.
 

@@ -30,7 +30,7 @@ N = TypeVar("N", bound=Addable)
 
 @dataclass(frozen=True)
 class ConfidentialValues:
-    """A confidential column of some rows: equal codes are equal values; a missing one is a value like any other.
+    """A confidential column of some rows: equal codes are equal values, and 0 is none.
 
     Where the distribution over the whole release is there, codes are places in it; else it has too many values.
     """

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.kinds.encoding import Encoding
+from microagg_core.privacy.demands import codes_of
 from microagg_core.privacy.distributions import Distribution
 from microagg_core.privacy.risk.asking import is_asked
 from microagg_core.privacy.risk.contract import AskedRecords, ConfidentialValues, Exposure
@@ -99,11 +99,9 @@ def _released_offsets(encoding: Encoding, shown: pa.Table) -> tuple[Floats, Bool
 
 
 def _confidential(table: pa.Table, name: str, distribution: Distribution | None) -> ConfidentialValues:
-    """A column's values as codes: places in its distribution, or where there is none, in the order as they come."""
+    """Code a column's values: places in its distribution, or where there is none, in the order as they come."""
     if distribution is not None:
         codes = distribution.codes(table[name])
         if codes.min(initial=0) >= 0:
             return ConfidentialValues(name, codes, distribution)
-    keys = as_key(one_array(table[name]))
-    codes = np.asarray(pc.index_in(keys, value_set=pc.unique(keys))).astype(np.int64)
-    return ConfidentialValues(name, codes, None)
+    return ConfidentialValues(name, codes_of(table[name]), None)

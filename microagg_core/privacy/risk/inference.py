@@ -1,9 +1,10 @@
 """Inference: what follows of a confidential value for somebody who knows a record's released combination.
 
-Where all records of a combination have one value, it follows with certainty; where they have few, nearly. Beside that
-stands what chance alone would give, had groups of the same sizes been drawn from all records: a value that nearly
-everybody has is shared by most groups, and tells nobody anything new. The distance is that of t-closeness, between a
-group's values and those of the whole release.
+Where all records of a combination have one value, it follows with certainty; where they have few, nearly. A missing
+value is none: of two records with a value and one without, somebody known to have one is certain of it, and so is who
+finds none at all. Beside that stands what chance alone would give, had groups of the same sizes been drawn from all
+records: a value that nearly everybody has is shared by most groups, and tells nobody anything new. The distance is that
+of t-closeness, between a group's values and those of the whole release.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class ColumnInference:
     name: str
     groups: PlainInts
     records: PlainInts
-    #: Records in groups of one value, as chance would have it.
+    #: Records in groups of one value, or none, as chance would have it.
     chance: float
-    #: The share of records that have the commonest value.
+    #: The share of records that have the commonest value, of those that have any.
     commonest: float
     #: The largest distance of a group; None where the column has too many values.
     distance: float | None
@@ -64,33 +65,37 @@ class Inferences:
 
 
 def distinct_values(codes: Ints, groups: Ints) -> Ints:
-    """How many distinct values each group has.
+    """Count the distinct values of each group; code 0 is none.
 
-    >>> distinct_values(np.array([4, 4, 7, 9]), np.array([0, 0, 1, 1])).tolist()
+    >>> distinct_values(np.array([4, 0, 7, 9]), np.array([0, 0, 1, 1])).tolist()
     [1, 2]
     """
     return GroupValues.of(codes, groups).distinct
 
 
 def chance_of_one_value(counts: Ints, sizes: Ints) -> Floats:
-    """The chance that records drawn at random, without putting back, all have one value.
+    """The chance that records drawn at random, without putting back, have one value at most.
 
     Args:
-        counts: records of each value.
+        counts: records without a value, and of each value.
         sizes: how many are drawn; ascending.
 
-    >>> chance_of_one_value(np.array([3, 1]), np.array([1, 2, 3, 4])).tolist()
+    >>> chance_of_one_value(np.array([0, 3, 1]), np.array([1, 2, 3, 4])).tolist()
     [1.0, 0.5, 0.25, 0.0]
+    >>> chance_of_one_value(np.array([1, 1, 2]), np.array([2, 3, 4])).round(6).tolist()
+    [0.666667, 0.25, 0.0]
     """
-    left, total = counts.astype(np.float64), float(counts.sum())
-    chances, likely, drawn = np.zeros(len(sizes)), np.ones(len(counts)), 0
+    # All are of one value or none; draws of none alone were counted with every value, and count once. Values of which
+    # there are equally many are as likely.
+    left, times = np.unique(counts[1:] + counts[0], return_counts=True)
+    left, times = np.append(left, counts[0]).astype(np.float64), np.append(times, 1 - times.sum())
+    total, chances, likely, drawn = float(counts.sum()), np.zeros(len(sizes)), np.ones(len(left)), 0
     for i, size in enumerate(sizes.tolist()):
         while drawn < size and len(left):
             likely = likely * np.maximum(left - drawn, 0.0) / (total - drawn)
-            # The first draw decides the value: what chance is left of it falls with every other one.
             still = likely > _NEGLIGIBLE
-            left, likely, drawn = left[still], likely[still], drawn + 1
-        chances[i] = likely.sum()
+            left, times, likely, drawn = left[still], times[still], likely[still], drawn + 1
+        chances[i] = likely @ times
     return chances
 
 
@@ -113,7 +118,7 @@ class Inference(RiskMeasure[Inferences]):
         """Records of which the value is certain; columns by their number in the file."""
         columns = {}
         for j, shown in enumerate(exposure.values_shown):
-            certain = shown.distinct == 1
+            certain = shown.distinct <= 1
             columns[f"certain_{j}"] = exposure.sum_by_label(np.where(certain, exposure.sizes, 0))
         return columns
 
@@ -124,7 +129,7 @@ def _of_column(column: ConfidentialValues, shown: ValuesShown, sizes: Ints) -> C
     counts = np.bincount(column.codes) if distribution is None else distribution.counts
     different, n_groups = np.unique(sizes, return_counts=True)
     chance = float(np.sum(chance_of_one_value(counts, different) * different * n_groups))
-    commonest = int(counts.max(initial=0)) / max(int(counts.sum()), 1)
+    commonest = int(counts[1:].max(initial=0)) / max(int(counts[1:].sum()), 1)
     return ColumnInference(column.name, groups, records, chance, commonest, shown.distance)
 
 
@@ -138,8 +143,8 @@ def _figures(column: ColumnInference) -> dict[str, Any]:
         for least in range(2, FEW_VALUES + 1)
     }
     return {
-        "records_certain": share(int(column.records[1]), n_records),
-        "groups_certain": share(int(column.groups[1]), n_groups),
+        "records_certain": share(int(column.records[:2].sum()), n_records),
+        "groups_certain": share(int(column.groups[:2].sum()), n_groups),
         "by_chance": share(column.chance, n_records),
         "commonest_value": significant(column.commonest),
         "largest_distance": None if column.distance is None else significant(column.distance),

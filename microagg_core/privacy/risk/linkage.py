@@ -40,7 +40,7 @@ class Links:
     """What links come to, over the records that were asked: one number for each knowledge and noise."""
 
     asked: int
-    #: The sum over the asked records of what somebody has who takes any record of the label.
+    #: The same for who takes any record of the label with the same values missing, summed over the asked records.
     chance: float
     nearest: PlainFloats
     correct: PlainFloats
@@ -71,7 +71,7 @@ class Linkage(RiskMeasure[Links]):
                 linked = candidates.link(asked.values[:, some] + size * errors[:, some], sought.own)
                 sums.append((linked.nearest.sum(), linked.correct.sum()))
         nearest, correct = np.array(sums).T
-        chance = float((1.0 / exposure.rows_of_labels[exposure.labels[exposure.groups[asked.rows]]]).sum())
+        chance = float(sought.candidates.by_chance(sought.own).sum())
         return Links(len(asked.rows), chance, nearest, correct)
 
     def of_release(self, total: Links, names: tuple[str, ...]) -> dict[str, Any]:

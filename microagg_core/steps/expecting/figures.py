@@ -262,11 +262,9 @@ def _risks(plan: Planned, draft: LookAhead, rows: RowsOfUnits, weighed: _Weighed
 
 
 def _by_chance(exposure: Exposure) -> float | None:
-    """What somebody links rightly who takes any record of the label."""
-    if exposure.asked is None or not len(exposure.asked.rows):
-        return None
-    own = exposure.groups[exposure.asked.rows]
-    return share(float((1.0 / exposure.rows_of_labels[exposure.labels[own]]).sum()), len(own))
+    """What somebody links rightly who takes any record of the label that misses the same values."""
+    own = exposure.sought.own
+    return share(float(exposure.sought.candidates.by_chance(own).sum()), len(own)) if len(own) else None
 
 
 def _all_links(plan: Planned, rows: RowsOfUnits, weighed: _Weighed, exposure: Exposure) -> float:
