@@ -1,8 +1,9 @@
 """What confidential columns would disclose, from sketches of their values and draws of records.
 
 Each column alone first: unique values, values that tie a few records, how far it explains a quasi-identifier by its
-values, their order or their order within blocks. Then all together, where no column alone says it already: unique and
-tied combinations, and the linear combinations of numbers that explain a quasi-identifier, or a combination of these.
+values, their order or their order within blocks, and how far it completes released means. Then all together, where no
+column alone says it already: unique and tied combinations, and the linear combinations of numbers that explain a
+quasi-identifier, or a combination of these.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.privacy.disclosures import Disclosure, What
 from microagg_core.privacy.draws import Draw
 from microagg_core.privacy.explaining import Explained, Normal, explained_by_levels, squared_correlation
+from microagg_core.privacy.mean_completion import Completion, DrawnMeans, completed_means
 from microagg_core.privacy.sketches import Sketch
 
 #: Who knows a value finds more than half of the people who have one.
@@ -110,6 +112,9 @@ class Confidential:
     together: Sketch | None
     records: Draw
     keys: Draw
+    #: Of the release, and records in all.
+    k: int
+    n_records: int
 
     def disclosures(self) -> tuple[Disclosure, ...]:
         """All that is to be refused or told."""
@@ -195,7 +200,7 @@ class _Explanations:
         self.explained = np.zeros(self.p)
 
     def all(self) -> Iterator[Disclosure]:
-        """One column alone, several for one quasi-identifier, and either for a combination of them."""
+        """One column alone or with the means, several for one quasi-identifier, and either for a combination."""
         yield from self._alone()
         yield from self._together()
         yield from self._combinations()
@@ -208,7 +213,8 @@ class _Explanations:
     # --- One column ---------------------------------------------------------------------------------------------
 
     def _alone(self) -> Iterator[Disclosure]:
-        for c in range(self.m):
+        means = DrawnMeans(self.drawn.Z, self.of.k, self.of.n_records)
+        for c, name in enumerate(self.of.names):
             shares = np.array(
                 [max(self.of.sketches[c].explains(j), self._by_levels(c, j), self._by_numbers(c, j))
                  for j in range(self.p)]
@@ -216,8 +222,12 @@ class _Explanations:
             self.explained = np.maximum(self.explained, shares)
             yield from self._of_levels(c, shares, False)
             # Of what values say already the order says nothing more.
-            ranks = [self._within_blocks(c, j) if shares[j] < EXPLAINS else 0.0 for j in range(self.p)]
+            ranks = np.array([self._within_blocks(c, j) if shares[j] < EXPLAINS else 0.0 for j in range(self.p)])
             yield from self._of_levels(c, np.where(_level(ranks) > _level(shares), ranks, 0.0), True)
+            completions = means.completions(self.drawn.V[:, c], self.drawn.levels[:, c])
+            fixed = np.maximum(shares, ranks) >= EXPLAINS  # without any mean
+            completions = [Completion() if fixed[j] else completions[j] for j in range(self.p)]
+            yield from completed_means(name, self.of.quasi_identifiers, completions)
 
     def _of_levels(self, c: int, shares: Floats, is_rank: bool) -> Iterator[Disclosure]:
         """One disclosure for all quasi-identifiers of which a column explains as much as is refused, or told."""

@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-What = Literal["nearly_unique", "jointly_unique", "ties_few_records", "free_text", "fixes_quasi_identifier"]
+What = Literal[
+    "nearly_unique", "jointly_unique", "ties_few_records", "free_text", "fixes_quasi_identifier", "completes_mean"
+]
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Disclosure:
     is_combination: bool = False
     #: The order of values within blocks is disclosed, and not the values themselves.
     is_rank: bool = False
+    #: The share of records for which a column that has nothing to do with them would do as much.
+    by_chance: float = 0.0
 
     def is_acknowledged(self, names: Iterable[str]) -> bool:
         """Whether these names are all of its columns: one more column is another thing."""
@@ -100,12 +104,23 @@ def _fixes(one: Disclosure) -> str:
     return f"{verb} {of}: {explained} how {'they vary' if each else 'it varies'}{so}"
 
 
+def _completes(one: Disclosure) -> str:
+    many = len(one.quasi_identifiers) > 1
+    names = ", ".join(map(repr, one.quasi_identifiers))
+    return (
+        f"completes the released means of the quasi-identifier{'s' if many else ''} {names}, as its last digits would: "
+        f"who knows both picks nearly the exact value for {'up to ' if many else ''}{in_percent(one.share)} of the "
+        f"records whose mean is off ({in_percent(one.by_chance)} by chance)"
+    )
+
+
 _SENTENCES = {
     "nearly_unique": _nearly_unique,
     "jointly_unique": _jointly_unique,
     "ties_few_records": _ties,
     "free_text": _free_text,
     "fixes_quasi_identifier": _fixes,
+    "completes_mean": _completes,
 }
 _CURES = {
     "nearly_unique": "give it another role, coarsen it",
@@ -113,4 +128,5 @@ _CURES = {
     "ties_few_records": "give another role to what the members share, coarsen it",
     "free_text": "give it the role drop, replace it by a few codes",
     "fixes_quasi_identifier": "give another role to what explains it, coarsen it",
+    "completes_mean": "give it another role, coarsen it",
 }

@@ -204,6 +204,10 @@ class Acknowledge(Model):
         default=(),
         description="confidential columns from which, together, quasi-identifiers can be computed or nearly so",
     )
+    completes_mean: Columns = Field(
+        default=(),
+        description="confidential columns that tell quasi-identifiers nearly exactly together with the released means",
+    )
 
 
 def _rounding_rule(value: Any) -> Any:

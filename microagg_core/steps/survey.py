@@ -331,7 +331,9 @@ def _disclosures(
     lengths = tuple(int(b) / max(1, sketch.rows) for b, sketch in zip(text_bytes, sketches, strict=True))
     together = gathered.sketches[-1] if len(names) > 1 else None
     quasi = tuple(kind.name for kind in context.kinds)
-    return Confidential(names, quasi, sketches, lengths, together, gathered.records, gathered.keys).disclosures()
+    n_records = sum(p["rows"] for p in parts)
+    draws = (gathered.records, gathered.keys)
+    return Confidential(names, quasi, sketches, lengths, together, *draws, context.spec.k, n_records).disclosures()
 
 
 def _refuse_few(rows: int, k: int) -> None:

@@ -137,6 +137,16 @@ def unit_twice() -> pa.Table:
     return changed("who", 1, "Canary-Cornelia-0")
 
 
+def completed() -> pa.Table:
+    """Digits of a quasi-identifier that is too wide for its means to tell them."""
+    rng = np.random.default_rng(2)
+    x = rng.integers(0, 2000, 600)
+    table = pa.concat_tables([good()] * 10).drop_columns(["who", "x", "y", "code"])
+    table = table.append_column("who", pa.array([f"Canary-Cornelia-{i}" for i in range(600)]))
+    table = table.append_column("x", pa.array(x)).append_column("y", pa.array(rng.normal(size=600)))
+    return table.append_column("code", pa.array([f"canary-code-{value % 200}" for value in x.tolist()]))
+
+
 QUASI = "quasi-identifier 'x'"
 CASES: dict[str, Case] = {
     # --- the spec (2) ---
@@ -305,6 +315,10 @@ CASES: dict[str, Case] = {
     "confidential that fixes a quasi-identifier": Case(
         3, ("'code' fixes the quasi-identifier 'x'", "acknowledge.fixes_quasi_identifier"),
         table(with_column(good(), "code", pa.array([f"canary-code-{v}" for v in good()["x"].to_pylist()]))),
+    ),
+    "confidential that completes the mean of a quasi-identifier": Case(
+        3, ("'code' completes the released means of the quasi-identifier 'x'", "acknowledge.completes_mean"),
+        table(completed()), {"acknowledge": {"ties_few_records": ["code"]}},
     ),
     "plan of the same": Case(
         3, ("fixes the quasi-identifier 'x'",),

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from microagg_core import microaggregate
 from microagg_core.errors import DataError
 from microagg_core.privacy.disclosures import Disclosure
 from microagg_core.steps.routing import load_survey
@@ -228,6 +229,78 @@ def test_noise_of_ten_percent_is_told(tmp_path: Path, rng: np.random.Generator) 
     found = [one for one in disclosed(tmp_path, frame, ["x", "y"]) if one.what == "fixes_quasi_identifier"]
     assert [(one.columns, one.quasi_identifiers, one.is_refused) for one in found] == [(("noisy",), ("x",), False)]
     assert found[0].share == pytest.approx(np.corrcoef(frame["x"], frame["noisy"])[0, 1] ** 2, abs=0.02)
+
+
+# --- Completed means -----------------------------------------------------------------------------------------------
+
+
+def registered(rng: np.random.Generator) -> pd.DataFrame:
+    """People with an income, a day of birth and a postcode of some hundred places."""
+    return pd.DataFrame(
+        {
+            "income": (rng.lognormal(10, 0.6, N) / 10).round() * 10,
+            "born": rng.integers(0, 60 * 365, N),
+            "postcode": rng.choice(rng.choice(np.arange(1000, 9999), 300, replace=False), N),
+        }
+    )
+
+
+def nearest_branch(below: pd.Series, period: float, mean: pd.Series) -> pd.Series:
+    """What who knows a remainder takes the value for: of those that have it, the one nearest to the mean."""
+    return below + period * ((mean - below) / period).round()
+
+
+@pytest.mark.parametrize(("name", "period"), [("income", 10_000), ("born", 365), ("postcode", 100)])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_digits_and_days_that_complete_a_mean(
+    name: str, period: int, as_text: bool, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    quasi = [name, "income" if name != "income" else "born"]
+    frame = registered(rng)[quasi]
+    below = frame[name] % period
+    means = microaggregate(frame, quasi, k=3).data[name]
+    assert (nearest_branch(below, period, means) == frame[name]).mean() > 0.6
+    assert (means.round() == frame[name]).mean() < 0.05
+    frame["below"] = [f"day {value:05.0f}" for value in below] if as_text else below
+    meant = {"nearly_unique": ["below"], "ties_few_records": ["below"]}
+    message = refused(tmp_path, frame, quasi, acknowledge=meant)
+    assert f"'below' completes the released means of the quasi-identifier '{name}'" in message
+    assert "acknowledge.completes_mean" in message and "\n" not in message
+    run_stages(surveyed(tmp_path / "a", frame, quasi, acknowledge={**meant, "completes_mean": ["below"]}), "plan")
+
+
+@pytest.mark.parametrize("form", ["distance from the median", 0.95, 0.85, 0.57])
+def test_distances_and_copies_of_some_complete_a_mean(
+    form: str | float, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    """Of a column with repetitions, and of one in which everybody has a value of his own."""
+    for name, values in {"rounded": registered(rng)["income"], "exact": rng.lognormal(10, 0.6, N)}.items():
+        frame = registered(rng).assign(income=values)
+        income = frame["income"]
+        is_copied = rng.random(N) < form if isinstance(form, float) else None
+        frame["other"] = (
+            (income - income.median()).abs()
+            if is_copied is None
+            else (income.where(is_copied, rng.permutation(income)))
+        )
+        found = {one.what: one for one in disclosed(tmp_path / name, frame, ["income", "born"]) if one.is_refused}
+        assert "completes_mean" in found or "fixes_quasi_identifier" in found
+        if "completes_mean" in found:
+            assert found["completes_mean"].quasi_identifiers == ("income",)
+            assert found["completes_mean"].share - found["completes_mean"].by_chance > 0.4
+
+
+@pytest.mark.parametrize("n", [60, 300, N])
+def test_columns_that_complete_nothing(n: int, tmp_path: Path, rng: np.random.Generator) -> None:
+    """Chance, categories, and numbers that go with an income as closely as others do."""
+    frame = registered(rng)[:n]
+    z = np.log(frame["income"]).pipe(lambda x: (x - x.mean()) / x.std())
+    for i, levels in enumerate((2, 12, 100)):
+        frame[f"level{i}"] = rng.integers(0, levels, n)
+    frame["class"] = pd.cut(z + rng.normal(size=n), 5, labels=False)
+    frame["rent"] = np.exp(6 + 0.4 * z + 0.4 * rng.normal(size=n)).round(-1)
+    found = disclosed(tmp_path, frame, ["income", "born", "postcode"])
+    assert [one.columns for one in found if one.what == "completes_mean"] == []
 
 
 def test_ranks_within_blocks(tmp_path: Path, rng: np.random.Generator) -> None:
