@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.grouping.bounds import gap_percent
 from microagg_core.metrics.certificate import Certificate, combined
 from microagg_core.metrics.figures import CertificateFigures, Figures
@@ -45,6 +46,8 @@ class Measured:
     risk: Risk
     blocks: pa.Table
     portrait: Portrait
+    #: What could not be portrayed, in sentences.
+    troubles: tuple[str, ...] = ()
 
 
 def measure_release(
@@ -63,8 +66,7 @@ def measure_release(
     n_files = planned.outline.n_files + n_carried
     risk = combine_risk(checked, layout.key, planned, n_files)
     if not numbers:  # a night of a series in which no record was grouped
-        nobody = combine_portrait(checked, layout.key, planned, n_files, None)
-        return Measured(figures_of_few(0), risk, pa.table({}), nobody)
+        return Measured(figures_of_few(0), risk, pa.table({}), *_portrait(checked, layout, planned, n_files, None))
     data = anonymized.read_all(layout.loss_statistics(i) for i in numbers)
     statistics = reduce(add, (from_json(LossStatistics, of_partition) for of_partition in data))
     tables = anonymized.read_all(layout.block_results(i) for i in numbers)
@@ -72,8 +74,20 @@ def measure_release(
     n_groups = int(np.asarray(blocks["groups"]).sum())
     moments = _released_moments(checked, layout, planned.outline.n_files, len(kinds))
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
-    portrait = combine_portrait(checked, layout.key, planned, n_files, statistics)
-    return Measured(figures, risk, blocks, portrait)
+    return Measured(figures, risk, blocks, *_portrait(checked, layout, planned, n_files, statistics))
+
+
+def _portrait(
+    checked: Pieces, layout: RunLayout, planned: Planned, n_files: int, statistics: LossStatistics | None
+) -> tuple[Portrait, tuple[str, ...]]:
+    """Combine the portrait; where it cannot be made, an empty one and a sentence, as no page stops a release."""
+    try:
+        return combine_portrait(checked, layout.key, planned, n_files, statistics), ()
+    except MicroaggError:  # such as damaged work, which is made again
+        raise
+    except Exception as error:
+        trouble = f"the operator's page has no pictures: {sanitized(error, 'portraying').message}"
+        return Portrait(planned.survey.arrivals, 0, left_out=(trouble,)), (trouble,)
 
 
 def _released_moments(checked: Pieces, layout: RunLayout, n_files: int, n_attributes: int) -> tuple[Moments, ...]:
