@@ -38,6 +38,25 @@ def test_times_at_the_ends_of_64_bits_are_released(unit: str, first: int, projec
     assert sum(released) == pytest.approx(sum(ticks.to_pylist())) and min(ticks.to_pylist()) <= min(released)
 
 
+def test_a_k_of_400_digits_is_checked(project: Project) -> None:
+    project.write(pa.table(people(t=np.arange(60))))
+    project.write_spec(ROLES)
+    project.release()
+    path = project.output / "one" / "r0001" / "manifest.json"
+    path.write_text(path.read_text().replace('"k": 3', f'"k": {"9" * 400}'))
+    assert "9" * 400 in path.read_text()
+    ended = project.call("verify", "release")
+    assert ended.code == 4 and "a bug" not in ended.err + ended.out
+    assert project.call("verify", "release", "--k", "9" * 30).code == 4
+    project.call("compare", "people.parquet", "--k", "9" * 5000).assert_refused(2, "--k")
+
+
+def test_an_endpoint_that_is_no_url_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:9000")
+    project.write_spec(ROLES, input={"url": "s3://bucket/people.parquet"})
+    project.call("plan", "release.yaml").assert_refused(5, "endpoint is no URL", "AWS_ENDPOINT_URL")
+
+
 def test_a_page_that_cannot_be_made_stops_no_release(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     from microagg_core.describing import pages
     from microagg_core.steps import measuring
