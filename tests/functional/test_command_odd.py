@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 from command_line import Project
+
+from servers.dask_processes import growing_cluster
 
 ROLES = {"quasi_identifiers": ["x", "t"], "confidential": ["code"]}
 ARROW = {"output": {"url": "release", "format": "arrow"}, "input": {"url": "people.arrow"}}
@@ -55,6 +58,24 @@ def test_an_endpoint_that_is_no_url_is_told(project: Project, monkeypatch: pytes
     monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:9000")
     project.write_spec(ROLES, input={"url": "s3://bucket/people.parquet"})
     project.call("plan", "release.yaml").assert_refused(5, "endpoint is no URL", "AWS_ENDPOINT_URL")
+
+
+def test_a_worker_whose_work_area_is_another_folder_is_named(project: Project, tmp_path: Any) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "dask").mkdir()
+    hidden = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(tmp_path / "work"))
+    if subprocess.run([*hidden, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("mounts are for root")
+    project.write(pa.table(people(t=np.arange(60))))
+    with growing_cluster(tmp_path / "dask") as cluster:
+        cluster.start_worker(before=hidden)
+        project.write_spec(ROLES, cluster={"address": cluster.address})
+        ended = project.command("run", "release.yaml", "--direct")
+        ended.assert_refused(5, "worker 1 (tcp://", "another folder")
+        examined = project.command("doctor", "release.yaml")
+    assert len(ended.sentences()) == 1 and "made again" not in ended.err
+    assert examined.code == 5 and "another folder" in examined.out
+    assert not (tmp_path / "work" / "probes").exists() or not list((tmp_path / "work" / "probes").iterdir())
 
 
 def test_a_page_that_cannot_be_made_stops_no_release(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
