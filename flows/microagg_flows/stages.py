@@ -260,6 +260,7 @@ def publish_release(release: Release) -> str:
     # Where this stage is tried again, what it finds published may be its own.
     warnings = (
         *published.warnings,
+        *release.measured.troubles,
         *nights.warnings_of(release, published.manifest),
         *told(release.spec, planned.survey),
     )

@@ -28,13 +28,19 @@ _PROGRAM = (
 @contextmanager
 def _started(parts: tuple[str, ...]) -> Iterator[subprocess.Popen[bytes]]:
     """The process, out of reach of the terminal's signals; it ends when this one does, and with this block."""
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-c", _PROGRAM, json.dumps(sys.path), *parts],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _PROGRAM, json.dumps(sys.path), *parts],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ClusterError(
+            f"the process that compiles the kernels cannot be started ({error.strerror}); see to it that this user may "
+            "run Python and start processes, or give MICROAGG_CACHE_DIR a folder with compiled kernels"
+        ) from None
     try:
         yield process
     finally:
@@ -65,7 +71,7 @@ def run_child(parts: tuple[str, ...], done: Callable[[str], None], cancelled: Ev
     """Have a process compile the parts, and be told of each that is done; whether it was kept, its stamp says.
 
     Raises:
-        ClusterError: the process died, ran out of memory, or did not end.
+        ClusterError: the process did not start, died, ran out of memory, or did not end.
     """
     with _started(parts) as process:
         for line in _lines(process, cancelled):

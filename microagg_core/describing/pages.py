@@ -5,6 +5,8 @@ What a manifest says has passed the rules for published figures, so no page can 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from microagg_core.describing.contents import contents
 from microagg_core.describing.croissant import croissant
 from microagg_core.describing.datapackage import data_package
@@ -12,17 +14,29 @@ from microagg_core.describing.ddi import ddi_codebook
 from microagg_core.describing.html import html_page
 from microagg_core.describing.markdown import markdown_page
 from microagg_core.describing.views import views_sql
+from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.releases.manifest import Manifest
 
+_MAKERS: dict[str, Callable[[Manifest], bytes]] = {
+    "README.html": lambda manifest: html_page(contents(manifest)),
+    "README.md": lambda manifest: markdown_page(contents(manifest)),
+    "croissant.json": croissant,
+    "datapackage.json": data_package,
+    "ddi.xml": ddi_codebook,
+    "views.sql": views_sql,
+}
 
-def public_pages(manifest: Manifest) -> dict[str, bytes]:
-    """The pages by their names in the release's folder; the same manifest gives the same bytes."""
-    document = contents(manifest)
-    return {
-        "README.html": html_page(document),
-        "README.md": markdown_page(document),
-        "croissant.json": croissant(manifest),
-        "datapackage.json": data_package(manifest),
-        "ddi.xml": ddi_codebook(manifest),
-        "views.sql": views_sql(manifest),
-    }
+
+def public_pages(manifest: Manifest) -> dict[str, bytes | MicroaggError]:
+    """Make the pages by their names in the release's folder; the same manifest gives the same bytes.
+
+    In the place of a page that cannot be made is the error: data and checks are as good without it.
+    """
+    return {name: _attempt(make, manifest) for name, make in _MAKERS.items()}
+
+
+def _attempt(make: Callable[[Manifest], bytes], manifest: Manifest) -> bytes | MicroaggError:
+    try:
+        return make(manifest)
+    except Exception as error:
+        return sanitized(error, "making it")

@@ -39,4 +39,6 @@ class TimestampKind(ExactKind):
 
     def shown(self, tick: float) -> str:
         """The second, as ISO 8601 has it; numpy's calendar goes on where Python's ends, in the year 9999."""
-        return str(np.datetime64(round(tick / self.unit.ticks), "s")) + ("Z" if self.source_type.tz else "")
+        # A float near the ends of 64 bits rounds to beyond them; the lowest number is no time, but numpy's NaT.
+        seconds = min(max(round(tick / self.unit.ticks), 1 - 2**63), 2**63 - 1)
+        return str(np.datetime64(seconds, "s")) + ("Z" if self.source_type.tz else "")

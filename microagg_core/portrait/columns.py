@@ -66,7 +66,8 @@ class ShownColumn:
 
     def _moment(self, number: float) -> str:
         if self.unit == "seconds" and number != math.floor(number):
-            return str(np.datetime64(round(number * 10**6), "us"))
+            seconds, micros = divmod(round(number * 10**6), 10**6)  # as one number it may need more than 64 bits
+            return f"{np.datetime64(seconds, 's')}.{micros:06d}"
         return str(self.kind.shown(math.ceil(number) * self.kind.unit.ticks))
 
 

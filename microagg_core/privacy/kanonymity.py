@@ -120,7 +120,7 @@ class CombinationCounter:
         if not columns or k < 1:
             raise ValueError("count at least one column, with k of at least 1")
         self.columns = tuple(columns)
-        self.k = k
+        self.k = min(k, 2**63 - 1)  # what Arrow compares with, and more than any count
         self._carried: pa.Table | None = None
         self._smallest_done: int | None = None
 

@@ -15,14 +15,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from microagg_core.errors import InternalError
+from microagg_core.errors import InternalError, MicroaggError
 from microagg_core.releases.manifest import Manifest, PageEntry
 from microagg_core.releases.withdrawal import is_withdrawn
 from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.storage.page_layout import is_page_name, written_page
 
-#: Makes the pages of a release by name, from its manifest without them; the same for the same manifest.
-PagesOf = Callable[[Manifest], Mapping[str, bytes]]
+#: Makes the pages of a release by name, from its manifest without them; the same for the same manifest. In the place of
+#: a page that cannot be made is the error.
+PagesOf = Callable[[Manifest], Mapping[str, bytes | MicroaggError]]
 
 
 def no_pages(manifest: Manifest) -> Mapping[str, bytes]:
@@ -38,13 +39,19 @@ class Page:
     data: bytes
 
 
-def pages_for(manifest: Manifest, pages_of: PagesOf, attempt: str) -> tuple[Page, ...]:
-    """The pages of a release that is about to be published, by name; nothing is written yet.
+def pages_for(manifest: Manifest, pages_of: PagesOf, attempt: str) -> tuple[tuple[Page, ...], tuple[str, ...]]:
+    """The pages of a release that is about to be published, by name, and a sentence on each that is left out.
+
+    Nothing is written yet.
 
     Raises:
         InternalError: one of them is empty, or has a name that no page may have.
     """
-    return tuple(_page(name, data, attempt) for name, data in sorted(pages_of(manifest).items()))
+    made = sorted(pages_of(manifest).items())
+    left_out = [
+        f"the release has no page {name}: {data.message}" for name, data in made if isinstance(data, MicroaggError)
+    ]
+    return tuple(_page(name, data, attempt) for name, data in made if isinstance(data, bytes)), tuple(left_out)
 
 
 def _page(name: str, data: bytes, attempt: str) -> Page:
@@ -88,7 +95,7 @@ class _Bringing:
     pages_of: PagesOf
 
     @cached_property
-    def _again(self) -> Mapping[str, bytes]:
+    def _again(self) -> Mapping[str, bytes | MicroaggError]:
         """The pages as this version of the software makes them."""
         return self.pages_of(self.manifest.model_copy(update={"pages": ()}))
 
@@ -116,7 +123,8 @@ class _Bringing:
     def _sources(self, look: _Look) -> Iterator[bytes | None]:
         yield look.written
         yield look.there
-        yield self._again.get(look.page.name)
+        again = self._again.get(look.page.name)
+        yield again if isinstance(again, bytes) else None
 
     def _bring(self, look: _Look, data: bytes) -> None:
         layout = self.manifest.layout

@@ -30,6 +30,7 @@ their manifests are: two runs differ in them only so far as a page says the mome
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -159,7 +160,7 @@ def publish(
             may go wrong afterwards.
         attempt: what names this attempt's objects; drawn unless given, and never to be given twice.
         signing_key: signs the manifest; default: it is not signed.
-        pages_of: makes the pages that describe the release; what it raises stops the publication before it begins.
+        pages_of: makes the pages that describe the release; those that cannot be made are left out, with a warning.
 
     Raises:
         StorageError: the id is taken, a rival won, the store cannot publish safely, or it failed. Then nothing of
@@ -183,7 +184,8 @@ def publish(
             raise StorageError(
                 f"release {winner.id} was taken back while this run stood still, and its data are gone; run again"
             )
-        return finish(output, winner, already=False, signing_key=signing_key, pages_of=pages_of)
+        published = finish(output, winner, already=False, signing_key=signing_key, pages_of=pages_of)
+        return dataclasses.replace(published, warnings=(*ours.left_out, *published.warnings))
     if same_release(ours.manifest, winner):
         return _found(output, winner, parts, upload_all, on_commit, signing_key, pages_of)
     raise StorageError(
@@ -286,6 +288,8 @@ class _Attempt:
     manifest: Manifest
     uploads: tuple[Upload, ...]
     pages: tuple[Page, ...] = ()
+    #: A sentence on each page that could not be made.
+    left_out: tuple[str, ...] = ()
     signing_key: SecretKey | None = None
     #: Whether the manifest was asked for; from then on it may come to be at any time.
     asked: bool = False
@@ -298,9 +302,9 @@ class _Attempt:
         """Settle every name and the manifest; nothing is written yet."""
         uploads = plan_uploads(layout, facts.format, parts, name)
         entries = tuple(upload.entry for upload in uploads)
-        pages = pages_for(Manifest.of(facts, layout.revision, entries), pages_of, name)
+        pages, left_out = pages_for(Manifest.of(facts, layout.revision, entries), pages_of, name)
         manifest = Manifest.of(facts, layout.revision, entries, tuple(page.entry for page in pages))
-        return cls(output, name, manifest, uploads, pages, signing_key)
+        return cls(output, name, manifest, uploads, pages, left_out, signing_key)
 
     def carry_out(self, upload_all: UploadAll, before_commit: BeforeCommit, on_commit: OnCommit) -> Manifest:
         """Bring the parts, then create the manifest; returns the manifest that is there in the end, ours or not."""

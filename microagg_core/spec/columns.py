@@ -162,10 +162,24 @@ def _check_type(column: Column) -> None:
         raise DataError(
             f"column {column.name!r} has the type {held}, which is not supported; cast it or give it the role drop"
         )
+    if pa.types.is_timestamp(held) and held.tz and not _is_zone(held):
+        raise DataError(
+            f"column {column.name!r} has the time zone {held.tz!r}, which is none that this machine knows; cast it to "
+            "UTC or give it the role drop"
+        )
     if column.role == "blocking" and (
         pa.types.is_binary(held) or pa.types.is_large_binary(held) or pa.types.is_fixed_size_binary(held)
     ):
         raise DataError(f"blocking column {column.name!r} holds bytes; make it text or give it another role")
+
+
+def _is_zone(held: pa.DataType) -> bool:
+    """Whether Arrow finds the zone of a timestamp; asked of Arrow, as it is Arrow that writes such times."""
+    try:
+        pa.array([0], pa.int64()).cast(held).cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _released_type(spec: ReleaseSpec, column: Column, kinds: dict[str, Kind]) -> pa.DataType:

@@ -28,7 +28,9 @@ def a_local_path(path: str) -> str:
 
 
 def without_credentials(url: str) -> str:
-    """The URL, unless it holds a user or a password."""
+    """The URL, unless it holds a user or a password, or a NUL, which is in no name."""
+    if "\0" in url:
+        raise ValueError("must not hold a NUL character")
     if holds_credentials(url):
         raise ValueError("must not hold a user or password; use the environment of each worker")
     return url

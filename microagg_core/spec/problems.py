@@ -6,9 +6,8 @@ The value that was given is quoted, so that it can be found, but never one that 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from types import NoneType
-from typing import Any, get_args, get_origin
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
 
 from pydantic_core import ErrorDetails
 
@@ -156,12 +155,15 @@ def _model_at(loc: Loc) -> type[Model]:
 
 
 def _inner(model: type[Model], name: str) -> type[Model] | None:
-    annotation = model.model_fields[name].annotation
-    optional = [kind for kind in get_args(annotation) if kind is not NoneType]
-    part = optional[0] if len(optional) == 1 else annotation
-    if get_origin(part) is dict:  # of columns, say: what stands under each
-        part = get_args(part)[1]
-    return part if isinstance(part, type) and issubclass(part, Model) else None
+    return next(_models_in(model.model_fields[name].annotation), None)
+
+
+def _models_in(annotation: Any) -> Iterator[type[Model]]:
+    """The models of a field: its own, that beside None or a word, or what stands under each of its keys."""
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def _unknown_key(loc: Loc) -> str:

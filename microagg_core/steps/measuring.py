@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.grouping.bounds import gap_percent
 from microagg_core.kinds.contract import Kind
 from microagg_core.metrics.certificate import Certificate, combined
@@ -47,6 +48,8 @@ class Measured:
     risk: Risk
     blocks: pa.Table
     portrait: Portrait
+    #: What could not be portrayed, in sentences.
+    troubles: tuple[str, ...] = ()
 
 
 def measure_release(
@@ -72,8 +75,8 @@ def measure_release(
         return figures_of_night(rows + carried.rows, kinds, moments, arrivals)
 
     if not numbers:  # a night of a series in which no record was grouped
-        nobody = combine_portrait(checked, layout.key, planned, n_files, None)
-        return Measured(of_file(figures_of_few(0)), risk, pa.table({}), nobody)
+        portrait = _portrait(checked, layout, planned, n_files, None)
+        return Measured(of_file(figures_of_few(0)), risk, pa.table({}), *portrait)
     data = anonymized.read_all(layout.loss_statistics(i) for i in numbers)
     statistics = reduce(add, (from_json(LossStatistics, of_partition) for of_partition in data))
     tables = anonymized.read_all(layout.block_results(i) for i in numbers)
@@ -81,8 +84,20 @@ def measure_release(
     n_groups = int(np.asarray(blocks["groups"]).sum())
     moments = _released_moments(checked, layout, planned.outline.n_files, kinds)
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
-    portrait = combine_portrait(checked, layout.key, planned, n_files, statistics)
-    return Measured(of_file(figures), risk, blocks, portrait)
+    return Measured(of_file(figures), risk, blocks, *_portrait(checked, layout, planned, n_files, statistics))
+
+
+def _portrait(
+    checked: Pieces, layout: RunLayout, planned: Planned, n_files: int, statistics: LossStatistics | None
+) -> tuple[Portrait, tuple[str, ...]]:
+    """Combine the portrait; where it cannot be made, an empty one and a sentence, as no page stops a release."""
+    try:
+        return combine_portrait(checked, layout.key, planned, n_files, statistics), ()
+    except MicroaggError:  # such as damaged work, which is made again
+        raise
+    except Exception as error:
+        trouble = f"the operator's page has no pictures: {sanitized(error, 'portraying').message}"
+        return Portrait(planned.survey.arrivals, 0, left_out=(trouble,)), (trouble,)
 
 
 def _released_moments(checked: Pieces, layout: RunLayout, n_files: int, kinds: Sequence[Kind]) -> tuple[Moments, ...]:

@@ -65,14 +65,20 @@ class FileSums:
 
 
 def note_portrait(task: Task, plan: Planned, candidate: Candidate) -> tuple[Piece, ...]:
-    """Write the drawn records of a candidate file, and the sums over all; nothing of survivors of a series."""
+    """Write the drawn records of a candidate file, and the sums over all; nothing of survivors of a series.
+
+    Nothing either where that fails: no picture stops a release, and :func:`combine_portrait` misses the file.
+    """
     if candidate.came is None:
         return ()
     table, layout, number = candidate.table, PortraitLayout(task.run.key), task.number
     formulas = [Formula.parse(text) for text in plan.context.spec.analyses]
-    sums = tuple(sums_of(plan, formula, table, candidate.origins) for formula in formulas)
-    noted = task.put(layout.sums(number), to_json(FileSums(table.num_rows, sums)))
-    return noted, task.put(layout.drawn(number), to_bytes(drawn_records(plan, candidate)))
+    try:
+        sums = tuple(sums_of(plan, formula, table, candidate.origins) for formula in formulas)
+        drawn = to_bytes(drawn_records(plan, candidate))
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # pyarrow's are among them
+        return ()
+    return task.put(layout.sums(number), to_json(FileSums(table.num_rows, sums))), task.put(layout.drawn(number), drawn)
 
 
 def drawn_records(plan: Planned, candidate: Candidate) -> pa.Table:
@@ -173,6 +179,8 @@ def combine_portrait(
     """
     layout, kinds = PortraitLayout(run_key), plan.encoding.kinds
     numbers = [number for number in range(n_files) if checked.has(layout.drawn(number))]
+    if lacking := plan.outline.n_files - len(numbers):
+        raise ValueError(f"{lacking} files were not portrayed")
     files = [from_json(FileSums, data) for data in checked.read_all(map(layout.sums, numbers))]
     none = pa.table({f"{side}{j}": np.zeros(0) for side in "ba" for j in range(len(kinds))})
     drawn = pa.concat_tables([none, *(read_slice(data) for data in checked.read_all(map(layout.drawn, numbers)))])

@@ -154,6 +154,11 @@ def explained(error: Exception, url: str, doing: str) -> MicroaggError | None:
         # Some file systems look at their options only when the first request is made.
         return SpecError(f"{where}: the file system does not know one of its storage options; correct them")
     local = is_local(url)
+    if isinstance(error, ValueError) and str(error).startswith("Invalid endpoint"):
+        return StorageError(
+            f"{where}: the store's endpoint is no URL; begin it with https:// or http://, in AWS_ENDPOINT_URL, the "
+            "profile or the storage options"
+        )
     code = service_code(error)
     trouble = None if local else _of_the_store(error, code, where)
     trouble = trouble or _of_any(error, where, local)

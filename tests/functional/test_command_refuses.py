@@ -161,6 +161,8 @@ CASES: dict[str, Case] = {
     "several errors at once": Case(2, ("k: must be", "kk: is not", "seed:"), spec={"k": 1, "kk": 2, "seed": -1}),
     "unknown algorithm": Case(2, ("algorithm", "must be one of mdav"), spec={"algorithm": "magic"}),
     "unknown parameter": Case(2, ("gamma",), spec={"algorithm": {"name": "mdav", "gamma": 0.2}}),
+    "NUL in a path": Case(2, ("input.url: must not hold a NUL",), spec={"input": {"url": "a\0b.parquet"}}),
+    "refinement without seconds": Case(2, ("refine.seconds: is missing",), spec={"refine": {}}),
     "limit below 2k": Case(2, ("must be at least 2k = 6",), spec={"blocks": {"max_records": 5}}),
     "work inside output": Case(2, ("lies inside the output",), spec={"work": {"url": "release/private"}}),
     "work is output": Case(2, ("lies inside the output",), spec={"work": {"url": "./x/../release"}}),
@@ -200,6 +202,14 @@ CASES: dict[str, Case] = {
     ),
     "unknown file system": Case(2, ("nosuch",), spec={"input": {"url": "nosuch://x/y.parquet"}}),
     # --- the data (3) ---
+    **{
+        f"time zone {zone}": Case(
+            3, ("column 't'", "time zone"),
+            table(with_column(good(), "t", pa.array(range(60), pa.int64()).view(pa.timestamp("us", zone)))),
+            {"roles": {**ROLES, role: [*ROLES[role], "t"]}},
+        )
+        for zone, role in (("+99:99", "quasi_identifiers"), ("Nowhere/Land", "blocking"))
+    },
     "no records": Case(3, ("no records",), table(good().slice(0, 0))),
     "CSV without records": Case(3, ("no records",), csv_file(as_csv([])), {"input": CSV}),
     "CSV of nothing": Case(3, ("people.csv", "empty"), csv_file(""), {"input": CSV}),

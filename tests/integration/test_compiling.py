@@ -226,6 +226,12 @@ def test_a_child_that_dies_is_one_sentence(
         compile_parts((TABLES,))
 
 
+def test_a_child_that_cannot_start_is_one_sentence(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", __file__)
+    with pytest.raises(ClusterError, match="cannot be started \\(Permission denied\\)"):
+        compile_parts((TABLES,))
+
+
 def test_a_bug_in_the_child_is_told_as_one(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "_PROGRAM", "print('internal a bug: compiling'); raise SystemExit(1)")
     with pytest.raises(InternalError, match="a bug: compiling"):

@@ -92,18 +92,9 @@ def test_each_revision_has_pages_of_its_own(output: Store, work: Store) -> None:
     assert names_of(output) == expected_names(output)
 
 
-class BoomError(Exception):
-    """What a page's maker may raise."""
-
-
-def _raises(manifest: Manifest) -> dict[str, bytes]:
-    raise BoomError
-
-
 @pytest.mark.parametrize(
     ("bad", "error"),
     [
-        (_raises, BoomError),
         (lambda m: {"README.md": b""}, InternalError),
         *((lambda m, name=name: {name: b"x"}, InternalError)
           for name in ("manifest.json", "Latest.json", "../x.md", "a/b.md", ".md", "more.csv", "README", "a.b.c")),

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +28,14 @@ class DaskCluster:
         return {path.name: path.read_text(errors="replace") for path in self.folder.glob("*.log")}
 
 
-def _start(arguments: list[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(
+    arguments: list[str], log: Path, environment: Mapping[str, str], before: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
     # Everything that Dask has to say is wanted here: a test searches these logs for values of records.
     said = {"DASK_LOGGING__DISTRIBUTED": "debug", "DASK_DISTRIBUTED__WORKER__DAEMON": "True"}
     with log.open("wb") as file:
         return subprocess.Popen(
-            [sys.executable, "-m", "dask", *arguments],
+            [*before, sys.executable, "-m", "dask", *arguments],
             stdout=file,
             stderr=subprocess.STDOUT,
             env={**os.environ, **said, **environment},
@@ -61,13 +63,13 @@ class GrowingCluster:
     folder: Path
     processes: list[subprocess.Popen[bytes]]
 
-    def start_worker(self, *options: str) -> None:
-        """Start one more; it joins within seconds."""
+    def start_worker(self, *options: str, before: Sequence[str] = ()) -> None:
+        """Start one more, by the command that stands before it; it joins within seconds."""
         number = len(self.processes)
         fixed = ["--nthreads", "1", "--memory-limit", "2GiB", "--no-dashboard", "--no-nanny"]
         places = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         command = ["worker", self.address, *fixed, "--local-directory", str(self.folder), *options]
-        self.processes.append(_start(command, self.folder / f"worker-{number}.log", places))
+        self.processes.append(_start(command, self.folder / f"worker-{number}.log", places, before))
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from microagg_core.blocking.memory import WORKER_BASE_BYTES, holds_a_worker
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, of_kind
 from microagg_core.software import deviations, software
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.access import work_probe
 from microagg_core.steps.surroundings import Surroundings, surroundings
 from microagg_flows.clusters.dask_settings import pause_share
 from microagg_flows.clusters.records import WorkerRecord
@@ -65,7 +66,10 @@ def records_of(
     # Code of ours cannot be read by another Python, and need not be: its worker is refused for that.
     alike = [address for address in addresses if not _versions_problem(versions.get(address))]
     parts = spec.model_dump(mode="json")
-    answers = _asked(client, client.run, introduce, parts, workers=alike, on_error="return") if alike else {}
+    answers: Mapping[str, Any] = {}
+    if alike:
+        with work_probe(spec) as probe:
+            answers = _asked(client, client.run, introduce, parts, probe, workers=alike, on_error="return")
     # One that left meanwhile, with the connection to it, has nothing to say.
     present = [w for w in workers if not isinstance(answers.get(w.address), OSError | None) or w.address not in alike]
     return [
@@ -95,7 +99,7 @@ def greet_scheduler(client: Client) -> None:
     """
     scheduler: Any = client.scheduler
     problem = _versions_problem(_asked(client, scheduler.versions, packages=[]))
-    unfit = problem or _unfit(_asked(client, client.run_on_scheduler, introduce, None))
+    unfit = problem or _unfit(_asked(client, client.run_on_scheduler, introduce, None, None))
     if unfit is not None:
         raise of_kind(unfit.kind, f"the scheduler {unfit.message}")
 
@@ -118,7 +122,7 @@ def _asked(client: Client, question: Callable[..., Any], *args: Any, **kwargs: A
         cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
-def introduce(spec: dict[str, Any] | None) -> dict[str, Any]:
+def introduce(spec: dict[str, Any] | None, probe: str | None) -> dict[str, Any]:
     """What a worker says of itself; runs there, sent as code, so nothing of ours may be taken for granted."""
     try:
         from microagg_core.software import software as own_software
@@ -127,7 +131,7 @@ def introduce(spec: dict[str, Any] | None) -> dict[str, Any]:
         return {"lacks": error.name}
     return {
         "software": own_software(),
-        "access": access_problem(spec) if spec else None,
+        "access": access_problem(spec, probe) if spec else None,
         "kernels": kernels_problem(spec) if spec else None,
     }
 

@@ -116,6 +116,6 @@ def _refuse_options(options: Mapping[str, object], data: str, what: str) -> None
 
 
 def _whole_numbers(text: str) -> list[int]:
-    if not all(word.isdecimal() for word in listed(text)) or not listed(text):
+    if not all(word.isdecimal() and len(word) < 19 for word in listed(text)) or not listed(text):
         raise SpecError(f"--k: must be whole numbers separated by commas (got {text!r})")
     return [int(word) for word in listed(text)]
