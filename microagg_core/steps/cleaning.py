@@ -20,6 +20,7 @@ from microagg_core.steps.pieces import read_sealed, sealed
 from microagg_core.steps.work import Run, work_store
 from microagg_core.storage.layout import RUNS, is_name
 from microagg_core.storage.objects import canonical_json
+from microagg_core.storage.patience import impatient
 
 _SIGN_EVERY_SECONDS = 300.0
 _ALIVE_FOR = datetime.timedelta(hours=1)
@@ -72,7 +73,7 @@ class Running:
 
     def _sign(self, ended: bool) -> None:
         # A sign that cannot be given is no trouble of the run: the next one may, and without any it counts as failed.
-        with self._signing, contextlib.suppress(MicroaggError):
+        with self._signing, contextlib.suppress(MicroaggError), impatient():
             if self._run is not None and (ended or not self._over.is_set()):
                 _sign(self._run, ended=ended)
 

@@ -1,8 +1,9 @@
 """The Prefect flow: survey -> plan -> scatter -> anonymize -> validate -> measure -> publish -> report.
 
 One Prefect task a stage; the rows are Dask's. The flow's parameters are a spec's place, an id, a wish and fields of the
-spec that are set otherwise; never data, never a credential. A failure of the data or of the gate is final; a store or a
-cluster that was away for a moment is tried again, and finished work is found by its receipts.
+spec that are set otherwise; never data, never a credential. A failure of the data or of the gate is final; a stage
+whose cluster was away for a moment is tried again, and finished work is found by its receipts. A store that was away has
+been asked again by then, as in every command.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import FailedRun
 from prefect.states import Completed, Failed
 
-from microagg_core.errors import InternalError, MicroaggError, of_kind, sanitized
+from microagg_core.errors import InternalError, MicroaggError, TransientClusterError, of_kind, sanitized
 from microagg_flows.accounts.account import Account, accounted, apart
 from microagg_flows.accounts.lineage import ParentRun
 from microagg_flows.prefect_side.artifacts import LAST_SECONDS, SILENT_SECONDS, PrefectProgress, hurry, keep_artifacts
@@ -77,7 +78,8 @@ def _stage_task(stage: Stage, release: Release) -> Callable[[], StageOutcome | N
 
     def may_be_tried_again(_task: Any, _run: Any, state: State[Any]) -> bool:
         error = state.result(raise_on_failure=False)
-        if not isinstance(error, MicroaggError) or not error.transient:
+        # A store was asked again by whoever asked it, for as long as that has sense.
+        if not isinstance(error, TransientClusterError):
             return False
         release.progress.say(f"{stage.name:<10} will be tried again: {error.message}")
         return True
