@@ -275,12 +275,15 @@ def clean(
     everything: Annotated[bool, typer.Option("--all", help="Also what is not due yet.")] = False,
     settings: SetOption = None,
 ) -> None:
-    """Remove the staged rows of failed runs whose time is up; the audit stays."""
+    """Remove staged rows of runs that died, or that failed and whose time is up; the audit stays."""
     from microagg_core.spec.loading import load_spec
-    from microagg_core.steps.cleaning import clean_work
+    from microagg_core.steps.cleaning import clean_work, remove_abandoned
 
-    removed, kept = clean_work(load_spec(spec, settings or ()), everything)
+    place = load_spec(spec, settings or ())
+    removed, kept = clean_work(place, everything)
     typer.echo(f"removed {removed} failed runs, kept {kept} that are not due yet")
+    if files := remove_abandoned(place, everything):
+        typer.echo(f"removed {files} files that were never completed")
 
 
 @app.command()

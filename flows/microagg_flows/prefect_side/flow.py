@@ -2,8 +2,8 @@
 
 One Prefect task a stage; the rows are Dask's. The flow's parameters are a spec's place, an id, a wish and fields of the
 spec that are set otherwise; never data, never a credential. A failure of the data or of the gate is final; a stage
-whose cluster was away for a moment is tried again, and finished work is found by its receipts. A store that was away has
-been asked again by then, as in every command.
+whose cluster was away for a moment is tried again, and finished work is found by its receipts. A store that was away
+has been asked again by then, as in every command.
 """
 
 from __future__ import annotations
