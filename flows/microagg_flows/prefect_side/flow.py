@@ -28,6 +28,7 @@ from microagg_flows.accounts.account import Account, accounted, apart
 from microagg_flows.accounts.lineage import ParentRun
 from microagg_flows.prefect_side.artifacts import LAST_SECONDS, SILENT_SECONDS, PrefectProgress, hurry, keep_artifacts
 from microagg_flows.prefect_side.catching_up import catch_up, is_scheduled, missed_days, reason_to_leave_out
+from microagg_flows.prefect_side.lost_runs import end_lost_runs
 from microagg_flows.process.interrupts import reclaim
 from microagg_flows.progress import Progress, Silence
 from microagg_flows.release import Release, StageOutcome
@@ -131,6 +132,8 @@ def _ended(order: Order, progress: PrefectProgress, account: Account) -> Any:
     try:
         tonight = Settled.of(order, _scheduled_time())
         progress.name_run(tonight.spec.name, tonight.id)
+        if context and run and (lost := progress.ask(lambda: end_lost_runs(context.client, run))):
+            progress.say(f"{', '.join(lost)} ended without a word, and is shown as Crashed now")
         if reason := reason_to_leave_out(tonight.spec, run, order, tonight.moment, now()):
             progress.say(reason)
             return Completed(name="Skipped", message=reason)
