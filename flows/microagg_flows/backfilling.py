@@ -10,6 +10,7 @@ from microagg_core.errors import MicroaggError, SpecError
 from microagg_core.releases.publish import existing
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.cleaning import clean_due
 from microagg_core.steps.work import work_store
 from microagg_core.storage.layout import AuditLayout
 from microagg_core.storage.objects import Store
@@ -56,7 +57,8 @@ def backfill(
     Raises:
         MicroaggError: what a day's release raises, with the day.
     """
-    for day, is_done in standing_of(load_spec(order.spec, order.settings), days):
+    spec = load_spec(order.spec, order.settings)
+    for day, is_done in standing_of(spec, days):
         if is_done:
             say(day, "published already")
             continue
@@ -65,3 +67,5 @@ def backfill(
         except MicroaggError as error:
             raise type(error)(f"{day}: {error.message}") from None
         say(day, "published")
+    # A run that was killed once its release was out left rows which no run comes to by itself.
+    clean_due(spec, lambda _: None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,10 +23,12 @@ from microagg_core.series.mending import last_sound, move_aside
 from microagg_core.software import software
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.cleaning import clean_due
 from microagg_core.steps.nights.filling import fill_nights
 from microagg_core.steps.publishing import meant_moment, settled_spec, staged_parts
 from microagg_core.storage.layout import ReleaseLayout, is_release_id
 from microagg_core.storage.objects import Store
+from microagg_core.storage.patience import impatient
 from microagg_core.storage.urls import resolve
 from microagg_flows import nights
 from microagg_flows.clusters import executor_for
@@ -156,6 +159,7 @@ def rebuild_ledger(
                 fill_nights(ledger, spec, output, one.manifest, one.night)
                 _replay(spec, one, inputs, workers)
                 progress.say(f"{one.in_words}: made again, and the same")
+    clean_due(spec, progress.say)  # of a rebuilding that was killed when its last night was there
     return Rebuilt(n_sound, moved, len(late))
 
 
@@ -178,13 +182,24 @@ def _replay(spec: ReleaseSpec, one: PublishedNight, inputs: Mapping[str, str], w
     release = new_release(_as_then(spec, manifest, inputs), workers, manifest.id, True, moment)
     release.ignore_published = release.rebuilding = True
     try:
+        _make_again(release, one)
+        release.running.begin(release.run)  # the stages have ended, and what follows may be killed too
+        nights.commit(release, manifest)
+        nights.settle(release)
+    except BaseException:  # these rows are never published, and nobody would look for them
+        with suppress(MicroaggError), impatient():
+            if release.key:
+                release.work.delete_all(release.layout.folder)
+        raise
+    release.work.delete_all(release.layout.folder)
+
+
+def _make_again(release: Release, one: PublishedNight) -> None:
+    try:
         run_until("validate", release)
     except MicroaggError as error:
         raise type(error)(f"{one.in_words}: {error.message}") from None
     _refuse_other(release, one)
-    nights.commit(release, manifest)
-    nights.settle(release)
-    release.work.delete_all(release.layout.folder)
 
 
 def _as_then(spec: ReleaseSpec, manifest: Manifest, inputs: Mapping[str, str]) -> ReleaseSpec:

@@ -1,8 +1,9 @@
-"""Cleaning: the rows of failed runs go when their time is up; the audit of releases stays.
+"""Cleaning: rows of runs that died go at once, those of runs that failed when their time is up; the audit stays.
 
 How old a run's rows are is read from the run's sign of life, which a run that is under way renews, and which says when
-it ended; where there is none that can be read, from when its objects were last written. No run that may be under way
-is ever cleaned by another: one without an end counts as alive for an hour after its last sign.
+it ended, and which process gives it; where there is none that can be read, from when its objects were last written. No
+run that may be under way is ever cleaned by another: one without an end counts as alive for an hour after its last
+sign, unless it is certain that its process is gone.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from types import TracebackType
 from microagg_core.errors import MicroaggError, TransientStorageError
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import read_sealed, sealed
-from microagg_core.steps.processes import has_ended, this_process
 from microagg_core.steps.work import Run, work_store
-from microagg_core.storage.layout import RUNS, is_name
-from microagg_core.storage.objects import canonical_json
+from microagg_core.storage.layout import AUDIT, PROBES, RUNS, SERIES, is_name
+from microagg_core.storage.objects import Store, canonical_json
+from microagg_core.storage.patience import impatient
+from microagg_core.storage.process_marks import is_gone, this_process
 
 _SIGN_EVERY_SECONDS = 300.0
 _ALIVE_FOR = datetime.timedelta(hours=1)
@@ -49,7 +51,11 @@ class Running:
             StorageError: the work area cannot be written.
         """
         self._run = run
-        _sign(run, ended=False)
+        _sign(run, ended=False, process=self._process)
+
+    @property
+    def _process(self) -> str | None:
+        return None if self.goes_on else this_process()
 
     def end(self) -> None:
         """The run's folder is about to go: no more signs."""
@@ -75,13 +81,13 @@ class Running:
 
     def _sign(self, ended: bool) -> None:
         # A sign that cannot be given is no trouble of the run: the next one may, and without any it counts as failed.
-        with self._signing, contextlib.suppress(MicroaggError):
+        with self._signing, contextlib.suppress(MicroaggError), impatient():
             if self._run is not None and (ended or not self._over.is_set()):
-                _sign(self._run, ended=ended)
+                _sign(self._run, ended, self._process)
 
 
-def _sign(run: Run, ended: bool) -> None:
-    sign = {"at": datetime.datetime.now(datetime.UTC).isoformat(), "ended": ended, "by": this_process()}
+def _sign(run: Run, ended: bool, process: str | None) -> None:
+    sign = {"at": datetime.datetime.now(datetime.UTC).isoformat(), "ended": ended, "process": process}
     run.work.put(run.layout.sign_of_life(), sealed(canonical_json(sign)))
 
 
@@ -95,11 +101,12 @@ def is_under_way(run: Run) -> bool:
         return False
     value = json.loads(sign)
     age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(value["at"])
-    return not value["ended"] and not has_ended(value.get("by", "")) and -_CLOCKS_DIFFER < age < _ALIVE_FOR
+    is_recent = -_CLOCKS_DIFFER < age < _ALIVE_FOR
+    return not value["ended"] and is_recent and not is_gone(value.get("process") or "")
 
 
 def clean_work(spec: ReleaseSpec, everything: bool, now: datetime.datetime | None = None) -> tuple[int, int]:
-    """Remove what failed runs left in the work area for longer than ``work.keep.failed_days``.
+    """Remove what runs that died left in the work area, and those that failed ``work.keep.failed_days`` ago.
 
     Args:
         spec: names the work area.
@@ -123,10 +130,18 @@ def clean_work(spec: ReleaseSpec, everything: bool, now: datetime.datetime | Non
     return removed, kept
 
 
+def remove_abandoned(spec: ReleaseSpec, everything: bool) -> int:
+    """Remove files that killed writers never completed, from the output and what stays in the work area."""
+    work, output = work_store(spec), Store(spec.output.url, dict(spec.output.storage_options))
+    places = (*((work, name) for name in (AUDIT, SERIES, PROBES)), (output, ""))
+    return sum(store.remove_abandoned(name, everything=everything) for store, name in places)
+
+
 def clean_due(spec: ReleaseSpec, say: Callable[[str], None]) -> None:
     """What every run does at its start; trouble with it is told, and is no reason to stop."""
     try:
         removed, _ = clean_work(spec, everything=False)
+        remove_abandoned(spec, everything=False)
     except MicroaggError as error:
         say(f"the work area was not cleaned of failed runs: {error.message}")
     else:
@@ -139,7 +154,12 @@ def _is_due(run: Run, keep: datetime.timedelta, now: datetime.datetime) -> bool:
     if sign is not None:
         value = json.loads(sign)
         age = now - datetime.datetime.fromisoformat(value["at"])
-        return age >= (keep if value["ended"] else max(keep, _ALIVE_FOR))
+        if value["ended"]:
+            return age >= keep
+        process = value.get("process")
+        if process is None:  # calls that go on with each other's work, and have no process in common
+            return age >= max(keep, _ALIVE_FOR)
+        return is_gone(process) or age >= _ALIVE_FOR
     changed = run.work.last_change(run.layout.folder)
     if changed is None:  # an object store may show a folder for a while after all is gone
         return False

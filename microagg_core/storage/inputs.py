@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 from microagg_core.errors import StorageError
 from microagg_core.storage.objects import Store
+from microagg_core.storage.patience import ask
 from microagg_core.storage.remote import file_system_of
 from microagg_core.storage.troubles import explaining
 from microagg_core.storage.urls import basename, shown
@@ -33,14 +34,7 @@ def input_files(url: str, options: dict[str, Any]) -> list[InputFile]:
     """
     with explaining(url, "reading"):
         fs, path = file_system_of(url, options)
-        # A file may be called data[1].parquet, as browsers do.
-        if any(c in path for c in "*?[") and not ("[" in path and fs.isfile(path)):
-            entries = fs.glob(path, detail=True)
-            # A listing tells of a link on a disk and not of the file behind it, which is what is read.
-            looked = [fs.info(name) if entries[name].get("islink") else entries[name] for name in sorted(entries)]
-            infos = [info for info in looked if info["type"] == "file"]
-        else:
-            infos = [fs.info(path)]
+        infos = ask(lambda: _infos(fs, path), url)
     if not infos:
         raise StorageError(f"{shown(url)}: no file matches; check input.url")
     if infos[0]["type"] != "file":
@@ -57,7 +51,17 @@ def input_file(url: str, options: dict[str, Any]) -> InputFile:
     with explaining(url, "reading"):
         fs, path = file_system_of(url, options)
         fs.invalidate_cache(path)
-        return _file(url, fs.info(path))
+        return _file(url, ask(lambda: fs.info(path), url))
+
+
+def _infos(fs: Any, path: str) -> list[dict[str, Any]]:
+    # A file may be called data[1].parquet, as browsers do.
+    if not any(c in path for c in "*?[") or ("[" in path and fs.isfile(path)):
+        return [fs.info(path)]
+    entries = fs.glob(path, detail=True)
+    # A listing tells of a link on a disk and not of the file behind it, which is what is read.
+    looked = [fs.info(name) if entries[name].get("islink") else entries[name] for name in sorted(entries)]
+    return [info for info in looked if info["type"] == "file"]
 
 
 def open_input(url: str, options: dict[str, Any], *, sequential: bool = False) -> BinaryIO:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,9 +18,14 @@ from typing import BinaryIO
 
 from microagg_core.errors import StorageError
 from microagg_core.storage.folders import Folders, raise_unless_missing
+from microagg_core.storage.process_marks import is_gone, this_process
 
-#: Unfinished files carry this ending and start with a dot; no listing shows them.
+#: Unfinished files carry this ending and start with a dot, and with the mark of their process; no listing shows them.
 _UNFINISHED = ".unfinished"
+_UNFINISHED_NAME = re.compile(rf"\.(?:([0-9a-f]{{12}}-\d+)-)?[0-9a-f]{{32}}\{_UNFINISHED}")
+#: A file that grows is minutes old at most. Should a process that was stopped for longer go on elsewhere, it cannot
+#: move its file into its place: its write fails, and nothing else.
+_ABANDONED_SECONDS = 3600.0
 _CHUNK = 4 * 2**20
 _PRIVATE_FILE, _FILE = 0o600, 0o666
 
@@ -106,7 +113,7 @@ class LocalDisk:
     @contextmanager
     def _finished(self, name: str, fill: Callable[[BinaryIO], object], durable: bool) -> Iterator[tuple[int, str, str]]:
         """A complete file beside the object: open folder, its name, the object's; what is not moved away is removed."""
-        unfinished = f".{uuid.uuid4().hex}{_UNFINISHED}"
+        unfinished = f".{this_process()}-{uuid.uuid4().hex}{_UNFINISHED}"
         with ExitStack() as opened:
             folder, last, file = self._new_file(name, unfinished, opened)
             try:
@@ -215,12 +222,28 @@ class LocalDisk:
                         os.rmdir(name, dir_fd=here)
         self._prune(prefix)
 
-    def _files(self, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
+    def remove_abandoned(self, prefix: str, everything: bool) -> int:
+        """Remove files that were never completed and that nobody writes any more; return how many."""
+        found = [
+            (name, _UNFINISHED_NAME.fullmatch(name.rpartition("/")[2]), state.st_mtime)
+            for name, state in self._files(prefix, _is_unfinished)
+        ]
+        names = [
+            name
+            for name, ours, changed in found
+            if ours and (everything or is_gone(ours[1] or "") or time.time() - changed > _ABANDONED_SECONDS)
+        ]
+        self.delete_many(names)
+        return len(names)
+
+    def _files(
+        self, prefix: str, is_wanted: Callable[[str], bool] = lambda _: True
+    ) -> Iterator[tuple[str, os.stat_result]]:
         """The name and state of every file below a folder; links to files are among them, and are not followed."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._folders.opened(prefix) as top:
             for folder, _, names, here in os.fwalk(".", dir_fd=top, onerror=raise_unless_missing):
                 below = "/".join(step for step in (prefix, folder.removeprefix(".").lstrip("/")) if step)
-                for name in names:
+                for name in filter(is_wanted, names):
                     with contextlib.suppress(FileNotFoundError):
                         yield f"{below}/{name}" if below else name, os.stat(name, dir_fd=here, follow_symlinks=False)
 

@@ -189,6 +189,14 @@ class Store:
         with self._doing("deleting", prefix) as backend:
             backend.delete_all(prefix)
 
+    def remove_abandoned(self, prefix: str = "", *, everything: bool = False) -> int:
+        """Remove from a disk what writers left unfinished that are gone, or silent for an hour; return how many.
+
+        ``everything`` removes also what may be written at this moment. Other stores keep nothing unfinished in sight.
+        """
+        with self._doing("deleting", prefix) as backend:
+            return backend.remove_abandoned(prefix, everything) if isinstance(backend, LocalDisk) else 0
+
     def list(self, prefix: str = "", *, unfinished: bool = False) -> Names:
         """The sorted names of all objects below a folder, asked afresh; none where it is missing.
 

@@ -12,7 +12,6 @@ import contextlib
 import datetime
 import hashlib
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,16 +21,17 @@ from typing import Any, BinaryIO
 
 from microagg_core.errors import SpecError
 from microagg_core.storage.local import LocalDisk
+from microagg_core.storage.patience import ask, patient
 from microagg_core.storage.ranged import plain_ranges
 from microagg_core.storage.removals import Removal
 from microagg_core.storage.settled import settled
 from microagg_core.storage.troubles import explaining, service_code
 from microagg_core.storage.urls import shown
 
-#: A store that takes requests and does not answer is given up after a minute and a half: botocore's own patience, times
-#: its tries, times those of s3fs, would be half an hour. What takes longer to pass is for the stage's own tries.
-_S3_PATIENCE = {"connect_timeout": 10, "read_timeout": 20, "retries": {"mode": "standard", "max_attempts": 2}}
-_S3_TRIES = 2
+#: A request that is not answered is over after 40 s, and asked again by `patience`: botocore's own patience, times its
+#: tries, times those of s3fs, would be half an hour.
+_S3_PATIENCE = {"connect_timeout": 10, "read_timeout": 20, "retries": {"mode": "standard", "max_attempts": 1}}
+_S3_TRIES = 1
 #: A worker asks for many small ranges at once; botocore's ten connections would have most of them wait.
 REQUESTS_AT_ONCE = 64
 _S3_CONNECTIONS = {"max_pool_connections": REQUESTS_AT_ONCE}
@@ -44,10 +44,7 @@ _S3_CHEAPER = {"user_agent": "microagg", "response_checksum_validation": "when_r
 _CHUNK = 8 * 2**20
 #: A transfer in parts holds this much of each in memory, and this many of them.
 _TRANSFER = {"chunksize": 16 * 2**20, "max_concurrency": 4}
-#: An answer that means "not now": neither won nor lost, ask again.
-_CONFLICT = {"ConditionalRequestConflict", "OperationAborted", "409"}
 _PRECONDITION = {"PreconditionFailed", "412"}
-_ATTEMPTS = 8
 _DELETES_AT_ONCE = 8
 
 
@@ -111,6 +108,7 @@ class RemoteStore:
     def _is_s3(fs: Any) -> bool:
         return "s3" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
 
+    @patient
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """Bytes ``start`` to ``end`` (exclusive; None: to the end)."""
         fs, path = self._at(name)
@@ -122,6 +120,7 @@ class RemoteStore:
         # One request: s3fs would ask for the size first, and fetch ranges that may be of different versions.
         return bytes(fs.cat_file(path, **({"max_concurrency": 1} if self._is_s3(fs) else {})))
 
+    @patient
     def read_ranges(self, ranges: list[tuple[str, int, int]]) -> list[bytes]:
         """Several ranges at once, in the order asked for."""
         fs, root = self._connect()
@@ -136,10 +135,11 @@ class RemoteStore:
     def chunks(self, name: str) -> Iterator[bytes]:
         """The whole object, a few megabytes at a time."""
         fs, path = self._at(name)
-        length = int(fs.info(path)["size"])
+        length = int(ask(lambda: fs.info(path), self.url)["size"])
         for start in range(0, length, _CHUNK):
-            yield bytes(fs.cat_file(path, start=start, end=min(start + _CHUNK, length)))
+            yield self.read(name, start, min(start + _CHUNK, length))
 
+    @patient
     def open(self, name: str, sequential: bool = False) -> BinaryIO:
         """A seekable file; ``sequential`` reads ahead, otherwise exactly what is asked for is fetched."""
         fs, path = self._at(name)
@@ -148,11 +148,13 @@ class RemoteStore:
         )
         return _Explained(fs.open(path, "rb", **cache), self.url)  # type: ignore[return-value]
 
+    @patient
     def put(self, name: str, data: bytes, durable: bool = False) -> None:
         """Write or replace an object with one request."""
         fs, path = self._at(name)
         settled(lambda: fs.pipe_file(path, data, **(_TRANSFER if self._is_s3(fs) else {})))
 
+    @patient
     def put_file(self, name: str, local_path: Path, durable: bool = False) -> None:
         """The same for the content of a file; in parts where it is large, and then it appears at the end."""
         fs, path = self._at(name)
@@ -167,31 +169,25 @@ class RemoteStore:
             self.put_file(name, disk.path("object"))
         return True
 
+    @patient
     def create(self, name: str, data: bytes) -> bool:
         """Make an object that must not be there yet, conditionally; one of many callers gets True."""
         fs, path = self._at(name)
         return self._conditional(lambda: fs.pipe_file(path, data, mode="create"))
 
     def _conditional(self, request: Callable[[], object]) -> bool:
-        """Whether a conditional request was granted.
-
-        A store that is busy with a rival's request may answer 409, which decides nothing: ask again.
-        """
-        for attempt in range(_ATTEMPTS):
-            try:
-                settled(request)
-                return True
-            except FileExistsError:
+        """Whether a conditional request was granted; 409, of a store busy with a rival's, decides nothing."""
+        try:
+            settled(request)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if service_code(error) in _PRECONDITION:
                 return False
-            except OSError as error:
-                code = service_code(error)
-                if code in _PRECONDITION:
-                    return False
-                if code not in _CONFLICT or attempt == _ATTEMPTS - 1:
-                    raise
-                time.sleep(0.05 * 2**attempt)
-        raise AssertionError("unreachable: the last attempt returns or raises")
+            raise
+        return True
 
+    @patient
     def size(self, name: str) -> int | None:
         """Bytes, or None where there is no such object."""
         fs, path = self._at(name)
@@ -207,6 +203,7 @@ class RemoteStore:
         """Remove an object; a missing one is fine."""
         self.delete_many([name])
 
+    @patient
     def delete_many(self, names: Sequence[str]) -> None:
         """Remove objects, missing ones included."""
         if not names:
@@ -217,6 +214,7 @@ class RemoteStore:
         else:
             _remove_one_by_one(fs, [f"{root}/{name}" for name in names])
 
+    @patient
     def delete_all(self, prefix: str) -> None:
         """Remove everything below a folder."""
         fs, root = self._connect()
@@ -226,6 +224,7 @@ class RemoteStore:
         else:
             self.delete_many(names)
 
+    @patient
     def _found(self, prefix: str) -> dict[str, Any]:
         """What is known of every object below a folder, by name, asked afresh."""
         fs, root = self._connect()
@@ -256,6 +255,7 @@ class RemoteStore:
         ]
         return max((moment.timestamp() for moment in moments if isinstance(moment, datetime.datetime)), default=None)
 
+    @patient
     def folders(self, prefix: str) -> list[str]:
         """The names of the folders one level below a folder."""
         fs, path = self._at(prefix)
@@ -268,6 +268,7 @@ class RemoteStore:
             return []
         return [str(i["name"]).rstrip("/").rpartition("/")[2] for i in entries if i["type"] == "directory"]
 
+    @patient
     def versioned(self, name: str) -> tuple[bytes | None, str]:
         """Content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since.
 
@@ -283,6 +284,7 @@ class RemoteStore:
             return None, ""
         return data, version or hashlib.sha256(data).hexdigest()
 
+    @patient
     def put_if(self, name: str, data: bytes, version: str) -> bool:
         """Replace an object if it still is what :meth:`versioned` saw; False if somebody was faster."""
         if not version:
@@ -321,8 +323,8 @@ class _Explained:
         self._url = url
 
     def read(self, n: int = -1) -> bytes:
-        with explaining(self._url, "reading"):
-            return bytes(self._file.read(n))
+        with explaining(self._url, "reading"):  # a read that failed has not moved on
+            return bytes(ask(lambda: self._file.read(n), self._url))
 
     def seek(self, offset: int, whence: int = 0) -> int:
         return int(self._file.seek(offset, whence))

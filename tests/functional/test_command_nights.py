@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -203,3 +206,104 @@ def test_what_cannot_be_deployed(nights: Project) -> None:
     nights.command("deploy", "specs", env=env).assert_refused(2, "PREFECT_API_URL: names no Prefect server")
     nobody = nights.command("deploy", "specs", env={**env, "PREFECT_API_URL": "http://127.0.0.1:9/api"})
     nobody.assert_refused(6, "no Prefect server of this version answers at http://127.0.0.1:9/api")
+
+
+# --- what a killed command leaves ------------------------------------------------------------------------------
+
+#: The command, in a process that is killed when it is about to put a file of this name into its place.
+KILLED_AT_A_FILE = """
+import os, signal, sys
+place = {name: getattr(os, name) for name in ("replace", "link")}
+def dying(name):
+    def put(source, target, **folders):
+        if str(target) == {target!r}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return place[name](source, target, **folders)
+    return put
+for name in place:
+    setattr(os, name, dying(name))
+"""
+#: The command, in a process that is killed when it is about to remove the rows of a run.
+KILLED_AT_ITS_ROWS = """
+import os, signal
+from microagg_core.storage.objects import Store
+delete_all = Store.delete_all
+def dying(store, prefix):
+    return os.kill(os.getpid(), signal.SIGKILL) if prefix.startswith("runs/") else delete_all(store, prefix)
+Store.delete_all = dying
+"""
+
+
+def killed(project: Project, how: str, *arguments: str) -> None:
+    code = f"{how}\nfrom microagg_flows.command.cli import main\nmain()"
+    ended = subprocess.run([sys.executable, "-c", code, *arguments], cwd=project.folder, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+
+
+def unfinished(project: Project) -> list[str]:
+    return sorted(str(path.relative_to(project.folder)) for path in project.folder.rglob(".*.unfinished"))
+
+
+@pytest.mark.parametrize(
+    ("target", "place", "then"),
+    [
+        ("manifest.json", f"release/{DAYS[0]}/r0001", "clean"),
+        ("latest.json", "release", "run"),
+        ("00000.json", "work/series/people/generations", "clean"),
+        ("00000", "work/series/people/published", "run"),
+        ("plan.json", f"work/audit/{DAYS[0]}/r0001", "clean"),
+    ],
+)
+def test_what_a_killed_writer_never_completed_goes(nights: Project, target: str, place: str, then: str) -> None:
+    call = ("run", "release.yaml", "--direct", "-q", "--id", DAYS[0])
+    killed(nights, KILLED_AT_A_FILE.replace("{target!r}", repr(target)), *call)
+    (left,) = [name for name in unfinished(nights) if not name.startswith("work/runs/")]
+    assert str(Path(left).parent) == place
+    (nights.folder / place / f".{'0' * 12}-1-{'a' * 32}.unfinished").write_bytes(b"of another machine, a moment ago")
+    (nights.folder / place / ".a user's.unfinished").write_bytes(b"of a user")
+    assert nights.call(*(call if then == "run" else ("clean", "release.yaml"))).code == 0
+    kept = [Path(name).name for name in unfinished(nights) if Path(name).parent == Path(place)]
+    if then == "clean":  # where it is published again, files that are not the release's go from its folder
+        assert kept == [".000000000000-1-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.unfinished", ".a user's.unfinished"]
+    assert left not in unfinished(nights)
+
+
+def rows_of_runs(project: Project) -> list[str]:
+    """The files of runs in the work area."""
+    return sorted(str(path) for path in (project.work / "runs").rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("then", ["backfill", "run", "clean"])
+def test_rows_of_a_backfill_that_was_killed_when_its_day_was_out_go(nights: Project, then: str) -> None:
+    first = ("backfill", "release.yaml", "-q", "--direct", "--from", DAYS[0], "--to", DAYS[0])
+    killed(nights, KILLED_AT_ITS_ROWS, *first)
+    assert published(nights) == [DAYS[0]] and rows_of_runs(nights) != []
+    again = {
+        "backfill": first,
+        "run": ("run", "release.yaml", "--direct", "-q", "--id", DAYS[1]),
+        "clean": ("clean", "release.yaml"),
+    }
+    ended = nights.call(*again[then])
+    assert ended.code == 0, ended.err
+    assert rows_of_runs(nights) == []
+
+
+@pytest.mark.parametrize("then", ["rebuild", "clean"])
+def test_rows_of_a_rebuilding_that_was_killed_go(nights: Project, then: str) -> None:
+    for day in DAYS[:2]:
+        nights.release("--id", day)
+    (nights.work / "series" / "people" / LedgerLayout(1).generation()).unlink()
+    rebuild = ("series", "rebuild", "release.yaml", "-q")
+    killed(nights, KILLED_AT_ITS_ROWS, *rebuild)
+    assert rows_of_runs(nights) != []
+    ended = nights.call(*(rebuild if then == "rebuild" else ("clean", "release.yaml")))
+    assert ended.code == 0, ended.err
+    assert rows_of_runs(nights) == []
+
+
+def test_a_rebuilding_that_comes_out_otherwise_leaves_no_rows(nights: Project) -> None:
+    nights.release("--id", DAYS[0])
+    (nights.work / "series" / "people" / LedgerLayout(0).generation()).unlink()
+    nights.write(people(range(41)), f"in/{DAYS[0]}/people.parquet")
+    nights.call("series", "rebuild", "release.yaml", "-q").assert_refused(5, "comes out otherwise")
+    assert rows_of_runs(nights) == []

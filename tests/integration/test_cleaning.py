@@ -137,3 +137,15 @@ def test_a_store_that_does_not_answer_is_not_asked_to_keep_a_last_sign(
         monkeypatch.setattr(Store, "put", lambda *_, **__: pytest.fail("asked again"))
         raise TransientStorageError("the store did not answer")
     assert json.loads(read_sealed(run.work, run.layout.sign_of_life()) or b"{}")["ended"] is False
+
+
+@pytest.mark.parametrize(("goes_on", "after"), [(False, datetime.timedelta(hours=1)), (True, 7 * DAY)])
+def test_when_rows_of_a_run_go_whose_process_this_machine_cannot_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes_on: bool, after: datetime.timedelta
+) -> None:
+    """Job arrays go on with a run that no process keeps alive: their rows stay as those of failed runs do."""
+    spec = spec_of(tmp_path, 7)
+    monkeypatch.setattr(cleaning, "this_process", lambda: "000000000000-1")
+    Running(goes_on).begin(Run(work_store(spec), "elsewhere"))
+    assert clean_work(spec, False, now() + after - MINUTE) == (0, 1)
+    assert clean_work(spec, False, now() + after + MINUTE) == (1, 0)

@@ -14,6 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import httpx
+import psutil
 import pytest
 
 from microagg_core.releases.verify import verify
@@ -310,3 +312,34 @@ def test_a_run_that_was_overtaken_is_left_out(
     assert (run["state_type"], run["state_name"]) == ("COMPLETED", "Skipped")
     assert run["state"]["message"].startswith(f"the night of {night.date()} was missed")
     assert_nothing_published(path)
+
+
+def test_a_run_that_was_lost_with_its_worker_ends_as_crashed(server: PrefectServer, tmp_path: Path) -> None:
+    """Nobody is left to tell Prefect; the next run of the deployment does."""
+    spec = spec_of(tmp_path / "lost", some_people(), name="lost", cluster="none", schedule={"cron": "30 2 * * *"})
+    assert server.prefect("work-pool", "create", "lost", "--type", "process").returncode == 0
+    made = deployed(server, tmp_path / "lost", "--pool", "lost")
+    assert made.returncode == 0, made.stderr
+    deployment = deployment_of(server, "lost")
+    surveying = Held(tmp_path / "held", SURVEY)
+    with prefect_worker(server, "lost", surveying.environment):
+        first = trigger(server, deployment, spec, id="first")
+        surveying.begins()
+        (worker,) = [one for one in psutil.Process().children() if {"worker", "lost"} <= set(one.cmdline())]
+        gone = [worker, *worker.children(recursive=True)]
+        for one in gone:
+            one.kill()
+        psutil.wait_procs(gone, timeout=20)
+    surveying.let_go()
+    assert server.get(f"flow_runs/{first}")["state_type"] == "RUNNING"
+    # Five minutes later the server gives its place to another.
+    limit = deployment["global_concurrency_limit"]["name"]
+    httpx.post(
+        f"{server.url}/v2/concurrency_limits/decrement", json={"names": [limit], "slots": 1}, timeout=30
+    ).raise_for_status()
+    with prefect_worker(server, "lost", {}):
+        second = server.ended(trigger(server, deployment, spec, id="second"))
+    assert second["state_type"] == "COMPLETED", second["state"]["message"]
+    lost = server.get(f"flow_runs/{first}")
+    assert lost["state_type"] == "CRASHED" and "ended without a word" in lost["state"]["message"]
+    assert verify(str(tmp_path / "lost" / "output")).passed

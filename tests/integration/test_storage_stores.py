@@ -18,6 +18,7 @@ import pyarrow.parquet
 import pytest
 
 from microagg_core.errors import StorageError, TransientStorageError
+from microagg_core.storage import patience
 from microagg_core.storage.objects import Store, sha256_hex
 from servers.s3_server import Answer, Environ, FaultyServer, Place, s3_error
 
@@ -231,7 +232,8 @@ def test_a_missing_bucket_on_a_real_server(s3_bucket: Place, operation: str) -> 
 
 
 @pytest.mark.server
-def test_an_endpoint_where_nobody_answers(s3_environment: None) -> None:
+def test_an_endpoint_where_nobody_answers(s3_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 1.0)
     store = Store("s3://bucket/x", {"client_kwargs": {"endpoint_url": "http://127.0.0.1:9"}})
     with pytest.raises(TransientStorageError, match="did not answer properly; check its endpoint"):
         store.create("x", b"")
@@ -272,7 +274,10 @@ def test_a_refusal_without_a_known_name_is_read_from_its_status(moto_server: Fau
 
 
 @pytest.mark.server
-def test_a_store_that_stays_busy_is_a_transient_trouble(moto_server: FaultyServer) -> None:
+def test_a_store_that_stays_busy_is_a_transient_trouble(
+    moto_server: FaultyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 1.0)
     place = moto_server.new_bucket()
     moto_server.fault = lambda environ, forward: (
         s3_error("409 Conflict", "OperationAborted") if _is_put(environ) else forward()
@@ -314,3 +319,45 @@ def test_an_interrupted_write_is_over_when_the_interrupt_arrives(moto_server: Fa
     with pytest.raises(KeyboardInterrupt):
         store.put("x", b"late")
     assert store.read("x") == b"late"
+
+
+@pytest.mark.server
+def test_a_busy_store_is_asked_again_by_every_request(
+    moto_server: FaultyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "_hurried_until", 0.0)  # of a test before, which was interrupted
+    place, left = moto_server.new_bucket(), [0]
+    store = Store(place.url, place.storage_options)
+
+    def busy(environ: Environ, forward: Callable[[], Answer]) -> Answer:
+        left[0] -= 1
+        return s3_error("503 Slow Down", "SlowDown") if left[0] >= 0 else forward()
+
+    moto_server.fault = busy
+
+    def asked(request: Callable[[], object]) -> object:
+        left[0] = 7  # once more than the libraries' own tries were
+        answer = request()
+        assert left[0] < 0
+        return answer
+
+    assert asked(lambda: store.create("a/x", b"first")) is True
+    assert asked(lambda: list(store.chunks("a/x"))) == [b"first"]
+    assert asked(lambda: store.open("a/x").read()) == b"first"
+    assert asked(lambda: store.list("a")) == ["a/x"]
+    asked(lambda: store.delete("a/x"))
+    assert store.list() == []
+
+
+@pytest.mark.server
+def test_what_is_denied_is_asked_once(moto_server: FaultyServer) -> None:
+    place, asked = moto_server.new_bucket(), list[str]()
+
+    def denied(environ: Environ, forward: Callable[[], Answer]) -> Answer:
+        asked.append(environ["REQUEST_METHOD"])
+        return s3_error("403 Forbidden", "AccessDenied")
+
+    moto_server.fault = denied
+    with pytest.raises(StorageError, match="access was denied"):
+        Store(place.url, place.storage_options).create("x", b"")
+    assert len(asked) == 1

@@ -24,6 +24,7 @@ from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.work import work_store
 from microagg_core.storage.layout import CallLayout
 from microagg_core.storage.objects import Store, canonical_json
+from microagg_core.storage.patience import impatient
 from microagg_core.storage.urls import is_local
 from microagg_flows.accounts.keeping import last_released, mark_untold, this_process, write_private
 from microagg_flows.accounts.lineage import Lineage, ParentRun
@@ -88,7 +89,7 @@ class Account:
         self._work = work_store(spec)
         self._lineage = Lineage(self._layout, spec, self.parent) if self.command == RUN else None
         # What cannot be written now is told at the end, if it still cannot: until then the run has its own troubles.
-        with suppress(MicroaggError):
+        with suppress(MicroaggError), impatient():
             self._keep(self.results(None, under_way=True))
             self._tell_lineage("START", None)
             mark_untold(self._work, spec.name)
@@ -201,12 +202,13 @@ class Account:
             self.troubles.append(trouble)
 
     def _keep_quietly(self, results: RunResults) -> None:
-        with suppress(MicroaggError):
+        with suppress(MicroaggError), impatient():
             self._keep(results)
 
     def _try(self, write: Callable[[], None]) -> None:
         try:
-            write()
+            with impatient():
+                write()
         except MicroaggError as error:
             self.troubles.append(f"the account of this run was not written: {error.message}")
 

@@ -275,17 +275,18 @@ def clean(
     everything: Annotated[bool, typer.Option("--all", help="Also what is not due yet.")] = False,
     settings: SetOption = None,
 ) -> None:
-    """Remove staged rows of failed runs whose time is up, and what runs that died left at the output."""
+    """Remove rows of runs that died, or that failed and whose time is up, and what they left at the output."""
     from microagg_core.spec.loading import load_spec
-    from microagg_core.steps.cleaning import clean_work
+    from microagg_core.steps.cleaning import clean_work, remove_abandoned
     from microagg_core.steps.nights.sweeping import clean_output
 
-    loaded = load_spec(spec, settings or ())
-    n_files = clean_output(loaded, everything)
-    removed, kept = clean_work(loaded, everything)
+    place = load_spec(spec, settings or ())
+    removed, kept = clean_work(place, everything)
     typer.echo(f"removed {removed} failed runs, kept {kept} that are not due yet")
-    if n_files:
-        typer.echo(f"removed {n_files} files of runs that died from the output, which no manifest named")
+    if files := remove_abandoned(place, everything):
+        typer.echo(f"removed {files} files that were never completed")
+    if files := clean_output(place, everything):
+        typer.echo(f"removed {files} files of runs that died from the output, which no manifest named")
 
 
 @app.command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from microagg_core.storage.patience import impatient
 from microagg_flows.doctor import credentials, nights, release, storage, workers
 from microagg_flows.doctor.findings import Finding
 from microagg_flows.doctor.patient import Patient
@@ -27,4 +28,6 @@ def examine(order: Order, progress: Progress) -> Iterator[Finding]:
     tonight = Settled.of(order, moment)
     patient = Patient(tonight.spec, tonight.id, moment, progress)
     for look in CHECKS:
-        yield from look(patient)
+        with impatient():  # a store that does not answer is a finding
+            findings = list(look(patient))
+        yield from findings

@@ -9,7 +9,7 @@ from prefect.states import Completed, Failed
 
 from microagg_core.errors import sanitized
 from microagg_core.spec.loading import load_spec
-from microagg_core.steps.cleaning import clean_work
+from microagg_core.steps.cleaning import clean_work, remove_abandoned
 
 
 @flow(name="microagg-clean", persist_result=False, log_prints=False)
@@ -21,7 +21,9 @@ def clean_flow(spec: str, settings: list[str] | None = None) -> Any:
         settings: fields of the spec that are set for this run, each as ``path=value``.
     """
     try:
-        removed, kept = clean_work(load_spec(spec, settings or ()), everything=False)
+        place = load_spec(spec, settings or ())
+        removed, kept = clean_work(place, everything=False)
+        remove_abandoned(place, everything=False)
     except Exception as error:
         safe = sanitized(error, "cleaning")
         return Failed(message=f"exit {safe.exit_code} ({safe.kind}): {safe.message}")

@@ -1,8 +1,9 @@
 """The Prefect flow: survey -> plan -> scatter -> anonymize -> validate -> measure -> publish -> report.
 
 One Prefect task a stage; the rows are Dask's. The flow's parameters are a spec's place, an id, a wish and fields of the
-spec that are set otherwise; never data, never a credential. A failure of the data or of the gate is final; a store or a
-cluster that was away for a moment is tried again, and finished work is found by its receipts.
+spec that are set otherwise; never data, never a credential. A failure of the data or of the gate is final; a stage
+whose cluster was away for a moment is tried again, and finished work is found by its receipts. A store that was away
+has been asked again by then, as in every command.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import FailedRun
 from prefect.states import Completed, Failed
 
-from microagg_core.errors import InternalError, MicroaggError, of_kind, sanitized
+from microagg_core.errors import InternalError, MicroaggError, TransientClusterError, of_kind, sanitized
 from microagg_flows.accounts.account import Account, accounted, apart
 from microagg_flows.accounts.lineage import ParentRun
 from microagg_flows.prefect_side.artifacts import LAST_SECONDS, SILENT_SECONDS, PrefectProgress, hurry, keep_artifacts
 from microagg_flows.prefect_side.catching_up import catch_up, is_scheduled, missed_days, reason_to_leave_out
+from microagg_flows.prefect_side.lost_runs import end_lost_runs
 from microagg_flows.process.interrupts import reclaim
 from microagg_flows.progress import Progress, Silence
 from microagg_flows.release import Release, StageOutcome
@@ -77,7 +79,8 @@ def _stage_task(stage: Stage, release: Release) -> Callable[[], StageOutcome | N
 
     def may_be_tried_again(_task: Any, _run: Any, state: State[Any]) -> bool:
         error = state.result(raise_on_failure=False)
-        if not isinstance(error, MicroaggError) or not error.transient:
+        # A store was asked again by whoever asked it, for as long as that has sense.
+        if not isinstance(error, TransientClusterError):
             return False
         release.progress.say(f"{stage.name:<10} will be tried again: {error.message}")
         return True
@@ -129,6 +132,8 @@ def _ended(order: Order, progress: PrefectProgress, account: Account) -> Any:
     try:
         tonight = Settled.of(order, _scheduled_time())
         progress.name_run(tonight.spec.name, tonight.id)
+        if context and run and (lost := progress.ask(lambda: end_lost_runs(context.client, run))):
+            progress.say(f"{', '.join(lost)} ended without a word, and is shown as Crashed now")
         if reason := reason_to_leave_out(tonight.spec, run, order, tonight.moment, now()):
             progress.say(reason)
             return Completed(name="Skipped", message=reason)
