@@ -89,6 +89,8 @@ def test_output_named(tmp_path: Path) -> None:
 def test_every_invariant_has_a_test() -> None:
     names = {name.removeprefix("test_").replace("_", "-") for name in globals() if name.startswith("test_")}
     assert set(INVARIANTS) <= names
+    readme = (Path(__file__).parents[2] / "microagg_core" / "series" / "README.md").read_text(encoding="utf-8")
+    assert [name for name, says in INVARIANTS.items() if f"| `{name}` | {says} |" not in readme] == []
 
 
 def test_marks_that_a_copying_tool_left_out_are_told_and_decide_nothing(tmp_path: Path) -> None:
