@@ -24,7 +24,6 @@ from microagg_core.blocking.routes import SUPPRESSED, hash_keys
 from microagg_core.blocking.strata import Strata, StrataRules, plan_strata
 from microagg_core.errors import DataError, SpecError
 from microagg_core.grouping.bounds import Bound
-from microagg_core.grouping.headway import working_on
 from microagg_core.kinds.contract import Kind, Ticks
 from microagg_core.kinds.encoding import Encoding
 from microagg_core.kinds.quasi_identifiers import finite_ticks
@@ -231,8 +230,7 @@ def _run_blocks(columns: _Columns, scale: Encoding, stratum: Ints, rules: BlockR
         if number == SUPPRESSED:
             continue
         ticks, missing = columns.of_block(rows)
-        with working_on(len(rows), number):
-            outcome = run_block(rules, columns.encoding, steady, ticks, missing, number, proving=rules.proving)
+        outcome = run_block(rules, columns.encoding, steady, ticks, missing, number, proving=rules.proving)
         blocks.append((rows, outcome))
     return blocks
 

@@ -10,6 +10,7 @@ from microagg_core.describing.escaping import paragraphs, visible
 from microagg_core.describing.method import leavers_words, rounding_words, withheld_words
 from microagg_core.describing.promises import citation
 from microagg_core.describing.release_words import about, address, said_of, summary, title, units_word
+from microagg_core.metrics.statistics import readable
 from microagg_core.releases.manifest import ColumnEntry, Manifest
 from microagg_core.spec.about import licence_url
 
@@ -145,7 +146,8 @@ def _moments(node: _Element, manifest: Manifest, column: ColumnEntry) -> None:
     if of is None:
         return
     if of.mean is not None:
-        node.with_child("sumStat", str(of.mean), type="mean")
+        mean = of.mean if isinstance(of.mean, str) else readable(of.mean, apart=False)
+        node.with_child("sumStat", mean, type="mean")
     if of.variance is not None:
         unit = {None: "", "the column's": ""}.get(of.unit, f" {of.unit}")
-        node.with_child("sumStat", f"{of.variance**0.5:.6g}{unit}", type="stdev")
+        node.with_child("sumStat", f"{readable(of.variance**0.5, apart=False)}{unit}", type="stdev")

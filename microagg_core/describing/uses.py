@@ -6,6 +6,7 @@ from microagg_core.describing.document import Block, Name, Rows, Section, Share,
 from microagg_core.describing.method import names
 from microagg_core.describing.release_words import in_role
 from microagg_core.metrics.figures import AttributeFigures, CorrelationChange
+from microagg_core.metrics.statistics import readable
 from microagg_core.releases.manifest import ColumnEntry, Manifest
 
 NOT_PUBLISHED = "not published"
@@ -150,11 +151,11 @@ def _kept(of: AttributeFigures) -> Share | str:
 def _mean(of: AttributeFigures) -> str:
     if of.mean is None:
         return "-"
-    return of.mean if isinstance(of.mean, str) else f"{of.mean:,.6g}"
+    return of.mean if isinstance(of.mean, str) else readable(of.mean)
 
 
 def _deviation(of: AttributeFigures) -> str:
     if of.variance is None:
         return "-"
     unit = {None: "", "the column's": ""}.get(of.unit, f" {of.unit}")
-    return f"{of.variance**0.5:,.6g}{unit}"
+    return f"{readable(of.variance**0.5)}{unit}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from functools import reduce
 from operator import add
 from typing import Any
@@ -65,6 +66,20 @@ def significant(value: float, digits: int = 6) -> float:
     (12.3457, 0.0)
     """
     return float(f"{value:.{digits}g}") if math.isfinite(value) else value
+
+
+def readable(value: float, digits: int = 6, *, apart: bool | None = None) -> str:
+    """A number to so many significant digits as a person reads it, not as a power of ten unless it is very small.
+
+    ``apart``: whether thousands have commas; None: from 10,000 on, as years have none.
+
+    >>> readable(50541200.0), readable(1945.0), readable(2.79124e7, apart=False), readable(117.3, 2), readable(0.0)
+    ('50,541,200', '1945', '27912400', '120', '0')
+    """
+    text = f"{value:.{digits}g}"
+    if not 1e-4 <= abs(value) < 1e17:
+        return text
+    return f"{Decimal(text):{',' if (abs(value) >= 10_000 if apart is None else apart) else ''}f}"
 
 
 def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints | None = None) -> LossStatistics:

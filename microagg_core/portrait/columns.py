@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats
 from microagg_core.kinds.contract import Kind
+from microagg_core.metrics.statistics import readable
 
 #: Units in which a picture has numbers, while a person reads a calendar.
 _CALENDAR = ("days", "seconds")
@@ -27,6 +28,8 @@ class ShownColumn:
     >>> born = ShownColumn(kind_of("born", pa.date32()))
     >>> born.unit, born.words([-365.0]), ShownColumn(kind_of("income", pa.float64())).words([12000.0, 0.5])
     ('days', ('1969-01-01',), ('12,000', '0.5'))
+    >>> ShownColumn(kind_of("year", pa.int16())).words([1945.0, 1960.0])
+    ('1945', '1960')
     """
 
     kind: Kind
@@ -57,7 +60,8 @@ class ShownColumn:
         if pa.types.is_boolean(self.kind.source_type) and {*numbers} <= {0.0, 1.0}:
             return tuple("true" if number else "false" for number in numbers)
         if self.unit is None:
-            said = [[f"{number:,.{digits}g}" for number in numbers] for digits in _DIGITS]
+            apart = any(abs(number) >= 10_000 for number in numbers)  # years have no commas
+            said = [[readable(number, digits, apart=apart) for number in numbers] for digits in _DIGITS]
             return tuple(next((words for words in said if len({*words}) == len({*numbers})), said[-1]))
         words = [self._moment(number) for number in numbers]
         midnight = f"T00:00:00{'Z' if words and words[0].endswith('Z') else ''}"

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Ints
 from microagg_core.privacy.disclosing import NEARLY_UNIQUE
+from microagg_core.privacy.disclosures import in_percent
 from microagg_core.profiling.columns import ColumnProfile
 from microagg_core.profiling.names import meanings_of
 from microagg_core.profiling.notations import CODES
@@ -179,10 +180,8 @@ def _without_names(proposal: RoleProposal, has_people: bool) -> RoleProposal:
 def _with_warning(proposal: RoleProposal) -> RoleProposal:
     if proposal.role != CONFIDENTIAL or proposal.column.unique <= NEARLY_UNIQUE:
         return proposal
-    share = f"{100 * proposal.column.unique:.2g}"
-    return replace(
-        proposal, reason=f"{proposal.reason}; unique in {share} % of records, which a run has you acknowledge"
-    )
+    share = in_percent(proposal.column.unique)
+    return replace(proposal, reason=f"{proposal.reason}; unique in {share} of records, which a run has you acknowledge")
 
 
 # --- Blocking ------------------------------------------------------------------------------------------------

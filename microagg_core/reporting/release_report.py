@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from microagg_core.metrics.figures import CorrelationChange, Figures
+from microagg_core.metrics.statistics import readable
 from microagg_core.plain import to_plain
 from microagg_core.releases.publish import Published
 from microagg_core.reporting.words import markdown_cell, markdown_pairs, size_in_words
@@ -167,7 +168,7 @@ def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
             name,
             _shown(a.l_sse, " %"),
             _shown(a.il1s),
-            _shown(a.mean),
+            _shown(a.mean if a.mean is None or isinstance(a.mean, str) else readable(a.mean)),
             _shown(_deviation(a.variance), _WRITTEN.get(a.unit, f" {a.unit}")),
             _shown(a.variance_kept, " %"),
         )
@@ -176,7 +177,7 @@ def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _deviation(variance: float | None) -> str | None:
-    return None if variance is None else f"{math.sqrt(variance):.6g}"
+    return None if variance is None else readable(math.sqrt(variance))
 
 
 def _shown(figure: float | str | None, unit: str = "") -> str:

@@ -77,16 +77,23 @@ def percent_in_words(part: float | None) -> str:
     return f"{whole} %" if not rest.strip("0") else f"{digits} %"
 
 
+def share_of(part: float | None, records: str = "records") -> str:
+    """A share of records in words.
+
+    >>> share_of(0.5), share_of(0.0), share_of(0.0, "arrivals")
+    ('50 % of records', 'no record', 'no arrival')
+    """
+    return f"no {records[:-1]}" if part == 0 else f"{percent_in_words(part)} of {records}"
+
+
 def _inferred(figures: Mapping[str, Any]) -> Iterator[Finding]:
     columns = figures.get("inference") or {}
     excess = {name: _above(one["records_certain"], one["by_chance"]) for name, one in columns.items()}
     worst = max(excess, key=lambda name: excess[name], default=None)
     for name, one in columns.items():
-        chance = percent_in_words(one["by_chance"])
-        words = (
-            f"for {percent_in_words(one['records_certain'])} of records the value of {name!r} can be inferred with "
-            f"certainty (by chance {chance})"
-        )
+        words = f"for {share_of(one['records_certain'])} the value of {name!r} can be inferred with certainty"
+        if one["records_certain"] or one["by_chance"]:
+            words += f" (by chance {percent_in_words(one['by_chance'])})"
         yield Finding(excess[name], words, name == worst)
 
 
@@ -135,11 +142,9 @@ def _near(figures: Mapping[str, Any]) -> Iterator[Finding]:
     worst = max(columns, key=lambda name: columns[name], default=None)
     each = f" ({worst!r} of {percent_in_words(columns[worst])})" if worst is not None and len(columns) > 1 else ""
     every = "every quasi-identifier" if len(columns) > 1 else "the quasi-identifier"
-    yield Finding(
-        near["all"] or 0.0,
-        f"{every} of {percent_in_words(near['all'])} of {asked_records(figures)} lies within {_NEAR} deviations of "
-        f"what is released{each}",
-    )
+    whose = share_of(near["all"], asked_records(figures))
+    lie = f"{every} of {whose} lies" if near["all"] else f"{whose} has {every}"
+    yield Finding(near["all"] or 0.0, f"{lie} within {_NEAR} deviations of what is released{each}")
 
 
 def _alone(figures: Mapping[str, Any]) -> Iterator[Finding]:
@@ -147,7 +152,7 @@ def _alone(figures: Mapping[str, Any]) -> Iterator[Finding]:
     if alone.get("before") is None:
         return
     now = "none does now" if not alone["after"] else f"{percent_in_words(alone['after'])} do now"
-    before = f"{percent_in_words(alone['before'])} of {asked_records(figures)}"
+    before = share_of(alone["before"], asked_records(figures))
     words = f"{before} stood alone with their quasi-identifiers before; {now}"
     yield Finding(alone["after"] or 0.0, words)
 

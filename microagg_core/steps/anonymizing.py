@@ -143,10 +143,11 @@ def run_block(
     Z = np.ascontiguousarray(encoding.standardize(offsets, missing)[:, there])
     measured = np.ascontiguousarray(scale.standardize(offsets, missing)[:, there])
     seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    proposal = _grouped(spec, Z, measured, seed)
-    if not proving and proposal.certificate is None:
-        proposal = replace(proposal, certificate=NOTHING)
-    labels, refined, bound = _improved(spec, measured, proposal, seed, demands)
+    with working_on(len(missing), block):
+        proposal = _grouped(spec, Z, measured, seed)
+        if not proving and proposal.certificate is None:
+            proposal = replace(proposal, certificate=NOTHING)
+        labels, refined, bound = _improved(spec, measured, proposal, seed, demands)
     outcome = BlockOutcome(labels, _representatives(encoding, ticks, labels), 0.0, bound.sse, False, proposal)
     if refined is not labels:
         again = replace(
@@ -248,8 +249,7 @@ def anonymize_partition(task: Task) -> Receipt:
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
         ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
         of_block = demands.of_block(start, end) if demands else None
-        with working_on(len(missing), number):
-            outcome = run_block(spec, planned.encoding, steady, ticks, missing, number, of_block)
+        outcome = run_block(spec, planned.encoding, steady, ticks, missing, number, of_block)
         kernel += outcome.seconds
         released.add(outcome)
         figures = block_statistics(planned.encoding, scale, ticks, outcome, missing)

@@ -70,7 +70,7 @@ def _plan(order: Order, expecting: bool, as_json: bool, quiet: bool) -> None:
     else:
         from microagg_flows.command.terminal import show_expectation, show_plan
 
-        show_plan(outcome.report)
+        show_plan(outcome.report, outcome.refusal.message if outcome.refusal else "")
         if outcome.expectation is not None:
             show_expectation(outcome.expectation)
     if outcome.refusal is not None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from microagg_core.algorithms import algorithms
+from microagg_core.metrics.statistics import readable
 from microagg_core.privacy.check import Check
 from microagg_core.releases.verify import VerifyReport
 from microagg_core.reporting.expected_report import HEADER as EXPECTED_HEADER
@@ -88,8 +89,8 @@ def show_risk(figures: dict[str, Any]) -> None:
             console.print("\n" + _aligned([header, *rows]))
 
 
-def show_plan(report: PlanReport) -> None:
-    """A plan: totals, the largest blocks, what was merged and split, and what looks unwise."""
+def show_plan(report: PlanReport, refused: str = "") -> None:
+    """A plan: totals, the largest blocks, what was merged and split, and what looks unwise and is not refused."""
     console = _console()
     console.print(
         _pairs(
@@ -115,14 +116,16 @@ def show_plan(report: PlanReport) -> None:
     console.print(f"know this: {report.pooling}")
     for line in report.withheld_words:
         console.print(f"withheld: {line}", markup=False, highlight=False)
-    for line in report.unwise:
+    for line in (line for line in report.unwise if line not in refused):
         console.print(f"look at this: {line}")
 
 
 def _kernel_time(report: PlanReport) -> str:
     """What kernels take, and how that is known."""
-    basis = "" if report.pace is None else f": {report.pace:.2g} times the cost model, as blocks grouped here took"
-    return f"about {duration(report.seconds)} on one core{basis}"
+    took = f"about {duration(report.seconds)} on one core"
+    if report.pace is None:
+        return took
+    return f"{took}: {readable(report.pace, 2)} times the cost model, as blocks grouped here took"
 
 
 def show_expectation(expectation: Expectation) -> None:

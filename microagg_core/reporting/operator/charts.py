@@ -118,7 +118,7 @@ def pair_chart(name: str, label: str, one: Pair) -> str:
 def correlation_chart(name: str, label: str, matrix: Floats, limit: float) -> str:
     """A matrix as coloured cells: red above 0, blue below, white at 0; what is no number is left empty."""
     p, top = len(matrix), 4.0
-    side = WIDTH - 8.0
+    side, decimals = WIDTH - 8.0, 2 if limit > 0.1 else 3
 
     def draw(canvas: Canvas) -> None:
         canvas.image(np.asarray(matrix, dtype=float), (4.0, top, 4.0 + side, top + side), _COLOURS, limit)
@@ -130,8 +130,9 @@ def correlation_chart(name: str, label: str, matrix: Floats, limit: float) -> st
                 if math.isfinite(value):
                     x, y = 4.0 + side * (j + 0.5) / p, top + side * (i + 0.5) / p + 4
                     dark = abs(value) > 0.65 * limit
-                    near = round(float(value), 2) + 0.0  # of what is nearly 0, no sign
-                    words = f"{near:.2f}".replace("0.", ".", 1) if abs(near) < 1 else f"{near:.0f}"
+                    near = round(float(value), decimals) + 0.0  # of what is nearly 0, no sign
+                    words = f"{near:.{decimals}f}"
+                    words = words.replace("0.", ".", 1) if abs(near) < 1 else words.rstrip("0").rstrip(".")
                     canvas.text(x, y, words, align="center", colour="#ffffff" if dark else "#1b1b1b", small=True)
 
     return svg_of(name, label, side + 8.0, draw)

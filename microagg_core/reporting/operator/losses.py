@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Floats, Ints
+from microagg_core.metrics.statistics import readable
 from microagg_core.reporting.operator.charts import Bar, bars_chart, columns_chart, share_curve
 from microagg_core.reporting.operator.inputs import ReportInputs
 from microagg_core.reporting.operator.parts import PageChart, PageSection, PageTable, is_there
@@ -176,7 +177,7 @@ def _worst_table(inputs: ReportInputs, blocks: pa.Table) -> PageTable | None:
         unavoidable = percent_in_words(min(bound / sse[row], 1.0)) if sse[row] else NONE
         why = _why(n, groups, times, inputs.manifest.k, reasons.get(number, ""))
         share = percent_in_words(float(sse[row] / whole))
-        rows.append((f"{number:,}", f"{n:,}", f"{groups:,}", share, f"{times:.2g}", unavoidable, why))
+        rows.append((f"{number:,}", f"{n:,}", f"{groups:,}", share, readable(times, 2), unavoidable, why))
     header = (
         "block",
         "records",

@@ -19,6 +19,7 @@ from microagg_core.reporting.risk_report import (
     near_rows,
     percent_in_words,
     risk_sentences,
+    share_of,
 )
 
 #: Bars of a chart; tables have all.
@@ -74,10 +75,8 @@ def _alone(risk: Mapping[str, Any]) -> PageChart | None:
         Bar("before", alone["before"], before),
         Bar("as released", alone["after"], after),
     ]
-    says = (
-        f"{before} of {asked_records(risk)} stood alone with their blocking values and quasi-identifiers before, {now} "
-        "as released."
-    )
+    whose = _capital(share_of(alone["before"], asked_records(risk)))
+    says = f"{whose} stood alone with their blocking values and quasi-identifiers before, {now} as released."
     return PageChart("Records that stand alone", bars_chart("k-alone", says, bars, most=1.0), says)
 
 
@@ -107,8 +106,7 @@ def _certain(risk: Mapping[str, Any]) -> PageChart | None:
         for name, one in ordered[:_MOST_BARS]
     ]
     name, worst = ordered[0]
-    says = (
-        f"The value of ‘{name}’ is certain for {percent_in_words(worst['records_certain'])} of records; by chance it "
-        f"would be for {percent_in_words(worst['by_chance'])}."
-    )
-    return PageChart("Records whose value is certain", bars_chart("k-certain", says, bars, most=1.0), says)
+    says = f"The value of ‘{name}’ is certain for {share_of(worst['records_certain'])}"
+    if worst["records_certain"] or worst["by_chance"]:
+        says += f"; by chance it would be for {percent_in_words(worst['by_chance'])}"
+    return PageChart("Records whose value is certain", bars_chart("k-certain", f"{says}.", bars, most=1.0), f"{says}.")

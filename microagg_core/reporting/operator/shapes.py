@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from microagg_core.metrics.statistics import readable
 from microagg_core.portrait.contract import Correlations, Distribution, Fit, Pair, Portrait, Regression
 from microagg_core.reporting.operator.charts import correlation_chart, distribution_chart, fits_chart, pair_chart
 from microagg_core.reporting.operator.inputs import ReportInputs
@@ -255,7 +256,7 @@ def _fit_words(one: Regression) -> str:
     worst, off = _worst_term(one)
     if worst is None:
         return f"{words}."
-    return f"{words}; ‘{worst}’ changes most, by {off:.2g} standard errors."
+    return f"{words}; ‘{worst}’ changes most, by {readable(off, 2)} standard errors."
 
 
 def _worst_term(one: Regression) -> tuple[str | None, float]:
@@ -300,4 +301,5 @@ def _figure(value: float) -> str:
         return NONE
     if value == 0 or not 1e-4 <= abs(value) < 1e9:
         return f"{value:.4g}"
-    return f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
+    comma = "," if abs(value) >= 10_000 else ""
+    return f"{value:{comma}.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
