@@ -197,8 +197,8 @@ class AlgorithmInfo:
         """Group the n records of X, an (n, p) array of finite numbers, n >= k, which is left as it is.
 
         Labels are 0..g-1 in the order of each group's first record. ValueError for a wrong parameter, SpecError for a
-        k or a number of attributes that cannot be done, DataError for too many records; a group outside the sizes
-        that the registry promises is a bug of ours and raises InternalError.
+        k or a number of attributes that cannot be done, DataError for too many records, NaN and infinity; a group
+        outside the sizes that the registry promises is a bug of ours and raises InternalError.
 
         >>> import numpy as np
         >>> from microagg_core.algorithms import algorithms

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 _KEY, _PREHASHED, _SCRYPT, _NO_PASSWORD, _BLAKE2 = b"Ed", b"ED", b"Sc", b"\0\0", b"B2"
 _ID_BYTES, _SEED_BYTES, _SIGNATURE_BYTES, _SALT_BYTES = 8, 32, 64, 32
+#: The field of Ed25519, and the second coordinates of its eight points of small order: by such a key anybody signs.
+_FIELD = 2**255 - 19
+_ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+_SMALL_ORDER = {0, 1, _FIELD - 1, _ORDER_8, _FIELD - _ORDER_8}
 _UNTRUSTED, _TRUSTED = "untrusted comment: ", "trusted comment: "
 #: What minisign itself takes to turn a password into a key: work, and bytes of memory.
 PASSWORD_COST = (2**25, 2**30)
@@ -101,6 +105,9 @@ class PublicKey:
         data = _decoded(lines[-1].strip(), 2 + _ID_BYTES + _SEED_BYTES, trouble)
         if not data.startswith(_KEY):
             raise ValueError(trouble)
+        second = int.from_bytes(data[10:], "little") % 2**255  # without the sign of the first
+        if second in _SMALL_ORDER or second >= _FIELD:
+            raise ValueError("is a key by which anybody can sign; ask who signs for the right one")
         return cls(data[2:10], data[10:])
 
     def line(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from microagg_core.spec.braces import with_known_names, without_names
-from microagg_core.spec.credentials import secrets_in
+from microagg_core.spec.credentials import secret_options
 from microagg_core.spec.formats import CsvInput, CsvOutput, InputFormatName, ReleasedFormatName, format_of
 from microagg_core.spec.model import Model, Number, PartError
 from microagg_core.storage.urls import holds_credentials, is_local
@@ -52,7 +52,7 @@ class Location(Model):
     @field_validator("storage_options")
     @classmethod
     def _no_credentials(cls, options: dict[str, Any]) -> dict[str, Any]:
-        if secrets := list(secrets_in(options)):
+        if secrets := list(secret_options(options)):
             raise PartError(secrets)
         return options
 

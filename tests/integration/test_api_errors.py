@@ -16,9 +16,10 @@ import pyarrow as pa
 import pytest
 
 import microagg_core.api
-from microagg_core import lower_bound, microaggregate, partition
+from microagg_core import algorithms, lower_bound, microaggregate, partition
 from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.kinds import quasi_identifiers
+from microagg_core.refine.refining import refine
 
 CANARY = 987654321.125
 HERE = [*Path(microagg_core.api.__file__).parent.glob("*.py"), Path(quasi_identifiers.__file__)]
@@ -174,3 +175,17 @@ def test_every_place_that_raises_is_met() -> None:
 )
 def test_words_of_a_spec_are_seen(message: str) -> None:
     assert FOREIGN.search(message)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", [*algorithms(), "refine"])
+def test_what_groups_arrays_refuses_what_is_no_number(name: str, bad: float) -> None:
+    """By the registry and by ``refine``, which check no arguments but these: kernels would leave their arrays."""
+    X = np.random.default_rng(0).normal(size=(20, 1))
+    X[7] = bad
+    k = 2 if name == "refine" else algorithms()[name].max_k or 5
+    with pytest.raises(DataError, match="missing or infinite values"):
+        if name == "refine":
+            refine(X, np.repeat(np.arange(10), 2), k)
+        else:
+            algorithms()[name].run(X, k)

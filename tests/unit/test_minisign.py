@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 import shutil
 import subprocess
@@ -43,6 +44,63 @@ def test_what_minisign_signed_is_taken() -> None:
     assert PublicKey.parse(key.to_bytes().decode()) == key and key.line() == PUBLIC
     assert key.refuses(SIGNED, Signature.parse(SIGNATURE)) is None
     assert key.refuses(SIGNED, Signature.parse(SIGNATURE.replace(b"\n", b"\r\n"))) is None
+
+
+#: Ed25519: its field, the order of its base point, its constant; points as (x, y).
+P, L = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, -1, P) % P
+Point = tuple[int, int]
+
+
+def added(a: Point, b: Point) -> Point:
+    (x1, y1), (x2, y2) = a, b
+    t = D * x1 * x2 * y1 * y2
+    return (x1 * y2 + x2 * y1) * pow(1 + t, -1, P) % P, (y1 * y2 + x1 * x2) * pow(1 - t, -1, P) % P
+
+
+def times(n: int, point: Point) -> Point:
+    total = (0, 1)
+    for bit in f"{n:b}":
+        total = added(total, total)
+        total = added(total, point) if bit == "1" else total
+    return total
+
+
+def point_at(y: int) -> Point | None:
+    square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
+    for root in (pow(square, (P + 3) // 8, P), pow(square, (P + 3) // 8, P) * pow(2, (P - 1) // 4, P) % P):
+        if root * root % P == square:
+            return (root if root % 2 == 0 else P - root), y
+    return None
+
+
+def encodings(x: int, y: int) -> list[bytes]:
+    """All that decode to a point: with y beyond the field, and a sign where x is 0, too."""
+    signs = (0, 1) if x == 0 else (x % 2,)
+    return [(v + (s << 255)).to_bytes(32, "little") for v in (y, y + P) if v < 2**255 for s in signs]
+
+
+def test_a_key_by_which_anybody_signs_is_refused() -> None:
+    """Multiples of a point that the base's order leaves are the points of small order; forgeries fit their keys."""
+    points = (point_at(y) for y in range(2, 99))
+    eighth = next(q for q in (times(L, p) for p in points if p) if times(4, q) != (0, 1))
+    torsion = {times(n, eighth) for n in range(8)}
+    assert len(torsion) == 8
+    base, data = point_at(4 * pow(5, -1, P) % P), b"forged"
+    forged = 0
+    for point in torsion:
+        for key in encodings(*point):
+            for s in range(1, 40):
+                x, y = times(s, base)
+                signature = (y + ((x % 2) << 255)).to_bytes(32, "little") + s.to_bytes(32, "little")
+                if int.from_bytes(hashlib.sha512(signature[:32] + key + data).digest(), "little") % L % 8 == 0:
+                    break
+            forged += PublicKey(b"\0" * 8, key)._fits(data, signature)
+            with pytest.raises(ValueError, match="anybody can sign"):
+                PublicKey.parse(PublicKey(b"\0" * 8, key).line())
+    assert forged >= 8
+    for canonical in (PUBLIC, SecretKey.new().public.line()):
+        assert PublicKey.parse(canonical)
 
 
 def test_the_same_is_signed_the_same_as_minisign_does() -> None:
