@@ -24,7 +24,7 @@ from microagg_core.series.night import Night
 from microagg_core.series.pairs import ABSENT
 from microagg_core.steps.nights.knowing import layout_of, load_night
 from microagg_core.steps.nights.telling import ATOMS
-from microagg_core.steps.nights.tracing import CHANGES, COUNTS, ROWS
+from microagg_core.steps.nights.tracing import CHANGES, COUNTS
 from microagg_core.steps.shuffling import gather_slices, read_slices
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.slices import read_slice, to_bytes
@@ -47,12 +47,6 @@ class TraceNotes:
     lone_changes: tuple[int, ...]
     #: Pairs of classes, of the last release and tonight's, that fewer units have than every night promised.
     thin_bundles: int
-    #: Who left, who arrived, and how many of them could be one and the same by their confidential rows.
-    left: int
-    arrived: int
-    alike: int
-    #: Pairs of units that left and have equal confidential rows.
-    equal_left: int
 
 
 def count_traces(task: Task) -> Receipt:
@@ -78,7 +72,6 @@ def count_traces(task: Task) -> Receipt:
         split=int(atoms.is_split.sum()),
         lone_changes=tuple(_lone(changes, atoms.before, j, night.k) for j in range(len(night.columns))),
         thin_bundles=int(thin.sum()),
-        **_alike(gathered(ROWS)),
     )
     pieces = (
         task.put(layout.trace_notes(task.number), to_json(notes)),
@@ -278,14 +271,3 @@ def _lone(changes: pa.Table | None, atoms: pa.Table, column: int, k: int) -> int
     numbers, distinct = numbered_pairs(pairs_of(atoms, "k")[place])
     n = np.bincount(numbers, np.asarray(changes[f"n{column}"]), len(distinct))
     return int(np.sum((n > 0) & (n < k)))
-
-
-def _alike(rows: pa.Table | None) -> dict[str, int]:
-    """How many left and arrived, and how many pairs of one each, and of two who left, have equal rows."""
-    if rows is None:
-        return {"left": 0, "arrived": 0, "alike": 0, "equal_left": 0}
-    left = np.asarray(rows["left"])
-    _, number = np.unique(np.asarray(rows["row"]), return_inverse=True)
-    n_left, n_arrived = np.bincount(number, left), np.bincount(number, ~left)
-    alike, equal = int(np.minimum(n_left, n_arrived).sum()), int((n_left * (n_left - 1)).sum()) // 2
-    return {"left": int(left.sum()), "arrived": int((~left).sum()), "alike": alike, "equal_left": equal}
