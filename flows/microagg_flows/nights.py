@@ -25,9 +25,10 @@ from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.steps.checking import CarriedFiles
 from microagg_core.steps.nights.beginning import begin_night, refuse_overlap
 from microagg_core.steps.nights.counts import FateCounts, FateNotes, MatchCounts
-from microagg_core.steps.nights.ending import NightNotes, generation_of, likely_renamed, looked_at, night_checks
+from microagg_core.steps.nights.ending import NightNotes, generation_of, looked_at, night_checks
 from microagg_core.steps.nights.knowing import save_night
-from microagg_core.steps.nights.matching import ABSENT, ALTERED, MARKS
+from microagg_core.steps.nights.likeness import likeness_of, refuse_renamed
+from microagg_core.steps.nights.matching import ABSENT, ALTERED, GREATEST_WORD, MARKS
 from microagg_core.steps.nights.recalling import Recall, RecalledPart
 from microagg_core.steps.nights.surviving import slices_for_the_gate
 from microagg_core.steps.nights.sweeping import sweep_published
@@ -95,11 +96,19 @@ def refuse_overlaps(release: Release) -> None:
     """Stop where units are to be released once more and nothing is known to protect them.
 
     Raises:
-        GateError: they are, and the spec names no series.
+        GateError: they are, and the spec names no series; or most arrivals look like them under other ids.
     """
     tonight = release.tonight
     n_units = sum(receipt.rows for receipt in tonight.match)
     refuse_overlap(tonight.beginning, tonight.matched.released_before, n_units)
+    night = tonight.beginning.night
+    if not tonight.has_units or night.state is None or release.rebuilding:
+        return
+    layout, pieces = NightLayout(release.key), release.pieces("match")
+    words = [read_slice(pieces.read(layout.words(i))) for i in range(night.n_ranges)]
+    likeness = likeness_of(words, tonight.matched.released, tonight.matched.alone, GREATEST_WORD)
+    if warning := refuse_renamed(release.spec, likeness):
+        release.progress.say(warning)
 
 
 def fingerprints(release: Release, surveyed: Sequence[str]) -> list[str]:
@@ -231,8 +240,6 @@ def trace(release: Release) -> list[Check]:
     release.do(counts)
     pieces = release.pieces("trace", "traces", "check-files")
     notes = tonight.notes = NightNotes.read(pieces, night, release.key, n_files + night.n_carried)
-    if warning := likely_renamed(tonight.matched, notes.atoms):
-        release.progress.say(warning)
 
     def bundles() -> pa.Table:
         return pa.concat_tables([read_slice(pieces.read(layout.bundles(i))) for i in range(night.n_atom_ranges)])

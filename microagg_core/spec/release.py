@@ -183,6 +183,10 @@ class Algorithm(Model):
                 yield ("parameters", name), problem.removeprefix(f"{name}: ")
 
 
+#: What is acknowledged of identifiers; the rest is of confidential columns.
+_OF_IDENTIFIERS = ("spelling_of_units", "part_of_unit", "equal_arrivals")
+
+
 class Acknowledge(Model):
     """What looks unwise and is meant, column by column."""
 
@@ -196,8 +200,9 @@ class Acknowledge(Model):
     spelling_of_units: Columns = Field(
         default=(), description="identifiers, or all columns of the unit, whose spelling tells people or firms apart"
     )
-    part_of_unit: Columns = Field(
-        default=(), description="columns of a unit of several that repeat, and alone name no person or firm"
+    part_of_unit: Columns = Field(default=(), description="columns of a unit that repeat, and alone name nobody")
+    equal_arrivals: Columns = Field(
+        default=(), description="all columns of the unit, where arrivals with the values of who left are others"
     )
     free_text: Columns = Field(default=(), description="confidential columns of long texts that differ")
     fixes_quasi_identifier: Columns = Field(
@@ -317,12 +322,6 @@ class ReleaseSpec(Model):
         """The refinement by name, or its seconds for each block."""
         return self.refine.seconds if isinstance(self.refine, TimeBudget) else self.refine
 
-    @property
-    def unit_form(self) -> Literal["normal", "spelled"]:
-        """How a series compares ids: in normal form, or as they are spelled where that tells units apart."""
-        meant = self.unit != "row" and set(self.acknowledge.spelling_of_units).issuperset(self.unit)
-        return "spelled" if meant else "normal"
-
     @field_validator("id")
     @classmethod
     def _not_the_pointer(cls, id_: str) -> str:
@@ -407,7 +406,7 @@ def _column_problems(parts: Mapping[str, Any], role: Mapping[str, str]) -> Itera
         if role.get(column) != "quasi_identifiers":
             yield ("rounding", column), "is not a quasi-identifier"
     for field, columns in parts.get("acknowledge", ()):
-        wanted = "identifiers" if field in ("spelling_of_units", "part_of_unit") else "confidential"
+        wanted = "identifiers" if field in _OF_IDENTIFIERS else "confidential"
         for position, column in enumerate(columns):
             if role.get(column) != wanted:
                 article = "an identifier" if wanted == "identifiers" else "a confidential column"

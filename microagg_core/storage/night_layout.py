@@ -36,6 +36,10 @@ class NightLayout:
         """The units of a range of which the ledger may have something new to say, with their places in the input."""
         return self._file(f"met-{digits(unit_range)}.arrows")
 
+    def words(self, unit_range: int) -> str:
+        """Bits of digests of rows of a range: of who is gone, and of who arrived."""
+        return self._file(f"words-{digits(unit_range)}.arrows")
+
     def matched(self, unit_range: int) -> str:
         """Counts of what meeting a range with the ledger came to."""
         return self._file(f"matched-{digits(unit_range)}.json")

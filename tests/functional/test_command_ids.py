@@ -101,3 +101,34 @@ def test_spelling_that_tells_people_apart(tmp_path: Path) -> None:
     late.write_spec(ROLES, **{**{k: late.spec[k] for k in ("unit", "refine", "series", "blocks")}, **meant})
     ended = late.call("run", "release.yaml", "--direct", "-q", "--id", "night-1")
     ended.assert_refused(2, "acknowledge.spelling_of_units: was not there when 'people' began")
+
+
+#: How a spec may go on after a night whose ids nobody can take for those of the night before.
+OTHERS: dict[str, dict[str, Any]] = {
+    "atoms": {},
+    "disjoint": {"series": {"mode": "disjoint", "key_file": "key"}},
+    "independent": {"series": {"mode": "independent", "key_file": "key", "acknowledge": "overlapping_releases"}},
+    "no series": {"series": None},
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_same_people_under_other_ids(name: str, tmp_path: Path) -> None:
+    project = a_series(tmp_path, **OTHERS[name])
+    night(project, range(N), lambda i: f"P{i}", 0)
+    write(project, range(10, N + 30), lambda i: f"Q{7 * i}")
+    ended = project.call("run", "release.yaml", "--direct", "-q", "--id", "night-1")
+    ended.assert_refused(4, f"{N - 10} of {N + 20} arrivals have just the confidential values of one of {N} units")
+    ended.assert_refused(4, "list id under acknowledge.equal_arrivals")
+    assert sorted(path.name for path in project.output.glob("night-*")) == ["night-0"]
+    meant = {**project.spec["acknowledge"], "equal_arrivals": ["id"]}
+    project.write_spec(**{**project.spec, "acknowledge": meant})
+    assert night(project, range(10, N + 30), lambda i: f"Q{7 * i}", 1)["records"] == N + 20
+
+
+def test_other_people_with_values_that_many_have_are_no_reason(tmp_path: Path) -> None:
+    project = a_series(tmp_path, acknowledge={})
+    for number, ids in enumerate((range(N), range(30, N + 30))):
+        tag = pa.array([f"tag{i % 7}" for i in ids])
+        project.write(people(ids).set_column(4, "tag", tag))
+        assert project.release("--id", f"night-{number}")["id"] == f"night-{number}"

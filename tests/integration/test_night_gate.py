@@ -12,12 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from microagg_core.errors import GateError, MicroaggError
-from microagg_core.series.census import Census
-from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.marks import ARRIVAL, CLOSED, CODE
-from microagg_core.steps.nights.counting import TraceNotes
-from microagg_core.steps.nights.counts import MatchCounts
-from microagg_core.steps.nights.ending import likely_renamed
 from microagg_core.tables.slices import read_slice, to_bytes
 from microagg_flows import stages
 from microagg_flows.progress import Silence
@@ -285,16 +280,3 @@ def test_a_person_under_another_id_is_an_arrival(tmp_path: Path, monkeypatch: py
     assert len(season.outsider.seen) == 2
     warned = [text for text in said if "if ids were changed" in text]
     assert len(warned) == 1 and warned[0].startswith("1 of ") and "of 2 units that left" in warned[0]
-
-
-def test_people_who_are_alike_by_chance_are_no_warning() -> None:
-    """Of 50,000 who left, 600 pairs have equal rows; so of 25,000 arrivals about 600 have one's row by chance."""
-    file = RangeFile("a", 1, "ab", 1)
-
-    def notes(alike: int) -> TraceNotes:
-        return TraceNotes(file, UnitCounts(), 5, 0, 0, (), 0, 50_000, 25_000, alike, 600, Census())
-
-    matched = MatchCounts(listed=1000, distinct_rows=1000)
-    assert likely_renamed(matched, [notes(600)]) == ""
-    assert likely_renamed(matched, [notes(900)]).startswith("900 of 25000 arrivals have just the confidential values")
-    assert likely_renamed(MatchCounts(listed=1000, distinct_rows=30), [notes(900)]) == ""

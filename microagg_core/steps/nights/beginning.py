@@ -124,9 +124,15 @@ def refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
         )
 
 
+def unit_form_of(spec: ReleaseSpec) -> UnitForm:
+    """Compare ids in normal form, or as they are spelled where the spec says that this tells units apart."""
+    meant = spec.unit != "row" and set(spec.acknowledge.spelling_of_units).issuperset(spec.unit)
+    return "spelled" if meant else "normal"
+
+
 def _refuse_other_form(state: Generation, spec: ReleaseSpec) -> None:
     """Stop where ids that the ledger takes for one unit are meant to be several."""
-    if state.frozen.unit_form == "normal" and spec.unit_form == "spelled":
+    if state.frozen.unit_form == "normal" and unit_form_of(spec) == "spelled":
         raise SpecError(
             f"acknowledge.spelling_of_units: was not there when {spec.name!r} began, so its ledger takes ids that "
             "differ only in spelling for one unit; take it out, and give units whose ids do so ids that differ in more"
@@ -244,7 +250,7 @@ def frozen_facts(
         missing=spec.missing,
         mode=series.mode if series else "independent",
         guarantee=(series.guarantee if series else None) or "trace",
-        unit_form=unit_form or spec.unit_form,
+        unit_form=unit_form or unit_form_of(spec),
     )
 
 
@@ -331,7 +337,7 @@ def _night(
         past=past,
         nights=series.nights if series else None,
         unit=() if spec.unit == "row" else tuple(spec.unit),
-        unit_form=state.frozen.unit_form if state else spec.unit_form,
+        unit_form=state.frozen.unit_form if state else unit_form_of(spec),
         ledger_url=ledger.store.url,
         ledger_options=dict(ledger.store.storage_options),
         state=state,

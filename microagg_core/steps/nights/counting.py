@@ -26,7 +26,7 @@ from microagg_core.series.night import Night
 from microagg_core.series.pairs import ABSENT
 from microagg_core.steps.nights.knowing import layout_of, load_night
 from microagg_core.steps.nights.telling import ATOMS
-from microagg_core.steps.nights.tracing import CHANGES, COUNTS, ROWS
+from microagg_core.steps.nights.tracing import CHANGES, COUNTS
 from microagg_core.steps.shuffling import gather_slices, read_slices
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.slices import read_slice, to_bytes
@@ -49,12 +49,6 @@ class TraceNotes:
     lone_changes: tuple[int, ...]
     #: Pairs of classes, of the last release and tonight's, that fewer units have than every night promised.
     thin_bundles: int
-    #: Who left, who arrived, and how many of them could be one and the same by their confidential rows.
-    left: int
-    arrived: int
-    alike: int
-    #: Pairs of units that left and have equal confidential rows.
-    equal_left: int
     #: Of all atoms of the range, read again.
     census: Census
     #: Released units that are not in tonight's input; and classes that hold one of them beside somebody who changed.
@@ -85,7 +79,6 @@ def count_traces(task: Task) -> Receipt:
         split=int(atoms.is_split.sum()),
         thin_bundles=int(thin.sum()),
         census=census_of_atoms(night.ledger.read_atoms_file(file, night.number), night.number),
-        **_alike(gathered(ROWS)),
         **_changes(changes, atoms.before, night),
     )
     pieces = (
@@ -292,14 +285,3 @@ def _changes(told: pa.Table | None, atoms: pa.Table, night: Night) -> dict[str, 
     lone = (int(np.sum((n > 0) & (n < night.k))) for n in changed[: len(night.columns)])
     exposed = (ghosts > 0) & np.any([n > 0 for n in changed], axis=0)
     return {"lone_changes": tuple(lone), "ghosts": int(ghosts.sum()), "exposed": int(np.sum(exposed))}
-
-
-def _alike(rows: pa.Table | None) -> dict[str, Any]:
-    """How many left and arrived, and how many pairs of one each, and of two who left, have equal rows."""
-    if rows is None:
-        return {"left": 0, "arrived": 0, "alike": 0, "equal_left": 0}
-    left = np.asarray(rows["left"])
-    _, number = np.unique(np.asarray(rows["row"]), return_inverse=True)
-    n_left, n_arrived = np.bincount(number, left), np.bincount(number, ~left)
-    alike, equal = int(np.minimum(n_left, n_arrived).sum()), int((n_left * (n_left - 1)).sum()) // 2
-    return {"left": int(left.sum()), "arrived": int((~left).sum()), "alike": alike, "equal_left": equal}

@@ -33,9 +33,10 @@ class MatchCounts(_Added):
     #: Units of the input that some night released.
     released_before: int = 0
     leavers: int = 0
-    #: Units that the ledger has and that do not wait, and their different confidential rows.
-    listed: int = 0
-    distinct_rows: int = 0
+    #: Units of the ledger that some night released.
+    released: int = 0
+    #: Of these, who have a confidential row of their own in their range.
+    alone: int = 0
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from microagg_core.series.pairs import weakest_cut
 from microagg_core.series.ranges import empty_range
 from microagg_core.steps.nights.beginning import Beginning, frozen_facts
 from microagg_core.steps.nights.counting import TraceNotes
-from microagg_core.steps.nights.counts import GateCounts, MatchCounts
+from microagg_core.steps.nights.counts import GateCounts
 from microagg_core.steps.nights.telling import Looked
 from microagg_core.steps.nights.tracing import RangeNotes
 from microagg_core.steps.pieces import Pieces
@@ -33,10 +33,6 @@ from microagg_core.storage.objects import Store
 
 #: The pairwise test looks at graphs of at most so many edges.
 _MOST_CUT = 20_000
-#: Confidential rows tell who somebody is where more than this share of them are different.
-_TELLING = 0.9
-#: How far from what is expected chance may come, in standard deviations.
-_SPREAD = 4.0
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ class NightNotes:
         ledger, number = night.ledger, night.number
         units = ledger.write_range(number, 0, empty_range(len(night.columns)))
         file = ledger.write_atoms(number, 0, no_atoms())
-        nothing = TraceNotes(file, UnitCounts(), None, 0, 0, (), 0, 0, 0, 0, 0, Census())
+        nothing = TraceNotes(file, UnitCounts(), None, 0, 0, (), 0, Census())
         return cls((RangeNotes((units,), UnitCounts(), GateCounts(), Census()),), (nothing,), ())
 
     @property
@@ -156,24 +152,6 @@ def _pairs_check(night: Night, traces: Sequence[TraceNotes], bundles: Callable[[
     weakest = weakest_cut(before, after, night.least_k)
     detail = f"a sum over this release and the last is about {weakest} units, fewer than k={night.least_k}"
     return Check(name, weakest is None, right if weakest is None else detail)
-
-
-def likely_renamed(matched: MatchCounts, traces: Sequence[TraceNotes]) -> str:
-    """A warning where arrivals look like leavers under other ids; nothing where they do not.
-
-    Equal confidential rows say little where many have the same: then only most of the leavers coming back at once tell.
-    As many pairs as chance makes say nothing; how many that is, those who left tell among themselves.
-    """
-    names = ("left", "arrived", "alike", "equal_left")
-    left, arrived, alike, equal_left = (sum(getattr(one, name) for one in traces) for name in names)
-    by_chance = 2 * (equal_left + 2 * equal_left**0.5) * arrived / max(left - 1, 1)
-    is_telling = matched.distinct_rows > _TELLING * matched.listed or 2 * alike > min(left, arrived)
-    if not is_telling or alike <= by_chance + _SPREAD * by_chance**0.5:
-        return ""
-    return (
-        f"{alike} of {arrived} arrivals have just the confidential values of one of {left} units that left: if ids "
-        "were changed, the same people are released again as others, against which a series does not protect"
-    )
 
 
 def _ledger_check(wrong: GateCounts) -> Check:

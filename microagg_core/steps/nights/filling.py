@@ -10,7 +10,7 @@ from microagg_core.series.generations import Frozen, FrozenColumn, Generation, U
 from microagg_core.series.ledger import Ledger
 from microagg_core.series.ranges import empty_range
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.nights.beginning import key_of
+from microagg_core.steps.nights.beginning import key_of, unit_form_of
 from microagg_core.steps.nights.taking_back import is_published
 from microagg_core.storage.objects import Store
 
@@ -84,5 +84,5 @@ def _frozen(spec: ReleaseSpec, manifest: Manifest) -> Frozen:
         missing=manifest.missing,
         mode=series.mode if series else "independent",
         guarantee=(series.guarantee if series else None) or "trace",
-        unit_form=spec.unit_form,
+        unit_form=unit_form_of(spec),
     )

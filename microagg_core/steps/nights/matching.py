@@ -24,6 +24,7 @@ from microagg_core.series.night import Night
 from microagg_core.series.ranges import NO_ATOM, State, range_of, range_schema
 from microagg_core.steps.nights.counts import MatchCounts
 from microagg_core.steps.nights.knowing import confidential_digests, layout_of, load_night
+from microagg_core.steps.nights.likeness import words_of_range
 from microagg_core.steps.pieces import Piece
 from microagg_core.steps.shuffling import Scatter, gather_with_makers
 from microagg_core.steps.units import count_repeated
@@ -36,6 +37,8 @@ MARKS, ABSENT, ALTERED = 0, 1, 2
 UNIT_RANGE = "unit_range"
 #: The half of a row's digest.
 _HALF = np.uint64(2**32 - 1)
+#: The greatest number of the bits of a digest that are told.
+GREATEST_WORD = 2**40 - 1
 
 
 # --- Who is there ----------------------------------------------------------------------------------------------
@@ -44,13 +47,15 @@ _HALF = np.uint64(2**32 - 1)
 def identify_part(task: Task) -> Receipt:
     """Tell the digests of one input part's units, and of their values where what changed is to be found."""
     context, (night, key) = load_context(task.run, task.reads), load_night(task)
-    confidential = [c.name for c in context.schema.confidential] if night.n_carried else []
+    # What the ledger has of rows is compared with tonight's: survivors' for changes, arrivals' with who is gone.
+    is_later = night.state is not None
+    confidential = [c.name for c in context.schema.confidential] if is_later else []
     names = tuple(dict.fromkeys((*night.unit, *confidential)))
     scatter, rows = Scatter(task, layout_of(task).identified), 0
     for table in read_part(context.parts[task.number], context.spec.input, names):
         units = units_of([table[name] for name in night.unit], key, night.unit_form)
         columns = {RECORD: pa.array(np.arange(rows, rows + table.num_rows)), **as_columns(units, "u")}
-        if night.n_carried:
+        if is_later:
             row, values = confidential_digests(context, night, key, table)
             columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
             columns |= {name: pa.array(bits) for name, bits in _bits_of(row).items()}
@@ -63,6 +68,12 @@ def identify_part(task: Task) -> Receipt:
 def half_of(row: UInt64s) -> NDArray[np.uint32]:
     """Half of a row's digest: enough to see that a file has another row than the input."""
     return (row & _HALF).astype(np.uint32)
+
+
+def _words_of(table: pa.Table) -> UInt64s:
+    """The bits of a row's digest as one number."""
+    half, more = (np.asarray(table[name]).astype(np.uint64) for name in ("half", "more"))
+    return np.asarray(half << np.uint64(8) | more)
 
 
 def _bits_of(row: UInt64s) -> dict[str, NDArray[Any]]:
@@ -144,7 +155,9 @@ def match_range(task: Task) -> Receipt:
     altered, of_altered = _altered(task, night, tonight)
     met, counts = to_bytes(_met(night, tonight)), to_json(_counted(tonight))
     layout, number = layout_of(task), task.number
-    written = (task.put(layout.met(number), met), task.put(layout.matched(number), counts))
+    written = [task.put(layout.met(number), met), task.put(layout.matched(number), counts)]
+    if night.state is not None:
+        written.append(task.put(layout.words(number), to_bytes(_words(night, tonight))))
     pieces, more = (marks, absent, altered, *written), slices + of_absent + of_altered
     return Receipt(task.step, number, len(tonight.index), pieces, more)
 
@@ -232,17 +245,26 @@ def _met(night: Night, tonight: _Tonight) -> pa.Table:
 _NEW = {"atom": NO_ATOM, "last": -1, "since": -1, "state": State.HELD}
 
 
+def _words(night: Night, tonight: _Tonight) -> pa.Table:
+    """By which people under new ids are noticed."""
+    released = np.asarray(tonight.state["last"]) != -1
+    bits = pa.table(_bits_of(np.asarray(tonight.state["row"])[released]))
+    arrived = _words_of(tonight.table)[~tonight.listed]
+    return words_of_range(_words_of(bits), ~tonight.there[released], arrived, night.n_ranges)
+
+
 def _counted(tonight: _Tonight) -> MatchCounts:
     states, there = np.asarray(tonight.state["state"]), tonight.there
-    before = states != State.HELD
+    released = np.asarray(tonight.state["last"]) != -1
+    of_rows = np.unique(np.asarray(tonight.state["row"])[released], return_counts=True)[1]
     return MatchCounts(
         repeated=count_repeated(tonight.units) if len(tonight.units) else 0,
         arrivals=int(np.isin(tonight.codes, (ARRIVAL, WAITED)).sum()),
         closed=int((tonight.codes == CLOSED).sum()),
-        released_before=int((there & (np.asarray(tonight.state["last"]) != -1)).sum()),
+        released_before=int((there & released).sum()),
         leavers=int((~there & (states == State.LIVE)).sum()),
-        listed=int(before.sum()),
-        distinct_rows=len(np.unique(np.asarray(tonight.state["row"])[before])),
+        released=int(released.sum()),
+        alone=int((of_rows == 1).sum()),
     )
 
 

@@ -17,16 +17,15 @@ from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.joining import positions_in
 from microagg_core.series.marks import ATOM
 from microagg_core.series.night import Night
-from microagg_core.series.ranges import WITH_ATOM, State, range_of, range_schema
+from microagg_core.series.ranges import WITH_ATOM, State, range_schema
 from microagg_core.steps.nights.counts import GateCounts
 from microagg_core.steps.nights.knowing import layout_of, load_night
 from microagg_core.steps.shuffling import gather_slices
 from microagg_core.steps.work import Receipt, Task
 from microagg_core.tables.slices import RECORD, Slices, read_slice, write_slices
 
-#: The objects of a traced range: how many units came to each atom and left it, and how many changed in each; and rows
-#: of who left and who arrived, by which people under new ids are noticed.
-COUNTS, CHANGES, ROWS = 0, 1, 2
+#: The objects of a traced range: how many units came to each atom and left it, and how many changed in each.
+COUNTS, CHANGES = 0, 1
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,8 @@ def trace_range(task: Task) -> Receipt:
     units = _Units.of(night, met, gather_slices(task.run, task.slices, "join", lambda number, _: layout.joined(number)))
     files = night.ledger.write_changes(night.state, night.number, task.number, night.n_ranges, units.changes())
     pieces, slices = [], Slices()
-    for number, told in ((COUNTS, units.counts_told()), (CHANGES, units.changes_told()), (ROWS, units.rows_told())):
-        by = (
-            range_of_atoms(np.asarray(told[ATOM]), night.n_atom_ranges)
-            if number != ROWS
-            else _range_of_rows(night, told)
-        )
+    for number, told in ((COUNTS, units.counts_told()), (CHANGES, units.changes_told())):
+        by = range_of_atoms(np.asarray(told[ATOM]), night.n_atom_ranges)
         data, some = write_slices(told, by, task.number, number)
         pieces.append(task.put(layout.traces_told(task.number, number), data))
         slices += some
@@ -62,10 +57,6 @@ def trace_range(task: Task) -> Receipt:
     notes = RangeNotes(files, units.counts(), units.wrong(), census_of_units(whole, night.mode))
     pieces.append(task.put(layout.range_notes(task.number), to_json(notes)))
     return Receipt(task.step, task.number, met.num_rows, tuple(pieces), slices)
-
-
-def _range_of_rows(night: Night, told: pa.Table) -> Ints:
-    return range_of(np.asarray(told["row"]), night.n_atom_ranges)
 
 
 @dataclass(frozen=True)
@@ -260,13 +251,6 @@ class _Units:
         atoms, number = np.unique(self._column("atom")[some], return_inverse=True)
         sums = {name: np.bincount(number, mark[some], len(atoms)).astype(np.int64) for name, mark in marks.items()}
         return pa.table({ATOM: pa.array(atoms.astype(np.uint64)), **{name: pa.array(n) for name, n in sums.items()}})
-
-    def rows_told(self) -> pa.Table:
-        """The confidential rows of who left, as last released, and of who arrived."""
-        left = np.flatnonzero(self._was_live & ~self._present)
-        arrived = np.flatnonzero(self._is_new & (self._state == State.HELD))
-        rows = np.concatenate([self._column("row")[left], self._told("row", np.uint64)[arrived]])
-        return pa.table({"row": pa.array(rows), "left": pa.array(np.arange(len(rows)) < len(left))})
 
 
 def _pairs(first: NDArray[Any], second: NDArray[Any]) -> Pairs:
