@@ -278,12 +278,15 @@ def clean(
     """Remove staged rows of runs that died, or that failed and whose time is up; the audit stays."""
     from microagg_core.spec.loading import load_spec
     from microagg_core.steps.cleaning import clean_work, remove_abandoned
+    from microagg_core.steps.pruning import prune_audit
 
     place = load_spec(spec, settings or ())
     removed, kept = clean_work(place, everything)
     typer.echo(f"removed {removed} failed runs, kept {kept} that are not due yet")
     if files := remove_abandoned(place, everything):
         typer.echo(f"removed {files} files that were never completed")
+    if pruned := prune_audit(place):
+        typer.echo(f"removed {pruned} files of the audit, as their time was up")
 
 
 @app.command()
