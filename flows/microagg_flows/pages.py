@@ -8,7 +8,7 @@ from typing import Any
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.plain import to_plain
 from microagg_core.releases.manifest import Manifest
-from microagg_core.reporting.operator.inputs import EXPECTED, PAGE, RUN, read_inputs
+from microagg_core.reporting.operator.inputs import EXPECTED, RUN, read_inputs
 from microagg_core.steps.audit import keep_document, read_document
 from microagg_core.storage.layout import AuditLayout
 from microagg_core.storage.objects import Store
@@ -52,7 +52,7 @@ def _said(error: Exception) -> str:
 
 def page_name(manifest: Manifest) -> str:
     """Where the page lies in the work area."""
-    return AuditLayout(manifest.id, manifest.revision).file(PAGE)
+    return AuditLayout(manifest.id, manifest.revision).page()
 
 
 def put_page(work: Store, manifest: Manifest) -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from microagg_core.blocking.memory import WORKER_BASE_BYTES
+from microagg_core.blocking.memory import WORKER_BASE_BYTES, survey_bytes
 from microagg_core.describing.pages import public_pages
 from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
 from microagg_core.formats.reading import list_input
@@ -87,6 +87,7 @@ def survey(release: Release) -> str:
     for remark in listing.remarks:
         release.progress.say(remark)
     rough = rough_moments(spec, listing, schema)
+    _refuse_wide(release, len(schema.travelling), max((moments.n for moments in rough), default=0))
     release.known["context"] = save_context(run, spec, listing.schema, listing.parts, rough)
     release.known["salt"] = (draw_salt(run),)
     n_parts = len(listing.parts)
@@ -157,13 +158,23 @@ def plan(release: Release) -> str:
     return release.plan_report.sentence()
 
 
-def _refuse_too_little_memory(release: Release, needed: int) -> None:
+def _refuse_wide(release: Release, n_columns: int, batch_rows: int) -> None:
+    """Stop before the survey where its workers would die of the columns, by the rows that were read first."""
+    largest = max((sum(one.size for one in part.stretches) for part in release.listed.parts), default=0)
+    part_rows = max(batch_rows, largest // (8 * n_columns))  # a value is 8 bytes, more or less
+    needed = survey_bytes(n_columns, batch_rows, part_rows)
+    _refuse_too_little_memory(release, needed, f"the survey of {n_columns} columns", "give columns the role drop")
+
+
+def _refuse_too_little_memory(
+    release: Release, needed: int, task: str = "a task", cure: str = "lower blocks.max_records"
+) -> None:
     there = release.workers.memory_per_task()
     if there is not None and there < needed:
         raise ClusterError(
-            f"a task needs about {needed // 2**20} MiB for its rows, and each worker thread has {there // 2**20} MiB "
+            f"{task} needs about {needed // 2**20} MiB for its rows, and each worker thread has {there // 2**20} MiB "
             f"below Dask's threshold, once {WORKER_BASE_BYTES // 2**20} MiB are set aside for each worker itself; give "
-            "workers more memory or fewer threads, or lower blocks.max_records"
+            f"workers more memory or fewer threads, or {cure}"
         )
 
 

@@ -20,6 +20,10 @@ WORKER_BASE_BYTES = 340 * 2**20
 
 #: The survey: digests of units in one run, and compared at a time by one task, 16 bytes each.
 RUN_UNITS, TASK_UNITS = 2_000_000, 2_000_000
+#: The survey of a wide part: bytes for each value of a batch (five copies), and for what is gathered of a column (a
+#: sketch and drawn records, whole from so many rows on). Measured of 3 to 300 columns: 2 MiB a column at 30,000 rows,
+#: 3.5 at 65,000, and 290 MiB with hardly a column, which is less than a worker is taken to need itself.
+_VALUE_BYTES, _COLUMN_BYTES, _COLUMN_ROWS, _SPARE_BYTES = 42, 860 * 2**10, 10_000, 48 * 2**20
 #: Blocking keys, counted in all parts, that one task merges.
 TASK_KEYS = 1_000_000
 #: What whoever works on an input part holds for each of its keys.
@@ -51,6 +55,16 @@ def grown_size(size: int, whole: float, steady: float) -> int:
     (24, 48, 96)
     """
     return int(size * min(max(1.0, math.sqrt(whole / steady)), _MOST_GROWTH))
+
+
+def survey_bytes(n_columns: int, batch_rows: int, part_rows: int) -> int:
+    """What the survey of a part needs beside the worker itself, by its columns and rows, before anything is counted.
+
+    >>> survey_bytes(300, 30_000, 30_000) // 2**20, survey_bytes(20, 30_000, 30_000)
+    (564, 0)
+    """
+    column = _VALUE_BYTES * batch_rows + _COLUMN_BYTES * min(1.0, part_rows / _COLUMN_ROWS)
+    return max(0, int(n_columns * column) - _SPARE_BYTES)
 
 
 def task_bytes(info: AlgorithmInfo, p: int, k: int, block_rows: Ints, partition_rows: Ints, row_bytes: float) -> int:

@@ -71,9 +71,9 @@ def canonical(spec: ReleaseSpec) -> str:
     """What decides a release's content, as text for digests: the spec without ``cluster``, ``schedule``, ``risk``,
     ``analyses`` and ``id``.
 
-    Where the key of a series lies decides nothing, nor does who signs; and a spec without series, protection or
-    ``about`` is what it was before there were any. What is said about a release is published, so other words are
-    another release, of the same data.
+    Where the key of a series lies decides nothing, nor does who signs, nor how long the audit stays; and a spec without
+    series, protection or ``about`` is what it was before there were any. What is said about a release is published, so
+    other words are another release, of the same data.
 
     >>> from microagg_core.spec.release import ReleaseSpec
     >>> parts = {"name": "a", "k": 3, "roles": {"quasi_identifiers": ["age"]}}
@@ -88,6 +88,7 @@ def canonical(spec: ReleaseSpec) -> str:
             **dict.fromkeys(("cluster", "schedule", "id", "risk", "analyses"), True),
             "series": {"key_file"},
             "output": {"sign"},
+            "work": {"keep": {"audit_days"}},
         },
     )
     if spec.series is None:

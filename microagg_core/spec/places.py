@@ -132,6 +132,13 @@ class Keep(Model):
         allow_inf_nan=False,
         description="days that a failed run's staged rows stay (to resume)",
     )
+    audit_days: Number | None = Field(
+        default=None,
+        ge=8,
+        allow_inf_nan=False,
+        description="days that outcomes of runs, operator pages and the audit of withdrawn releases stay; at least 8, "
+        "as a night that failed is tried again for a week; default: they stay",
+    )
 
 
 class Work(Lasting):

@@ -18,6 +18,7 @@ from types import TracebackType
 from microagg_core.errors import MicroaggError, TransientStorageError
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import read_sealed, sealed
+from microagg_core.steps.pruning import prune_audit
 from microagg_core.steps.work import Run, work_store
 from microagg_core.storage.layout import AUDIT, PROBES, RUNS, SERIES, is_name
 from microagg_core.storage.objects import Store, canonical_json
@@ -142,6 +143,7 @@ def clean_due(spec: ReleaseSpec, say: Callable[[str], None]) -> None:
     try:
         removed, _ = clean_work(spec, everything=False)
         remove_abandoned(spec, everything=False)
+        prune_audit(spec)
     except MicroaggError as error:
         say(f"the work area was not cleaned of failed runs: {error.message}")
     else:

@@ -25,7 +25,7 @@ LATEST, MANIFEST, WITHDRAWN = "latest.json", "manifest.json", "withdrawn.json"
 #: Where minisign looks for it.
 SIGNATURE = f"{MANIFEST}.minisig"
 RUNS, AUDIT, PROBES, SERIES = "runs", "audit", "probes", "series"
-LINEAGE = "lineage"
+LINEAGE, OPERATOR_PAGE = "lineage", "report.html"
 GENERATIONS, LEDGER_DATA, LEDGER_KEY, PUBLISHED = "generations", "data", "key", "published"
 DAMAGED, ATTEMPTS = "damaged", "attempts"
 #: How many digits of a part's checksum its name carries.
@@ -340,6 +340,10 @@ class AuditLayout:
     def checks(self) -> str:
         """What the gate checked, in full."""
         return self.file("checks.json")
+
+    def page(self) -> str:
+        """The operator's page, which can be made again from the rest."""
+        return self.file(OPERATOR_PAGE)
 
 
 @dataclass(frozen=True)

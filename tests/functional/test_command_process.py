@@ -12,7 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
+import pyarrow as pa
 import pytest
 from command_line import AGAIN, COMMAND, NOISE, Ended, Project, after_stage, run_command, start_command
 
@@ -372,3 +374,19 @@ def test_without_shared_memory_that_is_said(companies: Path) -> None:
         pytest.skip("this machine gives nobody disks of his own (unshare --mount)")
     done = subprocess.run([*apart, COMMAND, *RUN], cwd=companies, capture_output=True, text=True, timeout=300)
     Ended(done.returncode, done.stdout, done.stderr).assert_refused(6, "/dev/shm cannot be written to; mount it")
+
+
+def test_a_wide_file_is_refused_before_it_kills_its_workers(project: Project) -> None:
+    """Workers of 512 MiB died in the survey, again and again, of 2 MiB a column."""
+    rng = np.random.default_rng(7)
+    wide = pa.table({f"c{i}": rng.normal(size=30_000) for i in range(300)})
+    project.write(wide)
+    confidential = wide.column_names[3:]
+    roles = {"quasi_identifiers": wide.column_names[:3], "confidential": confidential}
+    small = {"local": {"workers": 1, "threads": 1, "memory": "512MiB"}}
+    project.write_spec(roles, cluster=small, acknowledge={"nearly_unique": confidential})
+    ended = project.command("run", "release.yaml", "--direct", "-q")
+    ended.assert_refused(
+        6, "the survey of 300 columns needs about 564 MiB for its rows, and each worker thread has 69 MiB"
+    )
+    project.assert_nothing_published()

@@ -15,9 +15,11 @@ from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps import cleaning
 from microagg_core.steps.cleaning import Running, clean_due, clean_work
 from microagg_core.steps.pieces import read_sealed
+from microagg_core.steps.pruning import prune_audit
 from microagg_core.steps.work import Run, work_store
 from microagg_core.storage.layout import RunLayout
 from microagg_core.storage.objects import Store
+from microagg_flows.pages import put_page
 from microagg_flows.stages import run_until
 from releasing.runs import run_stages, start, write_release
 
@@ -149,3 +151,38 @@ def test_when_rows_of_a_run_go_whose_process_this_machine_cannot_see(
     Running(goes_on).begin(Run(work_store(spec), "elsewhere"))
     assert clean_work(spec, False, now() + after - MINUTE) == (0, 1)
     assert clean_work(spec, False, now() + after + MINUTE) == (1, 0)
+
+
+def test_the_audit_is_pruned_but_for_what_releases_need(tmp_path: Path) -> None:
+    path = write_release(tmp_path, [people(120)], work={"url": "work", "keep": {"audit_days": 30}})
+    published = run_stages(start(path)).published
+    assert published is not None
+    spec, audit = load_spec(str(path)), tmp_path / "work" / "audit"
+    put_page(work_store(spec), published.manifest)
+    calls = [f"test-one-2026{month:02d}01T023000123Z-00000000000{month}" for month in range(1, 10)]
+    for name in calls:
+        Store(str(audit)).put(f"runs/{name}.json", b"{}")
+        Store(str(audit)).put(f"lineage/{name}-start.json", b"{}")
+    release = audit / published.manifest.layout.folder
+    kept, later = {one.name for one in release.iterdir()}, now() + 31 * DAY
+    assert prune_audit(load_spec(str(path), ["work.keep.audit_days=null"]), later) == 0
+    assert prune_audit(spec, now() + 29 * DAY) >= 9, "calls were made long ago, the release was not"
+    assert {one.name for one in release.iterdir()} == kept
+    assert sorted(one.name for one in (audit / "runs").iterdir()) == [f"{name}.json" for name in calls[1:]]
+    assert prune_audit(spec, later) == 1
+    assert {one.name for one in release.iterdir()} == kept - {"report.html"}
+    # The same command finds the release, and the page is made again of what is left.
+    assert find_published_again(path)
+    put_page(work_store(spec), published.manifest)
+    assert (release / "report.html").stat().st_size > 10_000
+    Store(spec.output.url).put(published.manifest.layout.withdrawn(), b"{}")
+    assert prune_audit(spec, later) == len(kept) - 1
+    assert [one.name for one in release.iterdir()] == ["digests.json"]
+
+
+def find_published_again(path: Path) -> bool:
+    """Whether a run with the same spec, but for what is kept, takes the release for its own."""
+    again = start(path)
+    again.spec = load_spec(str(path), ["work.keep.audit_days=null"])
+    run_until("survey", again)
+    return again.published is not None and again.published.already

@@ -279,6 +279,7 @@ def clean(
     from microagg_core.spec.loading import load_spec
     from microagg_core.steps.cleaning import clean_work, remove_abandoned
     from microagg_core.steps.nights.sweeping import clean_output
+    from microagg_core.steps.pruning import prune_audit
 
     place = load_spec(spec, settings or ())
     removed, kept = clean_work(place, everything)
@@ -287,6 +288,8 @@ def clean(
         typer.echo(f"removed {files} files that were never completed")
     if files := clean_output(place, everything):
         typer.echo(f"removed {files} files of runs that died from the output, which no manifest named")
+    if pruned := prune_audit(place):
+        typer.echo(f"removed {pruned} files of the audit, as their time was up")
 
 
 @app.command()

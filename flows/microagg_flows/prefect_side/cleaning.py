@@ -10,6 +10,7 @@ from prefect.states import Completed, Failed
 from microagg_core.errors import sanitized
 from microagg_core.spec.loading import load_spec
 from microagg_core.steps.cleaning import clean_work, remove_abandoned
+from microagg_core.steps.pruning import prune_audit
 
 
 @flow(name="microagg-clean", persist_result=False, log_prints=False)
@@ -24,6 +25,7 @@ def clean_flow(spec: str, settings: list[str] | None = None) -> Any:
         place = load_spec(spec, settings or ())
         removed, kept = clean_work(place, everything=False)
         remove_abandoned(place, everything=False)
+        prune_audit(place)
     except Exception as error:
         safe = sanitized(error, "cleaning")
         return Failed(message=f"exit {safe.exit_code} ({safe.kind}): {safe.message}")

@@ -23,7 +23,7 @@ from microagg_core.storage.layout import AuditLayout
 from microagg_core.storage.objects import Store
 
 #: Names of documents of the audit.
-EXPECTED, RUN, PAGE = "expected.json", "run.json", "report.html"
+EXPECTED, RUN = "expected.json", "run.json"
 
 
 @dataclass(frozen=True)
