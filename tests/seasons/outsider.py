@@ -7,7 +7,7 @@ people's tags tell whose rows they are.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -59,6 +59,10 @@ class Outsider:
     #: The newest publication in which a confidential value of a person was another than before.
     _moved_at: dict[int, int] = field(default_factory=dict)
     _left_at: dict[int, int] = field(default_factory=dict)
+    #: What is published now is an erasure's: everybody else once more.
+    is_erasure: bool = False
+    #: The first publication under the promise of now.
+    _since: int = 0
     #: Traces by number: 0 is that of who was never released.
     _trace: dict[int, int] = field(default_factory=dict)
 
@@ -70,18 +74,20 @@ class Outsider:
         """Begin to look at a folder."""
         return cls(promise, Folder(folder))
 
-    def look(self, truth: Mapping[int, Row], is_tidy: bool = True) -> list[str]:
+    def look(self, truth: Callable[[str], Mapping[int, Row]], is_tidy: bool = True) -> list[str]:
         """Read all that is new; a sentence for each thing that is wrong.
 
         Args:
-            truth: who is in tonight's input, with his confidential values.
+            truth: who is in the input of a publication, with his confidential values.
             is_tidy: a command has ended well: what no manifest names is wrong now, and counts as published for ever.
         """
         wrong, now = [], self.output.publications()
         for publication in now:
             is_known = any(p.name == publication.name and publication.content <= p.content for p in self.publications)
             if not is_known and (is_tidy or publication.manifest is not None):
-                wrong += [f"{publication.name}: {sentence}" for sentence in self._take(publication, truth)]
+                wrong += [
+                    f"{publication.name}: {sentence}" for sentence in self._take(publication, truth(publication.name))
+                ]
         if is_tidy and (unnamed := self.output.unnamed()):
             wrong.append(f"(u) {len(unnamed)} objects that no manifest names, such as {unnamed[0]}")
         if is_tidy and (left := self.forgotten & {tag for publication in now for tag in publication.classes}):
@@ -113,11 +119,20 @@ class Outsider:
         wrong += self._rare_traces(night)
         return wrong + (self._out_of_turn(night) + self._ghosts_told_apart(night) if night.is_named else [])
 
+    def traces(self) -> Mapping[int, int]:
+        """Number the histories of all who were ever readable."""
+        return self._trace
+
+    def atoms_of(self, tags: set[int]) -> set[int]:
+        """Find all who were first released in a class with some of these."""
+        first = {self._first[tag] for tag in tags if tag in self._first}
+        return {tag for tag, of in self._first.items() if of in first}
+
     def change(self, promise: Promise) -> None:
         """Expect something else of the nights to come; a series that was once independent never promises traces."""
         was_independent = "independent" in (self.promise.mode, promise.mode)
         self.promise = replace(promise, traces=self.promise.traces and not was_independent)
-        self._nights.clear()
+        self._since = len(self.seen)
 
     def n_below(self) -> int:
         """Count people whose history over everything that was ever readable fewer than k share."""
@@ -183,11 +198,13 @@ class Outsider:
 
     def _out_of_turn(self, night: Seen) -> list[str]:
         """(e) Nobody is released twice, after his time, or again once he vanished."""
+        if self.is_erasure:
+            return []
         promise, tonight = self.promise, len(self.seen) - 1
-        mine = [self._nights[tag] for tag in night.classes]
         wrong = []
-        if promise.mode == "disjoint" and (twice := sum(len(nights) > 1 for nights in mine)):
+        if promise.mode == "disjoint" and (twice := sum(len(self._nights[tag]) > 1 for tag in night.classes)):
             wrong.append(f"(e) {twice} units are released twice")
+        mine = [[number for number in self._nights[tag] if number >= self._since] for tag in night.classes]
         if promise.mode == "rotation" and promise.nights is not None:
             late = sum(tonight - nights[0] >= promise.nights for nights in mine)
             wrong += [f"(e) {late} units are released after their time"] if late else []

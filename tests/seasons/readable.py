@@ -75,6 +75,12 @@ class Output:
         found = sorted(name for name in self.names() if name.endswith("/manifest.json"))
         return {name.removesuffix("/manifest.json"): json.loads(self.place.read(name) or b"{}") for name in found}
 
+    def newest(self) -> tuple[dict[str, Any], set[int]]:
+        """Read the manifest of the newest night, and who stands in its files."""
+        folder, manifest = max(self.manifests().items(), key=lambda item: _order(item[0], item[1]))
+        found = [publication for publication in self.publications() if publication.name == folder]
+        return manifest, set(found[0].classes) if found else set()
+
     def unnamed(self) -> list[str]:
         """Name the objects that no manifest names; of a release that was taken back, its data files too."""
         names = set(self.names())
@@ -105,7 +111,7 @@ class Output:
             folder, _, last = name.rpartition("/")
             attempts[folder, last.split(".")[0].rpartition("-")[2]].append(tables[name])
         strays = [self._publication("/".join(of), None, found) for of, found in attempts.items()]
-        return sorted(made, key=_order) + strays
+        return sorted(made, key=lambda publication: _order(publication.name, publication.manifest or {})) + strays
 
     def readable_tags(self) -> set[int]:
         """Name everybody who stands in any readable file."""
@@ -139,9 +145,8 @@ class Output:
         return Publication(name, manifest, classes, rows, n_rows, frozenset(digest for digest, _ in tables))
 
 
-def _order(publication: Publication) -> tuple[int, str, str]:
-    manifest = publication.manifest or {}
-    return ((manifest.get("series") or {}).get("night") or 0, manifest.get("created", ""), publication.name)
+def _order(folder: str, manifest: Mapping[str, Any]) -> tuple[int, str, str]:
+    return ((manifest.get("series") or {}).get("night") or 0, manifest.get("created", ""), folder)
 
 
 def table_of(name: str, data: bytes) -> pa.Table | None:

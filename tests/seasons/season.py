@@ -20,15 +20,13 @@ from microagg_flows.executors.in_process import InProcess
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release, new_release
 from microagg_flows.stages import STAGES, run_stage
-from seasons.deaths import Died, Writes, dying
+from seasons.deaths import ALIVE_FOR, Died, Writes, dying
 from seasons.outsider import Outsider, Promise
 from seasons.population import CONFIDENTIAL, ROLES, UNIT, Population
 from seasons.readable import Row
 
 _FIRST_DAY = datetime.datetime(2026, 1, 1, 3, 0, tzinfo=datetime.UTC)
 _KEY = "the secret of these nights"
-#: A run without a sign of life for so long counts as dead.
-ALIVE_FOR = "microagg_core.steps.cleaning._ALIVE_FOR"
 #: What a spec says of each of the safe ways.
 MODES: dict[str, dict[str, Any]] = {
     "atoms-withhold": {"mode": "atoms", "leavers": "withhold"},
@@ -142,11 +140,11 @@ class Season:
                 self.run(make_release(tonight))
             self.n_writes = writes.done
         except BaseException as stopped:
-            self.wrong += self.outsider.look(tonight.truth, is_tidy=False)
+            self.wrong += self.outsider.look(lambda _: tonight.truth, is_tidy=False)
             if not isinstance(stopped, Died):
                 raise
         else:
-            self.wrong += self.outsider.look(tonight.truth)
+            self.wrong += self.outsider.look(lambda _: tonight.truth)
         return writes
 
     def verify(self) -> None:
