@@ -14,11 +14,19 @@ from microagg_core.series.generations import Generation
 from microagg_core.series.ledger import Ledger, ledger_of
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.cleaning import is_under_way
 from microagg_core.steps.nights.beginning import key_of, refuse_other_key
 from microagg_core.steps.nights.erasing import Eraser
-from microagg_core.steps.nights.forgetting import Erasure, decide_erasure, resumed_erasure
+from microagg_core.steps.nights.forgetting import (
+    Erasure,
+    decide_erasure,
+    refuse_unknown_releases,
+    resumed_erasure,
+)
+from microagg_core.steps.nights.sweeping import sweep_output, sweep_unknown
 from microagg_core.steps.nights.taking_back import is_published
-from microagg_core.storage.layout import ReleaseLayout
+from microagg_core.steps.work import Run, work_store
+from microagg_core.storage.layout import ReleaseLayout, erasure_key
 from microagg_core.storage.objects import Store
 
 _UNREAD = "what was read of these releases before cannot be unread"
@@ -107,8 +115,16 @@ class _Forgetting:
         eraser = Eraser(self.spec, self.key, self.output)
         pending = head.kind == "erasure" and not self.ledger.is_published(head.night)
         removed = 0
+        work = work_store(self.spec)
+        if pending and is_under_way(Run(work, erasure_key(head.night))):
+            raise StorageError(
+                f"another erasure of the series {self.spec.name} is under way; run again when it is done"
+            )
+        refuse_unknown_releases(self.ledger, self.output, head)
         if pending and yes:
-            removed = eraser.go_on(resumed_erasure(self.ledger, head), head, now)
+            removed = eraser.go_on(resumed_erasure(self.ledger, self.output, head), head, now)
+        elif yes:
+            removed = sweep_output(self.ledger, self.output, work) + sweep_unknown(self.output)
         if head.kind == "night" and not is_published(self.ledger, self.output, head):
             raise StorageError(
                 f"release {head.release_id} of the series {self.spec.name} is begun and not published; run it again, "
@@ -117,7 +133,7 @@ class _Forgetting:
         listed = units_of([table[name] for name in self.spec.unit], self.key)
         series = self.spec.series
         decoys = series is not None and series.leavers == "decoys"
-        erasure = decide_erasure(self.ledger, head, listed, decoys)
+        erasure = decide_erasure(self.ledger, self.output, head, listed, decoys)
         is_done = yes and len(erasure.forgotten) > 0
         if is_done:
             removed += eraser.carry_out(erasure, now)

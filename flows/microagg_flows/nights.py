@@ -16,8 +16,9 @@ from microagg_core.errors import DataError
 from microagg_core.plain import from_json, to_json
 from microagg_core.privacy.check import Check
 from microagg_core.releases.manifest import Manifest
-from microagg_core.releases.publish import existing, read_manifest
+from microagg_core.releases.publish import existing
 from microagg_core.reporting.night_plan import NightPlan, price_of_haste
+from microagg_core.series.attempts import Attempt, note_attempt
 from microagg_core.series.generations import Generation, parts_digest
 from microagg_core.series.ledger import clear_unnamed, ledger_of
 from microagg_core.spec.columns import FileSchema, resolve_schema
@@ -29,6 +30,8 @@ from microagg_core.steps.nights.knowing import save_night
 from microagg_core.steps.nights.matching import ABSENT, ALTERED, MARKS
 from microagg_core.steps.nights.recalling import Recall, RecalledPart
 from microagg_core.steps.nights.surviving import slices_for_the_gate
+from microagg_core.steps.nights.sweeping import sweep_published
+from microagg_core.steps.nights.taking_back import manifest_of
 from microagg_core.steps.nights.telling import ATOMS, ROWS
 from microagg_core.steps.units import repeated_units
 from microagg_core.steps.work import Receipt, Task
@@ -125,7 +128,7 @@ def _parts_of(release: Release, number: int) -> list[RecalledPart]:
     """The files of the release of an earlier night."""
     generation = release.tonight.beginning.night.ledger.generation(number)
     output = release.output
-    manifest = read_manifest(output, ReleaseLayout(generation.release_id, generation.revision))
+    manifest = manifest_of(output, generation)
     folder = output.url_of(manifest.layout.folder)
     return [RecalledPart(number, folder, dict(output.storage_options), part) for part in manifest.parts]
 
@@ -269,7 +272,13 @@ def commit(release: Release, manifest: Manifest) -> None:
     tonight = release.tonight
     night = tonight.beginning.night
     notes = tonight.notes if tonight.has_units else NightNotes.of_nobody(night)
-    night.ledger.commit(_generation(release, tonight, notes, manifest))
+    night.ledger.commit(_generation(release, tonight, notes, manifest), notes.census)
+
+
+def note_upload(release: Release, layout: ReleaseLayout, attempt: str) -> None:
+    """Write an attempt down before its first object can be read, so that whoever comes next knows of it."""
+    record = Attempt(attempt, layout.id, layout.revision, release.output.url, release.key)
+    note_attempt(release.tonight.beginning.night.ledger.store, record)
 
 
 def _generation(release: Release, tonight: Tonight, notes: NightNotes, manifest: Manifest) -> Generation:
@@ -286,9 +295,14 @@ def _generation(release: Release, tonight: Tonight, notes: NightNotes, manifest:
 
 
 def settle(release: Release) -> None:
-    """After the release is there: the ledger knows that it is, and forgets what it needs no more."""
+    """After the release is there: the ledger knows that it is, and forgets what it needs no more.
+
+    Raises:
+        GateError: the output holds what no manifest names.
+    """
     night = release.tonight.beginning.night
     night.ledger.note_published(night.number)
+    sweep_published(night.ledger, release.output, release.work, release.identity, release.key)
     clear_unnamed(night.ledger)
 
 

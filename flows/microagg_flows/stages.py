@@ -241,6 +241,7 @@ def publish_release(release: Release) -> str:
         staged_parts(release.work, release.checked),
         replace=release.replace,
         upload_all=lambda *what: _upload(release, *what),
+        before_upload=lambda layout, attempt: nights.note_upload(release, layout, attempt),
         before_commit=lambda manifest: nights.commit(release, manifest),
         on_commit=release.note_commit,
         signing_key=release.signing_key,

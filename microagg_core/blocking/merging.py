@@ -93,11 +93,13 @@ def prefix_groups(prefixes: Ints) -> Ints:
 
     >>> prefix_groups(np.array([[0, 1], [0, 1], [2, 0]])).tolist()
     [0, 0, 1]
+    >>> prefix_groups(np.empty((0, 2), dtype=np.int64)).tolist()
+    []
     """
     if not prefixes.shape[1]:
         return np.zeros(len(prefixes), dtype=np.int64)
     differs = (prefixes[1:] != prefixes[:-1]).any(axis=1)
-    return np.concatenate([[0], np.cumsum(differs)])
+    return np.concatenate([[0], np.cumsum(differs)])[: len(prefixes)]
 
 
 def _join_smallest(firsts: list[int], rows: list[int], k: int) -> list[tuple[int, int, list[int]]]:

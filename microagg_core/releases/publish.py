@@ -69,6 +69,8 @@ class Published:
 
 #: Told the committed manifest, and whether it is this publication's own.
 OnCommit = Callable[[Manifest, bool], None]
+#: Told an attempt's revision and name before its first object is written.
+BeforeUpload = Callable[[ReleaseLayout, str], None]
 #: Told the manifest that is about to be asked for, when its parts are there; what it raises stops the publication.
 BeforeCommit = Callable[[Manifest], None]
 
@@ -132,6 +134,7 @@ def publish(
     *,
     replace: bool = False,
     upload_all: UploadAll = upload_in_turn,
+    before_upload: BeforeUpload = lambda layout, attempt: None,
     before_commit: BeforeCommit = lambda manifest: None,
     on_commit: OnCommit = lambda manifest, ours: None,
     attempt: str | None = None,
@@ -149,6 +152,7 @@ def publish(
         parts: the parts in their order, as the gate checked them.
         replace: whether an id that is published with other content may get a new revision.
         upload_all: copies the parts, for instance by workers; must raise when one of them failed.
+        before_upload: told the revision and the attempt's name, before anything of it is written.
         before_commit: told the manifest when all parts are there, before it is asked for; and where the very release
             is published already.
         on_commit: told the manifest, and whether it is this publication's, as soon as it is known to be there, whatever
@@ -172,6 +176,7 @@ def publish(
         return _found(output, newest, parts, upload_all, on_commit, signing_key, pages_of)
     if newest is not None and not replace:
         raise _taken(output, newest, parts, upload_all)
+    before_upload(layout, ours.name)
     winner = ours.carry_out(upload_all, before_commit, on_commit)
     if winner == ours.manifest:
         if is_withdrawn(output, winner.layout.folder):

@@ -19,7 +19,7 @@ from microagg_core.errors import InternalError
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.series.generations import UnitCounts
 from microagg_core.series.joining import as_columns, pairs_of, positions_of_numbers
-from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, narrowed, table_from, widened
+from microagg_core.series.ranges import NO_ATOM, State, narrowed, table_from, widened
 from microagg_core.tables.slices import to_bytes
 
 #: The bits of an atom's number that its class decides; there are no more ranges of atoms than these can tell apart.
@@ -163,7 +163,7 @@ def with_atoms(units: pa.Table, atoms: pa.Table) -> pa.Table:
     place = places_of_atoms(atom, atoms)
     is_known: Bools = place >= 0
     last = np.asarray(units["last"]).copy()
-    goes_with = last == WITH_ATOM
+    goes_with = state == State.LIVE
     # A live unit whose atom is not there is a ledger that does not hold together; it shows in no right night.
     last[goes_with & is_known] = np.asarray(atoms["last"])[place[goes_with & is_known]]
     klass = np.zeros((units.num_rows, 2), dtype=np.uint64)

@@ -98,6 +98,25 @@ class UnitCounts:
 
 
 @dataclass(frozen=True, config=_STRICT)
+class Past:
+    """What all nights of a series up to one have in common, so that no promise is made for the last alone.
+
+    >>> Past(("independent",), 1, 3) + Past(("atoms",), 1, 5)
+    Past(modes=('atoms', 'independent'), repeating=2, least_k=3)
+    """
+
+    #: In alphabetical order.
+    modes: tuple[str, ...]
+    #: How many nights published units that a later night might publish again.
+    repeating: int
+    least_k: int
+
+    def __add__(self, other: Past) -> Past:
+        modes = tuple(sorted({*self.modes, *other.modes}))
+        return Past(modes, self.repeating + other.repeating, min(self.least_k, other.least_k))
+
+
+@dataclass(frozen=True, config=_STRICT)
 class Generation:
     """The state of a ledger after one night; its number is the night's.
 
@@ -132,6 +151,8 @@ class Generation:
     counts: UnitCounts
     #: How many units share the rarest trace among all units that were ever released; None where that is not known.
     smallest_trace: int | None
+    #: Of all nights up to this one; None in documents that were written before this was kept.
+    past: Past | None = None
     format: Literal[2] = _FORMAT
 
     def __post_init__(self) -> None:
@@ -150,6 +171,23 @@ class Generation:
     def n_bytes(self) -> int:
         """Bytes of all its files."""
         return sum(file.bytes for file in self.files)
+
+    @property
+    def own_past(self) -> Past:
+        """What this night alone adds to the past."""
+        repeats = self.kind == "night" and self.frozen.mode != "disjoint"
+        return Past((self.frozen.mode,), int(repeats), self.frozen.k)
+
+    @property
+    def goes_on_from(self) -> int:
+        """The night whose state this one had before it; -1 for the first. A void takes back the night before it."""
+        takes_back = self.kind == "void" and self.manifest_sha256 != ""
+        return self.night - (2 if takes_back else 1)
+
+    @property
+    def release_name(self) -> tuple[str, str]:
+        """Id and revision of the release that the night published."""
+        return self.release_id, self.revision
 
     def to_bytes(self) -> bytes:
         """The document: the same generation always has the same bytes."""

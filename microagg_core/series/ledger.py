@@ -15,7 +15,7 @@ where its own did not change them; so its size is bounded, and what a night writ
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,11 +23,13 @@ import pyarrow as pa
 
 from microagg_core.errors import DamagedWorkError, StorageError
 from microagg_core.series.atoms import atoms_bytes, atoms_from, range_of_atoms, with_atoms
-from microagg_core.series.generations import Generation, RangeFile, broken
+from microagg_core.series.census import Census, census_of_atoms, census_of_units
+from microagg_core.series.generations import Generation, Past, RangeFile, broken
+from microagg_core.series.invariants import require
 from microagg_core.series.ranges import latest_of, range_bytes, range_from, range_of
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.storage.layout import GENERATIONS, LEDGER_DATA, LEDGER_KEY, SERIES, LedgerLayout, night_of
-from microagg_core.storage.objects import Store, sha256_hex
+from microagg_core.storage.objects import Store, canonical_json, sha256_hex
 from microagg_core.storage.urls import join_url, shown
 
 _KEY_BYTES = 32
@@ -105,9 +107,20 @@ class Ledger:
             StorageError: a file is missing or not what its night wrote.
         """
         ratio = _ratio(number, n_ranges, generation.n_ranges)
-        files = generation.ranges[number // ratio]
-        table = latest_of([self._read_file(generation, file, range_from) for file in files])
+        table = self.read_files(generation.ranges[number // ratio], generation.night)
         return table if ratio == 1 else table.filter(pa.array(range_of(table["u0"].to_numpy(), n_ranges) == number))
+
+    def read_files(self, files: Sequence[RangeFile], night: int) -> pa.Table:
+        """The units of a range from its files, of a night that may not be committed yet.
+
+        Raises:
+            StorageError: a file is missing or not what its night wrote.
+        """
+        return latest_of([self._read_file(file, night, range_from) for file in files])
+
+    def read_atoms_file(self, file: RangeFile, night: int) -> pa.Table:
+        """The same of the atoms of a range."""
+        return self._read_file(file, night, atoms_from)
 
     def read_atoms(self, generation: Generation, number: int, n_ranges: int) -> pa.Table:
         """The atoms of one range, where there are ``n_ranges`` of them: as many as the generation has, or more.
@@ -116,7 +129,7 @@ class Ledger:
             StorageError: the file is missing or not what that night wrote.
         """
         ratio = _ratio(number, n_ranges, len(generation.atoms))
-        table = self._read_file(generation, generation.atoms[number // ratio], atoms_from)
+        table = self.read_atoms_file(generation.atoms[number // ratio], generation.night)
         mine = range_of_atoms(np.asarray(table["atom"]), n_ranges) == number
         return table if ratio == 1 else table.filter(pa.array(mine))
 
@@ -183,10 +196,56 @@ class Ledger:
         self.store.put(file.name, data, durable=True)
         return file
 
-    def commit(self, generation: Generation) -> bool:
-        """Make a night a part of the series: True if this call did, False where the very same one was there.
+    def newest_release(self, generation: Generation | None) -> Generation | None:
+        """Find the generation that published the release which a generation, or one before it, left as the newest.
 
         Raises:
+            StorageError: a document is missing or damaged.
+        """
+        while generation is not None and generation.kind != "night":
+            before = generation.goes_on_from
+            earlier = self.newest_release(self.generation(before)) if before >= 0 else None
+            is_other = earlier is None or (generation.release_id, generation.revision) != earlier.release_name
+            if generation.kind == "erasure" and is_other:
+                return generation
+            generation = earlier
+        return generation
+
+    def past_of(self, generation: Generation | None) -> Past | None:
+        """Sum up all nights to a generation; None before the first.
+
+        Raises:
+            StorageError: a document is missing or damaged.
+        """
+        if generation is None or generation.past is not None:
+            return None if generation is None else generation.past
+        before = generation.goes_on_from
+        earlier = self.past_of(self.generation(before)) if before >= 0 else None
+        if generation.kind == "void":
+            return earlier
+        return generation.own_past if earlier is None else earlier + generation.own_past
+
+    def census(self, generation: Generation) -> Census:
+        """Count all units and atoms of a generation from their rows.
+
+        Raises:
+            StorageError: a file is missing or not what its night wrote.
+        """
+        newest, mode = self.newest_release(generation), generation.frozen.mode
+        units = (self.read_range(generation, i, generation.n_ranges) for i in range(generation.n_ranges))
+        atoms = (self.read_atoms(generation, i, len(generation.atoms)) for i in range(len(generation.atoms)))
+        total = sum((census_of_units(table, mode) for table in units), Census())
+        return sum((census_of_atoms(table, newest.night if newest else -1) for table in atoms), total)
+
+    def commit(self, generation: Generation, census: Census | None = None) -> bool:
+        """Make a night a part of the series: True if this call did, False where the very same one was there.
+
+        Args:
+            generation: of the night.
+            census: of its units and atoms, where workers have counted them; counted here otherwise.
+
+        Raises:
+            GateError: an invariant does not hold.
             StorageError: another night was committed meanwhile, a file that the document names is not there, or the
                 store grants the same creation twice.
         """
@@ -194,6 +253,8 @@ class Ledger:
         if generation.parent != self.parent_of(night):
             raise broken(f"{self._url(night)} would not follow the document of the night before it")
         self._refuse_missing(generation)
+        require("ledger-counts", (census or self.census(generation)).wrong(generation))
+        require("promise-history", self._broken_promises(generation))
         if night:
             self._refuse_second_creation(night - 1)
         if self.store.create(LedgerLayout(night).generation(), document):
@@ -207,6 +268,18 @@ class Ledger:
                 "run was published: run again"
             )
         return False
+
+    def _broken_promises(self, generation: Generation) -> list[str]:
+        """Compare what the releases of a night promise with all nights of the series."""
+        past, mode = self.past_of(generation), generation.frozen.mode
+        if past is None or mode == "independent":
+            return []
+        wrong = []
+        if mode == "disjoint" and past.repeating > 1:
+            wrong.append("units may have been in several of the releases before")
+        if generation.smallest_trace is not None and generation.smallest_trace < past.least_k:
+            wrong.append(f"{generation.smallest_trace} units share the rarest history, fewer than k={past.least_k}")
+        return wrong
 
     def _refuse_missing(self, generation: Generation) -> None:
         """Stop where a document would name what is not there: it could never be taken back.
@@ -232,7 +305,8 @@ class Ledger:
 
     def note_published(self, night: int) -> None:
         """Remember that the release of a night was there for readers."""
-        self.store.put(LedgerLayout(night).published(), b"")
+        # Not empty: tools that copy folders leave empty objects out.
+        self.store.put(LedgerLayout(night).published(), canonical_json({"night": night}))
 
     def _document(self, night: int) -> bytes:
         document = self.store.read_if_there(LedgerLayout(night).generation())
@@ -240,14 +314,12 @@ class Ledger:
             raise broken(f"{self._url(night)} is missing")
         return document
 
-    def _read_file(
-        self, generation: Generation, file: RangeFile, table_of: Callable[[bytes], pa.Table | None]
-    ) -> pa.Table:
+    def _read_file(self, file: RangeFile, night: int, table_of: Callable[[bytes], pa.Table | None]) -> pa.Table:
         data = self.store.read_if_there(file.name)
-        if data is None and self.store.exists(LedgerLayout(generation.night + _KEPT).generation()):
+        if data is None and self.store.exists(LedgerLayout(night + _KEPT).generation()):
             raise StorageError(
                 f"later nights of the series {self.series} were committed in {self.store} meanwhile, and the units of "
-                f"night {generation.night} are not kept any more; run again"
+                f"night {night} are not kept any more; run again"
             )
         url = shown(self.store.url_of(file.name))
         if data is None:

@@ -12,7 +12,7 @@ from microagg_core.arrays import Bools, ShortInts
 from microagg_core.errors import InternalError
 from microagg_core.series.atoms import FIRST_NUMBER, no_atoms
 from microagg_core.series.fates import Guarantee, Leavers, Policy, SeriesMode
-from microagg_core.series.generations import Generation
+from microagg_core.series.generations import Generation, Past
 from microagg_core.series.ledger import Ledger
 from microagg_core.series.ranges import empty_range
 from microagg_core.storage.objects import Store
@@ -29,7 +29,8 @@ class Night:
 
     Attributes:
         number: 0 for the first release.
-        least_k: the k with which the series began; it may have risen since.
+        least_k: the smallest k of all nights so far.
+        past: of all nights before; None on the first.
         unit: the columns that name a unit; none where a unit is a row.
         state: the generation that tonight goes on from; None before the first release.
         previous: the night of the release before tonight's; -1 where there is none.
@@ -46,6 +47,7 @@ class Night:
     leavers: Leavers
     k: int
     least_k: int
+    past: Past | None
     nights: int | None
     unit: tuple[str, ...]
     ledger_url: str
@@ -112,7 +114,7 @@ class Night:
         return self.ledger.read_range(self.state, number, self.n_ranges)
 
     def read_atoms(self, number: int) -> pa.Table:
-        """The atoms of a range as the nights before have left them."""
-        if self.state is None:
+        """The atoms of a range as the nights before have left them; those that may never come again count no more."""
+        if self.state is None or (self.state.frozen.mode == "disjoint" and self.mode != "disjoint"):
             return no_atoms()
         return self.ledger.read_atoms(self.state, number, self.n_atom_ranges)

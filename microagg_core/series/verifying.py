@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +22,7 @@ from microagg_core.series.atoms import (
     range_of_classes,
     with_atoms,
 )
+from microagg_core.series.census import counts_for_its_atom, in_words
 from microagg_core.series.generations import Generation, UnitCounts
 from microagg_core.series.joining import pairs_of
 from microagg_core.series.ledger import Ledger
@@ -30,7 +31,7 @@ from microagg_core.series.traced import TraceCounter
 from microagg_core.storage.urls import shown
 
 #: Checks of what is stored; the others are of what it says.
-_OF_STORAGE = ("chain", "ranges")
+_OF_STORAGE = ("chain", "ranges", "marks", "releases", "files")
 #: Without a promise about traces.
 _UNPROTECTED = "independent"
 _NOT_COUNTED = "not counted, as ranges could not be read"
@@ -115,7 +116,9 @@ def verify_ledger(ledger: Ledger) -> list[Check]:
         return [Check("chain", False, error.message)]
     if not generations:
         return []
-    head, contents = generations[-1], _Contents()
+    head = generations[-1]
+    newest = ledger.newest_release(head)
+    contents = _Contents(newest.night if newest is not None else -1)
     contents.read_atoms(ledger, head)
     for number in range(head.n_ranges):
         contents.read(ledger, head, number)
@@ -127,6 +130,7 @@ def verify_ledger(ledger: Ledger) -> list[Check]:
         _told("atoms", contents.wrong_atoms(head), "each with as many units as it says"),
         _counts_check(head, contents),
         _traces_check(head, contents, min(one.frozen.k for one in generations)),
+        _past_check(ledger, generations),
     ]
 
 
@@ -145,6 +149,8 @@ def exit_code_of(checks: list[Check]) -> int:
 class _Contents:
     """What the ranges of a generation hold, and what is wrong with them, a sentence each."""
 
+    #: The night of the newest release.
+    newest: int
     counts: UnitCounts = field(default_factory=UnitCounts)
     traces: TraceCounter = field(default_factory=TraceCounter)
     unreadable: list[str] = field(default_factory=list)
@@ -201,7 +207,7 @@ class _Contents:
             return
         self._count_units(units, head)
         table = with_atoms(units, self.atoms)
-        self.counts += counts_of(table, head.night)
+        self.counts += counts_of(table, self.newest)
         self.traces.add(table)
         u0, u1 = (table[name].to_numpy() for name in ("u0", "u1"))
         if not is_increasing(u0, u1) or (range_of(u0, head.n_ranges) != number).any():
@@ -213,10 +219,7 @@ class _Contents:
 
     def _count_units(self, table: pa.Table, head: Generation) -> None:
         """Count the live units of each atom; where units are released once, all that it has."""
-        counted = State.GONE if head.frozen.mode == "disjoint" else State.LIVE
-        state = np.asarray(table["state"])
-        mine = (state == counted) | ((head.frozen.mode == "disjoint") & (state == State.FORGOTTEN))
-        mine &= np.asarray(table["atom"]) != NO_ATOM
+        mine = counts_for_its_atom(table, head.frozen.mode) & (np.asarray(table["atom"]) != NO_ATOM)
         place = places_of_atoms(np.asarray(table["atom"])[mine], self.atoms)
         if self.n_units is not None:
             np.add.at(self.n_units, place[place >= 0], 1)
@@ -266,16 +269,19 @@ def _counts_check(head: Generation, contents: _Contents) -> Check:
     if contents.unreadable:
         return Check("counts", False, _NOT_COUNTED)
     said, there = head.counts, contents.counts
-    if head.kind != "night":
-        # Nothing was released that night: who is live was released in nights before.
-        said, there = (UnitCounts(0, c.live, c.held, c.vanished, c.forgotten) for c in (said, there))
     if said != there:
-        return Check("counts", False, f"the document says {_in_words(said)}; the ranges hold {_in_words(there)}")
-    return Check("counts", True, _in_words(there))
+        return Check("counts", False, f"the document says {in_words(said)}; the ranges hold {in_words(there)}")
+    return Check("counts", True, in_words(there))
 
 
-def _in_words(counts: UnitCounts) -> str:
-    return ", ".join(f"{number:,} {name}" for name, number in to_plain(counts).items())
+def _past_check(ledger: Ledger, generations: list[Generation]) -> Check:
+    """What each document says of all nights before is what these say of themselves."""
+    wrong = [
+        f"night {one.night} says otherwise what the nights before it were"
+        for one in generations
+        if one.past is not None and one.past != ledger.past_of(replace(one, past=None))
+    ]
+    return _told("past", wrong, "every document says of the nights before it what they say of themselves")
 
 
 def _traces_check(head: Generation, contents: _Contents, k: int) -> Check:

@@ -17,12 +17,15 @@ from types import TracebackType
 from microagg_core.errors import MicroaggError, TransientStorageError
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.pieces import read_sealed, sealed
+from microagg_core.steps.processes import has_ended, this_process
 from microagg_core.steps.work import Run, work_store
 from microagg_core.storage.layout import RUNS, is_name
 from microagg_core.storage.objects import canonical_json
 
 _SIGN_EVERY_SECONDS = 300.0
 _ALIVE_FOR = datetime.timedelta(hours=1)
+#: How far ahead another machine's clock may be.
+_CLOCKS_DIFFER = datetime.timedelta(minutes=5)
 
 
 class Running:
@@ -78,18 +81,21 @@ class Running:
 
 
 def _sign(run: Run, ended: bool) -> None:
-    sign = {"at": datetime.datetime.now(datetime.UTC).isoformat(), "ended": ended}
+    sign = {"at": datetime.datetime.now(datetime.UTC).isoformat(), "ended": ended, "by": this_process()}
     run.work.put(run.layout.sign_of_life(), sealed(canonical_json(sign)))
 
 
 def is_under_way(run: Run) -> bool:
-    """Whether a run may still be going on: it has not ended, and its last sign of life is no hour old."""
+    """Whether a run may still be going on: it has not ended, its process is not gone, and its sign is no hour old.
+
+    A sign from the future is that of a clock which was set back since, and says nothing.
+    """
     sign = read_sealed(run.work, run.layout.sign_of_life())
     if sign is None:
         return False
     value = json.loads(sign)
     age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(value["at"])
-    return not value["ended"] and age < _ALIVE_FOR
+    return not value["ended"] and not has_ended(value.get("by", "")) and -_CLOCKS_DIFFER < age < _ALIVE_FOR
 
 
 def clean_work(spec: ReleaseSpec, everything: bool, now: datetime.datetime | None = None) -> tuple[int, int]:

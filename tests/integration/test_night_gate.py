@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from microagg_core.errors import GateError, MicroaggError
+from microagg_core.series.census import Census
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.marks import ARRIVAL, CLOSED, CODE
 from microagg_core.steps.nights.counting import TraceNotes
@@ -268,7 +269,7 @@ def test_people_who_are_alike_by_chance_are_no_warning() -> None:
     file = RangeFile("a", 1, "ab", 1)
 
     def notes(alike: int) -> TraceNotes:
-        return TraceNotes(file, UnitCounts(), 5, 0, 0, (), 0, 50_000, 25_000, alike, 600)
+        return TraceNotes(file, UnitCounts(), 5, 0, 0, (), 0, 50_000, 25_000, alike, 600, Census())
 
     matched = MatchCounts(listed=1000, distinct_rows=1000)
     assert likely_renamed(matched, [notes(600)]) == ""

@@ -19,6 +19,7 @@ from releasing.nights import (
     Files,
     atoms_of,
     change_night,
+    commit_as_it_is,
     generation_of,
     make_night,
     refused,
@@ -282,7 +283,7 @@ def test_what_a_rival_changed_is_cleared_and_what_the_next_night_may_name_is_not
     assert clear_unnamed(on_disk) == 1 and not on_disk.store.exists(lost.name)
     assert all(on_disk.store.exists(file.name) for file in about_to_be)
     atoms = write_atoms(on_disk, 2, atoms_of(table, 2))
-    assert on_disk.commit(generation_of(2, (about_to_be,), atoms, on_disk.parent_of(2)))
+    commit_as_it_is(on_disk, generation_of(2, (about_to_be,), atoms, on_disk.parent_of(2)))
 
 
 def test_a_unit_that_waited_and_came_is_one_change(on_disk: Ledger) -> None:

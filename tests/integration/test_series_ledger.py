@@ -16,6 +16,7 @@ import pytest
 
 from microagg_core.errors import InternalError, StorageError
 from microagg_core.series.atoms import no_atoms, range_of_atoms
+from microagg_core.series.census import Census
 from microagg_core.series.generations import Generation
 from microagg_core.series.ledger import Ledger, clear_unnamed, ledger_of, local_key
 from microagg_core.series.ranges import empty_range, n_ranges_for, range_of, range_schema
@@ -241,7 +242,7 @@ def night_of_a_run(content: int) -> Program:
         files = ledger.write_changes(head, night, 0, 1, changes)
         atoms = ledger.write_atoms(night, 0, atoms_of(changes, night))
         generation = generation_of(night, (files,), [atoms], ledger.parent_of(night), run_key=f"run{content}")
-        created = ledger.commit(generation)
+        created = ledger.commit(generation, Census())  # the content is no matter here
         clear_unnamed(ledger)
         return generation, created
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -178,5 +179,11 @@ def _committed(ledger: Ledger, files: Files, table: pa.Table, atoms: pa.Table | 
     fields = {"counts": counts_of(with_atoms(table, atoms), night), **others}
     of_atoms = write_atoms(ledger, night, atoms, len(head.atoms) if head else 2)
     generation = generation_of(night, files, of_atoms, ledger.parent_of(night), **fields)
-    assert ledger.commit(generation)
+    commit_as_it_is(ledger, generation)
     return generation
+
+
+def commit_as_it_is(ledger: Ledger, generation: Generation) -> None:
+    """Commit a night that breaks what a night keeps to, so that verification has something to find."""
+    with mock.patch("microagg_core.series.ledger.require"):
+        assert ledger.commit(generation)

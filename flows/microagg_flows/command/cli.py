@@ -275,12 +275,17 @@ def clean(
     everything: Annotated[bool, typer.Option("--all", help="Also what is not due yet.")] = False,
     settings: SetOption = None,
 ) -> None:
-    """Remove the staged rows of failed runs whose time is up; the audit stays."""
+    """Remove staged rows of failed runs whose time is up, and what runs that died left at the output."""
     from microagg_core.spec.loading import load_spec
     from microagg_core.steps.cleaning import clean_work
+    from microagg_core.steps.nights.sweeping import clean_output
 
-    removed, kept = clean_work(load_spec(spec, settings or ()), everything)
+    loaded = load_spec(spec, settings or ())
+    n_files = clean_output(loaded, everything)
+    removed, kept = clean_work(loaded, everything)
     typer.echo(f"removed {removed} failed runs, kept {kept} that are not due yet")
+    if n_files:
+        typer.echo(f"removed {n_files} files of runs that died from the output, which no manifest named")
 
 
 @app.command()

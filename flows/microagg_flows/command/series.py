@@ -41,15 +41,18 @@ def status(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption =
 @series.command()
 @told("series verify")
 def verify(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption = False) -> None:
-    """Read the whole ledger again: the chain of nights, checksums, units, counts, traces."""
+    """Read the whole ledger again (chain, checksums, units, counts, traces), and hold the output against it."""
     from microagg_core.plain import to_plain
     from microagg_core.series.ledger import ledger_of
     from microagg_core.series.verifying import exit_code_of, verify_ledger
     from microagg_core.spec.loading import load_spec
+    from microagg_core.steps.nights.sweeping import output_checks
+    from microagg_core.storage.objects import Store
     from microagg_flows.command.terminal import show_checks
 
-    ledger = ledger_of(about(load_spec(spec, settings or ())))
-    checks = verify_ledger(ledger)
+    loaded = about(load_spec(spec, settings or ()))
+    ledger, output = ledger_of(loaded), Store(loaded.output.url, dict(loaded.output.storage_options))
+    checks = [*verify_ledger(ledger), *output_checks(ledger, output)]
     code = exit_code_of(checks)
     if as_json:
         document = {"series": ledger.series, "checks": [to_plain(check) for check in checks], "passed": not code}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from microagg_core.formats.reading import list_input
 from microagg_core.formats.released.registry import released_format
+from microagg_core.releases.leftovers import unnamed_files
 from microagg_core.releases.publish import existing
 from microagg_core.releases.signature import read_signing_key
 from microagg_core.series.ledger import ledger_of
@@ -56,6 +57,11 @@ def _output(patient: Patient) -> Iterator[Finding]:
     if patient.spec.output.sign is not None:
         key = read_signing_key(patient.spec.output.sign)
         yield well("output", f"releases are signed with the key {key.public.name}")
+    if unnamed := list(unnamed_files(output)):
+        yield strange(
+            "output",
+            f"{len(unnamed)} files of {output} are named by no manifest; microagg clean removes what runs left",
+        )
     committed = existing(output, patient.id)
     if not committed:
         yield well("output", f"{output} is in reach, and {patient.id} is not taken")

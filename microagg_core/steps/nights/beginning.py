@@ -14,16 +14,18 @@ from microagg_core.releases.latest import newest
 from microagg_core.releases.publish import read_manifest
 from microagg_core.series.atoms import most_ranges
 from microagg_core.series.digests import SeriesKey
-from microagg_core.series.generations import Frozen, FrozenColumn, Generation
+from microagg_core.series.generations import Frozen, FrozenColumn, Generation, Past
 from microagg_core.series.keys import read_key
 from microagg_core.series.ledger import Ledger, ledger_of, local_key
 from microagg_core.series.night import Night
 from microagg_core.series.ranges import n_ranges_for
 from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.cleaning import is_under_way
+from microagg_core.steps.nights.sweeping import sweep_output
 from microagg_core.steps.nights.taking_back import is_published, taken_back
 from microagg_core.steps.work import Run
-from microagg_core.storage.layout import ReleaseLayout
+from microagg_core.storage.layout import ReleaseLayout, erasure_key
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import shown
 
@@ -82,6 +84,7 @@ def begin_night(
     """
     ledger = ledger_of(spec)
     state = _state(ledger, output, run)
+    sweep_output(ledger, output, run.work, run.key)
     date = _date(ledger, run) or today.isoformat()
     objection = "" if rebuilding else _objection(spec, ledger, state, output)
     if objection and spec.series is not None:
@@ -89,7 +92,7 @@ def begin_night(
     key = key_of(spec, ledger, environ)
     if state is not None:
         refuse_other_key(state, key, ledger)
-        spec = _as_begun(spec, schema_of(spec), state.frozen)
+        spec = _as_begun(spec, schema_of(spec), state, ledger.past_of(state))
     number = 0 if state is None else state.night + 1
     return Beginning(_night(spec, schema_of(spec), ledger, state, number, date), key, spec, date, objection)
 
@@ -130,7 +133,7 @@ def _state(ledger: Ledger, output: Store, run: Run) -> Generation | None:
         return None
     if head.run_key == run.key:
         return ledger.linked(head.night - 1) if head.night else None
-    refuse_unfinished(ledger, head)
+    refuse_unfinished(ledger, head, run.work)
     if head.kind == "night" and not is_published(ledger, output, head):
         return taken_back(ledger, output, head, run)
     return head
@@ -142,17 +145,20 @@ def _date(ledger: Ledger, run: Run) -> str:
     return head.date if head is not None and head.run_key == run.key else ""
 
 
-def refuse_unfinished(ledger: Ledger, head: Generation) -> None:
+def refuse_unfinished(ledger: Ledger, head: Generation, work: Store) -> None:
     """Stop where an erasure was begun and is not finished: what it takes back may still be read.
 
     Raises:
         StorageError: it is so.
     """
-    if head.kind == "erasure" and not ledger.is_published(head.night):
-        raise StorageError(
-            f"an erasure of the series {ledger.series} was begun and is not finished; run microagg forget with --yes "
-            "again, which finishes it"
-        )
+    if head.kind != "erasure" or ledger.is_published(head.night):
+        return
+    if is_under_way(Run(work, erasure_key(head.night))):
+        raise StorageError(f"an erasure of the series {ledger.series} is under way; run again when it is done")
+    raise StorageError(
+        f"an erasure of the series {ledger.series} was begun and is not finished; run microagg forget with --yes "
+        "again, which finishes it"
+    )
 
 
 # --- Whether it may be -----------------------------------------------------------------------------------------
@@ -169,7 +175,7 @@ def _objection(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, outp
             "of the same units together can give their exact values away; publish to an output of this series' own, "
             f"or {_ADVICE if spec.series is None else _RESTORE}"
         )
-    last = None if state is None or spec.series is not None else _last_release(ledger, state)
+    last = ledger.newest_release(state) if spec.series is None else None
     unit = () if spec.unit == "row" else tuple(spec.unit)
     if last is not None and (not unit or last.frozen.unit != unit):
         why = "as no stable unit is named (unit: row)" if not unit else "its units were named by other columns (unit)"
@@ -181,15 +187,6 @@ def _objection(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, outp
     return ""
 
 
-def _last_release(ledger: Ledger, state: Generation) -> Generation | None:
-    """The newest night that was not taken back; None where there is none."""
-    last: Generation | None = state
-    while last is not None and last.kind == "void":
-        # What a void takes back is the night before it.
-        last = ledger.generation(last.night - 2) if last.night > 1 else None
-    return last
-
-
 def _is_others(spec: ReleaseSpec, ledger: Ledger, output: Store, latest: ReleaseLayout) -> bool:
     """Whether the output's newest release is none of the ledger's nights, be it that a ledger was put back too old."""
     if read_manifest(output, latest).name != spec.name:
@@ -199,8 +196,7 @@ def _is_others(spec: ReleaseSpec, ledger: Ledger, output: Store, latest: Release
         generation = ledger.generation(night)
         if generation.kind != "void" and ReleaseLayout(generation.release_id, generation.revision) == latest:
             return False
-        # What a void takes back was never there for readers.
-        night -= 2 if generation.kind == "void" else 1
+        night = generation.goes_on_from
     return True
 
 
@@ -239,13 +235,39 @@ def frozen_facts(spec: ReleaseSpec, schema: FileSchema, rounding: Mapping[str, s
     )
 
 
-def _as_begun(spec: ReleaseSpec, schema: FileSchema, begun: Frozen) -> ReleaseSpec:
+def _refuse_other_mode(asked: Frozen, state: Generation, past: Past) -> None:
+    """Stop where what the asked mode promises is not true of the nights before, or breaks what these promised.
+
+    Raises:
+        SpecError: why.
+    """
+    begun, counts, smallest = state.frozen.mode, state.counts, state.smallest_trace
+    why = ""
+    if asked.mode != "independent" and "independent" in past.modes and (smallest or asked.k) < asked.k:
+        why = f"its releases were grouped afresh, and {smallest} units share the rarest history, fewer than k={asked.k}"
+    elif asked.mode == "independent" and begun != "independent":
+        why = "its releases promise that all nights together protect everybody, which nights grouped afresh would break"
+    elif asked.mode == "disjoint" and begun != "disjoint":
+        is_once = past.repeating <= 1 and "disjoint" not in past.modes
+        if not is_once or counts.vanished or counts.forgotten:
+            why = "units may have been in several of its releases, or have vanished from them"
+    if why:
+        raise SpecError(
+            f"series.mode: {asked.mode} cannot follow {begun} here: {why}; set mode back to {begun}, or begin a new "
+            "series of other people"
+        )
+
+
+def _as_begun(spec: ReleaseSpec, schema: FileSchema, state: Generation, past: Past | None) -> ReleaseSpec:
     """The spec with the rounding of the first night.
 
     Raises:
         SpecError: something else than k differs, or k falls.
     """
+    begun = state.frozen
     asked = frozen_facts(spec, schema, begun.rounding)
+    if past is not None:
+        _refuse_other_mode(asked, state, past)
     if asked.mode == "independent":
         return spec
     problems = [
@@ -281,9 +303,10 @@ def _night(
     series = spec.series
     mode = series.mode if series else "independent"
     guarantee = (series.guarantee if series else None) or "trace"
-    units = _units(spec, state)
+    units, past = _units(spec, state), ledger.past_of(state)
     n_atom_ranges = n_ranges_for(units, len(state.atoms) if state else 1, most=_carried_together(schema))
     watched = tuple(c.name for c in schema.confidential) if guarantee == "trace+changes" else ()
+    newest = ledger.newest_release(state)
     return Night(
         series=spec.name,
         number=number,
@@ -291,13 +314,14 @@ def _night(
         guarantee=guarantee,
         leavers=(series.leavers if series else None) or "withhold",
         k=spec.k,
-        least_k=ledger.generation(0).frozen.k if state else spec.k,
+        least_k=min(spec.k, past.least_k) if past else spec.k,
+        past=past,
         nights=series.nights if series else None,
         unit=() if spec.unit == "row" else tuple(spec.unit),
         ledger_url=ledger.store.url,
         ledger_options=dict(ledger.store.storage_options),
         state=state,
-        previous=_previous(ledger, state),
+        previous=newest.night if newest else -1,
         waited=_waited(spec, ledger, state, date),
         n_ranges=n_ranges_for(units, state.n_ranges if state else 1),
         n_atom_ranges=min(n_atom_ranges, most_ranges()),
@@ -315,15 +339,6 @@ def _units(spec: ReleaseSpec, state: Generation | None) -> int:
     if spec.unit == "row":
         return 0
     return count_rows(spec.input) if state is None else state.counts.units
-
-
-def _previous(ledger: Ledger, state: Generation | None) -> int:
-    """The last night that published; a night that was taken back did not, and has the one before it taken back too."""
-    if state is None:
-        return -1
-    if state.kind != "void":
-        return state.night
-    return _previous(ledger, ledger.generation(state.night - 2) if state.night > 1 else None)
 
 
 def _waited(spec: ReleaseSpec, ledger: Ledger, state: Generation | None, date: str) -> int:

@@ -16,6 +16,7 @@ from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
 from microagg_core.errors import InternalError
 from microagg_core.plain import from_json, to_json
 from microagg_core.series.atoms import atoms_table, from_number, places_of_atoms
+from microagg_core.series.census import Census, census_of_atoms
 from microagg_core.series.digests import numbered_pairs
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.joining import as_columns, pairs_of
@@ -53,6 +54,8 @@ class TraceNotes:
     alike: int
     #: Pairs of units that left and have equal confidential rows.
     equal_left: int
+    #: Of all atoms of the range, read again.
+    census: Census
 
 
 def count_traces(task: Task) -> Receipt:
@@ -78,6 +81,7 @@ def count_traces(task: Task) -> Receipt:
         split=int(atoms.is_split.sum()),
         lone_changes=tuple(_lone(changes, atoms.before, j, night.k) for j in range(len(night.columns))),
         thin_bundles=int(thin.sum()),
+        census=census_of_atoms(night.ledger.read_atoms_file(file, night.number), night.number),
         **_alike(gathered(ROWS)),
     )
     pieces = (

@@ -14,7 +14,8 @@ from microagg_core.errors import InternalError
 from microagg_core.plain import from_json
 from microagg_core.privacy.check import Check
 from microagg_core.series.atoms import no_atoms
-from microagg_core.series.generations import Generation, UnitCounts, parts_digest
+from microagg_core.series.census import Census
+from microagg_core.series.generations import Generation, Past, UnitCounts, parts_digest
 from microagg_core.series.joining import pairs_of
 from microagg_core.series.night import Night
 from microagg_core.series.pairs import weakest_cut
@@ -62,8 +63,8 @@ class NightNotes:
         ledger, number = night.ledger, night.number
         units = ledger.write_range(number, 0, empty_range(len(night.columns)))
         file = ledger.write_atoms(number, 0, no_atoms())
-        nothing = TraceNotes(file, UnitCounts(), None, 0, 0, (), 0, 0, 0, 0, 0)
-        return cls((RangeNotes((units,), UnitCounts(), GateCounts()),), (nothing,), ())
+        nothing = TraceNotes(file, UnitCounts(), None, 0, 0, (), 0, 0, 0, 0, 0, Census())
+        return cls((RangeNotes((units,), UnitCounts(), GateCounts(), Census()),), (nothing,), ())
 
     @property
     def wrong(self) -> GateCounts:
@@ -75,6 +76,11 @@ class NightNotes:
                 GateCounts(split=sum(one.split for one in self.atoms)),
             ]
         )
+
+    @property
+    def census(self) -> Census:
+        """All units and atoms of the next state of the ledger, as they were read again."""
+        return sum((one.census for one in self.atoms), sum((one.census for one in self.ranges), Census()))
 
     @property
     def n_numbers(self) -> int:
@@ -187,6 +193,7 @@ def generation_of(
     begun = night.state.frozen if night.state is not None else None
     rounding = {kind.name: kind.applied_rule for kind in plan.encoding.kinds}
     frozen = frozen_facts(beginning.spec, plan.context.schema, rounding)
+    past = Past((frozen.mode,), int(frozen.mode != "disjoint"), frozen.k)
     if begun is not None and frozen.mode != "independent" and frozen.rounding != begun.rounding:
         raise InternalError("a bug: means are rounded otherwise than on the first night; please report it")
     return Generation(
@@ -207,6 +214,7 @@ def generation_of(
         frozen=frozen,
         counts=_counts(night, notes),
         smallest_trace=smallest_trace(night, notes) if night.unit else None,
+        past=past if night.past is None else night.past + past,
     )
 
 

@@ -31,17 +31,22 @@ from microagg_core.releases.parts import StagedPart, is_whole
 from microagg_core.releases.publish import publish, read_manifest
 from microagg_core.releases.released import part_batches
 from microagg_core.releases.signature import read_signing_key
-from microagg_core.releases.withdrawal import Tombstone, withdraw
+from microagg_core.releases.withdrawal import Tombstone, is_withdrawn, withdraw
+from microagg_core.series.attempts import Attempt, note_attempt
 from microagg_core.series.digests import SeriesKey, classes_of, rows_of
 from microagg_core.series.generations import Generation
+from microagg_core.series.invariants import require
 from microagg_core.series.joining import pairs_of
 from microagg_core.series.ledger import clear_unnamed
 from microagg_core.series.traced import TraceCounter
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.steps.cleaning import Running
 from microagg_core.steps.nights.forgetting import Erasure
-from microagg_core.steps.work import work_store
-from microagg_core.storage.layout import ReleaseLayout, RunLayout, revision_name, revision_number
+from microagg_core.steps.nights.sweeping import manifests_of, sweep_output, sweep_published, sweep_unknown
+from microagg_core.steps.nights.taking_back import manifest_of
+from microagg_core.steps.work import Run, work_store
+from microagg_core.storage.layout import ReleaseLayout, erasure_key, revision_name, revision_number
 from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.storage.urls import shown
 
@@ -62,25 +67,33 @@ class Eraser:
             StorageError: something cannot be read, written or removed.
         """
         revision = self._next_revision(erasure) if erasure.republishes else None
-        after, traces = erasure.write(now.date().isoformat(), revision)
-        refuse_failed([_trace_check(erasure, traces)])
-        if revision is None:
-            erasure.ledger.commit(after)
-        else:
-            self._publish(erasure, after, traces, now)
-        return self.finish(erasure, after, now)
+        with Running() as running:
+            running.begin(self._run(erasure.night))
+            after, traces = erasure.write(now.date().isoformat(), revision)
+            refuse_failed([_trace_check(erasure, traces)])
+            require("erasure-effect", erasure.unlike(after))
+            if revision is None:
+                erasure.ledger.commit(after)
+            else:
+                self._publish(erasure, after, traces, now)
+            return self.finish(erasure, after, now, running)
 
     def go_on(self, erasure: Erasure, after: Generation, now: datetime.datetime) -> int:
         """The same for an erasure whose generation is committed."""
         layout = ReleaseLayout(after.release_id, after.revision)
-        if erasure.republishes and not self.output.exists(layout.manifest()):
-            traces = TraceCounter()
-            for table in erasure.ledger.told_ranges(after):
-                traces.add(table)
-            self._publish(erasure, after, traces, now)
-        return self.finish(erasure, after, now)
+        with Running() as running:
+            running.begin(self._run(after.night))
+            if erasure.republishes and not self.output.exists(layout.manifest()):
+                traces = TraceCounter()
+                for table in erasure.ledger.told_ranges(after):
+                    traces.add(table)
+                self._publish(erasure, after, traces, now)
+            return self.finish(erasure, after, now, running)
 
-    def finish(self, erasure: Erasure, after: Generation, now: datetime.datetime) -> int:
+    def _run(self, night: int) -> Run:
+        return Run(work_store(self.spec), erasure_key(night))
+
+    def finish(self, erasure: Erasure, after: Generation, now: datetime.datetime, running: Running) -> int:
         """What follows once the ledger and the readers have the new revision: withdrawing, and the mark of the end."""
         again = ReleaseLayout(after.release_id, after.revision)
         if erasure.republishes:
@@ -94,10 +107,25 @@ class Eraser:
             layout = ReleaseLayout(one.release.release_id, one.release.revision)
             removed += withdraw(self.output, layout, tombstone)
         update_latest(self.output)
-        work_store(self.spec).delete_all(_staging(after.night).folder)
+        run = self._run(after.night)
+        removed += sweep_output(erasure.ledger, self.output, run.work, run.key) + sweep_unknown(self.output)
+        sweep_published(erasure.ledger, self.output, run.work, after.release_id, run.key)
+        require("erasure-effect", self._still_readable(erasure))
         erasure.ledger.note_published(after.night)
         clear_unnamed(erasure.ledger)
+        running.end()
+        run.work.delete_all(run.layout.folder)
         return removed
+
+    def _still_readable(self, erasure: Erasure) -> list[str]:
+        """Look at the output for releases that hold somebody who is forgotten, whatever was inferred of them."""
+        held = {one.release.release_name for one in erasure.holding}
+        readable = [
+            manifest.layout.folder
+            for manifest in manifests_of(self.output, erasure.ledger.series)
+            if (manifest.id, manifest.revision) in held and not is_withdrawn(self.output, manifest.layout.folder)
+        ]
+        return [f"{folder} is still readable" for folder in readable]
 
     def _next_revision(self, erasure: Erasure) -> str:
         if erasure.newest is None:
@@ -118,7 +146,7 @@ class Eraser:
         if self.output.exists(ReleaseLayout(after.release_id, after.revision).manifest()):
             self._adopt(erasure, after)
             return
-        manifest = read_manifest(self.output, ReleaseLayout(erasure.newest.release_id, erasure.newest.revision))
+        manifest = manifest_of(self.output, erasure.newest)
         remains = self._remains(erasure, manifest)
         checks = [*remains.checks(), _trace_check(erasure, traces)]
         refuse_failed(checks)
@@ -130,18 +158,22 @@ class Eraser:
                 )
             erasure.ledger.commit(after)
 
+        def note(layout: ReleaseLayout, attempt: str) -> None:
+            key = erasure_key(after.night)
+            note_attempt(erasure.ledger.store, Attempt(attempt, layout.id, layout.revision, self.output.url, key))
+
         facts = _facts(manifest, remains, checks, after, now)
         sign = self.spec.output.sign
         key = None if sign is None else read_signing_key(sign)
         publish(
-            self.output, facts, remains.parts, replace=True, before_commit=commit, signing_key=key,
-            pages_of=public_pages,
+            self.output, facts, remains.parts, replace=True, before_upload=note, before_commit=commit,
+            signing_key=key, pages_of=public_pages,
         )  # fmt: skip
 
     def _adopt(self, erasure: Erasure, after: Generation) -> None:
         """Have the ledger remember an erasure that was published, once its files say that it is the very one."""
         manifest = read_manifest(self.output, ReleaseLayout(after.release_id, after.revision))
-        remains = _Remains(self, manifest, _staging(erasure.night), _Leaving.of(erasure).staying)
+        remains = _Remains(self, manifest, self._run(erasure.night), _Leaving.of(erasure).staying)
         for number, part in enumerate(manifest.parts):
             remains.add(number, part, _Leaving({}, (0, 0)))
         refuse_failed(remains.checks())
@@ -149,7 +181,7 @@ class Eraser:
 
     def _remains(self, erasure: Erasure, manifest: Manifest) -> _Remains:
         leaving = _Leaving.of(erasure)
-        remains = _Remains(self, manifest, _staging(erasure.night), leaving.staying)
+        remains = _Remains(self, manifest, self._run(erasure.night), leaving.staying)
         for number, part in enumerate(manifest.parts):
             remains.add(number, part, leaving)
         if leaving.left:
@@ -160,20 +192,16 @@ class Eraser:
         return remains
 
 
-def _staging(night: int) -> RunLayout:
-    return RunLayout(f"erasure-{night:05d}")
-
-
 def _trace_check(erasure: Erasure, traces: TraceCounter) -> Check:
     """Every history is shared by k, as the ledger would have it after the erasure."""
-    frozen, smallest = erasure.before.frozen, traces.smallest()
-    if frozen.mode == "independent":
+    past, smallest = erasure.ledger.past_of(erasure.before), traces.smallest()
+    if erasure.before.frozen.mode == "independent":
         return Check("trace-k", True, "nothing is promised for several releases together")
-    # Where k rose, the histories of those who left before have fewer.
-    least = min(frozen.k, erasure.before.smallest_trace or frozen.k)
-    passed = (smallest is None or smallest >= least) and not traces.rarer_than(frozen.k)
+    # Where k rose, atoms that are too small for it are withheld: they have what was promised first.
+    least = past.least_k if past is not None else erasure.before.frozen.k
+    passed = smallest is None or smallest >= least
     right = f"every history of releases is shared by at least {least} units"
-    return Check("trace-k", passed, right if passed else f"histories are shared by fewer than k={frozen.k} units")
+    return Check("trace-k", passed, right if passed else f"histories are shared by fewer than {least} units")
 
 
 def _facts(
@@ -258,7 +286,7 @@ class _Remains:
 
     eraser: Eraser
     manifest: Manifest
-    staging: RunLayout
+    run: Run
     expected: tuple[int, int]
     parts: list[StagedPart] = field(default_factory=list)
     total: int = 0
@@ -296,9 +324,9 @@ class _Remains:
         return _row_digests(classes, rows_of(table, [c.name for c in columns if c.role == "confidential"], key))
 
     def _write(self, number: int, table: pa.Table) -> StagedPart:
-        form, work = released_format(self.manifest), work_store(self.eraser.spec)
+        form, work = released_format(self.manifest), self.run.work
         data = form.to_bytes(table.combine_chunks(), list(self.eraser.spec.roles.blocking))
-        name = self.staging.candidate(number, form.name)
+        name = self.run.layout.candidate(number, form.name)
         work.put(name, data)
         return StagedPart(work, name, table.num_rows, len(data), sha256_hex(data))
 

@@ -42,7 +42,8 @@ def _void(ledger: Ledger, spec: ReleaseSpec, output: Store, manifest: Manifest, 
         head = ledger.linked(head.night - 1) if head.night else None
     if head is None:
         return _nobodys(ledger, spec, output, manifest, number)
-    return replace(head, night=number, kind="void", run_key="", parent=ledger.parent_of(number))
+    # Without a digest it takes no release back: the number alone was used.
+    return replace(head, night=number, kind="void", run_key="", manifest_sha256="", parent=ledger.parent_of(number))
 
 
 def _nobodys(ledger: Ledger, spec: ReleaseSpec, output: Store, manifest: Manifest, number: int) -> Generation:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
+from microagg_core.errors import StorageError
 from microagg_core.series.atoms import atoms_table, counts_of, places_of_atoms, range_of_atoms, traces_of
 from microagg_core.series.digests import numbered_pairs
 from microagg_core.series.fates import Fate, Policy, decide, drawn_decoys
@@ -22,6 +23,9 @@ from microagg_core.series.joining import as_columns, pairs_of, positions_in
 from microagg_core.series.ledger import Ledger
 from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State
 from microagg_core.series.traced import TraceCounter
+from microagg_core.steps.nights.sweeping import unknown_in_words, unknown_releases
+from microagg_core.steps.nights.taking_back import is_published
+from microagg_core.storage.objects import Store
 
 _NO_PAIRS: Pairs = np.zeros((0, 2), dtype=np.uint64)
 
@@ -66,6 +70,11 @@ class Erasure:
         return self.before.night + 1
 
     @property
+    def newest_night(self) -> int:
+        """The night of the newest release; -1 where there is none."""
+        return self.newest.night if self.newest is not None else -1
+
+    @property
     def republishes(self) -> bool:
         """Whether the newest release holds somebody who is forgotten, and so is published again."""
         return self.newest is not None and any(one.release.night == self.newest.night for one in self.holding)
@@ -106,7 +115,7 @@ class Erasure:
             units = self.ledger.read_range(self.before, number, self.before.n_ranges)
             changes = self._changes(units, table, following)
             files.append(self.ledger.write_changes(self.before, self.night, number, self.before.n_ranges, changes))
-            counts += counts_of(following, self.night)
+            counts += counts_of(following, self.night if self.republishes else self.newest_night)
             traces.add(following)
             live.append(self._counted(following))
         of_release = self.newest or self.before
@@ -128,11 +137,25 @@ class Erasure:
         )
         return generation, traces
 
+    def unlike(self, after: Generation) -> list[str]:
+        """Compare what was announced with the ledger's rows before and after; a clause for each difference."""
+        newly = with_them = others = 0
+        for table, following in zip(self.ledger.told_ranges(self.before), self.ledger.told_ranges(after), strict=True):
+            was, now = np.asarray(table["state"]), np.asarray(following["state"])
+            is_new = (now == State.FORGOTTEN) & (was != State.FORGOTTEN)
+            was_out = np.asarray(table["last"]) == self.newest_night
+            is_out = np.asarray(following["last"]) == (self.night if self.republishes else self.newest_night)
+            goes = ((was == State.LIVE) & (now == State.GONE)) | (was_out & ~is_out & (self.newest_night >= 0))
+            newly, with_them = newly + int(is_new.sum()), with_them + int((goes & ~is_new).sum())
+            others += int(((was != now) & ~is_new & ~goes).sum())
+        counts = (("are erased", newly, len(self.forgotten)), ("vanish with them", with_them, self.n_with_them))
+        wrong = [f"{n} units {what}, and {of} were announced" for what, n, of in counts if n != of]
+        return wrong + ([f"{others} other units change their state"] if others else [])
+
     def _changes(self, units: pa.Table, table: pa.Table, following: pa.Table) -> pa.Table:
         """The units that are not as they were, as rows of a range."""
         state, last = np.asarray(following["state"]), np.asarray(following["last"])
-        goes_with = (np.asarray(units["last"]) == WITH_ATOM) & (state == State.LIVE)
-        last = np.where(goes_with, WITH_ATOM, last).astype(np.int32)
+        last = np.where(state == State.LIVE, WITH_ATOM, last).astype(np.int32)
         differs = (state != np.asarray(units["state"])) | (last != np.asarray(units["last"]))
         columns = {"state": pa.array(state), "last": pa.array(last)}
         changed = pa.table({name: columns.get(name, units[name]) for name in units.column_names}, schema=units.schema)
@@ -161,29 +184,49 @@ class Erasure:
         return tuple(files)
 
 
-def published_nights(ledger: Ledger, last: int) -> list[Generation]:
-    """The generations up to a night that published a release, or published one again; old to new."""
+def published_nights(ledger: Ledger, output: Store, last: int) -> list[Generation]:
+    """The generations up to a night that published a release, or published one again; old to new.
+
+    Raises:
+        StorageError: a document or manifest is damaged, or the output has releases that the ledger does not know.
+    """
     nights: list[Generation] = []
     for night in range(last + 1):
         generation = ledger.generation(night)
-        names = [(one.release_id, one.revision) for one in nights[-1:]]
         # An erasure that had nothing to publish has the names of the release before it.
-        is_new = generation.kind == "night" or (generation.release_id, generation.revision) not in names
-        if generation.kind != "void" and ledger.is_published(night) and is_new:
+        is_new = generation.kind == "night" or all(generation.release_name != of.release_name for of in nights[-1:])
+        # Marks may be lost when a ledger is copied: the manifest is asked where there is none.
+        if generation.kind != "void" and is_new and is_published(ledger, output, generation):
             nights.append(generation)
     return nights
 
 
-def decide_erasure(ledger: Ledger, before: Generation, listed: Pairs, decoys: bool) -> Erasure:
+def refuse_unknown_releases(ledger: Ledger, output: Store, head: Generation) -> None:
+    """Stop where the output has releases that the ledger does not know, which may hold anybody.
+
+    Where an erasure left one of them after the newest night, it is made again, and its files are compared.
+
+    Raises:
+        StorageError: it has.
+    """
+    strange = unknown_releases(ledger, output)
+    newest = ledger.newest_release(head)
+    again = (one.id for one in strange if one.series is not None and one.series.night == head.night + 1)
+    if strange and (newest is None or newest.release_id not in again):
+        raise StorageError(unknown_in_words(output, strange))
+
+
+def decide_erasure(ledger: Ledger, output: Store, before: Generation, listed: Pairs, decoys: bool) -> Erasure:
     """What has to vanish so that the listed units can be forgotten.
 
     Args:
         ledger: of the series.
+        output: where it is published.
         before: its newest generation.
         listed: the units.
         decoys: whether others of an atom may vanish in place of the whole atom.
     """
-    releases = published_nights(ledger, before.night)
+    releases = published_nights(ledger, output, before.night)
     newest = releases[-1] if releases else None
     distinct = numbered_pairs(listed)[1]
     forgotten = _gathered(ledger, before, lambda table: _among(pairs_of(table, "u"), distinct))
@@ -205,10 +248,10 @@ def decide_erasure(ledger: Ledger, before: Generation, listed: Pairs, decoys: bo
     )
 
 
-def resumed_erasure(ledger: Ledger, after: Generation) -> Erasure:
+def resumed_erasure(ledger: Ledger, output: Store, after: Generation) -> Erasure:
     """An erasure whose generation is committed, from the two states around it."""
     before = ledger.linked(after.night - 1)
-    releases = published_nights(ledger, before.night)
+    releases = published_nights(ledger, output, before.night)
     forgotten, vanishing = [], []
     for table, following in zip(ledger.told_ranges(before), ledger.told_ranges(after), strict=True):
         state = np.asarray(table["state"])

@@ -204,7 +204,7 @@ def _met(night: Night, tonight: _Tonight) -> pa.Table:
     Everybody but those who simply survive; and of these who may vanish tonight.
     """
     state, there = tonight.state, tonight.there
-    wanted = (np.asarray(state["state"]) == State.LIVE) & ~there if night.n_carried else np.zeros(len(there), np.bool_)
+    wanted = (np.asarray(state["state"]) == State.LIVE) & ~there & (bool(night.n_carried) or night.mode == "disjoint")
     wanted |= (np.asarray(state["state"]) == State.HELD) & ~there
     absent = np.flatnonzero(wanted)
     may_vanish = night.may_vanish(np.asarray(state["since"]))

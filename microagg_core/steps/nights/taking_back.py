@@ -24,17 +24,39 @@ def is_published(ledger: Ledger, output: Store, generation: Generation) -> bool:
     """Whether the release of a generation was ever there for readers."""
     if ledger.is_published(generation.night):
         return True
-    manifest = _manifest(output, generation)
-    if manifest is None or parts_digest(part.sha256 for part in manifest.parts) != generation.manifest_sha256:
+    if not _is_at_output(output, generation):
         return False
     ledger.note_published(generation.night)
     return True
+
+
+def _is_at_output(output: Store, generation: Generation) -> bool:
+    """Whether the very release of a generation has its manifest at the output."""
+    manifest = _manifest(output, generation)
+    if manifest is None or generation.kind == "erasure":  # whose revision was drawn for it
+        return manifest is not None
+    return parts_digest(part.sha256 for part in manifest.parts) == generation.manifest_sha256
 
 
 def _manifest(output: Store, generation: Generation) -> Manifest | None:
     """The manifest under the name of a generation's release, which may be somebody else's."""
     layout = ReleaseLayout(generation.release_id, generation.revision)
     return read_manifest(output, layout) if output.exists(layout.manifest()) else None
+
+
+def manifest_of(output: Store, generation: Generation) -> Manifest:
+    """Read the manifest of a release that the ledger says was published.
+
+    Raises:
+        StorageError: it is damaged, or gone with the output.
+    """
+    manifest = _manifest(output, generation)
+    if manifest is None:
+        raise StorageError(
+            f"{shown(output.url)} has lost release {generation.release_id} {generation.revision}, which was published "
+            "there and whose values are needed again; put the output back from a copy"
+        )
+    return manifest
 
 
 def taken_back(ledger: Ledger, output: Store, head: Generation, run: Run) -> Generation:
@@ -75,7 +97,9 @@ def _void(ledger: Ledger, head: Generation) -> Generation:
         atoms=base.atoms if base else (ledger.write_atoms(night, 0, no_atoms()),),
         next_number=base.next_number if base else FIRST_NUMBER,
         counts=base.counts if base else type(head.counts)(),
+        frozen=base.frozen if base else head.frozen,
         smallest_trace=base.smallest_trace if base else None,
+        past=ledger.past_of(base),
     )
     ledger.commit(void)
     return void

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
 from microagg_core.plain import to_json
 from microagg_core.series.atoms import range_of_atoms, regrouped
+from microagg_core.series.census import Census, census_of_units
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.joining import positions_in
 from microagg_core.series.marks import ATOM
@@ -36,6 +37,8 @@ class RangeNotes:
     #: What changed in the counts; who is released or withheld is counted with the atoms.
     counts: UnitCounts
     wrong: GateCounts
+    #: Of all units of the range, read again.
+    census: Census
 
 
 def trace_range(task: Task) -> Receipt:
@@ -55,7 +58,8 @@ def trace_range(task: Task) -> Receipt:
         data, some = write_slices(told, by, task.number, number)
         pieces.append(task.put(layout.traces_told(task.number, number), data))
         slices += some
-    notes = RangeNotes(files, units.counts(), units.wrong())
+    whole = night.ledger.read_files(files, night.number)
+    notes = RangeNotes(files, units.counts(), units.wrong(), census_of_units(whole, night.mode))
     pieces.append(task.put(layout.range_notes(task.number), to_json(notes)))
     return Receipt(task.step, task.number, met.num_rows, tuple(pieces), slices)
 
@@ -140,6 +144,8 @@ class _Units:
     def _is_closed(self) -> Bools:
         """Which live units were to be released or not by the rules of their series, and will never be again."""
         night = self.night
+        if night.mode == "disjoint":  # who an earlier night might have released again
+            return self._was_live
         if not night.n_carried:
             return np.zeros(self.met.num_rows, dtype=np.bool_)
         policy = night.policy
@@ -169,7 +175,7 @@ class _Units:
     def changes(self) -> pa.Table:
         """The rows of the ledger that are new or not as they were."""
         night, new, out = self.night, self._is_new, self._is_told_out
-        last = np.where(new, WITH_ATOM if night.carries else night.number, self._column("last"))
+        last = np.where(new, night.number if night.mode == "disjoint" else WITH_ATOM, self._column("last"))
         first = (self._state == State.HELD) & (new | (self._column("since") < 0))
         columns: dict[str, NDArray[Any]] = {name: self._column(name) for name in ("u0", "u1")}
         columns["atom"] = self._atoms
