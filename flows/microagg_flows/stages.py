@@ -215,15 +215,16 @@ def validate(release: Release) -> str:
 def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
     anonymized, checked = release.pieces("anonymize"), release.pieces("check-files")
-    carried = release.tonight.n_carried_files
+    carried = nights.carried_files(release)
     release._measured = measure_release(release.planned, release.layout, anonymized, checked, carried)
-    figures = release.measured.figures
+    figures = release.measured.figures.of_grouped
     if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"
     if "l_sse" not in figures.model_fields_set:
         return "the loss is withheld, as it would tell of single records"
     avoidable = f", of which at most {figures.gap} % could be avoided" if figures.gap is not None else ""
-    return f"information loss {figures.shown('l_sse')}{avoidable}"
+    whose = f" of {figures.records} arrivals" if release.measured.figures.arrivals is not None else ""
+    return f"information loss{whose} {figures.shown('l_sse')}{avoidable}"
 
 
 def publish_release(release: Release) -> str:

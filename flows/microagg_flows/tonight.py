@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from microagg_core.releases.manifest import SeriesEntry
 from microagg_core.steps.nights.beginning import Beginning
 from microagg_core.steps.nights.counts import FateCounts, MatchCounts
-from microagg_core.steps.nights.ending import NightNotes, smallest_trace
+from microagg_core.steps.nights.ending import NightNotes, smallest_trace, told_ghosts
 from microagg_core.steps.work import Receipt
 
 
@@ -54,7 +54,7 @@ class Tonight:
             (fates.ghosts, "ghosts"),
             (fates.withheld, "withheld"),
             (fates.vanished, "vanish"),
-            (fates.held_back, "values held back"),
+            (fates.held_back, "changes held back"),
         ):
             words += f", {n} {what}" if n else ""
         return words
@@ -66,4 +66,7 @@ class Tonight:
             return None
         smallest = smallest_trace(night, self.notes) if night.mode == "independent" and self.has_units else None
         guarantee = None if night.mode == "independent" else night.guarantee
-        return SeriesEntry(mode=night.mode, guarantee=guarantee, night=night.number, smallest_trace=smallest)
+        entry = SeriesEntry(mode=night.mode, guarantee=guarantee, night=night.number, smallest_trace=smallest)
+        if night.leavers == "ghosts" and night.n_carried:
+            return entry.model_copy(update={"ghosts": told_ghosts(night, self.notes) or "not told"})
+        return entry

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from microagg_core.describing.column_types import column_type
 from microagg_core.describing.escaping import paragraphs, visible
-from microagg_core.describing.method import rounding_words, withheld_words
+from microagg_core.describing.method import leavers_words, rounding_words, withheld_words
 from microagg_core.describing.promises import citation
 from microagg_core.describing.release_words import about, address, said_of, summary, title, units_word
 from microagg_core.releases.manifest import ColumnEntry, Manifest
@@ -78,7 +78,8 @@ def _study(node: _Element, manifest: Manifest) -> None:
     summed.with_child("anlyUnit", units_word(manifest))
     summed.with_child("dataKind", "microdata, microaggregated")
     method = node.with_child("method")
-    method.with_child("notes", f"{summary(manifest)} {withheld_words(manifest)}".strip(), type="disclosure control")
+    notes = (summary(manifest), withheld_words(manifest), leavers_words(manifest))
+    method.with_child("notes", " ".join(filter(None, notes)), type="disclosure control")
     if said.licence or said.contact:
         used = node.with_child("dataAccs").with_child("useStmt")
         used.with_texts({"contact": said.contact, "citReq": citation(manifest)})

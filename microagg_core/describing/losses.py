@@ -13,12 +13,26 @@ from microagg_core.releases.manifest import Manifest
 def losses_section(manifest: Manifest) -> Section:
     """Totals, the bound, and each column."""
     losses = manifest.losses
+    if losses.arrivals is not None:
+        return Section("loss", "What was lost", (*_of_arrivals(manifest, losses.arrivals), *_untold(losses)))
     blocks: list[Block] = [*_total(manifest, losses), *_bound(manifest, losses)]
     if losses.correlation_change is not None:
         blocks.append(paragraph(*correlation_sentence(manifest, losses.correlation_change)))
     if losses.attributes:
         blocks.append(_by_column(manifest, losses))
     return Section("loss", "What was lost", (*blocks, *_untold(losses)))
+
+
+def _of_arrivals(manifest: Manifest, arrivals: Figures) -> list[Block]:
+    """Say what those lost who were grouped for this release, and that it is not the loss of the file."""
+    n, rest = arrivals.records or 0, "as earlier releases of the series grouped them"
+    if not n:
+        return [paragraph(f"No record was grouped for this release: all are {rest}.")]
+    words = (
+        f"{n:,} of its {manifest.rows:,} records were grouped for this release; the others are {rest}. The loss that "
+        f"follows is that of these {n:,} records, not that of the file:"
+    )
+    return [paragraph(words), *_total(manifest, arrivals), *_bound(manifest, arrivals), *_untold(arrivals)]
 
 
 def _total(manifest: Manifest, losses: Figures) -> list[Block]:

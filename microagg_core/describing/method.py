@@ -147,8 +147,7 @@ def _as_they_are(manifest: Manifest) -> list[Block]:
         came = " are released as they came" if len(confidential) > 1 else " is released as it came"
         why = "Nobody is expected to know such values from elsewhere, and they are what the release is for."
         blocks.append(paragraph(*names(confidential), f"{came}, record by record. {why}"))
-    withheld = withheld_words(manifest)
-    return [*blocks, paragraph(withheld)] if withheld else blocks
+    return [*blocks, *(paragraph(words) for words in (withheld_words(manifest), leavers_words(manifest)) if words)]
 
 
 def withheld_words(manifest: Manifest) -> str:
@@ -160,3 +159,18 @@ def withheld_words(manifest: Manifest) -> str:
     if isinstance(manifest.suppressed, int):
         return f"{manifest.suppressed:,} records of the source are withheld."
     return f"Some records of the source are withheld, at least {manifest.k}. How many is not told."
+
+
+def leavers_words(manifest: Manifest) -> str:
+    """Say that records of those who left are in the release, and how many where that is told.
+
+    It is said of every night in which they may be, and of no other.
+    """
+    ghosts = manifest.series.ghosts if manifest.series is not None else None
+    if ghosts is None:
+        return ""
+    number = f"{ghosts:,} records are" if isinstance(ghosts, int) else "Records may be"
+    return (
+        f"{number} of {units_word(manifest)} that have left the source since an earlier release. They have the values "
+        "with which they were last released, and so has everybody who shares a combination with them."
+    )

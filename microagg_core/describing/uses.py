@@ -72,7 +72,7 @@ _MENDED = " Dividing a variance by the share that is kept, given below, mends it
 def _misleads(manifest: Manifest) -> list[Text]:
     quasi, blocking = few_names(manifest, "quasi_identifier"), few_names(manifest, "blocking")
     change, several = manifest.losses.correlation_change, len(in_role(manifest, "quasi_identifier")) > 1
-    mended = _MENDED if manifest.losses.attributes else ""
+    mended = _MENDED if _tells_what_is_kept(manifest) else ""
     wrong: list[Text] = [
         ("Variances and standard deviations of ", *quasi, f"{_VARIANCES}{mended}"),
         (
@@ -126,14 +126,19 @@ def _small(change: float) -> str:
 
 
 def _variances(manifest: Manifest, quasi: tuple[ColumnEntry, ...]) -> Rows:
-    attributes = manifest.losses.attributes or {}
+    attributes, kept = manifest.losses.attributes or {}, _tells_what_is_kept(manifest)
     rows = tuple(
-        ((Name(c.name),), (_kept(of),), (_mean(of),), (_deviation(of),))
+        ((Name(c.name),), *([(_kept(of),)] * kept), (_mean(of),), (_deviation(of),))
         for c in quasi
         if (of := attributes.get(c.name)) is not None
     )
-    head = ("column", "variance kept", "released mean", "released standard deviation")
-    return Rows("What is left of each column", head, rows, frozenset({2, 3}))
+    head = ("column", *(["variance kept"] * kept), "released mean", "released standard deviation")
+    return Rows("What is left of each column", head, rows, frozenset({1 + kept, 2 + kept}))
+
+
+def _tells_what_is_kept(manifest: Manifest) -> bool:
+    """Whether shares of variances are published: of a file with carried records they are not."""
+    return bool(manifest.losses.attributes) and manifest.losses.arrivals is None
 
 
 def _kept(of: AttributeFigures) -> Share | str:

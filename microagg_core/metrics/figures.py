@@ -71,6 +71,9 @@ class CertificateFigures(_Given):
 class Figures(_Given):
     """Information loss of a release: totals, what is proved of them, and figures by attribute.
 
+    Where a night of a series carries records as earlier releases grouped them, ``records`` and ``attributes`` are of
+    the whole file, without any loss, and ``arrivals`` has the figures of the records that the night itself grouped.
+
     >>> Figures(records=7, sse=0.5).model_dump()
     {'records': 7, 'sse': 0.5}
     >>> Figures.model_validate({"gap": None, "of a later version": 2}).model_dump()
@@ -99,6 +102,16 @@ class Figures(_Given):
     coarser: dict[str, float] | None = None
     #: Which figures are not published, and why.
     withheld: str | None = None
+    arrivals: Figures | None = None
+
+    @property
+    def of_grouped(self) -> Figures:
+        """The figures of the records that this release grouped: all records, but in a night that carries others.
+
+        >>> Figures(records=100, arrivals=Figures(records=7)).of_grouped
+        Figures(records=7)
+        """
+        return self if self.arrivals is None else self.arrivals
 
     def shown(self, name: str) -> str:
         """A percentage of the losses in words, with how far off it may be.

@@ -69,7 +69,7 @@ def note_carried_file(promise: Promise, table: pa.Table, origins: pa.Table) -> N
     if columns or not numbered:
         return Notes(table.num_rows, {}, columns, numbered, is_carried=True)
     file = ReleasedFile(promise, table, origins, np.zeros(table.num_rows, dtype=np.int64))
-    asked = (inspection for inspection in CHECKS if inspection.of_all_files)
+    asked = (inspection for inspection in CHECKS if inspection.of_all_files or inspection.notes_all_files)
     notes = {inspection.name: to_plain(inspection.of_file(file)) for inspection in asked}
     return Notes(table.num_rows, notes, is_carried=True)
 

@@ -73,6 +73,21 @@ def figures_of_few(records: int) -> Figures:
     return Figures(records=records, withheld="the release is too small for figures that do not tell of single records")
 
 
+def figures_of_night(rows: int, kinds: Sequence[Kind], moments: Sequence[Moments], arrivals: Figures) -> Figures:
+    """Put the figures of a file that holds carried records around those of its arrivals.
+
+    Of carried records the values that were grouped are not kept; against tonight's, two nights' losses would differ by
+    that of the few who changed or left. Moments are those of released values, which all may read.
+    """
+    named = zip(kinds, moments, strict=True)
+    return Figures(
+        records=rows,
+        attributes={kind.name: _moments(kind, after) for kind, after in named},
+        withheld="the loss of the whole file: of records that earlier releases grouped, only their means are kept",
+        arrivals=arrivals,
+    )
+
+
 def _told(looked: _Looked, why: list[str]) -> Figures:
     """Which figures have few digits, and which are not there."""
     withheld = [name for name, rounded in looked.items() if rounded is None]
@@ -142,13 +157,16 @@ def _as_told(figure: Rounded | None, unit: float, true: Dominated) -> Rounded:
 
 def _with_moments(kind: Kind, attribute: _Attribute, after: Moments) -> AttributeFigures:
     """The attribute's figures, and what anyone can compute from what is released."""
-    released = AttributeFigures(
+    return AttributeFigures.model_validate(_moments(kind, after).model_dump() | _given(attribute.figures))
+
+
+def _moments(kind: Kind, after: Moments) -> AttributeFigures:
+    """Mean and variance of what is released."""
+    return AttributeFigures(
         unit=kind.unit.name,
         mean=_mean(kind, after) if after.n else None,  # nothing but missing values has none
         variance=_squared(after.deviation / kind.unit.ticks),
     )
-    given = _given(attribute.figures)
-    return AttributeFigures.model_validate(released.model_dump() | given)
 
 
 def _mean(kind: Kind, after: Moments) -> float | str:

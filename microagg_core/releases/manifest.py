@@ -102,6 +102,14 @@ class SeriesEntry(_Model):
     night: int = Field(ge=0)
     #: Of releases that promise nothing together: how many units share the rarest history; null where nobody knows.
     smallest_trace: int | None = Field(default=None, ge=0)
+    #: Released units that had left: how many, where that is k or more and at least k away from every number that the
+    #: series told before; not there where none can be.
+    ghosts: Annotated[int, Field(ge=2)] | Literal["not told"] | None = None
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Manifests from before it was told have to come out as they were.
+        return {name: value for name, value in plain(self).items() if name != "ghosts" or value is not None}
 
 
 class ProtectEntry(_Model):
@@ -242,7 +250,8 @@ class Manifest(ReleaseFacts):
         plain = (bool, int, float, str, type(None))
         settings = [*self.algorithm.parameters.values(), *self.rounding.values()]
         n_open = sum(not isinstance(value, plain) for value in settings)
-        return n_open + len({*self.rounding, *(self.losses.attributes or ())} - columns) + self.losses.n_unknown()
+        named = {*self.rounding, *(self.losses.attributes or ()), *(self.losses.of_grouped.attributes or ())}
+        return n_open + len(named - columns) + self.losses.n_unknown()
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Manifest:

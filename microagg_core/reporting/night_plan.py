@@ -23,7 +23,7 @@ class NightPlan:
     #: Survivors whose atoms are not whole, and units that are never released again.
     withheld: int
     vanished: int
-    #: Values that are released as they were last, because too few of their class changed.
+    #: Changes that are not released, because too few of their class changed, or because it holds a ghost.
     held_back: int
     #: How many times the loss of blocks of ``until`` arrivals tonight's have, by their sizes; None without blocks.
     price: float | None
@@ -39,7 +39,7 @@ class NightPlan:
             rows.append(("survivors", f"{self.survivors:,} released as before, {self.ghosts:,} ghosts of who left"))
             rows.append(("not released", f"{self.withheld:,} withheld with their atoms, {self.vanished:,} vanish"))
         if self.held_back:
-            rows.append(("held back", f"{self.held_back:,} changed values, of too few to be told"))
+            rows.append(("held back", f"{self.held_back:,} changes, of too few to be told or beside ghosts"))
         if self.price is not None and self.price > 1.05:
             rows.append(
                 ("price of haste", f"about {self.price:.1f} times the loss of blocks of {self.until:,} arrivals")

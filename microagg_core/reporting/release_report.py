@@ -60,6 +60,7 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     '12'
     """
     losses = Figures.model_validate(document["losses"])
+    grouped = losses.of_grouped
     algorithm = document["algorithm"]
     parameters = ", ".join(f"{name}={value}" for name, value in algorithm["parameters"].items())
     rows = [
@@ -74,8 +75,8 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         *([("series", _series(document["series"]))] if document.get("series") else []),
         ("k", str(document["k"])),
         ("algorithm", algorithm["name"] + (f" ({parameters})" if parameters else "")),
-        *([("tried", _choices(losses.tried, losses.chosen or ()))] if losses.tried else []),
-        ("refined", _refinement(document)),
+        *([("tried", _choices(grouped.tried, grouped.chosen or ()))] if grouped.tried else []),
+        ("refined", _refinement(document, grouped)),
         ("files", f"{document['files']} ({size_in_words(document['bytes'])})"),
     ]
     rows += _loss_rows(losses)
@@ -88,6 +89,10 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _loss_rows(losses: Figures) -> list[tuple[str, str]]:
+    if losses.arrivals is not None:
+        n = losses.arrivals.records or 0
+        rows = [(name, f"{words} (of the {n:,} arrivals)") for name, words in _loss_rows(losses.arrivals) if n]
+        return [*rows, ("not published", losses.withheld or "")]
     rows = []
     if "l_sse" in losses.model_fields_set:
         rows.append(("information loss", f"L_SSE {losses.shown('l_sse')}, L_E {losses.shown('l_e')}"))
@@ -118,11 +123,10 @@ def _choices(tried: Sequence[str], chosen: Sequence[str]) -> str:
     return f"{', '.join(tried)}; least loss: {', '.join(chosen)}"
 
 
-def _refinement(document: dict[str, Any]) -> str:
+def _refinement(document: dict[str, Any], losses: Figures) -> str:
     refine = document.get("refine", "off")
     words = f"{refine['seconds']:g} s a block" if isinstance(refine, dict) else str(refine)
-    gained = document["losses"].get("refined", True)
-    facts = [] if gained or refine == "off" else ["nothing was gained"]
+    facts = ["nothing was gained"] if losses.refined is False and refine != "off" else []
     if not document.get("reproducible", True):
         facts.append("not reproducible")
     return f"{words} ({', '.join(facts)})" if facts else words

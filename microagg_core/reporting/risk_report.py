@@ -42,13 +42,23 @@ def headline(figures: Mapping[str, Any]) -> str:
     'risk of 1,000,000 records, 10,000 of them asked; for you alone'
     """
     asked, records = (figures.get("linkage") or {}).get("asked", 0), figures["records"]
-    some = "" if asked == records else f", {asked:,} of them asked" if asked else ", none of them asked"
+    whose = "them" if (arrivals := figures.get("arrivals")) is None else f"the {arrivals:,} arrivals"
+    some = "" if asked == records else f", {f'{asked:,}' if asked else 'none'} of {whose} asked"
     return f"risk of {records:,} records{some}; for you alone"
 
 
 def is_complete(figures: Mapping[str, Any]) -> bool:
     """Whether every record was asked."""
-    return bool((figures.get("linkage") or {}).get("asked", 0) == figures.get("records"))
+    return bool((figures.get("linkage") or {}).get("asked", 0) == figures.get("arrivals", figures.get("records")))
+
+
+def asked_records(figures: Mapping[str, Any]) -> str:
+    """Name those of whom linkage, intervals and uniqueness before masking are measured.
+
+    >>> asked_records({"records": 9}), asked_records({"records": 9, "arrivals": 5})
+    ('records', 'arrivals')
+    """
+    return "records" if figures.get("arrivals") is None else "arrivals"
 
 
 def percent_in_words(part: float | None) -> str:
@@ -89,7 +99,7 @@ def _linked(figures: Mapping[str, Any]) -> Iterator[Finding]:
     yield Finding(
         _above(first["expected_correct"], chance),
         f"who knows {_what(first, n)} picks the right record for {percent_in_words(first['expected_correct'])} of "
-        f"records (by chance {percent_in_words(chance)}), "
+        f"{asked_records(figures)} (by chance {percent_in_words(chance)}), "
         f"and the right group for {percent_in_words(first['own_nearest'])}",
     )
     worst = max(others, key=lambda one: one["expected_correct"])
@@ -127,8 +137,8 @@ def _near(figures: Mapping[str, Any]) -> Iterator[Finding]:
     every = "every quasi-identifier" if len(columns) > 1 else "the quasi-identifier"
     yield Finding(
         near["all"] or 0.0,
-        f"{every} of {percent_in_words(near['all'])} of records lies within {_NEAR} deviations of what is "
-        f"released{each}",
+        f"{every} of {percent_in_words(near['all'])} of {asked_records(figures)} lies within {_NEAR} deviations of "
+        f"what is released{each}",
     )
 
 
@@ -137,7 +147,8 @@ def _alone(figures: Mapping[str, Any]) -> Iterator[Finding]:
     if alone.get("before") is None:
         return
     now = "none does now" if not alone["after"] else f"{percent_in_words(alone['after'])} do now"
-    words = f"{percent_in_words(alone['before'])} of records stood alone with their quasi-identifiers before; {now}"
+    before = f"{percent_in_words(alone['before'])} of {asked_records(figures)}"
+    words = f"{before} stood alone with their quasi-identifiers before; {now}"
     yield Finding(alone["after"] or 0.0, words)
 
 

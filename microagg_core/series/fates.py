@@ -26,7 +26,7 @@ class Fate(IntEnum):
 
     #: All of its units are in tonight's input, and released.
     CARRIED = 1
-    #: Who is in tonight's input is released, and who left as released last.
+    #: Everybody is released as last: who is in tonight's input, and who left.
     WITH_GHOSTS = 2
     #: Nobody is released tonight; it may return whole.
     WITHHELD = 3
@@ -129,20 +129,24 @@ def drawn_decoys(atom: Ints, wanted: Ints, words: UInt64s, night: int) -> Ints:
     return drawn
 
 
-def held_back(atom: Ints, changed: Bools, n_atoms: int, k: int) -> Bools:
-    """For each atom and column whether some of its released units changed, but fewer than k of them.
+def held_back(atom: Ints, changed: Bools, beside_ghosts: Bools, k: int) -> Bools:
+    """For each atom and column whether some of its released units changed, but fewer than k of them, or beside ghosts.
 
-    Counted by atom, which is more than by class: two atoms of one class do not always come and go together.
+    Counted by atom, which is more than by class: two atoms of one class do not always come and go together. A ghost
+    would stand still among those who change, and be known by that.
 
     Args:
         atom: the place of the atom of each released unit.
         changed: of each such unit, the columns whose value is another than was last released.
-        n_atoms: how many atoms there are.
-        k: of the release.
+        beside_ghosts: the atoms of classes that hold ghosts.
+        k: how many have to change together.
 
-    >>> held_back(np.array([0, 0, 0]), np.array([[True, True], [False, True], [False, True]]), 1, k=3).tolist()
+    >>> changed = np.array([[True, True], [False, True], [False, True]])
+    >>> held_back(np.array([0, 0, 0]), changed, np.array([False]), k=3).tolist()
     [[True, False]]
+    >>> held_back(np.array([0, 0, 0]), changed, np.array([True]), k=3).tolist()
+    [[True, True]]
     """
-    counts = [np.bincount(atom, changed[:, j], n_atoms) for j in range(changed.shape[1])]
-    some = [(count > 0) & (count < k) for count in counts]
-    return np.column_stack(some) if some else np.zeros((n_atoms, 0), dtype=np.bool_)
+    counts = [np.bincount(atom, changed[:, j], len(beside_ghosts)) for j in range(changed.shape[1])]
+    some = [(count > 0) & ((count < k) | beside_ghosts) for count in counts]
+    return np.column_stack(some) if some else np.zeros((len(beside_ghosts), 0), dtype=np.bool_)

@@ -154,6 +154,8 @@ class Generation:
     #: Of all nights up to this one; None in documents that were written before this was kept.
     past: Past | None = None
     format: Literal[2] = _FORMAT
+    #: The numbers of ghosts that manifests of the series gave.
+    ghosts_told: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.ranges or len(self.ranges) != self.n_ranges or not all(self.ranges) or not self.atoms:

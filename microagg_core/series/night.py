@@ -69,6 +69,18 @@ class Night:
         """How many ranges of atoms are carried: all, or none."""
         return self.n_atom_ranges if self.carries and self.state is not None else 0
 
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The digests that tell who changed: of each watched column; or of whole rows, where ghosts may be beside."""
+        if self.columns:
+            return tuple(f"d{j}" for j in range(len(self.columns)))
+        return ("row",) if self.leavers == "ghosts" else ()
+
+    @property
+    def least_changed(self) -> int:
+        """How many units of an atom have to change in a column for any of them to be released so."""
+        return self.k if self.columns else 1
+
     def may_vanish(self, since: ShortInts) -> Bools:
         """Which survivors may be closed tonight though they are there, by the night of their first release."""
         if not self.n_carried:

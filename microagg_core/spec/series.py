@@ -90,8 +90,8 @@ class Series(Model):
     leavers: Leavers | None = Field(
         default=None,
         description="what becomes of the atom of a unit that is gone: withhold (until it is whole again), ghosts (the "
-        "unit's row is released as it was last) or decoys (others vanish with it); default, with atoms and rotation: "
-        "withhold",
+        "unit's row is released as it was last, with all of its class) or decoys (others vanish with it); default, "
+        "with atoms and rotation: withhold",
     )
     hold: Hold | None = Field(default=None, description="arrivals wait for company; default: they go with k units")
     nights: Whole | None = Field(default=None, ge=1, description="rotation only: nights for which an atom is released")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import decimal
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.grouping.bounds import gap_percent
+from microagg_core.kinds.contract import Kind
 from microagg_core.metrics.certificate import Certificate, combined
 from microagg_core.metrics.figures import CertificateFigures, Figures
 from microagg_core.metrics.moments import Moments, merge_all
@@ -24,8 +26,8 @@ from microagg_core.plain import from_json
 from microagg_core.portrait.contract import Portrait
 from microagg_core.privacy.checks.means import Means
 from microagg_core.privacy.gate import notes_of
-from microagg_core.privacy.published import figures_of_few, published_figures
-from microagg_core.steps.checking import file_notes
+from microagg_core.privacy.published import figures_of_few, figures_of_night, published_figures
+from microagg_core.steps.checking import CarriedFiles, file_notes
 from microagg_core.steps.pieces import Pieces
 from microagg_core.steps.portraying import combine_portrait
 from microagg_core.steps.risks import Risk, combine_risk
@@ -48,7 +50,7 @@ class Measured:
 
 
 def measure_release(
-    planned: Planned, layout: RunLayout, anonymized: Pieces, checked: Pieces, n_carried: int = 0
+    planned: Planned, layout: RunLayout, anonymized: Pieces, checked: Pieces, carried: CarriedFiles | None = None
 ) -> Measured:
     """Combine what the blocks lost with what the files give away.
 
@@ -57,29 +59,36 @@ def measure_release(
         layout: of the run.
         anonymized: what was written of the blocks.
         checked: what the gate's workers wrote of the files.
-        n_carried: files of survivors, behind those of arrivals.
+        carried: the files of survivors, behind those of arrivals.
     """
-    numbers, kinds = range(planned.outline.n_partitions), planned.context.kinds
-    n_files = planned.outline.n_files + n_carried
+    numbers, kinds, rows = range(planned.outline.n_partitions), planned.context.kinds, int(planned.outline.rows.sum())
+    n_files = planned.outline.n_files + (carried.n_files if carried else 0)
     risk = combine_risk(checked, layout.key, planned, n_files)
+
+    def of_file(arrivals: Figures) -> Figures:
+        if carried is None or not carried.rows:
+            return arrivals
+        moments = _released_moments(checked, layout, n_files, kinds)
+        return figures_of_night(rows + carried.rows, kinds, moments, arrivals)
+
     if not numbers:  # a night of a series in which no record was grouped
         nobody = combine_portrait(checked, layout.key, planned, n_files, None)
-        return Measured(figures_of_few(0), risk, pa.table({}), nobody)
+        return Measured(of_file(figures_of_few(0)), risk, pa.table({}), nobody)
     data = anonymized.read_all(layout.loss_statistics(i) for i in numbers)
     statistics = reduce(add, (from_json(LossStatistics, of_partition) for of_partition in data))
     tables = anonymized.read_all(layout.block_results(i) for i in numbers)
     blocks = pa.concat_tables([read_slice(of_partition) for of_partition in tables])
     n_groups = int(np.asarray(blocks["groups"]).sum())
-    moments = _released_moments(checked, layout, planned.outline.n_files, len(kinds))
+    moments = _released_moments(checked, layout, planned.outline.n_files, kinds)
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
     portrait = combine_portrait(checked, layout.key, planned, n_files, statistics)
-    return Measured(figures, risk, blocks, portrait)
+    return Measured(of_file(figures), risk, blocks, portrait)
 
 
-def _released_moments(checked: Pieces, layout: RunLayout, n_files: int, n_attributes: int) -> tuple[Moments, ...]:
+def _released_moments(checked: Pieces, layout: RunLayout, n_files: int, kinds: Sequence[Kind]) -> tuple[Moments, ...]:
     """Moments of the released quasi-identifiers, as the gate read them from the files."""
     files = notes_of(Means(), file_notes(checked, layout, n_files))
-    return tuple(merge_all(file.moments[j] for file in files) for j in range(n_attributes))
+    return tuple(merge_all(file.moments[j] for file in files) for j in range(len(kinds)))
 
 
 def rounded(value: float, direction: str, digits: int = 6) -> float:

@@ -71,6 +71,9 @@ def combine_risk(checked: Pieces, run_key: str, plan: Planned, n_files: int) -> 
     lines = [read_slice(data) for data in checked.read_all(map(layout.labels, range(n_files)))]
     figures = risk_figures(notes, [kind.name for kind in kinds])
     document = {"measured": spec.risk, "k": spec.k, "unit": "row" if spec.unit == "row" else "units", **figures}
+    arrivals = sum(of_file.rows for of_file in notes[: plan.outline.n_files])
+    if arrivals < document["records"]:  # of survivors the input's values are not at hand, so none of them is asked
+        document["arrivals"] = arrivals
     return Risk(document, _together(lines))
 
 

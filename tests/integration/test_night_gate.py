@@ -209,6 +209,29 @@ def test_a_lone_change_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert isinstance(stopped, GateError) and "change-k" in stopped.message
 
 
+@pytest.mark.parametrize("changes", [False, True], ids=["trace", "changes"])
+def test_a_ghost_among_those_who_change_is_stopped(
+    changes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All the others of a ghost's class, k of them at least, as they are tonight."""
+    season = begun(tmp_path, changes=changes)
+    people, last = season.people, last_classes(season)
+    of = next(of for of, n in sorted(Counter(last.values()).items()) if n > season.k)
+    ghost, *others = sorted(tag for tag, klass in last.items() if klass == of)
+    people.here = [one for one in people.here if one != ghost]
+    others = [one for one in others if one in people.here]
+    for one in others:
+        people.score[one] += 1
+
+    def let_through(_: Season, rows: Rows) -> None:
+        for row in rows:
+            if row[TAG] in others:
+                row["score"] = people.score[int(str(row[TAG]))]
+
+    stopped = broken_run(season, let_through, monkeypatch, alone=True)
+    assert isinstance(stopped, GateError) and "leavers: 1 classes hold somebody who left" in stopped.message
+
+
 def _reopen(release: Release) -> None:
     """Have everybody who is closed pass for an arrival, from the first stage on."""
     for piece in release.marks:

@@ -241,5 +241,6 @@ def test_the_ledger_tells_nothing_and_nobody_else_can_read_it(tmp_path: Path) ->
             assert not any(needle in data for needle in needles), path
     for path in season.output.rglob("manifest.json"):
         series = json.loads(path.read_text())["series"]
-        assert set(series) == {"mode", "guarantee", "night", "smallest_trace"} and series["smallest_trace"] is None
+        assert set(series) - {"ghosts"} == {"mode", "guarantee", "night", "smallest_trace"}
+        assert series["smallest_trace"] is None
     assert load_spec(str(season.prepare().path)).series is not None

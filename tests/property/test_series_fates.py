@@ -88,7 +88,7 @@ def test_fates_equal_the_rules(policy: Policy, night: int, rows: list[tuple[int,
     told = fates_of_units(fates, atom, present, list(range(len(rows))), night)
     carried = np.flatnonzero([fate == "carried" for fate in told])
     changed = np.array([row[2:] for row in rows], dtype=np.bool_).reshape(-1, 2)
-    held = held_back(atom[carried], changed[carried], len(atoms), policy.k)
+    held = held_back(atom[carried], changed[carried], fates.code == Fate.WITH_GHOSTS, policy.k)
     for place in range(len(atoms)):
         units = np.flatnonzero(atom == place).tolist()
         naive = [
@@ -197,11 +197,14 @@ class Story:
         left = n - np.bincount(atom[np.flatnonzero(present)], minlength=len(atoms))
         since = np.array([self.since[number] for number in atoms.tolist()], dtype=np.int32)
         policy = replace(self.policy, night=night)
-        fates = fates_of_units(decide(n, left, since, policy), atom, present, units, night)
+        decided = decide(n, left, since, policy)
+        fates = fates_of_units(decided, atom, present, units, night)
         out = np.flatnonzero([fate == "carried" for fate in fates])
         changed = np.array([[self.version[units[i]] != self.shown[units[i]]] for i in out], dtype=np.bool_)
-        held = held_back(atom[out], changed.reshape(-1, 1), len(atoms), policy.k)[:, 0]
-        held &= policy.guarantee == "trace+changes"
+        klass = np.array([self.klass[next(u for u in units if self.atom[u] == number)] for number in atoms.tolist()])
+        haunted = np.isin(klass, klass[decided.code == Fate.WITH_GHOSTS])
+        least = policy.k if policy.guarantee == "trace+changes" else 1
+        held = held_back(atom[out], changed.reshape(-1, 1), haunted, least)[:, 0]
         told = Counter(fates)
         for unit, fate, place in zip(units, fates, atom.tolist(), strict=True):
             if fate == "carried" and not held[place]:
@@ -272,6 +275,14 @@ def assert_traces_have_k(story: Story) -> None:
     assert all(len(some) == 1 for some in (*histories.values(), *of_trace.values()))
 
 
+def assert_nobody_changed_beside_a_ghost(story: Story) -> None:
+    """Else the one who stands still is the one who left."""
+    tonight, last = story.nights[-1], story.nights[-2]
+    haunted = {klass for unit, klass in tonight.items() if unit not in story.there}
+    still = [unit for unit, klass in tonight.items() if klass in haunted and unit in last]
+    assert all(story.versions[-1][unit] == story.versions[-2][unit] for unit in still)
+
+
 def assert_changes_have_k(story: Story) -> None:
     """Between two publications of a class, in any two nights that follow one another."""
     changed: dict[int, int] = defaultdict(int)
@@ -299,6 +310,7 @@ def test_every_trace_keeps_k_units_night_after_night(story: Story, n_nights: int
         if len(story.nights) > 1:
             two = story.classes(len(story.nights) - 2), story.classes(len(story.nights) - 1)
             assert weakest_cut(*two, story.policy.k) is None
+            assert_nobody_changed_beside_a_ghost(story)
             if story.policy.guarantee == "trace+changes":
                 assert_changes_have_k(story)
         story.pass_a_day()
@@ -376,13 +388,15 @@ def test_two_atoms_of_one_class_are_counted_one_by_one() -> None:
     n, changed = np.array([2, 2]), np.array([[True], [False], [True], [False]])
     fates = decide(n, n * 0, np.zeros(2, dtype=np.int32), Policy("atoms", "trace+changes", "ghosts", 2, None, 3))
     assert fates.code.tolist() == [Fate.CARRIED] * 2
-    assert held_back(np.array([0, 0, 1, 1]), changed, 2, k=2).all()
-    assert not held_back(np.array([0, 0, 0, 0]), changed, 2, k=2).any()
+    without = np.zeros(2, dtype=np.bool_)
+    assert held_back(np.array([0, 0, 1, 1]), changed, without, k=2).all()
+    assert not held_back(np.array([0, 0, 0, 0]), changed, without, k=2).any()
 
 
 def test_nothing_of_nobody() -> None:
     none = np.zeros(0, dtype=np.int64)
     fates = decide(none, none, none.astype(np.int32), Policy("atoms", "trace", "decoys", 2, None, 1))
     assert len(fates.code) == len(fates.decoys) == len(drawn_decoys(none, none, none.astype(np.uint64), 1)) == 0
-    assert held_back(none, np.zeros((0, 2), dtype=np.bool_), 3, 2).shape == (3, 2)
-    assert held_back(none, np.zeros((0, 0), dtype=np.bool_), 3, 2).shape == (3, 0)
+    without = np.zeros(3, dtype=np.bool_)
+    assert held_back(none, np.zeros((0, 2), dtype=np.bool_), without, 2).shape == (3, 2)
+    assert held_back(none, np.zeros((0, 0), dtype=np.bool_), without, 2).shape == (3, 0)

@@ -97,7 +97,8 @@ class Line:
 
 
 def find(file: RealFile, folder: Path | None) -> Path | None:
-    """Where the file is, in the given folder or where R keeps packages."""
+    """Where the file is: in the given folder, in that which MICROAGG_DATA names, or where R keeps packages."""
+    folder = folder or (Path(named) if (named := os.environ.get("MICROAGG_DATA")) else None)
     libraries = [*os.environ.get("R_LIBS", "").split(os.pathsep), *_PLACES]
     places = [folder] if folder else [Path(library) / file.package / "data" for library in libraries if library]
     paths = [place / f"{file.name}{ending}" for place in places for ending in (".rda", ".RData", ".csv")]

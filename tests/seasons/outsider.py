@@ -166,20 +166,24 @@ class Outsider:
         return [f"(c) {moved} units have other quasi-identifiers than at first"] if moved else []
 
     def _false_values(self, night: Seen) -> list[str]:
-        """(d) Confidential values are tonight's, or those of the last release where that is promised."""
+        """(d) Confidential values are tonight's, or those of the last release: of ghosts, and where that is promised.
+
+        In a class with a ghost everybody is released as last, so that nobody can tell who left.
+        """
         haunted = {of for tag, of in night.classes.items() if tag not in night.truth}
-        ghosts = altered = 0
+        ghosts = altered = exposed = 0
         for tag, row in night.rows.items():
             now, last = night.truth.get(tag), self._last.get(tag, (None, None))[1]
-            if now is None:
-                ghosts += 1
-                altered += row != last
-            elif row != now:
-                allowed = (self.promise.changes or night.classes[tag] in haunted) and last is not None
+            ghosts += now is None
+            if night.classes[tag] in haunted and (now is None or last is not None):
+                exposed += row != last
+            elif now is not None and row != now:
+                allowed = self.promise.changes and last is not None
                 altered += not allowed or any(
                     v not in options for v, options in zip(row, zip(now, last or now, strict=True), strict=True)
                 )
         wrong = [f"(d) {altered} units have values that are neither tonight's nor their last"] if altered else []
+        wrong += [f"(d) {exposed} units changed beside a ghost, or are one that did"] if exposed else []
         may_haunt = self.promise.leavers == "ghosts" and self.promise.mode in ("atoms", "rotation")
         return wrong + ([f"(d) {ghosts} units are released that are not there"] if ghosts and not may_haunt else [])
 

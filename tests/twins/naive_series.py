@@ -50,9 +50,10 @@ def fates_of_atom(atom: Sequence[NaiveMember], mode: str, leavers: str, k: int, 
 
 
 def columns_held_back(atom: Sequence[NaiveMember], fates: Sequence[str], k: int) -> list[bool]:
-    """Of each column, whether some released members changed in it, but fewer than k."""
+    """Of each column, whether some released members changed in it, but fewer than k, or beside a ghost."""
     carried = [member.changed for member, fate in zip(atom, fates, strict=True) if fate == "carried"]
-    return [0 < sum(column) < k for column in zip(*carried, strict=True)]
+    least = len(atom) + 1 if "ghost" in fates else k
+    return [0 < sum(column) < least for column in zip(*carried, strict=True)]
 
 
 def rank(rows: Iterable[Sequence[int]]) -> int:

@@ -14,7 +14,11 @@ import pytest
 
 from inputs.operator_pages import blocks, inputs, manifest
 from microagg_core.blocking.strata import StrataRules, plan_strata
+from microagg_core.kinds.registry import kind_of
+from microagg_core.portrait.clouds import pictures_of
+from microagg_core.portrait.columns import DrawnColumn, ShownColumn
 from microagg_core.reporting.operator.canvas import svg_of
+from microagg_core.reporting.operator.charts import pair_chart
 from microagg_core.reporting.operator.inputs import ReportInputs
 from microagg_core.reporting.operator.losses import worst_blocks
 from microagg_core.reporting.operator.page import operator_page
@@ -141,6 +145,24 @@ def test_shares_of_moved_records_and_worst_blocks_by_hand() -> None:
     table = blocks(30)
     order = sorted(range(30), key=lambda i: -table["sse"][i].as_py())
     assert worst_blocks(table).tolist() == order[:10]
+
+
+def test_every_mean_of_a_pair_is_a_dot() -> None:
+    """As many dots of either size as records say, also of means at the rim, which are rounded beyond it."""
+    rng = np.random.default_rng(2)
+    before = rng.normal(size=(4000, 2))
+    after = before[rng.permutation(4000) // rng.choice([4, 9], 4000)]  # groups of all sizes
+    x, y = (
+        DrawnColumn(ShownColumn(kind_of(name, pa.float64())), before[:, j], after[:, j]) for j, name in enumerate("xy")
+    )
+    (pair,) = pictures_of([x, y], [(0, 1)], 5)
+    most = max(mean.records for mean in pair.means)
+    n_large = sum(2 * mean.records >= most for mean in pair.means)
+    assert len(pair.means) == 400 and 0 < n_large < 400
+    paths = re.findall(
+        r'<path d="([^"]*)"[^>]*stroke: var\(--after\)[^>]*stroke-width: ([\d.]+)', pair_chart("p", "", pair)
+    )
+    assert {width: path.count("M") for path, width in paths} == {"6.4": n_large, "4": 400 - n_large}
 
 
 def test_joined_values_are_counted_by_column() -> None:

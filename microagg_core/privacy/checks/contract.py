@@ -84,6 +84,8 @@ class Inspection(ABC, Generic[N]):
     note: type[N]
     #: Whether it is asked of survivors' files too, whose values come from earlier releases and not from the input.
     of_all_files = False
+    #: Whether they are read for it all the same, for figures of the whole release.
+    notes_all_files = False
 
     @abstractmethod
     def of_file(self, file: ReleasedFile) -> N:

@@ -25,6 +25,7 @@ class Means(Inspection[QuasiMoments]):
 
     name = "means"
     note = QuasiMoments
+    notes_all_files = True
 
     def of_file(self, file: ReleasedFile) -> QuasiMoments:
         """Moments of what is released."""
@@ -43,7 +44,8 @@ class Means(Inspection[QuasiMoments]):
             before, after = (merge_all(note.moments[j] for note in side) for side in (parts, files))
             if before.n != after.n or (before.n and not kind.keeps_mean(before, after)):
                 wrong.append(f"the mean of {kind.name!r} is not kept")
-        return Check(self.name, not wrong, "; ".join(wrong) or "the mean of every quasi-identifier is kept")
+        whose = ", of the records that are grouped tonight" if promise.carried else ""
+        return Check(self.name, not wrong, "; ".join(wrong) or f"the mean of every quasi-identifier is kept{whose}")
 
 
 def _moments(kind: Kind, column: pa.ChunkedArray) -> Moments:

@@ -16,11 +16,9 @@ from microagg_core.reporting.operator.canvas import AFTER, BEFORE, INK, MUTED, W
 _MOST_UNEVEN = 60.0
 #: Levels of a cloud's density.
 _LEVELS = (0.12, 0.25, 0.4, 0.6, 0.85)
-#: Means of a cloud that are drawn; more would be one blot.
-_MOST_MEANS = 400
 _COLOURS = "RdBu_r"
-#: Of dots, by the records that a mean stands for, as a share of the most.
-_RADII = ((0.5, 3.2), (0.0, 2.0))
+#: Of dots: of means that stand for at least half as many records as the one of most, and of the others.
+_LARGE, _SMALL = 3.2, 2.0
 
 
 def distribution_chart(name: str, label: str, one: Distribution) -> str:
@@ -87,10 +85,10 @@ def pair_chart(name: str, label: str, one: Pair) -> str:
     counts = np.asarray(one.before, dtype=float).reshape(max(len(y_edges) - 1, 0), -1)
 
     def across(x: float) -> float:
-        return float(left + (right - left) * (x - x_edges[0]) / (x_edges[-1] - x_edges[0]))
+        return float(left + (right - left) * min(max((x - x_edges[0]) / (x_edges[-1] - x_edges[0]), 0.0), 1.0))
 
     def up(y: float) -> float:
-        return float(floor - (floor - top) * (y - y_edges[0]) / (y_edges[-1] - y_edges[0]))
+        return float(floor - (floor - top) * min(max((y - y_edges[0]) / (y_edges[-1] - y_edges[0]), 0.0), 1.0))
 
     def draw(canvas: Canvas) -> None:
         areas = np.outer(np.diff(y_edges), np.diff(x_edges))
@@ -102,11 +100,9 @@ def pair_chart(name: str, label: str, one: Pair) -> str:
                 for i, j in np.argwhere(level == number)
             ]
             canvas.boxes(cells, BEFORE, opacity)
-        inside = [m for m in one.means if x_edges[0] <= m.x <= x_edges[-1] and y_edges[0] <= m.y <= y_edges[-1]]
-        largest = sorted(inside, key=lambda mean: (-mean.records, mean.x, mean.y))[:_MOST_MEANS]
-        most = max((mean.records for mean in largest), default=1)
-        for least, radius in _RADII:
-            dots = [(across(m.x), up(m.y)) for m in largest if (m.records / most >= least) == (radius > _RADII[1][1])]
+        most = max((mean.records for mean in one.means), default=1)
+        for radius in (_LARGE, _SMALL):  # small dots lie above large ones
+            dots = [(across(m.x), up(m.y)) for m in one.means if (2 * m.records >= most) == (radius == _LARGE)]
             if dots:
                 canvas.dots(dots, AFTER, radius)
         canvas.rule(left, floor, right, floor, colour=MUTED)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from microagg_core.errors import StorageError
+from microagg_core.metrics.figures import Figures
 from microagg_core.plain import from_plain
 from microagg_core.portrait.contract import Portrait
 from microagg_core.releases.manifest import Manifest
@@ -48,6 +49,16 @@ class ReportInputs:
     def names(self) -> list[str]:
         """The quasi-identifiers, in the release's order."""
         return [column.name for column in self.manifest.columns if column.role == "quasi_identifier"]
+
+    @property
+    def losses(self) -> Figures:
+        """The figures of the loss: of all records, or in a night that carries others, of its arrivals."""
+        return self.manifest.losses.of_grouped
+
+    @property
+    def of_arrivals(self) -> str:
+        """Say that the loss and the portrait are of some records alone; nothing where they are of all."""
+        return "" if self.manifest.losses.arrivals is None else f"of its {self.losses.records or 0:,} arrivals"
 
     def lacking(self) -> tuple[str, ...]:
         """What could be measured and is not there."""

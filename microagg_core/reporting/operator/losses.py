@@ -27,21 +27,27 @@ _MOST_SIZES = 16
 
 def loss_section(inputs: ReportInputs) -> PageSection:
     """Loss against bound, by column, by block."""
-    losses, blocks = inputs.manifest.losses, inputs.blocks
+    losses, blocks = inputs.losses, inputs.blocks
     charts = [_against_bound(inputs), _by_column(inputs)]
     worst: PageTable | None = None
     if blocks is not None:
         if blocks.num_rows > 1:
             charts += [_by_block(blocks), _worst_chart(blocks)]
         worst = _worst_table(inputs, blocks)
-    table = PageTable.of("Every column", ATTRIBUTE_HEADER, attribute_rows({"losses": losses.model_dump(mode="json")}))
+    figures = {"Every column": inputs.manifest.losses}
+    if inputs.of_arrivals:
+        figures[f"Every column, {inputs.of_arrivals}"] = losses
+    tables = [
+        PageTable.of(caption, ATTRIBUTE_HEADER, attribute_rows({"losses": of.model_dump(mode="json")}))
+        for caption, of in figures.items()
+    ]
     return PageSection(
         "loss",
         "What it cost",
         loss_words(inputs),
         tuple(chart for chart in charts if chart is not None),
         is_there([worst]),
-        is_there([table]),
+        is_there(tables),
         notes=(
             "Loss is the share of the columns’ variation, each standardized, that the means no longer have (L_SSE). "
             "The bound is proved: no grouping of these blocks into groups of at least k loses less.",
@@ -51,12 +57,15 @@ def loss_section(inputs: ReportInputs) -> PageSection:
 
 def loss_words(inputs: ReportInputs) -> tuple[str, ...]:
     """The loss in sentences."""
-    losses = inputs.manifest.losses
+    losses = inputs.losses
+    if losses.records == 0:
+        return ("Nobody arrived, so nothing was lost.",)
     if "l_sse" not in losses.model_fields_set:
         asked = inputs.expectation.asked if inputs.expectation else None
         aside = () if asked is None else (f"For you alone: it is about {asked.l_sse:.3g} % of the variation.",)
         return ("The loss is not published, as it would tell of single records.", *aside)
-    words = [f"The release lost {_loss(inputs)} of the variation of its quasi-identifiers."]
+    release = f"O{inputs.of_arrivals[1:]}, the release" if inputs.of_arrivals else "The release"
+    words = [f"{release} lost {_loss(inputs)} of the variation of its quasi-identifiers."]
     if losses.gap is not None:
         words.append(f"At most {losses.gap:.3g} % of that loss could have been avoided by better groups of k records.")
     attributes = {name: of.l_sse for name, of in (losses.attributes or {}).items() if of.l_sse is not None}
@@ -69,12 +78,12 @@ def loss_words(inputs: ReportInputs) -> tuple[str, ...]:
 
 def _loss(inputs: ReportInputs) -> str:
     """The loss with as many digits as a person reads, or as it is published where that is coarser."""
-    losses = inputs.manifest.losses
+    losses = inputs.losses
     return losses.shown("l_sse") if "l_sse" in (losses.coarser or {}) else f"{losses.l_sse:.3g} %"
 
 
 def _against_bound(inputs: ReportInputs) -> PageChart | None:
-    losses = inputs.manifest.losses
+    losses = inputs.losses
     if losses.l_sse is None or losses.sst is None or not losses.sst or losses.lower_bound is None:
         return None
     least = 100.0 * losses.lower_bound / losses.sst
@@ -87,7 +96,7 @@ def _against_bound(inputs: ReportInputs) -> PageChart | None:
 
 
 def _by_column(inputs: ReportInputs) -> PageChart | None:
-    attributes = inputs.manifest.losses.attributes or {}
+    attributes = inputs.losses.attributes or {}
     ordered = sorted(((of.l_sse, name) for name, of in attributes.items() if of.l_sse is not None), reverse=True)
     if len(ordered) < 2:
         return None

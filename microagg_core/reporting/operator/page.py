@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -36,6 +37,8 @@ _SECTIONS = (
     making_section,
     digests_section,
 )
+#: Those that are of the records alone that the release grouped.
+_OF_GROUPED = {"distributions", "pairs", "correlations", "analyses", "loss"}
 
 
 def operator_page(inputs: ReportInputs) -> bytes:
@@ -60,7 +63,8 @@ def _sections(inputs: ReportInputs) -> Iterator[PageSection]:
     for make in _SECTIONS:
         section = make(inputs)
         if section is not None:
-            yield section
+            whose = f" ({inputs.of_arrivals})" if inputs.of_arrivals and section.id in _OF_GROUPED else ""
+            yield replace(section, title=f"{section.title}{whose}")
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from microagg_core.reporting.night_plan import NightPlan
 from microagg_core.reporting.operator.inputs import ReportInputs
 from microagg_core.reporting.operator.parts import PageSection, PageTable, is_there
 
@@ -11,8 +12,10 @@ from microagg_core.reporting.operator.parts import PageSection, PageTable, is_th
 def records_section(inputs: ReportInputs) -> PageSection:
     """Counts of records and values."""
     plan = inputs.plan
+    night = NightPlan(**plan["night"]).rows() if plan.get("night") else []
     rows = [
-        ("records that came", _count(plan, "records")),
+        ("records that arrived" if inputs.of_arrivals else "records that came", _count(plan, "records")),
+        *((name, words) for name, words in night if name in ("survivors", "not released", "held back")),
         ("records released", f"{inputs.manifest.rows:,}"),
         ("withheld for good", _count(plan, "withheld")),
         ("held for a later night", _count(plan, "held")),

@@ -11,6 +11,7 @@ from microagg_core.reporting.operator.parts import PageChart, PageSection, PageT
 from microagg_core.reporting.risk_report import (
     COLUMN_HEADER,
     INTRUDER_HEADER,
+    asked_records,
     column_rows,
     headline,
     intruder_rows,
@@ -47,8 +48,16 @@ def risk_section(inputs: ReportInputs) -> PageSection:
             "A ring is what chance alone gives: who guesses within the label, or groups of the same sizes drawn from "
             "all records. What lies far beyond its ring comes from the data. An intruder is taken to know blocking "
             "values and which values are missing.",
+            *([_OF_ARRIVALS] if asked_records(risk) == "arrivals" else ()),
         ),
     )
+
+
+_OF_ARRIVALS = (
+    "Who picks which record, what lies near and who stood alone before is of tonight’s arrivals, among themselves: of "
+    "the others only what was released is kept. Certain values are of all records; chance, commonest value and "
+    "distance are found file by file."
+)
 
 
 def _capital(words: str) -> str:
@@ -66,7 +75,8 @@ def _alone(risk: Mapping[str, Any]) -> PageChart | None:
         Bar("as released", alone["after"], after),
     ]
     says = (
-        f"{before} of records stood alone with their blocking values and quasi-identifiers before, {now} as released."
+        f"{before} of {asked_records(risk)} stood alone with their blocking values and quasi-identifiers before, {now} "
+        "as released."
     )
     return PageChart("Records that stand alone", bars_chart("k-alone", says, bars, most=1.0), says)
 

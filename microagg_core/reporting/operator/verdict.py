@@ -6,7 +6,7 @@ from microagg_core.reporting.operator.inputs import ReportInputs
 from microagg_core.reporting.operator.larger_k import larger_k_words
 from microagg_core.reporting.operator.losses import loss_words
 from microagg_core.reporting.operator.parts import Answer
-from microagg_core.reporting.risk_report import percent_in_words, risk_sentences
+from microagg_core.reporting.risk_report import asked_records, percent_in_words, risk_sentences
 
 #: Sentences on risk in an answer.
 _WORST = 2
@@ -14,15 +14,16 @@ _WORST = 2
 
 def verdict(inputs: ReportInputs) -> str:
     """The release in one line: k, checks, loss, risk, what was withheld, held and merged."""
-    manifest, losses = inputs.manifest, inputs.manifest.losses
+    manifest, losses = inputs.manifest, inputs.losses
     passed = sum(bool(check["passed"]) for check in inputs.checks)
     parts = [f"{'Draft, not published' if inputs.is_draft else 'Published'} with k = {manifest.k}"]
     if inputs.checks:
         parts.append(f"all {passed} checks passed" if passed == len(inputs.checks) else "NOT all checks passed")
-    is_published = "l_sse" in losses.model_fields_set and losses.l_sse is not None
-    parts.append(
-        f"{losses.l_sse:.3g} % of the variation lost" if is_published else "the loss withheld, as it tells of few"
-    )
+    of_arrivals = f" {inputs.of_arrivals}" if inputs.of_arrivals else ""
+    if losses.l_sse is not None:
+        parts.append(f"{losses.l_sse:.3g} % of the variation{of_arrivals} lost")
+    else:
+        parts.append("nobody arrived" if losses.records == 0 else f"the loss{of_arrivals} withheld, as it tells of few")
     parts.append(_risk(inputs))
     return "; ".join([*parts, _kept_back(inputs)]) + "."
 
@@ -33,7 +34,8 @@ def _risk(inputs: ReportInputs) -> str:
         return "risk of linkage not measured"
     right = percent_in_words(linkage["expected_correct"])
     chance = percent_in_words(linkage["by_chance"])
-    return f"who knows all quasi-identifiers picks the right record for {right} (by chance {chance})"
+    whose = " of arrivals" if asked_records(inputs.risk or {}) == "arrivals" else ""
+    return f"who knows all quasi-identifiers picks the right record for {right}{whose} (by chance {chance})"
 
 
 def _kept_back(inputs: ReportInputs) -> str:

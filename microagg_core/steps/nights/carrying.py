@@ -1,8 +1,8 @@
 """Survivors: released again with their atoms, as these were released before.
 
 What becomes of the atoms is decided range by range. Their quasi-identifiers come from the files of earlier releases,
-where they are for everybody to read; confidential values come from tonight's input, but for ghosts, and for columns
-that are held back, whose values come from the earlier release as well.
+where they are for everybody to read; confidential values come from tonight's input, but for classes with ghosts and
+columns that are held back, whose values come from the earlier release as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from microagg_core.series.joining import pairs_of, positions_in, positions_of_nu
 from microagg_core.series.marks import ATOM
 from microagg_core.series.night import GHOSTS_FROM, Night
 from microagg_core.steps.assembling import no_rows, write_candidate
-from microagg_core.steps.nights.deciding import absent_units, altered_units, changes_of, places_of_units
+from microagg_core.steps.nights.deciding import (
+    absent_units,
+    altered_units,
+    beside_ghosts,
+    changes_of,
+    places_of_units,
+)
 from microagg_core.steps.nights.knowing import layout_of, load_night
 from microagg_core.steps.nights.recalling import CLASSES, NIGHT, ROWS, dated
 from microagg_core.steps.routing import Planned, load_planned
@@ -47,6 +53,7 @@ class _Carried:
         atom: the place of each one's atom among the atoms.
         tonight: the survivors as the input has them, and which of these rows are released.
         ghosts: the ghosts as the ledger has them.
+        beside_ghosts: the atoms that are released wholly as they were last.
     """
 
     task: Task
@@ -57,6 +64,7 @@ class _Carried:
     tonight: pa.Table | None
     out: Ints
     ghosts: pa.Table | None
+    beside_ghosts: Bools
 
     @classmethod
     def of(cls, task: Task, plan: Planned, night: Night) -> _Carried:
@@ -81,7 +89,8 @@ class _Carried:
         if ghosts is not None:
             is_ghost = code[of_ghosts] == Fate.WITH_GHOSTS
             ghosts, of_ghosts = ghosts.filter(pa.array(is_ghost)), of_ghosts[is_ghost]
-        return cls(task, plan, night, atoms, np.concatenate([mine[out], of_ghosts]), tonight, out, ghosts)
+        atom = np.concatenate([mine[out], of_ghosts])
+        return cls(task, plan, night, atoms, atom, tonight, out, ghosts, beside_ghosts(code, atoms))
 
     @property
     def n(self) -> int:
@@ -135,31 +144,26 @@ class _Carried:
         old[len(self.out) :] = True
         if self.ghosts is not None:
             row[len(self.out) :] = np.asarray(self.ghosts["row"])
-        needing = np.asarray(old.any(axis=1) if old.shape[1] else np.arange(self.n) >= len(self.out))
-        earlier, then = self._earlier(row, needing)
-        columns = []
-        for j in range(len(self.plan.context.schema.confidential)):
-            columns.append(self._chosen(j, earlier, then, old[:, j] if old.shape[1] else needing))
-        return columns
+        earlier, then = self._earlier(row, np.asarray(old.any(axis=1)))
+        return [self._chosen(j, earlier, then, old[:, j]) for j in range(old.shape[1])]
 
     def _held_back(self) -> tuple[Bools, UInt64s]:
         """Whose values are not tonight's, column by column, and the digests of these units' last rows.
 
         Who did not change has tonight the value of his last release.
         """
-        night, n = self.night, self.n
-        row = np.zeros(n, dtype=np.uint64)
+        night, row = self.night, np.zeros(self.n, dtype=np.uint64)
+        old = np.zeros((self.n, len(self.plan.context.schema.confidential)), dtype=np.bool_)
         altered = altered_units(self.task, self.task.sent_by("match"))
-        if altered is None or not night.columns:
-            return np.zeros((n, len(night.columns)), dtype=np.bool_), row
+        if altered is None or not night.compared:
+            return old, row
         first = self.plan.survey.first_records
         records = first[np.asarray(altered["part"]).astype(np.int64)] + np.asarray(altered["place"])
         at = positions_of_numbers(records, self._records())
         is_out = at >= 0
         place, changes = at[is_out], changes_of(altered, night)[is_out]
-        held = held_back(self.atom[place], changes, self.atoms.num_rows, night.k)
-        old = np.zeros((n, len(night.columns)), dtype=np.bool_)
-        old[place] = changes & held[self.atom[place]]
+        held = held_back(self.atom[place], changes, self.beside_ghosts, night.least_changed)
+        old[place] = (changes & held[self.atom[place]]) | self.beside_ghosts[self.atom[place], None]
         row[place] = np.asarray(altered["row"])[is_out]
         return old, row
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +57,9 @@ class TraceNotes:
     equal_left: int
     #: Of all atoms of the range, read again.
     census: Census
+    #: Released units that are not in tonight's input; and classes that hold one of them beside somebody who changed.
+    ghosts: int = 0
+    exposed: int = 0
 
 
 def count_traces(task: Task) -> Receipt:
@@ -79,10 +83,10 @@ def count_traces(task: Task) -> Receipt:
         smallest=smallest,
         units_below=below,
         split=int(atoms.is_split.sum()),
-        lone_changes=tuple(_lone(changes, atoms.before, j, night.k) for j in range(len(night.columns))),
         thin_bundles=int(thin.sum()),
         census=census_of_atoms(night.ledger.read_atoms_file(file, night.number), night.number),
         **_alike(gathered(ROWS)),
+        **_changes(changes, atoms.before, night),
     )
     pieces = (
         task.put(layout.trace_notes(task.number), to_json(notes)),
@@ -274,17 +278,23 @@ def _around(bundles: pa.Table, thin: Bools) -> pa.Table:
     return bundles.filter(pa.array(marked[0] | marked[1] | thin))
 
 
-def _lone(changes: pa.Table | None, atoms: pa.Table, column: int, k: int) -> int:
-    """The classes in which some, but fewer than k, units changed in a column."""
-    if changes is None or not changes.num_rows:
-        return 0
-    place = places_of_atoms(np.asarray(changes[ATOM]), atoms)
+def _changes(told: pa.Table | None, atoms: pa.Table, night: Night) -> dict[str, Any]:
+    """Count ghosts, classes in which some, but fewer than k, changed in a column, and those with both.
+
+    Beside a ghost nobody may change: those who do are none then, and those who do not are the whole class.
+    """
+    if told is None:
+        return {"lone_changes": (0,) * len(night.columns)}
+    place = places_of_atoms(np.asarray(told[ATOM]), atoms)
     numbers, distinct = numbered_pairs(pairs_of(atoms, "k")[place])
-    n = np.bincount(numbers, np.asarray(changes[f"n{column}"]), len(distinct))
-    return int(np.sum((n > 0) & (n < k)))
+    names = ["ghosts", *(f"n{j}" for j in range(len(night.compared)))]
+    ghosts, *changed = (np.bincount(numbers, np.asarray(told[name]), len(distinct)) for name in names)
+    lone = (int(np.sum((n > 0) & (n < night.k))) for n in changed[: len(night.columns)])
+    exposed = (ghosts > 0) & np.any([n > 0 for n in changed], axis=0)
+    return {"lone_changes": tuple(lone), "ghosts": int(ghosts.sum()), "exposed": int(np.sum(exposed))}
 
 
-def _alike(rows: pa.Table | None) -> dict[str, int]:
+def _alike(rows: pa.Table | None) -> dict[str, Any]:
     """How many left and arrived, and how many pairs of one each, and of two who left, have equal rows."""
     if rows is None:
         return {"left": 0, "arrived": 0, "alike": 0, "equal_left": 0}

@@ -46,7 +46,7 @@ class FateCounts(_Added):
     ghosts: int = 0
     withheld: int = 0
     vanished: int = 0
-    #: Values that are released as they were last.
+    #: Changed values, or rows where no column is watched, that are released as they were last.
     held_back: int = 0
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Bools, Ints
+from microagg_core.arrays import Bools, Bytes, Ints
 from microagg_core.plain import to_json
 from microagg_core.series.atoms import places_of_atoms
 from microagg_core.series.digests import numbered_pairs
 from microagg_core.series.fates import Fate, Fates, decide, held_back, is_released
 from microagg_core.series.generations import broken
-from microagg_core.series.joining import as_columns, pairs_of
+from microagg_core.series.joining import as_columns, pairs_of, positions_in
 from microagg_core.series.marks import ATOM
 from microagg_core.series.night import Night
 from microagg_core.steps.nights.counts import FateCounts, FateNotes
@@ -40,7 +40,8 @@ def decide_range(task: Task) -> Receipt:
         }
     )
     needing = fates.code == Fate.WITH_GHOSTS
-    needing[places_of_units(altered, atoms)] = True
+    if night.columns:
+        needing[places_of_units(altered, atoms)] = True
     whole = numbered_pairs(pairs_of(atoms, "k")[needing])[1]
     nights = sorted({int(last) for last in np.asarray(atoms["last"])[is_released(fates.code)]})
     notes = FateNotes(_counts_of(fates, n, n_left, _n_held_back(night, fates, atoms, altered)), tuple(nights))
@@ -51,6 +52,12 @@ def decide_range(task: Task) -> Receipt:
         task.put(layout.fates(task.number), to_json(notes)),
     )
     return Receipt(task.step, task.number, int(n.sum()), pieces)
+
+
+def beside_ghosts(code: Bytes, atoms: pa.Table) -> Bools:
+    """Find the atoms of classes that hold a ghost tonight: all of them are released as they were last."""
+    classes = pairs_of(atoms, "k")
+    return np.asarray(positions_in(classes, numbered_pairs(classes[code == Fate.WITH_GHOSTS])[1]) >= 0)
 
 
 def absent_units(task: Task, matched: Slices) -> pa.Table | None:
@@ -91,16 +98,18 @@ def _counts_of(fates: Fates, n: Ints, left: Ints, n_held_back: int) -> FateCount
 
 
 def _n_held_back(night: Night, fates: Fates, atoms: pa.Table, altered: pa.Table | None) -> int:
-    """How many values would be released as they were last; whom the lot makes a decoy is not known yet."""
-    if altered is None or not night.columns:
+    """Count the changes that would not be released tonight; whom the lot makes a decoy is not known yet."""
+    if altered is None or not night.compared:
         return 0
-    n = np.asarray(atoms["n"])
     place = places_of_units(altered, atoms)
     out = is_released(fates.code[place])
-    held = held_back(place[out], changes_of(altered, night)[out], len(n), night.k)
-    return int((held * n[:, None]).sum())
+    place, changes = place[out], changes_of(altered, night)[out]
+    held = held_back(place, changes, beside_ghosts(fates.code, atoms), night.least_changed)
+    return int((changes & held[place]).sum())
 
 
 def changes_of(altered: pa.Table, night: Night) -> Bools:
-    """Of survivors with other values, the watched columns that have them."""
+    """Of survivors with other values, the watched columns that have them; where none is watched, one for the row."""
+    if not night.columns:
+        return np.ones((altered.num_rows, 1), dtype=np.bool_)
     return np.column_stack([np.asarray(altered[f"changed{j}"]) for j in range(len(night.columns))])

@@ -105,6 +105,13 @@ def smallest_trace(night: Night, notes: NightNotes) -> int | None:
     return min((n for n in (before, notes.smallest) if n is not None), default=None)
 
 
+def told_ghosts(night: Night, notes: NightNotes) -> int | None:
+    """Count the ghosts in the files, if they are k or more, and k away from every number that was told before."""
+    n = sum(one.ghosts for one in notes.atoms)
+    before = night.state.ghosts_told if night.state is not None else ()
+    return n if min([n, *(abs(n - told) for told in before)]) >= night.k else None
+
+
 def night_checks(night: Night, notes: NightNotes, bundles: Callable[[], pa.Table]) -> list[Check]:
     """What the gate says of a night, besides what it says of every release.
 
@@ -124,6 +131,11 @@ def night_checks(night: Night, notes: NightNotes, bundles: Callable[[], pa.Table
         right = f"in no class did some, but fewer than {night.k}, units change in a column"
         detail = f"some units changed, but fewer than k={night.k}, in {', '.join(broken)}"
         checks.append(Check("change-k", not broken, detail if broken else right))
+    if night.leavers == "ghosts" and night.n_carried:
+        exposed = sum(one.exposed for one in traces)
+        right = "beside somebody who left nobody has another value than in the last release"
+        detail = f"{exposed} classes hold somebody who left, and somebody whose values changed"
+        checks.append(Check("leavers", not exposed, detail if exposed else right))
     return checks
 
 
@@ -194,6 +206,7 @@ def generation_of(
     rounding = {kind.name: kind.applied_rule for kind in plan.encoding.kinds}
     frozen = frozen_facts(beginning.spec, plan.context.schema, rounding)
     past = Past((frozen.mode,), int(frozen.mode != "disjoint"), frozen.k)
+    ghosts = told_ghosts(night, notes)
     if begun is not None and frozen.mode != "independent" and frozen.rounding != begun.rounding:
         raise InternalError("a bug: means are rounded otherwise than on the first night; please report it")
     return Generation(
@@ -215,6 +228,7 @@ def generation_of(
         counts=_counts(night, notes),
         smallest_trace=smallest_trace(night, notes) if night.unit else None,
         past=past if night.past is None else night.past + past,
+        ghosts_told=(*(night.state.ghosts_told if night.state else ()), *([ghosts] if ghosts else [])),
     )
 
 

@@ -210,6 +210,8 @@ def _facts(
     """What the manifest says of the revision; figures of the whole file would tell of those who are not in it."""
     facts = {name: getattr(manifest, name) for name in ReleaseFacts.model_fields}
     series = manifest.series.model_copy(update={"night": after.night}) if manifest.series else None
+    if series is not None and series.ghosts is not None:
+        series = series.model_copy(update={"ghosts": "not told"})
     if series is not None and series.mode == "independent":
         series = series.model_copy(update={"smallest_trace": after.smallest_trace})
     created = now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

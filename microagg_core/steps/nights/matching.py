@@ -182,7 +182,8 @@ def _absent(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, Slices]
 def _altered(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, Slices]:
     """Survivors with other values than in their last release, column by column, where that is to be looked at."""
     watched = len(night.columns) if night.n_carried else 0
-    rows = np.flatnonzero(tonight.codes == CHANGED) if watched else np.zeros(0, dtype=np.int64)
+    is_asked = bool(night.compared) and bool(night.n_carried)
+    rows = np.flatnonzero((tonight.codes == CHANGED) & is_asked)
     index = tonight.index[rows]
     columns = {name: tonight.state[name].take(pa.array(index)) for name in (ATOM, "row")}
     columns |= {"place": tonight.table[RECORD].take(pa.array(rows)), "part": tonight.table["part"].take(pa.array(rows))}

@@ -98,7 +98,7 @@ def look_at_survivors(task: Task, plan: Planned, table: pa.Table, records: Ints)
     told, destination = held.exceptions(plan, rows, values, differs)
     data, slices = write_slices(told, destination, task.number, ROWS)
     # Who has tonight the values of his last release cannot have others; whose are others, the ledger tells.
-    altered = (differs != 0) & ~(held.is_changed & bool(night.columns))
+    altered = (differs != 0) & ~(held.is_changed & bool(night.compared))
     wrong = GateCounts(moved=held.moved(klass), altered=int(altered.sum()), unknown=held.unknown)
     pieces = [
         task.put(layout.exceptions(task.number), data),

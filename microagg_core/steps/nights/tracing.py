@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
 from microagg_core.plain import to_json
@@ -111,7 +111,7 @@ class _Units:
     def _column(self, name: str) -> NDArray[Any]:
         return np.asarray(self.met[name])
 
-    def _told(self, name: str, kind: type) -> NDArray[Any]:
+    def _told(self, name: str, kind: DTypeLike) -> NDArray[Any]:
         values: NDArray[Any] = np.zeros(self.met.num_rows, dtype=kind)
         if self.told is not None:
             heard = self.row >= 0
@@ -214,14 +214,18 @@ class _Units:
     def _differs_from_last(self) -> Bools:
         """Values that are not tonight's, and not those of the last release either."""
         differs, altered = self._told("differs", np.uint64), np.zeros(self.met.num_rows, dtype=np.bool_)
-        for j in range(len(self.night.columns)):
-            other = self._told(f"d{j}", np.uint32) != self._column(f"d{j}")
-            altered |= ((differs >> np.uint64(j)) & np.uint64(1) == 1) & other
+        for j, name in enumerate(self.night.compared):
+            altered |= ((differs >> np.uint64(j)) & np.uint64(1) == 1) & self._changed(name)
         return altered
+
+    def _changed(self, name: str) -> Bools:
+        """Whose digest in the files is another than that of the last release."""
+        last = self._column(name)
+        return np.asarray(self._told(name, last.dtype) != last)
 
     def _false_ghosts(self) -> Bools:
         """Who is released without being there, with another row than last."""
-        return np.asarray(~self._present & (self._told("row", np.uint64) != self._column("row")))
+        return np.asarray(~self._present & self._changed("row"))
 
     # --- What is told ------------------------------------------------------------------------------------------
 
@@ -248,19 +252,14 @@ class _Units:
         return np.where(first, self.night.number, self._column("since")).astype(np.int32)
 
     def changes_told(self) -> pa.Table:
-        """How many units of each atom have another value than in their last release, by column."""
-        again = np.flatnonzero(self._is_told_out & self._was_live & bool(self.night.n_carried))
-        changed = [
-            self._told(f"d{j}", np.uint32)[again] != self._column(f"d{j}")[again]
-            for j in range(len(self.night.columns))
-        ]
-        some = np.flatnonzero(np.any(changed, axis=0)) if changed else np.zeros(0, dtype=np.int64)
-        atoms, number = np.unique(self._column("atom")[again[some]], return_inverse=True)
-        sums = {
-            f"n{j}": pa.array(np.bincount(number, of_column[some], len(atoms)).astype(np.int64))
-            for j, of_column in enumerate(changed)
-        }
-        return pa.table({ATOM: pa.array(atoms.astype(np.uint64)), **sums})
+        """How many units of each atom are not there, and how many have another value than last, by what is compared."""
+        again = self._is_told_out & self._was_live & bool(self.night.n_carried)
+        marks = {"ghosts": again & ~self._present}
+        marks |= {f"n{j}": again & self._changed(name) for j, name in enumerate(self.night.compared)}
+        some = np.flatnonzero(np.any(list(marks.values()), axis=0))
+        atoms, number = np.unique(self._column("atom")[some], return_inverse=True)
+        sums = {name: np.bincount(number, mark[some], len(atoms)).astype(np.int64) for name, mark in marks.items()}
+        return pa.table({ATOM: pa.array(atoms.astype(np.uint64)), **{name: pa.array(n) for name, n in sums.items()}})
 
     def rows_told(self) -> pa.Table:
         """The confidential rows of who left, as last released, and of who arrived."""

@@ -1,0 +1,116 @@
+"""Each invariant of a series stops the run that would break it, by its name, before anything can be read."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from microagg_core.errors import GateError, StorageError
+from microagg_core.series.invariants import INVARIANTS
+from microagg_core.series.ledger import Ledger
+from microagg_core.series.ranges import State
+from microagg_core.steps.nights.forgetting import Erasure
+from microagg_core.storage.layout import LedgerLayout
+from microagg_core.storage.objects import Store
+from microagg_flows.forgetting import forget
+from releasing.nights import FROZEN, units, with_value, written
+from releasing.small_series import SmallSeries, atoms
+
+NOW = datetime.datetime(2026, 11, 19, 3, 0, tzinfo=datetime.UTC)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(Store(str(tmp_path), private=True), "people")
+
+
+@pytest.mark.parametrize("wrong", ["a unit held that the document counts as live", "an atom of another size"])
+def test_ledger_counts(wrong: str, ledger: Ledger) -> None:
+    table = units(30)
+    generation = written(ledger, 0, table)
+    broken = with_value(table, 3, atom=int(table["atom"][20].as_py()))
+    if wrong.startswith("a unit"):
+        broken = with_value(table, 3, state=State.HELD, atom=0, last=-1)
+    generation = replace(generation, ranges=((ledger.write_range(0, 0, broken),),))
+    with pytest.raises(GateError, match="invariant ledger-counts does not hold"):
+        ledger.commit(generation)
+    assert ledger.nights() == []
+
+
+@pytest.mark.parametrize(
+    ("earlier", "tonight", "smallest"),
+    [
+        (["independent"], "atoms", 2),
+        (["independent", "independent"], "disjoint", 3),
+        (["atoms", "atoms"], "disjoint", 3),
+    ],
+)
+def test_promise_history(earlier: list[str], tonight: str, smallest: int, ledger: Ledger) -> None:
+    for night, mode in enumerate([*earlier, tonight]):
+        # Nobody is in the ledger: it is the promise alone that is looked at.
+        generation = written(ledger, night, units(0), frozen=replace(FROZEN, mode=mode), smallest_trace=smallest)
+        if night < len(earlier):
+            ledger.commit(generation)
+    with pytest.raises(GateError, match="invariant promise-history does not hold"):
+        ledger.commit(generation)
+    assert ledger.nights() == list(range(len(earlier)))
+
+
+def test_erasure_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    series = SmallSeries(tmp_path, atoms(leavers="decoys"))
+    series.night(range(40), 0)
+    genuine = Erasure._following
+
+    def closing_one_more(erasure: Erasure, table: pa.Table) -> pa.Table:
+        after = genuine(erasure, table)
+        state = np.asarray(after["state"]).copy()
+        state[np.flatnonzero(state == State.LIVE)[0]] = State.GONE
+        return after.set_column(after.column_names.index("state"), "state", pa.array(state))
+
+    monkeypatch.setattr(Erasure, "_following", closing_one_more)
+    before = series.readable_tags()
+    with pytest.raises(GateError, match="invariant erasure-effect does not hold"):
+        forget(str(series.path), series.units([7]), True, NOW)
+    assert series.ledger.nights() == [0] and series.readable_tags() == before
+
+
+def test_output_named(tmp_path: Path) -> None:
+    series = SmallSeries(tmp_path, atoms())
+    series.output.put("day-0/r0009/data/rows.parquet", b"somebody's")
+    with pytest.raises(GateError, match="invariant output-named does not hold: 1 files of release day-0"):
+        series.night(range(40), 0)
+
+
+def test_every_invariant_has_a_test() -> None:
+    names = {name.removeprefix("test_").replace("_", "-") for name in globals() if name.startswith("test_")}
+    assert set(INVARIANTS) <= names
+
+
+def test_marks_that_a_copying_tool_left_out_are_told_and_decide_nothing(tmp_path: Path) -> None:
+    series = SmallSeries(tmp_path, atoms(leavers="decoys"))
+    series.night(range(40), 0)
+    series.night(range(60), 1)
+    for night in range(2):
+        assert series.ledger.store.size(LedgerLayout(night).published())
+        series.ledger.store.delete(LedgerLayout(night).published())
+    report = forget(str(series.path), series.units([7]), True, NOW)
+    assert [release for release, _, _ in report.releases] == ["day-0/r0001", "day-1/r0001"]
+    assert "tag7" not in series.readable_tags()
+
+
+def test_an_erasure_beside_a_ledger_that_is_an_old_copy_is_refused(tmp_path: Path) -> None:
+    """Nothing says who is in the releases that the copy does not know."""
+    series = SmallSeries(tmp_path, atoms(leavers="decoys"))
+    series.night(range(40), 0)
+    kept = {name: series.ledger.store.read(name) for name in series.ledger.store.list()}
+    series.night(range(60), 1)
+    series.ledger.store.delete_all("")
+    for name, data in kept.items():
+        series.ledger.store.put(name, data)
+    with pytest.raises(StorageError, match="knows nothing of 1 releases"):
+        forget(str(series.path), series.units([7]), True, NOW)
