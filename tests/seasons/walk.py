@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,9 @@ class Walk:
     spec: dict[str, Any] = field(default_factory=dict)
     #: Call the command as a process of its own, and kill it for good where it dies.
     through_process: bool = False
+    #: Who calls the command, and who calls it and has it die, in place of this walk.
+    caller: Callable[[tuple[str, ...]], Ended] | None = None
+    killer: Callable[[tuple[str, ...]], Ended] | None = None
     wrong: list[str] = field(default_factory=list)
     ended: list[Ended] = field(default_factory=list)
     day: int = 0
@@ -107,17 +110,30 @@ class Walk:
     def walk(self, script: str) -> list[str]:
         """Do what is written, word by word, and look at all of it in the end; what is wrong, a sentence each."""
         for sentence in filter(None, (part.strip() for part in script.split(";"))):
-            verb, *given = sentence.split()
-            options = dict(word.split("=", 1) for word in given if "=" in word)
             try:
-                getattr(self, verb)(
-                    *(_value(word) for word in given if "=" not in word),
-                    **{name: _value(value) for name, value in options.items()},
-                )
+                self.say(sentence)
             except WrongError as error:
                 self.wrong.append(f"{sentence}: {error}")
                 return self.wrong
         return self.wrong
+
+    def say(self, sentence: str) -> None:
+        """Do what one part of a script says.
+
+        Raises:
+            WrongError: it cannot be done as it has to be.
+        """
+        verb, *given = sentence.split()
+        options = dict(word.split("=", 1) for word in given if "=" in word)
+        getattr(self, verb)(
+            *(_value(word) for word in given if "=" not in word),
+            **{name: _value(value) for name, value in options.items()},
+        )
+
+    def replacement_dies(self, last: int = 0) -> None:
+        """Publish today's release again with late corrections, and die meanwhile."""
+        self.people.change_scores(9)
+        self.killed(*self.tonight(is_new=True), "--replace", last=last)
 
     def pass_day(self, come: int = 0, leave: int = 0, back: int = 0, move: int = 0) -> None:
         """Let a day pass, on which people come, leave, return, and get other scores."""
@@ -263,12 +279,15 @@ class Walk:
                 self.must("step", step, "-q", "--number", str(number), "--run", key, "release.yaml")
         raise WrongError("step by step does not come to an end")
 
-    def rebuild(self, damage: str = "generations/00001.json") -> None:
-        """Lose an object of the ledger, and have it made again."""
+    def rebuild(self, damage: str = "generations/00001.json", last: int = -1) -> None:
+        """Lose an object of the ledger, and have it made again; or die meanwhile, and go on."""
         (self.ledger / damage).unlink()
         if self.command("series", "verify", "release.yaml").code == 0:
             self.wrong.append(f"series verify says ok without {damage}")
-        self.must("series", "rebuild", "release.yaml", "-q")
+        call = ("series", "rebuild", "release.yaml", "-q")
+        if last >= 0:
+            self.killed(*call, last=last)
+        self.must(*call)
         self.must("series", "verify", "release.yaml")
         self._look()
 
@@ -304,10 +323,13 @@ class Walk:
         """Hold the newest release against the key, and against a strict receiver's demands."""
         self.must("verify", "release", "--public-key", "signing.pub", "--k", str(self.k))
 
-    def sign(self) -> None:
-        """Sign the newest release once it is published."""
+    def sign(self, last: int = -1) -> None:
+        """Sign the newest release once it is published; or die meanwhile, and sign it again."""
         self.must("keys", "late")
-        self.must("sign", "release", "--key", "late.key")
+        call = ("sign", "release", "--key", "late.key")
+        if last >= 0:
+            self.killed(*call, last=last)
+        self.must(*call)
         self.must("verify", "release", "--public-key", "late.pub")
 
     def strays_are_told(self) -> None:
@@ -385,6 +407,8 @@ class Walk:
         if counts is None:
             raise WrongError("series verify tells no counts")
         released, withheld, _, vanished, forgotten = (int(n) for n in counts.groups())
+        if self._pending and forgotten == len(self.outsider.forgotten | self._pending):
+            self.outsider.forgotten |= self._pending  # the erasure died, or lived, when all of it was done
         ever = len(
             {tag for seen in self.outsider.seen if seen.is_named for tag in seen.classes} - self.outsider.forgotten
         )
@@ -508,7 +532,10 @@ class Walk:
 
     def command(self, *arguments: str) -> Ended:
         """Call the command."""
-        ended = self._process(arguments, 10**9) if self.through_process else self._here(arguments)
+        if self.caller is not None:
+            ended = self.caller(arguments)
+        else:
+            ended = self._process(arguments, 10**9) if self.through_process else self._here(arguments)
         self.ended.append(ended)
         return ended
 
@@ -518,7 +545,9 @@ class Walk:
         Raises:
             NotDeadError: it came to its end before.
         """
-        if self.through_process:
+        if self.killer is not None:
+            ended = self.killer(arguments)
+        elif self.through_process:
             ended = self._process(arguments, last)
         else:
             ended = self._here(arguments, None if last < 0 else last, before)
