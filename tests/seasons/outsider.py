@@ -1,29 +1,22 @@
-"""An outsider who knows the truth: from the published files of all nights alone, what of the promises is broken.
+"""Hold all that can be read at an output against what the series promises, knowing the truth.
 
-Nothing here is imported from the product. Released rows are read as anybody reads them; their tags tell whose they are.
+Nothing here is imported from the product. Every file is read as anybody reads it, whether a manifest names it or not;
+people's tags tell whose rows they are.
 """
 
 from __future__ import annotations
 
-import json
-import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.feather
-import pyarrow.parquet as pq
-
+from seasons.histories import n_below, n_solved
 from seasons.population import CONFIDENTIAL, KEYS, TAG
+from seasons.readable import Class, Columns, Objects, Output, Publication, Row
+from soak.places import Folder
 
-#: A released combination, to the byte.
-Class = tuple[bytes, ...]
-#: Confidential values as text.
-Row = tuple[str, ...]
+COLUMNS = Columns(KEYS, CONFIDENTIAL, TAG)
 
 
 @dataclass(frozen=True)
@@ -35,13 +28,16 @@ class Promise:
     leavers: str = "withhold"
     changes: bool = False
     nights: int | None = None
+    #: k people share every history; never where each night is grouped afresh.
+    traces: bool = True
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One published release: each tag's class and confidential values, and who was in the input that night."""
+    """One publication: each tag's class and confidential values, and who was in the input that night."""
 
-    folder: Path
+    name: str
+    is_named: bool
     classes: Mapping[int, Class]
     rows: Mapping[int, Row]
     truth: Mapping[int, Row]
@@ -49,30 +45,102 @@ class Seen:
 
 @dataclass
 class Outsider:
-    """Looks at release after release, revisions included, in the order in which they were published."""
+    """Looks again and again, and forgets nothing that was ever readable when a command had ended well."""
 
     promise: Promise
+    place: Objects
     seen: list[Seen] = field(default_factory=list)
+    publications: list[Publication] = field(default_factory=list)
+    #: Everybody who was erased.
+    forgotten: set[int] = field(default_factory=set)
     _first: dict[int, Class] = field(default_factory=dict)
     _last: dict[int, tuple[Class, Row]] = field(default_factory=dict)
     _nights: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    #: The newest publication in which a confidential value of a person was another than before.
+    _moved_at: dict[int, int] = field(default_factory=dict)
+    _left_at: dict[int, int] = field(default_factory=dict)
+    #: What is published now is an erasure's: everybody else once more.
+    is_erasure: bool = False
+    #: The first publication under the promise of now.
+    _since: int = 0
     #: Traces by number: 0 is that of who was never released.
     _trace: dict[int, int] = field(default_factory=dict)
-    _n_traces: int = 0
 
-    def look(self, folder: Path, truth: Mapping[int, Row]) -> list[str]:
-        """Read a release that has just been published; what is wrong, a sentence each."""
-        classes, rows, wrong = read_release(folder)
-        night = Seen(folder, classes, rows, truth)
-        wrong += self._too_few_in_a_class(night)
-        wrong += self._moved(night) + self._false_values(night) + self._lone_changes(night)
+    def __post_init__(self) -> None:
+        self.output = Output(self.place, COLUMNS)
+
+    @classmethod
+    def at(cls, folder: Path, promise: Promise) -> Outsider:
+        """Begin to look at a folder."""
+        return cls(promise, Folder(folder))
+
+    def look(self, truth: Callable[[str], Mapping[int, Row]], is_tidy: bool = True) -> list[str]:
+        """Read all that is new; a sentence for each thing that is wrong.
+
+        Args:
+            truth: who is in the input of a publication, with his confidential values.
+            is_tidy: a command has ended well: what no manifest names is wrong now, and counts as published for ever.
+        """
+        wrong, now = [], self.output.publications()
+        for publication in now:
+            is_known = any(p.name == publication.name and publication.content <= p.content for p in self.publications)
+            if not is_known and (is_tidy or publication.manifest is not None):
+                wrong += [
+                    f"{publication.name}: {sentence}" for sentence in self._take(publication, truth(publication.name))
+                ]
+        if is_tidy and (unnamed := self.output.unnamed()):
+            wrong.append(f"(u) {len(unnamed)} objects that no manifest names, such as {unnamed[0]}")
+        if is_tidy and (left := self.forgotten & {tag for publication in now for tag in publication.classes}):
+            wrong.append(f"(v) {len(left)} of {len(self.forgotten)} who were erased can be read")
+        return wrong
+
+    def _take(self, publication: Publication, truth: Mapping[int, Row]) -> list[str]:
+        night = Seen(publication.name, publication.manifest is not None, publication.classes, publication.rows, truth)
+        wrong = self._too_few_in_a_class(night)
+        if publication.n_rows != len(night.classes):
+            wrong.append(f"{publication.n_rows - len(night.classes)} units have two rows")
+        if publication.manifest is not None and publication.manifest["rows"] != publication.n_rows:
+            wrong.append(f"the manifest counts {publication.manifest['rows']} rows, the files {publication.n_rows}")
+        if night.is_named:
+            wrong += self._moved(night) + self._false_values(night) + self._lone_changes(night)
         self.seen.append(night)
-        for tag in classes:
-            self._nights[tag].append(len(self.seen) - 1)
-            self._first.setdefault(tag, classes[tag])
-            self._last[tag] = (classes[tag], rows[tag])
-        wrong += self._rare_traces(night) + self._out_of_turn(night)
-        return [f"{folder.parent.name}/{folder.name}: {sentence}" for sentence in wrong]
+        self.publications.append(publication)
+        tonight = len(self.seen) - 1
+        for tag in night.classes:
+            if tag in self._last and self._last[tag][1] != night.rows[tag]:
+                self._moved_at[tag] = tonight
+            if tag in truth:
+                self._left_at.pop(tag, None)
+            else:
+                self._left_at.setdefault(tag, tonight)
+            self._nights[tag].append(tonight)
+            self._first.setdefault(tag, night.classes[tag])
+            self._last[tag] = (night.classes[tag], night.rows[tag])
+        wrong += self._rare_traces(night)
+        return wrong + (self._out_of_turn(night) + self._ghosts_told_apart(night) if night.is_named else [])
+
+    def traces(self) -> Mapping[int, int]:
+        """Number the histories of all who were ever readable."""
+        return self._trace
+
+    def atoms_of(self, tags: set[int]) -> set[int]:
+        """Find all who were first released in a class with some of these."""
+        first = {self._first[tag] for tag in tags if tag in self._first}
+        return {tag for tag, of in self._first.items() if of in first}
+
+    def change(self, promise: Promise) -> None:
+        """Expect something else of the nights to come; a series that was once independent never promises traces."""
+        was_independent = "independent" in (self.promise.mode, promise.mode)
+        self.promise = replace(promise, traces=self.promise.traces and not was_independent)
+        self._since = len(self.seen)
+
+    def n_below(self) -> int:
+        """Count people whose history over everything that was ever readable fewer than k share."""
+        return n_below(self.publications, self.promise.k)
+
+    def n_solved(self) -> int:
+        """Count people whose quasi-identifiers follow from everything that was ever readable."""
+        return n_solved(self.publications)
 
     def _too_few_in_a_class(self, night: Seen) -> list[str]:
         rare = [n for n in Counter(night.classes.values()).values() if n < self.promise.k]
@@ -81,18 +149,18 @@ class Outsider:
     def _rare_traces(self, night: Seen) -> list[str]:
         """(a) Sequences of classes, absence included, that fewer than k of those ever released share."""
         numbers: dict[tuple[int, Class | None], int] = {}
-        for tag in self._nights:
+        for tag in self._trace.keys() | night.classes.keys():
             step = (self._trace.get(tag, -1), night.classes.get(tag))
             self._trace[tag] = numbers.setdefault(step, len(numbers))
         counts = Counter(self._trace.values())
         rare = sum(n for n in counts.values() if n < self.promise.k)
-        if self.promise.mode == "independent" or not rare:
+        if self.promise.mode == "independent" or not self.promise.traces or not rare:
             return []
         return [f"(a) {rare} units have a trace that fewer than {self.promise.k} share"]
 
     def _moved(self, night: Seen) -> list[str]:
         """(c) Survivors' quasi-identifiers and blocking values are those of their first release."""
-        if self.promise.mode == "independent":
+        if self.promise.mode == "independent" or not self.promise.traces:
             return []
         moved = sum(self._first.get(tag, of) != of for tag, of in night.classes.items())
         return [f"(c) {moved} units have other quasi-identifiers than at first"] if moved else []
@@ -134,11 +202,13 @@ class Outsider:
 
     def _out_of_turn(self, night: Seen) -> list[str]:
         """(e) Nobody is released twice, after his time, or again once he vanished."""
+        if self.is_erasure:
+            return []
         promise, tonight = self.promise, len(self.seen) - 1
-        mine = [self._nights[tag] for tag in night.classes]
         wrong = []
-        if promise.mode == "disjoint" and (twice := sum(len(nights) > 1 for nights in mine)):
+        if promise.mode == "disjoint" and (twice := sum(len(self._nights[tag]) > 1 for tag in night.classes)):
             wrong.append(f"(e) {twice} units are released twice")
+        mine = [[number for number in self._nights[tag] if number >= self._since] for tag in night.classes]
         if promise.mode == "rotation" and promise.nights is not None:
             late = sum(tonight - nights[0] >= promise.nights for nights in mine)
             wrong += [f"(e) {late} units are released after their time"] if late else []
@@ -147,37 +217,16 @@ class Outsider:
             wrong += [f"(e) {again} units came back after they had vanished"] if again else []
         return wrong
 
-
-def read_release(folder: Path) -> tuple[dict[int, Class], dict[int, Row], list[str]]:
-    """Classes and confidential values of a revision, by tag; and tags that are released twice."""
-    manifest = json.loads((folder / "manifest.json").read_text())
-    classes: dict[int, Class] = {}
-    rows: dict[int, Row] = {}
-    n_rows = 0
-    for part in manifest["parts"]:
-        table = _read(folder / part["name"], manifest)
-        keys = list(zip(*(_exact(table[name].to_pylist()) for name in KEYS), strict=True))
-        texts = list(zip(*(map(str, table[name].to_pylist()) for name in CONFIDENTIAL), strict=True))
-        tags = [int(tag) for tag in table[TAG].to_pylist()]
-        classes.update(zip(tags, keys, strict=True))
-        rows.update(zip(tags, texts, strict=True))
-        n_rows += table.num_rows
-    wrong = [f"{n_rows - len(classes)} units have two rows"] if n_rows != len(classes) else []
-    return classes, rows, wrong + ([] if n_rows == manifest["rows"] else ["the manifest counts other rows"])
-
-
-def _read(path: Path, manifest: Mapping[str, Any]) -> pa.Table:
-    form = manifest["format"]
-    if form == "parquet":
-        return pq.read_table(path)
-    if form == "arrow":
-        return pa.feather.read_table(path)
-    data = path.read_bytes()
-    header = data.split(b"\n", 1)[0].decode().replace('"', "").strip().split(",")
-    types = {name: pa.string() for name in header}
-    return pa.csv.read_csv(pa.BufferReader(data), convert_options=pa.csv.ConvertOptions(column_types=types))
-
-
-def _exact(values: Iterable[Any]) -> list[bytes]:
-    """Values as bytes: two floats are one value if all their bits are."""
-    return [struct.pack("<d", v) if isinstance(v, float) else repr(v).encode() for v in values]
+    def _ghosts_told_apart(self, night: Seen) -> list[str]:
+        """(i) Of a ghost's class at least k stood still since he left: else he is the one who did."""
+        by_class: dict[Class, list[int]] = defaultdict(list)
+        for tag, of in night.classes.items():
+            by_class[of].append(tag)
+        told_apart = 0
+        for tag in night.classes.keys() - night.truth.keys():
+            since = self._left_at[tag]
+            still = sum(self._moved_at.get(other, -1) < since for other in by_class[night.classes[tag]])
+            told_apart += still < self.promise.k
+        if not told_apart or self.promise.mode == "independent":
+            return []
+        return [f"(i) {told_apart} who left are told apart from those who changed since"]

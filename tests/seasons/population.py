@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 
 #: The confidential column that names a person: released as it is, so that released rows tell whose they are.
 TAG = "tag"
@@ -19,6 +21,13 @@ ROLES = {
     "confidential": list(CONFIDENTIAL),
 }
 _REGIONS = np.array(["north", "south", "east"])
+#: 1,080 records of the Census Bureau, the literature's own.
+_CENSUS = Path(__file__).parents[1] / "reference" / "data" / "census.csv"
+#: How an id may come on another night; to anybody who looks at it, it is the same.
+FORMS = {
+    "text": ("P0000017", "p0000017", " P0000017 ", "P0000017\u200b", "\uff300000017"),
+    "number": ("int64", "float64", "text", "leading zero"),
+}
 
 
 @dataclass
@@ -27,6 +36,11 @@ class Population:
 
     size: int
     seed: int = 0
+    #: Take values from records of the census, so that ties and zeros are real.
+    is_real: bool = False
+    #: The family of ids, and which form of it tonight's input has.
+    family: str = "text"
+    form: str = FORMS["text"][0]
     region: list[str] = field(default_factory=list)
     town: list[str] = field(default_factory=list)
     age: list[int] = field(default_factory=list)
@@ -38,11 +52,49 @@ class Population:
 
     def __post_init__(self) -> None:
         self.draw = np.random.default_rng([self.seed, self.size])
+        self._census = _census(self.draw) if self.is_real else None
+        if self.family == "number":
+            self.form = FORMS["number"][0]
         for _ in range(self.size):
             self.here.append(self._born())
 
+    def come(self, n: int) -> None:
+        """Some come who were never there."""
+        self.here += [self._born() for _ in range(n)]
+
+    def leave(self, n: int) -> None:
+        """Some leave."""
+        for _ in range(min(n, len(self.here))):
+            self.gone.append(self.here.pop(int(self.draw.integers(len(self.here)))))
+
+    def come_back(self, n: int) -> None:
+        """Some return who had left."""
+        for _ in range(min(n, len(self.gone))):
+            self.here.append(self.gone.pop(int(self.draw.integers(len(self.gone)))))
+
+    def change_scores(self, n: int) -> None:
+        """Some get another score."""
+        for place in self.draw.choice(len(self.here), min(n, len(self.here)), replace=False):
+            self.score[self.here[int(place)]] += 1
+
+    def ids(self, people: np.ndarray) -> pa.Array:
+        """Write the ids as they come tonight."""
+        number = 10**10 + people.astype(np.int64)
+        forms = {
+            **dict.fromkeys(FORMS["text"], None),
+            "int64": (number, pa.int64()),
+            "float64": (number.astype(float), pa.float64()),
+            "text": ([str(i) for i in number], pa.string()),
+            "leading zero": ([f"000{i}" for i in number], pa.string()),
+        }
+        if (made := forms[self.form]) is None:
+            return pa.array([self.form.replace("0000017", f"{tag:07d}") for tag in people], pa.string())
+        return pa.array(*made)
+
     def _born(self) -> int:
         draw = self.draw
+        if self._census is not None:
+            return self._of_the_census(self._census[len(self.age) % len(self._census)])
         region = str(draw.choice(_REGIONS, p=[0.6, 0.3, 0.1]))
         self.region.append(region)
         self.town.append(f"{region}-{min(int(draw.geometric(0.5)), 6)}")
@@ -50,6 +102,16 @@ class Population:
         self.income.append(float(np.round(draw.gamma(2.0, 9000.0), 2)))
         self.note.append(f"{draw.integers(0, 12):02d}")
         self.score.append(int(draw.integers(0, 50)))
+        return len(self.age) - 1
+
+    def _of_the_census(self, record: dict[str, int]) -> int:
+        region = str(_REGIONS[np.searchsorted([4000, 16000], record["FEDTAX"])])
+        self.region.append(region)
+        self.town.append(f"{region}-{record['FEDTAX'] % 3}")
+        self.age.append(record["EMCONTRB"])
+        self.income.append(float(record["AGI"]))
+        self.note.append(f"{record['INTVAL'] % 12:02d}")
+        self.score.append(record["POTHVAL"])
         return len(self.age) - 1
 
     def pass_a_day(self, churn: float) -> None:
@@ -100,7 +162,7 @@ class Population:
             return pa.array([values[one] for one in who], kind)
 
         columns = {
-            UNIT: pa.array([f"P{one:07d}" for one in who], pa.string()),
+            UNIT: self.ids(who),
             "region": of(self.region, pa.string()),
             "town": of(self.town, pa.string()),
             "age": of(self.age, pa.int64()),
@@ -114,3 +176,8 @@ class Population:
     def truth(self) -> dict[int, tuple[str, ...]]:
         """Everybody's confidential values tonight, as text."""
         return {one: (str(one), self.note[one], str(self.score[one])) for one in self.here}
+
+
+def _census(draw: np.random.Generator) -> list[dict[str, int]]:
+    records = pyarrow.csv.read_csv(_CENSUS).to_pylist()
+    return [records[i] for i in draw.permutation(len(records))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,14 +20,13 @@ from microagg_flows.executors.in_process import InProcess
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release, new_release
 from microagg_flows.stages import STAGES, run_stage
-from seasons.deaths import Died, Writes, dying
-from seasons.outsider import Outsider, Promise, Row
+from seasons.deaths import ALIVE_FOR, Died, Writes, dying
+from seasons.outsider import Outsider, Promise
 from seasons.population import CONFIDENTIAL, ROLES, UNIT, Population
+from seasons.readable import Row
 
 _FIRST_DAY = datetime.datetime(2026, 1, 1, 3, 0, tzinfo=datetime.UTC)
 _KEY = "the secret of these nights"
-#: A run without a sign of life for so long counts as dead.
-ALIVE_FOR = "microagg_core.steps.cleaning._ALIVE_FOR"
 #: What a spec says of each of the safe ways.
 MODES: dict[str, dict[str, Any]] = {
     "atoms-withhold": {"mode": "atoms", "leavers": "withhold"},
@@ -100,10 +98,9 @@ class Season:
     n_writes: int = 0
     day: int = 0
     _n_inputs: int = 0
-    _known: set[Path] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.outsider = Outsider(promise_of(self.series, self.k))
+        self.outsider = Outsider.at(self.output, promise_of(self.series, self.k))
 
     @property
     def output(self) -> Path:
@@ -142,17 +139,13 @@ class Season:
             with dying(last) as writes, mock.patch(ALIVE_FOR, alive):
                 self.run(make_release(tonight))
             self.n_writes = writes.done
-        except Died:
-            pass
-        finally:
-            self._look(tonight)
+        except BaseException as stopped:
+            self.wrong += self.outsider.look(lambda _: tonight.truth, is_tidy=False)
+            if not isinstance(stopped, Died):
+                raise
+        else:
+            self.wrong += self.outsider.look(lambda _: tonight.truth)
         return writes
-
-    def _look(self, tonight: Tonight) -> None:
-        for manifest in sorted(self.output.glob("*/*/manifest.json")):
-            if manifest not in self._known:
-                self._known.add(manifest)
-                self.wrong += self.outsider.look(manifest.parent, tonight.truth)
 
     def verify(self) -> None:
         """``microagg series verify`` has nothing to say."""
@@ -167,5 +160,4 @@ class Season:
 
     def releases(self) -> list[str]:
         """All revisions that hold a record, in the order in which they were published."""
-        folders = [seen.folder for seen in self.outsider.seen]
-        return [str(folder) for folder in folders if json.loads((folder / "manifest.json").read_text())["rows"]]
+        return [str(self.output / seen.name) for seen in self.outsider.seen if seen.is_named and seen.rows]

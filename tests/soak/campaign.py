@@ -17,7 +17,7 @@ from typing import Any
 from soak import judge, processes
 from soak.case import Case, MissedError
 from soak.data import Configuration
-from soak.kinds import Kind
+from soak.kinds import CODES, DONE_AGAIN, Kind
 from soak.reader import Reader
 from soak.reference import References
 from soak.site import Site
@@ -166,9 +166,17 @@ class Campaign:
         try:
             try:
                 case.kind.act(case)
-            except MissedError:  # whatever it missed, how the run ends is looked at
+            except MissedError as missed:  # nothing struck, so all has to be as if nothing were
+                verdict.did.append(str(missed))
                 self._look_at_ends(case, verdict)
-                raise
+                if not case.ended:
+                    return
+                undisturbed = not any(ended.killed for ended in case.ended) and not case.has_rivals
+                self._judge(case, verdict)
+                if undisturbed and verdict.outcome != SURVIVED:
+                    verdict.wrongs.append("nothing struck, and a command failed all the same")
+                verdict.outcome = MISSED
+                return
             self._look_at_ends(case, verdict)
             self._judge(case, verdict)
         finally:
@@ -178,7 +186,8 @@ class Campaign:
     @staticmethod
     def _look_at_ends(case: Case, verdict: Verdict) -> None:
         case.finish_all()
-        verdict.wrongs += [wrong for ended in case.ended for wrong in judge.of_command(ended, case.codes)]
+        codes = case.codes or CODES[case.kind.family]
+        verdict.wrongs += [wrong for ended in case.ended for wrong in judge.of_command(ended, codes)]
 
     def _judge(self, case: Case, verdict: Verdict) -> None:
         wrongs = verdict.wrongs
@@ -191,7 +200,9 @@ class Campaign:
             wrongs += judge.of_unnamed_objects(case)
         if case.reuse is not None:
             verdict.reused = case.reuse.share()
-        again = failed or case.always_again or case.random.random() < _SHARE_LOOKED_AT_AGAIN
+            verdict.wrongs += self._done_again(case, case.reuse)
+        drawn = case.random.random() < _SHARE_LOOKED_AT_AGAIN
+        again = case.look_at_end is None and (failed or case.always_again or drawn)
         if again or case.bucket is not None:
             case.mend()
         if again:
@@ -200,6 +211,7 @@ class Campaign:
         wrongs += judge.of_end(case)
         wrongs += judge.of_secrets(case)
         wrongs += [f"a reader: {wrong}" for wrong in case.reader.wrongs]
+        wrongs[:] = dict.fromkeys(wrongs)
         verdict.outcome = RESUMED if failed else SURVIVED
 
     @staticmethod
@@ -210,11 +222,18 @@ class Campaign:
         ended = case.site.start(*case.again).wait()
         if any(e.code != 0 for e in case.ended):
             verdict.reused = reuse.share()
+            verdict.wrongs += Campaign._done_again(case, reuse)
         case.ended.append(ended)
         if not ended.succeeded:
             verdict.wrongs.append(f"the re-run failed too, exit {ended.code}: {ended.hung} {ended.sentences()}")
         verdict.wrongs += judge.of_command(ended, frozenset())
         verdict.wrongs += judge.of_leftovers(case)
+
+    @staticmethod
+    def _done_again(case: Case, reuse: Reuse) -> Iterator[str]:
+        """Finished work is kept: the same command goes on from it."""
+        if case.kind.family not in DONE_AGAIN and not case.may_lose_work and (lost := reuse.lost()):
+            yield f"{lost} finished tasks were done again"
 
     def _faulty_bucket(self) -> Any:
         if self._bucket is None:

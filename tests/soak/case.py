@@ -61,8 +61,12 @@ class Case:
     may_leave_runs: bool = False
     #: Others publish under the same id: that it is published says nothing about a command that failed.
     has_rivals: bool = False
-    #: Whether a failure has to be one of these; empty: any documented code.
+    #: Where a failure has to be one of others than those of its family.
     codes: frozenset[int] = frozenset()
+    #: Somebody takes finished work away: it need not be used again.
+    may_lose_work: bool = False
+    #: What looks at the end in place of the comparison with an undisturbed release: what is wrong, a sentence each.
+    look_at_end: Callable[[], list[str]] | None = None
 
     #: Watches what a run finds done that goes on where a killed one stopped.
     reuse: Reuse | None = None

@@ -14,30 +14,37 @@ from soak.data import CANARY
 from soak.reader import UnreadableError, latest, manifests, read_json, read_release
 from soak.work_area import runs
 
-#: 0 done, 2 usage or spec, 3 data, 4 gate, 5 storage, 6 cluster, 130 interrupted. 1 is a bug.
-DOCUMENTED = frozenset({0, 2, 3, 4, 5, 6, 130})
 #: What libraries and Python print when they are in trouble.
 _NOISE = re.compile(
     r"Traceback|^\s+File \"|distributed\.[\w.]+ - |tornado|During handling|resource_tracker|ArrowInvalid|Task exception"
-    r"|was never awaited|Exception ignored|Fatal Python error|Segmentation fault|core dumped|\bWARNING\b|\bERROR\b",
+    r"|\b[A-Z]\w+Warning\b|was never awaited"
+    r"|Exception ignored|Fatal Python error|Segmentation fault|core dumped|\bWARNING\b|\bERROR\b",
     re.MULTILINE,
 )
 _NEEDLES = (CANARY.encode(), CANARY.encode("utf-16-le"))
+#: Which record it is tells of it as its value does.
+_RECORD_NUMBER = re.compile(r"\b(?:record|row|line)\s+(?:number\s+|no\.?\s*)?[0-9]+\b")
 _LEAVING_SECONDS = 20.0
 #: Where compiled kernels are kept if they can be kept nowhere else: a cache, and not left by mistake.
 _KERNELS = f"microagg-{os.getuid()}"
 _LARGEST_SEARCHED = 256 * 2**20
 
 
+#: What the command says of a release that is out although something failed; no other sentence about publishing will do.
+_SAYS_PUBLISHED = re.compile(r"release \S+ is (?:already )?published in \S+")
+
+
 def of_command(ended: Ended, codes: frozenset[int]) -> Iterator[str]:
-    """What is wrong with how a command ended."""
+    """What is wrong with how a command ended, which may fail with these codes."""
+    yield from (f"{where} tells a record's number: {m[0]!r}" for where, text in _said(ended)
+                for m in _RECORD_NUMBER.finditer(text))  # fmt: skip
     yield from (f"{where} holds a value of a record" for where, text in _said(ended) if _holds_canary(text.encode()))
     if ended.hung:
         yield f"{ended.hung}; over after {ended.seconds:.0f} s with exit code {ended.code}"
     if ended.killed:
         return
     sentences = ended.sentences()
-    if ended.code not in (codes | {0} if codes else DOCUMENTED):
+    if ended.code not in codes | {0}:
         yield f"exit code {ended.code} is not what is documented for this: {_last_words(ended)}"
     if any("a bug" in sentence for sentence in sentences):
         yield f"'a bug': {sentences[0]}"
@@ -66,8 +73,10 @@ def of_false_words(case: Case, ended: Ended) -> Iterator[str]:
     if ended.killed or ended.code == 0 or case.has_rivals:
         return
     words = " ".join(ended.sentences())
-    if released_now(case) and "publish" not in words:
+    if released_now(case) and not _SAYS_PUBLISHED.search(words):
         yield f"the release is published, but exit code {ended.code} says: {words}"
+    if not released_now(case) and _SAYS_PUBLISHED.search(words):
+        yield f"no release can be read, but exit code {ended.code} says: {words}"
 
 
 def released_now(case: Case) -> bool:
@@ -104,7 +113,9 @@ def of_unnamed_objects(case: Case) -> Iterator[str]:
     named = {"latest.json"}
     try:
         for manifest in manifests(names):
-            named |= {manifest, *read_release(case.site.output, manifest).names}
+            folder = manifest.removesuffix("manifest.json")
+            named |= {manifest, f"{folder}manifest.json.minisig", f"{folder}withdrawn.json"}
+            named |= read_release(case.site.output, manifest).names
     except UnreadableError as error:
         yield str(error)
         return
@@ -125,6 +136,11 @@ def of_missing_pages(case: Case) -> Iterator[str]:
 
 def of_end(case: Case) -> Iterator[str]:
     """After the last undisturbed run: the release, and nothing but the release."""
+    if not case.may_leave_runs and (left := runs(case.site.work.versions())):
+        yield f"staged work after success: {len(left)} objects such as {left[0]}"
+    if case.look_at_end is not None:
+        yield from case.look_at_end()
+        return
     try:
         released = latest(case.site.output)
     except UnreadableError as error:
@@ -136,8 +152,6 @@ def of_end(case: Case) -> Iterator[str]:
         yield "at the end the release has other bytes than the undisturbed one"
     yield from of_unnamed_objects(case)
     yield from of_missing_pages(case)
-    if not case.may_leave_runs and (left := runs(case.site.work.versions())):
-        yield f"staged work after success: {len(left)} objects such as {left[0]}"
 
 
 def of_secrets(case: Case) -> Iterator[str]:

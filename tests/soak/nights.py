@@ -1,8 +1,7 @@
-"""Nights by the hundred: series over changing people, with deaths, misses and replacements, before an outsider's eyes.
+"""Nights by the hundred: fuzzed seasons of a series by the command, before an outsider who reads every file.
 
-    python tests/soak/nights.py --nights 60 --people 20000 --k 3,5 --churn 0.002,0.01,0.05
-    python tests/soak/nights.py --nights 10 --people 300 --modes atoms-ghosts --seed 7
-    python tests/soak/nights.py --small 300
+    python tests/soak/nights.py --minutes 60 --seed 1 --json nights.json
+    python tests/soak/nights.py --seed 17 --seasons 1        # one season, again
 
 Exit code 0 where nothing went wrong, 1 where something did. See the README beside this file.
 """
@@ -18,7 +17,6 @@ import time
 import traceback
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,36 +24,77 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from microagg_core.attack.attacking import attack
-from microagg_core.errors import MicroaggError
 from seasons.exact import smallest_support
-from seasons.population import TAG, Population
-from seasons.season import MODES, Season, Tonight, series_of
+from seasons.population import FORMS, Population
+from seasons.walk import Ended, NotDeadError, Walk, WrongError
 
-SAFE = [mode for mode in MODES if mode != "independent"]
-#: Of the releases of a season so many of the newest are attacked together.
-MOST_ATTACKED = 12
-#: How often something happens instead of a night, or to it.
-CHANCES = {"missed": 0.05, "replaced": 0.05, "died, again": 0.06, "died, next": 0.05, "died, late": 0.03}
+#: Ways to go on after a run or an erasure died, and chances of what happens on a day.
+_AFTER_A_DEATH = ("again", "next", "next", "clean", "forget", "late")
+_CHANCES = {
+    "night": 0.34, "death": 0.24, "erasure": 0.08, "erasure dies": 0.05, "replaced": 0.06, "missed": 0.05,
+    "filled in": 0.06, "backfill": 0.04, "backfill dies": 0.03, "other ids": 0.05,
+}  # fmt: skip
+#: Every combination of all sums is looked at where there are so few people.
+_MOST_COMBINED = 60
 
 
 @dataclass(frozen=True)
 class Case:
-    """A season to be had."""
+    """A season to be had; its seed decides everything."""
 
-    mode: str
-    k: int
-    churn: float
-    people: int
-    nights: int
     seed: int
-    changes: bool
-    hold: bool
+    series: dict[str, Any]
+    k: int
+    people: int
+    days: int
+    churn: float
+    blocks: dict[str, str]
+    family: str
+    is_real: bool
+    raises_k: bool
+    changes_mode: str
+    through_process: bool
 
     def line(self) -> str:
         """Its name."""
-        words = [self.mode, f"k={self.k}", f"churn {self.churn:g}", f"{self.people} people", f"seed {self.seed}"]
-        return ", ".join(words + ["changes"] * self.changes + ["hold"] * self.hold)
+        series = [str(value) for key, value in self.series.items() if key not in ("hold", "acknowledge")]
+        words = [*series, *self.blocks.values(), f"k={self.k}", f"{self.people} people", f"churn {self.churn:g}"]
+        words += ["hold"] * ("hold" in self.series) + ["by processes"] * self.through_process
+        words += [f"then {self.changes_mode}"] * bool(self.changes_mode) + [f"{self.family} ids", f"seed {self.seed}"]
+        return ", ".join(words)
+
+
+def case_of(seed: int) -> Case:
+    """Draw a season."""
+    draw = np.random.default_rng(seed)
+
+    def one_of(*of: Any) -> Any:
+        return of[int(draw.integers(len(of)))]
+
+    mode = one_of("atoms", "atoms", "atoms", "rotation", "disjoint", "independent")
+    series: dict[str, Any] = {"mode": mode}
+    if mode in ("atoms", "rotation"):
+        series["leavers"] = one_of("withhold", "ghosts", "ghosts", "decoys")
+        series["guarantee"] = one_of("trace", "trace+changes")
+    series |= {"nights": int(draw.integers(2, 9))} if mode == "rotation" else {}
+    series |= {"acknowledge": "overlapping_releases"} if mode == "independent" else {}
+    if mode != "independent" and draw.random() < 0.25:
+        series["hold"] = {"until": f"{draw.integers(2, 8)}k", "days": int(draw.integers(1, 5))}
+    through_process = draw.random() < 0.08
+    return Case(
+        seed=seed,
+        series=series,
+        k=int(draw.integers(2, 6)),
+        people=int(np.exp(draw.uniform(np.log(25), np.log(60 if draw.random() < 0.3 else 500)))),
+        days=int(draw.integers(4, 6 if through_process else 15)),
+        churn=one_of(0.01, 0.04, 0.15),
+        blocks={"undersized": "merge", "labels": one_of("list", "list", "star", "parent")},
+        family=one_of(*FORMS),
+        is_real=bool(draw.integers(2)),
+        raises_k=draw.random() < 0.1,
+        changes_mode=one_of("atoms", "disjoint", "rotation", "independent") if draw.random() < 0.15 else "",
+        through_process=through_process,
+    )
 
 
 @dataclass
@@ -66,7 +105,13 @@ class Verdict:
     wrong: list[str] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
     releases: int = 0
-    solved: int = 0
+    histories: int = 0
+    #: None: nothing is promised of them.
+    solved: int | None = None
+    below_k: int | None = None
+    forgotten: int = 0
+    forgotten_readable: int = 0
+    solved_where_nothing_is_promised: int = 0
     seconds: float = 0.0
 
     def document(self) -> dict[str, Any]:
@@ -74,167 +119,218 @@ class Verdict:
         return {**asdict(self), "events": dict(self.events)}
 
 
-class Year:
-    """A season night after night, with events drawn from its seed."""
+class Season:
+    """A walk whose words are drawn."""
 
     def __init__(self, case: Case, folder: Path) -> None:
-        self.verdict = Verdict(case)
-        self.draw = np.random.default_rng(
-            [case.seed, case.k, case.people, SAFE.index(case.mode) if case.mode in SAFE else 9]
-        )
-        hold = {"until": "4k", "days": 4} if case.hold else None
-        people = Population(case.people, case.seed)
-        self.season = Season(folder, people, series_of(case.mode, folder, case.changes, hold), case.k)
-        self.late: Tonight | None = None
+        self.case, self.verdict = case, Verdict(case)
+        self.draw = np.random.default_rng([case.seed, 1])
+        people = Population(case.people, case.seed, case.is_real, case.family)
+        self.walk = Walk(folder, people, dict(case.series), case.k, {"blocks": dict(case.blocks)})
+        self.walk.through_process = case.through_process
+        self.missed: list[int] = []
 
     def spend(self) -> Verdict:
-        """All nights, and the attack in the end."""
-        case, season = self.verdict.case, self.season
-        start = time.perf_counter()
-        for night in range(case.nights):
-            event = self._event() if night else ""
-            self.verdict.events[event or "undisturbed"] += 1
-            try:
-                self._night(event)
-                season.verify()
-            except MicroaggError as error:
-                season.wrong.append(f"day {season.day} ({event}): exit {error.exit_code}: {error.message}")
-            except Exception:
-                season.wrong.append(f"day {season.day} ({event}): {traceback.format_exc()}")
-            season.forget_inputs()
-            season.day += 1
-            season.people.pass_a_day(case.churn)
-            if self.draw.random() < 0.2:
-                season.people.change_a_town(2)
-        self._attack()
-        self.verdict.wrong = season.wrong
-        self.verdict.releases = len(season.outsider.seen)
-        self.verdict.seconds = round(time.perf_counter() - start, 1)
-        return self.verdict
+        """Spend all days, and look at everything in the end."""
+        start, walk, verdict = time.perf_counter(), self.walk, self.verdict
+        event = "night"
+        try:
+            for day in range(self.case.days):
+                event = self._event() if day else "night"
+                verdict.events[event] += 1
+                self._day(event)
+                if walk.wrong:  # what is wrong once is so on every later look
+                    break
+            walk.end()
+        except WrongError as error:
+            walk.wrong.append(f"day {walk.day} ({event}): {error}")
+        except Exception:
+            walk.wrong.append(f"day {walk.day} ({event}): the campaign itself failed: {traceback.format_exc()}")
+        self._count()
+        verdict.wrong, verdict.seconds = walk.wrong, round(time.perf_counter() - start, 1)
+        return verdict
 
     def _event(self) -> str:
-        lot = self.draw.random()
-        for event, chance in CHANCES.items():
-            lot -= chance
-            if lot < 0:
-                return event
-        return ""
+        if self.case.changes_mode and self.walk.day == self.case.days // 2:
+            return "other mode"
+        if self.case.raises_k and self.walk.day == self.case.days // 2:
+            return "other k"
+        return str(self.draw.choice(list(_CHANCES), p=np.array(list(_CHANCES.values())) / sum(_CHANCES.values())))
 
-    def _night(self, event: str) -> None:
-        season = self.season
-        if event == "missed":
+    def _churn(self) -> dict[str, int]:
+        """Draw who comes, leaves and changes; confidential columns move for few, for many, or for all."""
+        n, draw = max(len(self.walk.people.here), 1), self.draw
+        come, leave = (int(draw.poisson(self.case.churn * n)) for _ in range(2))
+        come = 0 if draw.random() < 0.1 else come + 2 * self.case.k
+        move = int(n * draw.choice([0.0, self.case.churn, 0.5, 1.0]))
+        return {"come": come, "leave": 0 if draw.random() < 0.2 else leave, "move": move}
+
+    def _day(self, event: str) -> None:
+        walk, churn = self.walk, self._churn()
+        back = int(self.draw.integers(3))
+        if event == "night":
+            walk.night(**churn, back=back)
+        elif event == "replaced":
+            walk.replace(churn["move"])
+        elif event == "missed":
+            walk.missed(churn["come"], churn["leave"])
+            self.missed.append(walk.day)
+        elif event == "filled in" and self.missed:
+            walk.fill_in(walk.day - self.missed.pop())
+        elif event in ("backfill", "backfill dies"):
+            self._backfill(event.endswith("dies"), churn)
+        elif event == "erasure":
+            walk.forget(int(self.draw.integers(1, 4)), self._who())
+        elif event == "erasure dies":
+            self._erasure_dies()
+        elif event == "death":
+            self._death(churn)
+        elif event == "other ids":
+            walk.ids_as(int(self.draw.integers(len(FORMS[self.case.family]))))
+            walk.night(**churn)
+        elif event == "other k":
+            walk.raise_k(self.case.k + 1)
+            walk.night(**churn)
+        elif event == "other mode":
+            self._other_mode()
+        else:
+            walk.night(**churn)
+
+    def _other_mode(self) -> None:
+        before = dict(self.walk.series or {})
+        self.walk.mode(self.case.changes_mode, "ghosts" if self.case.changes_mode in ("atoms", "rotation") else "", 9)
+        self.walk.night_or_refuse()
+        self.verdict.events["other mode, refused"] += self.walk.refused
+        if self.walk.refused:
+            self.walk.series = before
+        self.walk.night(come=3 * self.case.k)
+
+    def _who(self) -> str:
+        walk = self.walk
+        released = {tag for seen in walk.outsider.seen for tag in seen.classes} - walk.outsider.forgotten
+        return "gone" if self.draw.random() < 0.3 and released & set(walk.people.gone) else "here"
+
+    def _last(self, command: str) -> int:
+        """Draw a write; half of them near the end, where ledger and output are written."""
+        n = max(self.walk.n_writes.get(command, 60), 1)
+        return int(self.draw.integers(n)) if self.draw.random() < 0.4 else n - 1 - int(self.draw.integers(min(n, 45)))
+
+    def _death(self, churn: dict[str, int]) -> None:
+        walk = self.walk
+        try:
+            walk.die(last=self._last("run"), **churn)
+        except NotDeadError as lived:
+            self._lived(lived.ended)
             return
-        tonight = season.prepare()
-        if event.startswith("died"):
-            self._die(event, tonight)
+        how = str(self.draw.choice(_AFTER_A_DEATH))
+        self.verdict.events[f"death, then {how}"] += 1
+        if how == "again":
+            walk.run()
+        elif how == "clean":
+            walk.clean()
+        elif how == "forget":
+            walk.forget(1, self._who())
+        elif how == "late":
+            walk.night(**self._churn())
+            walk.fill_in(1)
+        if how != "again":
+            walk.night(**self._churn())
+
+    def _erasure_dies(self) -> None:
+        walk = self.walk
+        try:
+            walk.forget(int(self.draw.integers(1, 4)), self._who(), last=self._last("forget"))
+        except NotDeadError:
+            self.verdict.events["death missed"] += 1
+        if self.draw.random() < 0.5:
+            walk.night_or_refuse()
+            self.verdict.events["night refused beside an erasure"] += walk.refused
+        walk.finish("same")
+
+    def _backfill(self, dies: bool, churn: dict[str, int]) -> None:
+        try:
+            self.walk.backfill(2, churn["come"], churn["leave"], last=self._last("run") if dies else -1)
+        except NotDeadError as lived:
+            self._lived(lived.ended)
             return
-        season.spend(tonight)
-        if self.late is not None:  # a run that died nights ago is started again
-            late, self.late = self.late, None
-            season.spend(late)
-        if event == "replaced":
-            season.verify()
-            season.people.correct(self.verdict.case.churn)
-            season.people.pass_a_day(self.verdict.case.churn)
-            season.spend(season.prepare(replace=True))
+        if dies:
+            self.walk.backfill_again(2)
 
-    def _die(self, event: str, tonight: Tonight) -> None:
-        """Before any write; half of them near the end, where ledger and output are written."""
-        season, n = self.season, max(self.season.n_writes, 1)
-        last = int(self.draw.integers(n)) if self.draw.random() < 0.5 else n - 1 - int(self.draw.integers(min(n, 25)))
-        season.spend(tonight, last)
-        if event == "died, again":
-            season.spend(tonight)
-        elif event == "died, late":
-            self.late = tonight
+    def _lived(self, ended: Ended) -> None:
+        """A death that was to come after the end of the run: judged as any run, and counted."""
+        self.verdict.events["death missed"] += 1
+        if ended.code != 0:
+            raise WrongError(f"ended with {ended.code}: {ended.sentence()}")
+        self.walk.look_at_night()
 
-    def _attack(self) -> None:
-        """(g) Nobody is solved; many are where nothing is promised."""
-        urls = self.season.releases()[-MOST_ATTACKED:]
-        if len(urls) < 2:
-            return
-        report = attack(urls, [TAG]).report
-        self.verdict.solved = report.records_solved
-        if self.verdict.case.mode == "independent":
-            if not report.records_solved:
-                self.season.wrong.append("(g) the attack solves nobody where nothing is promised: it proves nothing")
-        elif not report.is_safe:
-            found = f"{report.records_solved} solved, {report.below_k} below k"
-            self.season.wrong.append(f"(g) the attack wins: {found}")
-
-
-def small_season(seed: int, folder: Path) -> Verdict:
-    """(h) A small season whose published sums are all combined, in exact arithmetic."""
-    draw = np.random.default_rng(seed)
-    case = Case(
-        mode=SAFE[seed % len(SAFE)],
-        k=int(draw.integers(2, 4)),
-        churn=float(draw.choice([0.02, 0.05, 0.15])),
-        people=int(draw.integers(20, 61)),
-        nights=int(draw.integers(3, 9)),
-        seed=seed,
-        changes=bool(draw.integers(2)),
-        hold=bool(draw.random() < 0.3),
-    )
-    year = Year(case, folder)
-    verdict = year.spend()
-    size = smallest_support([seen.classes for seen in year.season.outsider.seen], case.k)
-    if size is not None:
-        verdict.wrong.append(f"(h) a combination of published sums is about {size} units")
-    return verdict
+    def _count(self) -> None:
+        """Count by what all readable files say, named or not."""
+        outsider, verdict = self.walk.outsider, self.verdict
+        verdict.releases = len(outsider.publications)
+        verdict.histories = len(set(outsider.traces().values()))
+        verdict.forgotten = len(outsider.forgotten)
+        if not self.walk.wrong:
+            verdict.forgotten_readable = len(outsider.forgotten & outsider.output.readable_tags())
+        if outsider.promise.traces and outsider.promise.mode != "independent":
+            verdict.below_k, verdict.solved = outsider.n_below(), outsider.n_solved()
+            few = len(outsider.traces()) <= _MOST_COMBINED
+            size = smallest_support([seen.classes for seen in outsider.seen], outsider.promise.k) if few else None
+            if size is not None:
+                self.walk.wrong.append(f"(h) a combination of all sums is about {size} people")
+        else:
+            verdict.solved_where_nothing_is_promised = outsider.n_solved()
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
     """What was asked for."""
-    parser = argparse.ArgumentParser(description="Series of nights before the eyes of an outsider who knows the truth.")
-    parser.add_argument("--nights", type=int, default=60)
-    parser.add_argument("--people", type=int, default=20_000)
-    parser.add_argument("--modes", default=",".join(MODES), help="of " + ", ".join(MODES))
-    parser.add_argument("--k", default="3,5")
-    parser.add_argument("--churn", default="0.002,0.01,0.05", help="share of people who leave, come and change a night")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--small", type=int, help="instead: so many small seasons, with every combination of all sums")
+    parser = argparse.ArgumentParser(description="Fuzzed seasons of a series, before an outsider who reads every file.")
+    parser.add_argument("--minutes", type=float, default=30.0, help="no season begins later than that")
+    parser.add_argument("--seasons", type=int, help="at most so many")
+    parser.add_argument("--seed", type=int, default=0, help="of the first season; the next has the next")
     parser.add_argument("--json", type=Path, help="also write the record here, after every season")
     parser.add_argument("--folder", type=Path, help="where to work; what went wrong stays there")
     return parser.parse_args(given)
 
 
-def cases(asked: argparse.Namespace) -> list[Case]:
-    """Seasons of every mode, k and churn; guarantee and hold take turns."""
-    modes, ks = asked.modes.split(","), [int(k) for k in asked.k.split(",")]
-    churns = [float(churn) for churn in asked.churn.split(",")]
-    wanted = enumerate(product(modes, ks, churns), start=asked.seed)
-    return [
-        Case(mode, k, churn, asked.people, asked.nights, asked.seed, changes=n % 2 == 0, hold=n % 3 == 0)
-        for n, (mode, k, churn) in wanted
-    ]
+def totals(verdicts: list[Verdict]) -> str:
+    """The counts that matter, of all seasons."""
+    events: Counter[str] = sum((v.events for v in verdicts), Counter())
+    solved, below, erased = (
+        sum(getattr(v, name) or 0 for v in verdicts) for name in ("solved", "below_k", "forgotten")
+    )
+    readable = sum(v.forgotten_readable for v in verdicts)
+    seen = sum(v.solved_where_nothing_is_promised for v in verdicts)
+    return "\n".join([
+        ", ".join(f"{n} {event}" for event, n in sorted(events.items())),
+        f"{len(verdicts)} seasons, {sum(v.releases for v in verdicts)} releases, "
+        f"{sum(v.histories for v in verdicts)} histories; by all readable files {solved} people solved, "
+        f"{below} with a history below k, {readable} of {erased} who were erased readable "
+        f"({seen} solved where nothing is promised); {sum(bool(v.wrong) for v in verdicts)} seasons wrong",
+    ])  # fmt: skip
 
 
 def main(given: list[str] | None = None) -> int:
     """Have the seasons, print what was wrong."""
     asked = arguments(given)
     folder = (asked.folder or Path(tempfile.mkdtemp(prefix="microagg-nights-"))).resolve()
-    wanted = list(range(asked.seed, asked.seed + asked.small)) if asked.small else cases(asked)
+    deadline = time.monotonic() + 60 * asked.minutes
     verdicts: list[Verdict] = []
-    for number, one in enumerate(wanted):
-        place = folder / f"{number:04d}"
-        place.mkdir(parents=True)
-        verdict = small_season(one, place) if isinstance(one, int) else Year(one, place).spend()
+    while time.monotonic() < deadline and (asked.seasons is None or len(verdicts) < asked.seasons):
+        seed = asked.seed + len(verdicts)
+        verdict = Season(case_of(seed), folder / str(seed)).spend()
         verdicts.append(verdict)
-        events = ", ".join(f"{n} {event}" for event, n in sorted(verdict.events.items()))
         word = f"WRONG {len(verdict.wrong)}" if verdict.wrong else "right"
-        print(
-            f"{word:<8} {verdict.seconds:7.1f} s  {verdict.case.line()}: {events}; {verdict.solved} solved", flush=True
-        )
+        print(f"{word:<8} {verdict.seconds:7.1f} s  {verdict.case.line()}", flush=True)
         for wrong in verdict.wrong:
             print(f"    WRONG: {wrong}", flush=True)
-        if not verdict.wrong:
-            shutil.rmtree(place)
+        if verdict.wrong:
+            print(f"    python tests/soak/nights.py --seed {seed} --seasons 1    # its files: {folder / str(seed)}")
+        else:
+            shutil.rmtree(folder / str(seed))
         if asked.json:
             asked.json.write_text(json.dumps([v.document() for v in verdicts], indent=1))
-    n_wrong = sum(bool(v.wrong) for v in verdicts)
-    print(f"{len(verdicts)} seasons, {sum(v.releases for v in verdicts)} releases, {n_wrong} seasons wrong")
-    return 1 if n_wrong else 0
+    print(totals(verdicts))
+    return 1 if any(v.wrong for v in verdicts) else 0
 
 
 if __name__ == "__main__":

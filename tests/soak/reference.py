@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from soak import processes
+from soak.content import of_content
 from soak.data import Configuration, write_input
 from soak.places import Folder
 from soak.reader import Content, latest
@@ -108,6 +109,7 @@ class References:
         n_tasks = sum(int(t[2]) for t in tasks if t and t[1] not in _ALWAYS_AGAIN)
         left = frozenset(path.name for path in site.temporary.iterdir())
         wrongs = (f"left in the temporary folder: {sorted(left)}",) if left else ()
+        wrongs += tuple(of_content(site, site.output, released.folder))
         return Reference(
             released.content,
             moments,

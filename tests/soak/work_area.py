@@ -51,6 +51,10 @@ class Reuse:
                 continue
             self._again |= {name for name, version in now.items() if self._found.get(name, version) != version}
 
+    def lost(self) -> int:
+        """Count receipts that were found and are others now: finished work that was done again."""
+        return len(self._found.keys() & self._again)
+
     def share(self) -> float | None:
         """The share of all tasks of the release that the re-run did not have to do; None where it is unknown."""
         self._stop.set()

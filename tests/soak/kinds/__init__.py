@@ -14,7 +14,24 @@ if TYPE_CHECKING:
 
 FAMILIES = (
     "signals", "memory", "disks", "damage", "inputs", "races", "surroundings", "storage", "clusters", "prefect",
+    "series",
 )  # fmt: skip
+#: How a command may end that meets a fault of a family, beside 0: what the exit codes of the README are for.
+CODES: dict[str, frozenset[int]] = {
+    "signals": frozenset({6, 130}),
+    "memory": frozenset({2, 6}),
+    "disks": frozenset({5}),
+    "damage": frozenset({5}),
+    "inputs": frozenset({3, 5}),
+    "races": frozenset({4, 5, 130}),
+    "surroundings": frozenset({2, 5, 6}),
+    "storage": frozenset({5, 130}),
+    "clusters": frozenset({5, 6}),
+    "prefect": frozenset({6}),
+    "series": frozenset({5, 6, 130}),
+}
+#: Where finished work may be done again: it was damaged, or its input is another now.
+DONE_AGAIN = ("damage", "inputs", "series")
 Act = Callable[["Case"], None]
 
 

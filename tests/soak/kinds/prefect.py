@@ -64,7 +64,7 @@ def flow_killed_with_embedded_server(case: Case) -> None:
     case.finish(command)
 
 
-class _Named:
+class Named:
     """A server that PREFECT_API_URL names; its log and database are searched like everything else."""
 
     def __init__(self, case: Case) -> None:
@@ -96,8 +96,8 @@ class _Named:
             self.start()
 
 
-def _with_named(case: Case) -> _Named:
-    server = _Named(case)
+def _with_named(case: Case) -> Named:
+    server = Named(case)
     case.mend = server.make_well
     return server
 

@@ -98,6 +98,7 @@ def cleaned_under_way(case: Case) -> None:
     """``microagg clean --all`` while a run is under way takes its work away."""
     command = case.start()
     case.moment(command)
+    case.may_lose_work = True
     cleaned = case.site.start("clean", "release.yaml", "--all").wait()
     case.did.append(f"microagg clean --all, exit {cleaned.code}")
     if cleaned.code != 0:
@@ -109,6 +110,7 @@ def cleaned_under_way(case: Case) -> None:
 def cleaned_between(case: Case) -> None:
     """``microagg clean --all`` between a killed run and the next."""
     case.broken_off()
+    case.may_lose_work = True
     cleaned = case.site.start("clean", "release.yaml", "--all").wait()
     if cleaned.code != 0:
         case.wrongs.append(f"clean: exit {cleaned.code}, {cleaned.sentences()}")
