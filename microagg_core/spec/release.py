@@ -7,6 +7,7 @@ shows in the JSON schema. Reading one from YAML, with line numbers in the errors
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -172,7 +173,9 @@ class Algorithm(Model):
             return
         info = algorithms().get(parts["name"])
         if info is None:
-            yield ("name",), f"must be one of {', '.join(algorithms())} (got {parts['name']!r})"
+            near = difflib.get_close_matches(str(parts["name"]), algorithms(), 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            yield ("name",), f"must be one of {', '.join(algorithms())} (got {parts['name']!r}){hint}"
             return
         parameters = {parameter.name: parameter for parameter in info.parameters}
         for name, value in parts.get("parameters", {}).items():
