@@ -152,8 +152,7 @@ def publish(
         upload_all: copies the parts, for instance by workers; must raise when one of them failed.
         before_commit: told the manifest when all parts are there, before it is asked for; and where the very release
             is published already.
-        on_commit: told the manifest, and whether it is this publication's, as soon as it is known to be there, whatever
-            may go wrong afterwards.
+        on_commit: told the manifest, and whether it is this publication's, as soon as it is known to be there.
         attempt: what names this attempt's objects; drawn unless given, and never to be given twice.
         signing_key: signs the manifest; default: it is not signed.
         pages_of: makes the pages that describe the release; those that cannot be made are left out, with a warning.
