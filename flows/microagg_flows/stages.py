@@ -276,10 +276,22 @@ def publish_release(release: Release) -> str:
         *release.measured.troubles,
         *nights.warnings_of(release, published.manifest),
         *told(release.spec, planned.survey),
+        *_merged_wholly(release),
     )
     release.published = dataclasses.replace(published, already=not release.by_this_run, warnings=warnings)
     word = "published already" if release.published.already else "published"
     return f"{word} as {published.manifest.layout.folder}"
+
+
+def _merged_wholly(release: Release) -> list[str]:
+    """Say that blocking values tell nothing any more, where all keys were merged into one."""
+    report = release.plan_report
+    if report is None or not report.keys > 1 == report.blocks == report.merged_blocks:
+        return []
+    return [
+        f"all {report.keys} blocking keys were merged into one, so that every record has the same labels: "
+        f"k={release.spec.k} is more than they allow; lower k, or block by fewer columns"
+    ]
 
 
 def _upload(release: Release, output: Store, uploads: Sequence[Upload]) -> None:

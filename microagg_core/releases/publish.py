@@ -153,9 +153,8 @@ def publish(
         parts: the parts in their order, as the gate checked them.
         replace: whether an id that is published with other content may get a new revision.
         upload_all: copies the parts, for instance by workers; must raise when one of them failed.
-        before_upload: see the types.
-        before_commit: also told where the very release is published already.
-        on_commit: told as soon as the manifest is known to be there, whatever may go wrong afterwards.
+        before_upload, before_commit, on_commit: see their types; the second is also told where the very release is
+            published already.
         attempt: what names this attempt's objects; drawn unless given, and never to be given twice.
         signing_key: signs the manifest; default: it is not signed.
         pages_of: makes the pages that describe the release; those that cannot be made are left out, with a warning.
