@@ -433,7 +433,7 @@ class Walk:
             self.wrong.append(f"(n) a class of {least} where k is {self.k} now")
         if promise.mode == "atoms" and promise.traces:
             groups: dict[Any, set[int]] = {}
-            for tag, released in self.outsider._first.items():
+            for tag, released in self.outsider.first_released().items():
                 groups.setdefault(released, set()).add(tag)
             may_be_here = self._before & truth.keys()
             whole = [group for group in groups.values() if group <= may_be_here and len(group) >= self.k]
