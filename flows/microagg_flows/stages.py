@@ -160,7 +160,7 @@ def plan(release: Release) -> str:
 
 def _refuse_wide(release: Release, n_columns: int, batch_rows: int) -> None:
     """Stop before the survey where its workers would die of the columns, by the rows that were read first."""
-    largest = max((sum(one.size for one in part.stretches) for part in release.listed.parts), default=0)
+    largest = max((sum(stretch.size for stretch in part.stretches) for part in release.listed.parts), default=0)
     part_rows = max(batch_rows, largest // (8 * n_columns))  # a value is 8 bytes, more or less
     needed = survey_bytes(n_columns, batch_rows, part_rows)
     _refuse_too_little_memory(release, needed, f"the survey of {n_columns} columns", "give columns the role drop")

@@ -148,8 +148,8 @@ class AlgorithmInfo:
             proof = proof_seconds(n, p, k, effort == "thorough", self.certified is not None)
             if not isinstance(effort, str):
                 return self.cost_seconds(n, p, k) + proof + effort
-            made = {effort, "fast"} if effort in EFFORTS else ()  # with the thorough annealing the fast one, too
-            sweeps = sum(annealing_sweeps(each, n, p, k) for each in made)
+            efforts = {effort, "fast"} if effort in EFFORTS else ()  # with the thorough annealing the fast one, too
+            sweeps = sum(annealing_sweeps(each, n, p, k) for each in efforts)
             return self.cost_seconds(n, p, k) + proof + refinement_seconds(n, p, k, sweeps)
 
         def memory(n: int, p: int, k: int) -> int:

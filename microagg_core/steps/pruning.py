@@ -56,8 +56,8 @@ def _old_calls(kept: frozenset[str], due: datetime.datetime) -> set[str]:
 
 def _moment_of_call(name: str) -> datetime.datetime | None:
     """When the call began of which an object of the audit tells; None where its name does not say."""
-    found = re.search(r"-(\d{8}T\d{6})\d*Z-[0-9a-f]+(?:-[a-z]+)?\.json$", name)
-    return datetime.datetime.strptime(f"{found[1]}+0000", "%Y%m%dT%H%M%S%z") if found else None
+    match = re.search(r"-(\d{8}T\d{6})\d*Z-[0-9a-f]+(?:-[a-z]+)?\.json$", name)
+    return datetime.datetime.strptime(f"{match[1]}+0000", "%Y%m%dT%H%M%S%z") if match else None
 
 
 def _old_of_releases(work: Store, kept: frozenset[str], published: frozenset[str], due: datetime.datetime) -> set[str]:
@@ -71,7 +71,7 @@ def _old_of_releases(work: Store, kept: frozenset[str], published: frozenset[str
         audit = AuditLayout(release_id, revision)
         lost = {audit.page()} & kept
         if ReleaseLayout(release_id, revision).withdrawn() in published:
-            lost = {one for one in kept if one.startswith(f"{audit.folder}/")} - {audit.digests()}
+            lost = {name for name in kept if name.startswith(f"{audit.folder}/")} - {audit.digests()}
         changed = work.last_change(audit.folder) if lost else None
         if changed is not None and datetime.datetime.fromtimestamp(changed, datetime.UTC) < due:
             old |= lost

@@ -224,15 +224,12 @@ class LocalDisk:
 
     def remove_abandoned(self, prefix: str, everything: bool) -> int:
         """Remove files that were never completed and that nobody writes any more; return how many."""
-        found = [
-            (name, _UNFINISHED_NAME.fullmatch(name.rpartition("/")[2]), state.st_mtime)
-            for name, state in self._files(prefix, _is_unfinished)
-        ]
-        names = [
-            name
-            for name, ours, changed in found
-            if ours and (everything or is_gone(ours[1] or "") or time.time() - changed > _ABANDONED_SECONDS)
-        ]
+        names = []
+        for name, state in self._files(prefix, _is_unfinished):
+            match = _UNFINISHED_NAME.fullmatch(name.rpartition("/")[2])
+            is_old = time.time() - state.st_mtime > _ABANDONED_SECONDS
+            if match and (everything or is_old or is_gone(match[1] or "")):
+                names.append(name)
         self.delete_many(names)
         return len(names)
 

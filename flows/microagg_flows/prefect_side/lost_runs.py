@@ -31,11 +31,11 @@ def end_lost_runs(client: Any, run: FlowRun) -> list[str]:
     if limit is None or limit.limit != 1:  # somebody has made room for more
         return []
     of_deployment = FlowRunFilterDeploymentId(any_=[run.deployment_id])
-    found = client.read_flow_runs(flow_run_filter=FlowRunFilter(state=_RUNNING, deployment_id=of_deployment))
-    lost = [one for one in found if one.id != run.id]
+    running = client.read_flow_runs(flow_run_filter=FlowRunFilter(state=_RUNNING, deployment_id=of_deployment))
+    lost = [other for other in running if other.id != run.id]
     if lost:  # with the nights that they were catching up with
-        parents = FlowRunFilterParentFlowRunId(any_=[one.id for one in lost])
+        parents = FlowRunFilterParentFlowRunId(any_=[other.id for other in lost])
         lost += client.read_flow_runs(flow_run_filter=FlowRunFilter(state=_RUNNING, parent_flow_run_id=parents))
-    for one in lost:
-        client.set_flow_run_state(one.id, Crashed(message=_MESSAGE), force=True)
-    return [one.name for one in lost]
+    for other in lost:
+        client.set_flow_run_state(other.id, Crashed(message=_MESSAGE), force=True)
+    return [other.name for other in lost]
