@@ -48,7 +48,7 @@ _TWO = "night; night come=20 leave=4 move=8"
 _RUN_DIES = {"its files": "/data/part-00000", "its pages": "/pages/", "the ledger": "generations/",
              "the manifest": "manifest.json", "latest.json": "latest.json", "its mark": "published/"}  # fmt: skip
 _ERASURE_DIES = {"its files": "/data/part-00000", "the ledger": "generations/", "the manifest": "manifest.json",
-                 "latest.json": "latest.json", "tombstones": "withdrawn.json", "removals": "delete_many"}  # fmt: skip
+                 "latest.json": "latest.json", "tombstones": "withdrawn.json", "removals": "['2026"}  # fmt: skip
 _THEN = "night come=20 leave=3; forget 2; night come=20; end"
 
 # fmt: off
