@@ -1,8 +1,9 @@
 """Compute what all readable files together give away of whom, by exact arithmetic.
 
 The groups of all publications are equations over people. People of one history, which is what every publication did
-with them, absence included, stand in the same equations. So somebody's quasi-identifiers are solved where nobody shares
-his history and the equations, modulo a prime, determine the sum over that history.
+with them, absence included, stand in the same equations, and have one coefficient in all that can be made of these:
+where k share every history, no combination of sums is about fewer than k. Somebody's quasi-identifiers are solved
+where nobody shares his history and the equations, modulo a prime, determine the sum over that history.
 """
 
 from __future__ import annotations

@@ -123,6 +123,10 @@ class Outsider:
         """Number the histories of all who were ever readable."""
         return self._trace
 
+    def first_released(self) -> dict[int, Class]:
+        """Tell the class of everybody's first release, of those who came under the promise of now."""
+        return {tag: of for tag, of in self._first.items() if self._nights[tag][0] >= self._since}
+
     def atoms_of(self, tags: set[int]) -> set[int]:
         """Find all who were first released in a class with some of these."""
         first = {self._first[tag] for tag in tags if tag in self._first}

@@ -98,6 +98,8 @@ class Walk:
     refused: bool = False
     #: What the newest run that ended well left readable.
     _before: set[int] = field(default_factory=set)
+    #: Everybody whom a run that ended well met.
+    _met: set[int] = field(default_factory=set)
     #: Whom an erasure that died was about.
     _pending: set[int] = field(default_factory=set)
 
@@ -393,6 +395,7 @@ class Walk:
         newest = self._newest()
         self._look_for_missing(newest)
         self._before = newest
+        self._met |= self.truths[self.date()].keys()
         if self.series is None:
             return
         verified = self.must("series", "verify", "release.yaml")
@@ -405,10 +408,9 @@ class Walk:
 
     def _look_at_counts(self, told: str, newest: set[int]) -> None:
         """The ledger's counts are those of the files: who is in the newest night, and who was ever released."""
-        counts = re.search(r"(\d+) released, (\d+) withheld, (\d+) held, (\d+) vanished, (\d+) forgotten", told)
-        if counts is None:
-            raise WrongError("series verify tells no counts")
-        released, withheld, _, vanished, forgotten = (int(n) for n in counts.groups())
+        words = ("released", "withheld", "vanished", "forgotten")
+        counts = [re.search(rf"([\d,]+) {word}", told) for word in words]
+        released, withheld, vanished, forgotten = (int(n[1].replace(",", "")) if n else -1 for n in counts)
         if self._pending and forgotten == len(self.outsider.forgotten | self._pending):
             self.outsider.forgotten |= self._pending  # the erasure died, or lived, when all of it was done
         ever = len(
@@ -433,7 +435,7 @@ class Walk:
             self.wrong.append(f"(n) a class of {least} where k is {self.k} now")
         if promise.mode == "atoms" and promise.traces:
             groups: dict[Any, set[int]] = {}
-            for tag, released in self.outsider._first.items():
+            for tag, released in self.outsider.first_released().items():
                 groups.setdefault(released, set()).add(tag)
             may_be_here = self._before & truth.keys()
             whole = [group for group in groups.values() if group <= may_be_here and len(group) >= self.k]
@@ -442,9 +444,7 @@ class Walk:
 
     def _look_at_erasure(self, chosen: set[int], told: dict[str, Any], done: dict[str, Any]) -> None:
         """Who vanishes is who was announced."""
-        self.outsider.is_erasure = True
         self._look()
-        self.outsider.is_erasure = False
         now = self._newest()
         vanished, atoms = self._before - now, self.outsider.atoms_of(chosen) & self._before
         keys = ("named", "forgotten", "with_them")
@@ -539,6 +539,7 @@ class Walk:
         else:
             ended = self._process(arguments, 10**9) if self.through_process else self._here(arguments)
         self.ended.append(ended)
+        self.outsider.is_erasure = arguments[0] == "forget"
         return ended
 
     def killed(self, *arguments: str, before: str = "", last: int = -1) -> None:
@@ -554,6 +555,10 @@ class Walk:
         else:
             ended = self._here(arguments, None if last < 0 else last, before)
         self.ended.append(ended)
+        self.outsider.is_erasure = arguments[0] == "forget"
+        if ended.code == 0:
+            self.outsider.forgotten |= self._pending if arguments[0] == "forget" else set()
+            self._before = self._newest()
         if ended.code >= 0:
             raise NotDeadError(ended)
         self.wrong += self.outsider.look(self._truth, is_tidy=False)
@@ -575,7 +580,9 @@ class Walk:
             except SystemExit as end:
                 code = int(end.code or 0)
             except Died:
-                code = -int(signal.SIGKILL)
+                pass
+        if writes.about:  # it died, whoever caught that on its way out
+            code = -int(signal.SIGKILL)
         if code == 0:
             self.n_writes[arguments[0]] = writes.done
         return Ended(arguments, code, out.getvalue(), err.getvalue())
@@ -596,7 +603,7 @@ class Walk:
 
     def _chosen(self, n: int, who: str) -> set[int]:
         released = {tag for seen in self.outsider.seen for tag in seen.classes}
-        here, gone = set(self.people.here), set(self.people.gone)
+        here, gone = set(self.people.here) & self._met, set(self.people.gone)
         of = {"here": here, "gone": gone & released, "ghosts": gone & self._before, "waiting": here - released}[who]
         among = sorted(of - self.outsider.forgotten)
         if not among:

@@ -24,7 +24,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from seasons.exact import smallest_support
 from seasons.population import FORMS, Population
 from seasons.walk import Ended, NotDeadError, Walk, WrongError
 
@@ -34,8 +33,6 @@ _CHANCES = {
     "night": 0.34, "death": 0.24, "erasure": 0.08, "erasure dies": 0.05, "replaced": 0.06, "missed": 0.05,
     "filled in": 0.06, "backfill": 0.04, "backfill dies": 0.03, "other ids": 0.05,
 }  # fmt: skip
-#: Every combination of all sums is looked at where there are so few people.
-_MOST_COMBINED = 60
 
 
 @dataclass(frozen=True)
@@ -273,10 +270,6 @@ class Season:
             verdict.forgotten_readable = len(outsider.forgotten & outsider.output.readable_tags())
         if outsider.promise.traces and outsider.promise.mode != "independent":
             verdict.below_k, verdict.solved = outsider.n_below(), outsider.n_solved()
-            few = len(outsider.traces()) <= _MOST_COMBINED
-            size = smallest_support([seen.classes for seen in outsider.seen], outsider.promise.k) if few else None
-            if size is not None:
-                self.walk.wrong.append(f"(h) a combination of all sums is about {size} people")
         else:
             verdict.solved_where_nothing_is_promised = outsider.n_solved()
 
