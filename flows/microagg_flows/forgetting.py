@@ -66,6 +66,8 @@ class ErasureReport:
         before = self.named - self.forgotten
         already = f", {before} of them forgotten already" if before else ""
         lines.append(f"{self.named} of {self.listed} units are known to the series {self.series}{already}")
+        if not self.forgotten and self.removed_files:
+            lines.append(f"{self.removed_files} files that no release holds any more were removed")
         if not self.forgotten:
             return [*lines, "nothing else is to be done"] if self.resumed else [*lines, "nothing is to be done"]
         for folder, units, again in self.releases:
@@ -97,12 +99,18 @@ def forget(
         )
     ledger, output = ledger_of(spec), Store(spec.output.url, dict(spec.output.storage_options))
     table = read_unit_list(units_path, spec.unit)
-    head = ledger.head()
+    head, work = ledger.head(), work_store(spec)
+    pending = head is not None and head.kind == "erasure" and not ledger.is_published(head.night)
+    if head is not None and pending and is_under_way(Run(work, erasure_key(head.night))):
+        raise StorageError(f"another erasure of the series {spec.name} is under way; run again when it is done")
+    refuse_unknown_releases(ledger, output, head)
+    # Also where no night was committed yet: the first may have died.
+    removed = sweep_output(ledger, output, work) + sweep_unknown(output) if yes and not pending else 0
     if head is None:
-        return ErasureReport(spec.name, table.num_rows, 0, 0, 0, (), False, False)
+        return ErasureReport(spec.name, table.num_rows, 0, 0, 0, (), False, False, removed)
     key = key_of(spec, ledger)
     refuse_other_key(head, key, ledger)
-    return _Forgetting(spec, ledger, output, key).forget(table, head, yes, now)
+    return _Forgetting(spec, ledger, output, key).forget(table, head, pending, yes, removed, now)
 
 
 @dataclass(frozen=True)
@@ -112,20 +120,12 @@ class _Forgetting:
     output: Store
     key: SeriesKey
 
-    def forget(self, table: Any, head: Generation, yes: bool, now: datetime.datetime) -> ErasureReport:
+    def forget(
+        self, table: Any, head: Generation, pending: bool, yes: bool, removed: int, now: datetime.datetime
+    ) -> ErasureReport:
         eraser = Eraser(self.spec, self.key, self.output)
-        pending = head.kind == "erasure" and not self.ledger.is_published(head.night)
-        removed = 0
-        work = work_store(self.spec)
-        if pending and is_under_way(Run(work, erasure_key(head.night))):
-            raise StorageError(
-                f"another erasure of the series {self.spec.name} is under way; run again when it is done"
-            )
-        refuse_unknown_releases(self.ledger, self.output, head)
         if pending and yes:
-            removed = eraser.go_on(resumed_erasure(self.ledger, self.output, head), head, now)
-        elif yes:
-            removed = sweep_output(self.ledger, self.output, work) + sweep_unknown(self.output)
+            removed += eraser.go_on(resumed_erasure(self.ledger, self.output, head), head, now)
         if head.kind == "night" and not is_published(self.ledger, self.output, head):
             raise StorageError(
                 f"release {head.release_id} of the series {self.spec.name} is begun and not published; run it again, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from microagg_core.storage.objects import Store
 from microagg_flows.forgetting import forget
 from releasing.nights import FROZEN, units, with_value, written
 from releasing.small_series import SmallSeries, atoms
+from seasons.deaths import ALIVE_FOR, Died, dying
 
 NOW = datetime.datetime(2026, 11, 19, 3, 0, tzinfo=datetime.UTC)
 
@@ -27,6 +29,25 @@ NOW = datetime.datetime(2026, 11, 19, 3, 0, tzinfo=datetime.UTC)
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     return Ledger(Store(str(tmp_path), private=True), "people")
+
+
+def test_what_a_first_night_left_that_died_goes_with_an_erasure(tmp_path: Path) -> None:
+    """The ledger knows nobody yet, and the files at the output hold everybody."""
+    series = SmallSeries(tmp_path, atoms())
+    with pytest.raises(Died), dying(before="generations/"), mock.patch(ALIVE_FOR, datetime.timedelta(0)):
+        series.night(range(40), 0)
+    assert "tag7" in series.readable_tags()
+    with mock.patch(ALIVE_FOR, datetime.timedelta(0)):
+        assert forget(str(series.path), series.units([7]), True, NOW).removed_files > 0
+    assert series.output.list() == []
+
+
+def test_nobody_is_erased_beside_a_ledger_that_is_lost(tmp_path: Path) -> None:
+    series = SmallSeries(tmp_path, atoms())
+    series.night(range(40), 0)
+    series.ledger.store.delete_all("generations")
+    with pytest.raises(StorageError, match="knows nothing of 1 releases"):
+        forget(str(series.path), series.units([7]), True, NOW)
 
 
 @pytest.mark.parametrize("wrong", ["a unit held that the document counts as live", "an atom of another size"])

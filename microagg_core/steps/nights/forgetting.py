@@ -201,7 +201,7 @@ def published_nights(ledger: Ledger, output: Store, last: int) -> list[Generatio
     return nights
 
 
-def refuse_unknown_releases(ledger: Ledger, output: Store, head: Generation) -> None:
+def refuse_unknown_releases(ledger: Ledger, output: Store, head: Generation | None) -> None:
     """Stop where the output has releases that the ledger does not know, which may hold anybody.
 
     Where an erasure left one of them after the newest night, it is made again, and its files are compared.
@@ -210,8 +210,8 @@ def refuse_unknown_releases(ledger: Ledger, output: Store, head: Generation) -> 
         StorageError: it has.
     """
     strange = unknown_releases(ledger, output)
-    newest = ledger.newest_release(head)
-    again = (one.id for one in strange if one.series is not None and one.series.night == head.night + 1)
+    newest, night = ledger.newest_release(head), head.night + 1 if head is not None else 0
+    again = [manifest.id for manifest in strange if manifest.series is not None and manifest.series.night == night]
     if strange and (newest is None or newest.release_id not in again):
         raise StorageError(unknown_in_words(output, strange))
 
