@@ -310,6 +310,7 @@ def main(given: list[str] | None = None) -> int:
     verdicts: list[Verdict] = []
     while time.monotonic() < deadline and (asked.seasons is None or len(verdicts) < asked.seasons):
         seed = asked.seed + len(verdicts)
+        shutil.rmtree(folder / str(seed), ignore_errors=True)
         verdict = Season(case_of(seed), folder / str(seed)).spend()
         verdicts.append(verdict)
         word = f"WRONG {len(verdict.wrong)}" if verdict.wrong else "right"
