@@ -9,6 +9,7 @@ from typing import Any
 
 from microagg_core.errors import SpecError, StorageError
 from microagg_core.formats.unit_list import read_unit_list
+from microagg_core.series.attempts import erasure_key
 from microagg_core.series.digests import SeriesKey, units_of
 from microagg_core.series.generations import Generation
 from microagg_core.series.ledger import Ledger, ledger_of
@@ -26,7 +27,7 @@ from microagg_core.steps.nights.forgetting import (
 from microagg_core.steps.nights.sweeping import sweep_output, sweep_unknown
 from microagg_core.steps.nights.taking_back import is_published
 from microagg_core.steps.work import Run, work_store
-from microagg_core.storage.layout import ReleaseLayout, erasure_key
+from microagg_core.storage.layout import ReleaseLayout
 from microagg_core.storage.objects import Store
 
 _UNREAD = "what was read of these releases before cannot be unread"

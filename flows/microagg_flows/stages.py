@@ -97,16 +97,18 @@ def survey(release: Release) -> str:
     checks = unit_checks(spec, context.schema)
     looking = unit_tasks(receipts, len(checks), run)
     refuse_repeated_units(spec, checks, looking, release.do(looking))
-    found = combine_survey(spec, run.layout, release.pieces("survey"), context, n_parts)
-    release.known["survey"] = (save_survey(run, found),)
+    combined = combine_survey(spec, run.layout, release.pieces("survey"), context, n_parts)
+    release.known["survey"] = (save_survey(run, combined),)
     counted = release.do(key_tasks(receipts, run))
-    release.origin = origin.of_rows(nights.fingerprints(release, found.fingerprints))
+    release.origin = origin.of_rows(nights.fingerprints(release, combined.fingerprints))
     if _is_published(release, release.replace):
         return _already(release)
     nights.refuse_overlaps(release)
-    arrivals = f", {found.arrivals} of them arrivals" if release.marks else ""
+    arrivals = f", {combined.arrivals} of them arrivals" if release.marks else ""
     survivors = f", {said}" if (said := release.tonight.in_words()) else ""
-    return f"{found.rows} records in {n_parts} parts{arrivals}{survivors}, {sum(r.rows for r in counted)} blocking keys"
+    return (
+        f"{combined.rows} records in {n_parts} parts{arrivals}{survivors}, {sum(r.rows for r in counted)} blocking keys"
+    )
 
 
 def _is_published(release: Release, may_replace: bool) -> bool:
@@ -141,19 +143,19 @@ def plan(release: Release) -> str:
     """Decide blocks, partitions and files; refuse what is unwise or does not fit."""
     spec, run = release.spec, release.run
     context = load_context(run, release.reads("context"))
-    found, counted = load_survey(run.pieces(release.reads("survey")), run.layout), release.pieces("keys")
+    surveyed, counted = load_survey(run.pieces(release.reads("survey")), run.layout), release.pieces("keys")
     keys = read_keys(counted.read_all(piece.name for piece in counted.pieces))
-    refuse_identifying_labels(context.schema, found, keys)
+    refuse_identifying_labels(context.schema, surveyed, keys)
     passes = Passes(
         run, release.do, release.reads("context"), len(context.parts), release.pieces("survey"), release.marks
     )
-    made = make_plan(spec, context, found, keys, passes, release.hold)
+    made = make_plan(spec, context, surveyed, keys, passes, release.hold)
     outline, shards, piece = save_plan(run, made)
     release.known["plan"] = (piece,)
-    release._planned = Planned.of(context, found, outline, shards)
+    release._planned = Planned.of(context, surveyed, outline, shards)
     report = report_plan(release.planned, made)
     release.plan_report = dataclasses.replace(report, night=nights.plan_of_night(release, made))
-    refuse_unwise(spec, found)
+    refuse_unwise(spec, surveyed)
     _refuse_too_little_memory(release, report.task_bytes)
     return release.plan_report.sentence()
 
@@ -274,10 +276,22 @@ def publish_release(release: Release) -> str:
         *release.measured.troubles,
         *nights.warnings_of(release, published.manifest),
         *told(release.spec, planned.survey),
+        *_merged_wholly(release),
     )
     release.published = dataclasses.replace(published, already=not release.by_this_run, warnings=warnings)
     word = "published already" if release.published.already else "published"
     return f"{word} as {published.manifest.layout.folder}"
+
+
+def _merged_wholly(release: Release) -> list[str]:
+    """Say that blocking values tell nothing any more, where all keys were merged into one."""
+    report = release.plan_report
+    if report is None or not report.keys > 1 == report.blocks == report.merged_blocks:
+        return []
+    return [
+        f"all {report.keys} blocking keys were merged into one, so that every record has the same labels: "
+        f"k={release.spec.k} is more than they allow; lower k, or block by fewer columns"
+    ]
 
 
 def _upload(release: Release, output: Store, uploads: Sequence[Upload]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from microagg_core.errors import DataError
 from microagg_core.formats.inputs.csv_text import CsvText
+from microagg_core.formats.inputs.foreign import refuse_foreign
 from microagg_core.spec.formats import InputFormatName, compression_of, format_of
 from microagg_core.spec.places import Input
 from microagg_core.storage.inputs import InputFile, open_input
@@ -13,29 +14,6 @@ from microagg_core.storage.urls import shown
 _HEAD_BYTES = 4096
 _MARKS: dict[bytes, InputFormatName] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 _PACKED = {b"\x1f\x8b": ("gzip", ".gz"), b"\x28\xb5\x2f\xfd": ("zstd", ".zst")}
-_AS_PARQUET = "write it as Parquet or CSV first"
-_AS_CSV = "save its sheet as CSV UTF-8"
-#: First bytes of formats that are not read here: what they are, and what to do.
-_FOREIGN = {
-    b"PK\x03\x04": ("a zip archive, as Excel workbooks are too", f"unpack it, or {_AS_CSV}"),
-    b"\xd0\xcf\x11\xe0": ("an Office file, such as an old Excel workbook", _AS_CSV),
-    b"BZh": ("packed with bzip2", "unpack it, or pack it with gzip or zstd"),
-    b"\xfd7zXZ": ("packed with xz", "unpack it, or pack it with gzip or zstd"),
-    b"7z\xbc\xaf": ("a 7z archive", "unpack it"),
-    b"$FL": ("a file of SPSS", _AS_PARQUET),
-    b"<stata_dta>": ("a file of Stata", _AS_PARQUET),
-    b"\0" * 12 + b"\xc2\xea\x81\x60": ("a file of SAS", _AS_PARQUET),
-    b"RDX": ("a file of R", _AS_PARQUET),
-    b"SQLite format 3": ("an SQLite database", _AS_PARQUET),
-    b"FEA1": ("Feather of version 1", "write it again as version 2, or as Parquet"),
-    b"Obj\x01": ("an Avro file", _AS_PARQUET),
-    b"ORC": ("an ORC file", _AS_PARQUET),
-    b"%PDF": ("a PDF", "ask for the data as CSV"),
-}
-#: First characters of texts that are no tables.
-_MARKUP = {
-    "<?xml": "XML", "<!doctype": "a page of HTML", "<html": "a page of HTML", '{"': "JSON", "[{": "JSON",
-}  # fmt: skip
 #: What the endings of files say that are not text.
 _BINARY_ENDINGS: dict[str, InputFormatName] = {".parquet": "parquet", ".pq": "parquet"}
 _ENDINGS = {"parquet": ".parquet", "arrow": ".arrow", "csv": ".csv"}
@@ -59,7 +37,7 @@ def format_by_content(first: InputFile, source: Input) -> InputFormatName:
             if _marked(head):
                 raise DataError(f"{place} is {_marked(head)} within {compression_of(first.url)}; unpack it")
     content = _marked(head) or "csv"
-    _refuse_foreign(head, place)
+    refuse_foreign(head, place)
     if ending and ending != content:
         what = "text" if content == "csv" else content
         raise DataError(
@@ -84,13 +62,3 @@ def _refuse_other_packing(head: bytes, url: str) -> None:
         raise DataError(f"{shown(url)} is packed with {actual[0]}; rename it to end in .csv{actual[1]}")
     if said and not actual:
         raise DataError(f"{shown(url)} is not packed with {said}, as its ending says; rename it")
-
-
-def _refuse_foreign(head: bytes, place: str) -> None:
-    for mark, (what, advice) in _FOREIGN.items():
-        if head.startswith(mark):
-            raise DataError(f"{place} is {what}, which is not read here; {advice}")
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    for text, what in _MARKUP.items():
-        if start.startswith(text.encode()):
-            raise DataError(f"{place} is {what}, no table of rows and columns; {_AS_PARQUET}")

@@ -10,6 +10,7 @@ import pyarrow as pa
 from microagg_core.formats.reading import count_rows
 from microagg_core.profiling.columns import ColumnProfile, profiled
 from microagg_core.profiling.proposing import RoleProposal, proposed_roles
+from microagg_core.profiling.refusals import ProfiledRows, without_refusals
 from microagg_core.profiling.understanding import Understanding, understood
 from microagg_core.spec.places import Input
 from microagg_core.storage.inputs import input_files
@@ -80,7 +81,7 @@ def profile_of(
         n_rows,
         is_counted,
         sample.in_words(),
-        proposed_roles(columns, sample.table),
+        without_refusals(proposed_roles(columns, sample.table), ProfiledRows(sample.table, understanding.source)),
         understanding.encoding_reason,
     )
 

@@ -12,8 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Ints
-from microagg_core.privacy.disclosing import NEARLY_UNIQUE
-from microagg_core.privacy.disclosures import in_percent
 from microagg_core.profiling.columns import ColumnProfile
 from microagg_core.profiling.names import meanings_of
 from microagg_core.profiling.notations import CODES
@@ -74,7 +72,7 @@ def proposed_roles(columns: Sequence[ColumnProfile], sample: pa.Table) -> tuple[
     if not any(one.role == QUASI for one in proposals):
         has_people = any(_OF_PEOPLE & set(meanings_of(one.column.name)) or one.column.tells_sex for one in proposals)
         proposals = [_without_names(one, has_people) for one in proposals]
-    return tuple(_with_warning(one) for one in proposals)
+    return tuple(proposals)
 
 
 def _by_itself(column: ColumnProfile) -> RoleProposal:
@@ -175,13 +173,6 @@ def _without_names(proposal: RoleProposal, has_people: bool) -> RoleProposal:
     if proposal.role == CONFIDENTIAL and column.is_numeric and column.distinct > _CONTINUOUS and not is_private:
         return replace(proposal, role=QUASI, reason="no name tells what others know, so all continuous figures")
     return proposal
-
-
-def _with_warning(proposal: RoleProposal) -> RoleProposal:
-    if proposal.role != CONFIDENTIAL or proposal.column.unique <= NEARLY_UNIQUE:
-        return proposal
-    share = in_percent(proposal.column.unique)
-    return replace(proposal, reason=f"{proposal.reason}; unique in {share} of records, which a run has you acknowledge")
 
 
 # --- Blocking ------------------------------------------------------------------------------------------------

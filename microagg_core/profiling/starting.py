@@ -119,8 +119,11 @@ def _about_nights(profile: FileProfile) -> list[str]:
     return ["Series: the file's name holds a day. With {date} in its place each night reads its own; see series below."]
 
 
-def undecidable(profile: FileProfile) -> str:
-    """What keeps even accepted proposals from being a whole spec; empty, if nothing does."""
-    if profile.with_role(QUASI):
-        return ""
-    return "no column is proposed for quasi_identifiers, which take at least one"
+def left_to_decide(profile: FileProfile) -> list[str]:
+    """Say what keeps even accepted proposals from being a spec that a plan takes."""
+    ids = profile.with_role(IDENTIFIERS)
+    repeats = any(column.unique < 1 for column in ids) and not any(column.unique == 1 for column in ids)
+    lacking = (
+        [] if profile.with_role(QUASI) else ["no column is proposed for quasi_identifiers, which take at least one"]
+    )
+    return [*lacking, *([" ".join(_unit(profile)[1])] if repeats else [])]

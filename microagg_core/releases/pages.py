@@ -47,11 +47,11 @@ def pages_for(manifest: Manifest, pages_of: PagesOf, attempt: str) -> tuple[tupl
     Raises:
         InternalError: one of them is empty, or has a name that no page may have.
     """
-    made = sorted(pages_of(manifest).items())
+    pages = sorted(pages_of(manifest).items())
     left_out = [
-        f"the release has no page {name}: {data.message}" for name, data in made if isinstance(data, MicroaggError)
+        f"the release has no page {name}: {data.message}" for name, data in pages if isinstance(data, MicroaggError)
     ]
-    return tuple(_page(name, data, attempt) for name, data in made if isinstance(data, bytes)), tuple(left_out)
+    return tuple(_page(name, data, attempt) for name, data in pages if isinstance(data, bytes)), tuple(left_out)
 
 
 def _page(name: str, data: bytes, attempt: str) -> Page:

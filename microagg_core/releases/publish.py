@@ -72,7 +72,8 @@ class Published:
 OnCommit = Callable[[Manifest, bool], None]
 #: Told an attempt's revision and name before its first object is written.
 BeforeUpload = Callable[[ReleaseLayout, str], None]
-#: Told the manifest that is about to be asked for, when its parts are there; what it raises stops the publication.
+#: Told the manifest that is about to be asked for, when its parts are there, or of the very release that is published
+#: already; what it raises stops the publication.
 BeforeCommit = Callable[[Manifest], None]
 
 
@@ -153,11 +154,7 @@ def publish(
         parts: the parts in their order, as the gate checked them.
         replace: whether an id that is published with other content may get a new revision.
         upload_all: copies the parts, for instance by workers; must raise when one of them failed.
-        before_upload: told the revision and the attempt's name, before anything of it is written.
-        before_commit: told the manifest when all parts are there, before it is asked for; and where the very release
-            is published already.
-        on_commit: told the manifest, and whether it is this publication's, as soon as it is known to be there, whatever
-            may go wrong afterwards.
+        before_upload, before_commit, on_commit: see their types.
         attempt: what names this attempt's objects; drawn unless given, and never to be given twice.
         signing_key: signs the manifest; default: it is not signed.
         pages_of: makes the pages that describe the release; those that cannot be made are left out, with a warning.

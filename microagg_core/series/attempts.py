@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from microagg_core.errors import StorageError
 from microagg_core.plain import from_json, to_plain
-from microagg_core.storage.layout import ATTEMPTS
+from microagg_core.storage.layout import ATTEMPTS, digits
 from microagg_core.storage.objects import Store, canonical_json
 from microagg_core.storage.urls import shown
 
@@ -67,3 +67,8 @@ def drop_attempts(ledger: Store, attempts: Iterable[Attempt]) -> None:
 
 def _name(attempt: str) -> str:
     return f"{ATTEMPTS}/{attempt}.json"
+
+
+def erasure_key(night: int) -> str:
+    """The key under which an erasure stages files and gives signs of life in the work area, as runs do."""
+    return f"erasure-{digits(night)}"

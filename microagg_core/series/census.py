@@ -47,7 +47,11 @@ class Census:
     def wrong(self, generation: Generation) -> list[str]:
         """Compare with what a document says; a clause for each difference."""
         said, counted = generation.counts, self._counts(generation.frozen.mode)
-        wrong = [] if said == counted else [f"the document says {in_words(said)}; the rows hold {in_words(counted)}"]
+        wrong = (
+            []
+            if said == counted
+            else [f"the document says {counts_in_words(said)}; the rows hold {counts_in_words(counted)}"]
+        )
         live = 0 if generation.frozen.mode == "disjoint" else self.released + self.withheld
         if self.live != live:
             wrong.append(f"{self.live:,} units may be released again, and atoms have {live:,} of these")
@@ -85,7 +89,7 @@ def _sum(words: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> int:
     return int(np.add.reduce(words, dtype=np.uint64)) if len(words) else 0
 
 
-def in_words(counts: UnitCounts) -> str:
+def counts_in_words(counts: UnitCounts) -> str:
     """Say how many units are in which state."""
     parts = vars(counts).items()
     return ", ".join(f"{number:,} {name}" for name, number in parts)

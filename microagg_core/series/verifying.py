@@ -22,7 +22,7 @@ from microagg_core.series.atoms import (
     range_of_classes,
     with_atoms,
 )
-from microagg_core.series.census import counts_for_its_atom, in_words
+from microagg_core.series.census import counts_for_its_atom, counts_in_words
 from microagg_core.series.generations import Generation, UnitCounts
 from microagg_core.series.joining import pairs_of
 from microagg_core.series.ledger import Ledger
@@ -270,8 +270,10 @@ def _counts_check(head: Generation, contents: _Contents) -> Check:
         return Check("counts", False, _NOT_COUNTED)
     said, there = head.counts, contents.counts
     if said != there:
-        return Check("counts", False, f"the document says {in_words(said)}; the ranges hold {in_words(there)}")
-    return Check("counts", True, in_words(there))
+        return Check(
+            "counts", False, f"the document says {counts_in_words(said)}; the ranges hold {counts_in_words(there)}"
+        )
+    return Check("counts", True, counts_in_words(there))
 
 
 def _past_check(ledger: Ledger, generations: list[Generation]) -> Check:

@@ -18,6 +18,7 @@ from microagg_core.kinds.registry import kind_for, kind_of
 from microagg_core.spec.analyses import Formula
 from microagg_core.spec.release import ReleaseSpec
 
+_MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 MISSING_PATTERN_LIMIT = 62  # patterns of missing values are bits of a 64-bit word
 
 
@@ -144,7 +145,12 @@ def _check_names(names: list[str], role_of: dict[str, str]) -> None:
             f"the input has columns without a role: {_quoted(without_role)}; "
             "name each under roles (use drop for what is not to be released)"
         )
-    for name in without_column:
+    if len(names) == 1 and (mark := next((m for m in ";\t|" if m in names[0]), None)):
+        problems = [
+            f"the input has a single column, whose name holds {_MARKS[mark]}: set input.csv.delimiter to {mark!r}, and "
+            "input.csv.decimal_mark where numbers have decimal commas"
+        ]
+    for name in () if problems and len(names) == 1 else without_column:
         near = difflib.get_close_matches(name, names, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         problems.append(f"roles.{role_of[name]}: the input has no column {name!r}{hint}")

@@ -7,6 +7,7 @@ shows in the JSON schema. Reading one from YAML, with line numbers in the errors
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -15,6 +16,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from microagg_core.algorithms import algorithms
 from microagg_core.spec.about import About, about_problems
+from microagg_core.spec.acknowledge import OF_IDENTIFIERS, Acknowledge
 from microagg_core.spec.analyses import Analyses, analysis_problems
 from microagg_core.spec.clusters import AnyCluster, Cluster, LocalCluster, NoCluster, RunningCluster
 from microagg_core.spec.formats import CSV_TYPES, CsvInput, CsvOutput
@@ -172,7 +174,9 @@ class Algorithm(Model):
             return
         info = algorithms().get(parts["name"])
         if info is None:
-            yield ("name",), f"must be one of {', '.join(algorithms())} (got {parts['name']!r})"
+            near = difflib.get_close_matches(str(parts["name"]), algorithms(), 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            yield ("name",), f"must be one of {', '.join(algorithms())} (got {parts['name']!r}){hint}"
             return
         parameters = {parameter.name: parameter for parameter in info.parameters}
         for name, value in parts.get("parameters", {}).items():
@@ -181,38 +185,6 @@ class Algorithm(Model):
                 yield ("parameters", name), f"is not a parameter of {info.name}; {takes}"
             elif problem := parameters[name].problem(value):
                 yield ("parameters", name), problem.removeprefix(f"{name}: ")
-
-
-#: What is acknowledged of identifiers; the rest is of confidential columns.
-_OF_IDENTIFIERS = ("spelling_of_units", "part_of_unit", "equal_arrivals")
-
-
-class Acknowledge(Model):
-    """What looks unwise and is meant, column by column."""
-
-    nearly_unique: Columns = Field(default=(), description="confidential columns that almost name their record")
-    jointly_unique: Columns = Field(
-        default=(), description="all confidential columns, where together they almost name their record"
-    )
-    ties_few_records: Columns = Field(
-        default=(), description="confidential columns whose values few records share, such as members of a household"
-    )
-    spelling_of_units: Columns = Field(
-        default=(), description="identifiers, or all columns of the unit, whose spelling tells people or firms apart"
-    )
-    part_of_unit: Columns = Field(default=(), description="columns of a unit that repeat, and alone name nobody")
-    equal_arrivals: Columns = Field(
-        default=(), description="all columns of the unit, where arrivals with the values of who left are others"
-    )
-    free_text: Columns = Field(default=(), description="confidential columns of long texts that differ")
-    fixes_quasi_identifier: Columns = Field(
-        default=(),
-        description="confidential columns from which, together, quasi-identifiers can be computed or nearly so",
-    )
-    completes_mean: Columns = Field(
-        default=(),
-        description="confidential columns that tell quasi-identifiers nearly exactly together with the released means",
-    )
 
 
 def _rounding_rule(value: Any) -> Any:
@@ -406,7 +378,7 @@ def _column_problems(parts: Mapping[str, Any], role: Mapping[str, str]) -> Itera
         if role.get(column) != "quasi_identifiers":
             yield ("rounding", column), "is not a quasi-identifier"
     for field, columns in parts.get("acknowledge", ()):
-        wanted = "identifiers" if field in _OF_IDENTIFIERS else "confidential"
+        wanted = "identifiers" if field in OF_IDENTIFIERS else "confidential"
         for position, column in enumerate(columns):
             if role.get(column) != wanted:
                 article = "an identifier" if wanted == "identifiers" else "a confidential column"

@@ -24,6 +24,8 @@ _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
+#: The least size of groups to start from.
+STARTER_K = 5
 #: The roles as a spec lists them, with what each does.
 ROLES = {
     "identifiers": "name a person or firm: dropped",
@@ -89,6 +91,7 @@ def starter_spec(
         n_columns=len(schema.names),
         remarks="".join(f"# {line}\n" for line in _remarks(advice)),
         algorithms=", ".join(algorithms()),
+        k=STARTER_K,
         name=quoted(_series_name(url)),
         url=quoted(url),
         format=advice.format or Input(url=url).resolved_format,
@@ -176,7 +179,7 @@ _TEMPLATE = """\
 name: {name}
 id: date                  # one release a day, named after it; or an id of your own
 seed: 0
-k: 5                      # least number of people or firms that share a combination: yours to decide
+k: {k}                      # least number of people or firms that share a combination: yours to decide
 algorithm: mdav           # one of {algorithms}
 refine: fast              # improve its groups: off, fast or thorough
 

@@ -11,7 +11,7 @@ from microagg_core.arrays import Ints
 from microagg_core.blocking.cuts import Tree
 from microagg_core.blocking.holding import Holding
 from microagg_core.blocking.plan import BlockPlan, default_max_records, plan_blocks
-from microagg_core.blocking.strata import StrataRules, plan_strata
+from microagg_core.blocking.strata import Strata, StrataRules, plan_strata
 from microagg_core.errors import DataError
 from microagg_core.privacy.disclosures import Disclosure, in_percent
 from microagg_core.spec.columns import FileSchema
@@ -71,6 +71,18 @@ def refuse_identifying_labels(schema: FileSchema, survey: Survey, keys: pa.Table
             )
 
 
+def strata_of(spec: ReleaseSpec, schema: FileSchema, keys: pa.Table, hold: Holding | None = None) -> Strata:
+    """Turn counted keys into strata, as the spec wants them.
+
+    Raises:
+        DataError: as :func:`plan_strata`.
+    """
+    released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
+    blocks = spec.blocks
+    rules = StrataRules(spec.k, blocks.undersized, blocks.labels, blocks.totals_known)
+    return plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold)
+
+
 def make_plan(
     spec: ReleaseSpec,
     context: Context,
@@ -83,14 +95,10 @@ def make_plan(
 
     ``hold`` says which of a night's arrivals wait for more.
     """
-    schema = context.schema
-    released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
-    blocks = spec.blocks
-    rules = StrataRules(spec.k, blocks.undersized, blocks.labels, blocks.totals_known)
-    strata = plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold)
+    strata = strata_of(spec, context.schema, keys, hold)
     chosen = algorithms()[spec.algorithm.name].with_costs_of(spec.algorithm.parameters)
     info, p = chosen.with_refinement(spec.effort), len(context.kinds)
-    limit = blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
+    limit = spec.blocks.max_records or default_max_records(info, p, spec.k, survey.row_bytes)
     oversize = np.flatnonzero(strata.rows > limit)
     trees: dict[int, Tree] = {}
     leaf_rows: dict[int, Ints] = {}

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools
+from microagg_core.arrays import Bools, Ints
 from microagg_core.errors import DataError
 from microagg_core.formats.released.registry import released_format
 from microagg_core.kernels.tools.hashing import mix_words
@@ -164,7 +164,7 @@ def value_bytes(column: pa.ChunkedArray) -> int:
     return len(column) * max(1, int(kind.bit_width) // 8)
 
 
-class _PartSurvey:
+class PartSurvey:
     """What accumulates over the batches of one part."""
 
     def __init__(self, context: Context) -> None:
@@ -233,7 +233,7 @@ class _PartSurvey:
 def survey_part(task: Task) -> Receipt:
     """Survey one input part; writes its statistics, keys, sketches and unit digests."""
     context = load_context(task.run, task.reads)
-    found = _PartSurvey(context)
+    found = PartSurvey(context)
     units = UnitDigests(task, context.spec, context.schema, read_salt(task), len(context.parts))
     sample = PartSample(task.number, len(context.parts), context.spec.seed, context.schema.grouping)
     names = tuple(dict.fromkeys((*context.schema.travelling, *units.columns)))
@@ -247,7 +247,7 @@ def survey_part(task: Task) -> Receipt:
     return Receipt(task.step, task.number, found.rows, tuple(pieces), slices + units.slices)
 
 
-def _write(task: Task, found: _PartSurvey, nameless: list[int]) -> tuple[list[Piece], Slices]:
+def _write(task: Task, found: PartSurvey, nameless: list[int]) -> tuple[list[Piece], Slices]:
     layout, number = task.layout, task.number
     statistics = {
         "rows": found.rows,
@@ -318,20 +318,24 @@ def _disclosures(
     context: Context, layout: RunLayout, surveyed: Pieces, filled: list[int], parts: list[dict[str, Any]]
 ) -> tuple[Disclosure, ...]:
     """What the confidential columns would disclose, by what all parts gathered."""
-    names = tuple(column.name for column in context.schema.confidential)
-    if not names:
+    n_columns = len(context.schema.confidential)
+    if not n_columns:
         return ()
 
     def written(i: int) -> Iterable[bytes]:
         return surveyed.read_all(layout.survey(part, f"confidential-{i}.arrows") for part in filled)
 
-    gathered = Gathered.of_parts(len(names), written)
-    sketches = gathered.sketches[: len(names)]
     text_bytes = np.sum([p["text_bytes"] for p in parts], axis=0)
+    return disclosures_of(context, Gathered.of_parts(n_columns, written), text_bytes, sum(p["rows"] for p in parts))
+
+
+def disclosures_of(context: Context, gathered: Gathered, text_bytes: Ints, n_records: int) -> tuple[Disclosure, ...]:
+    """What the confidential columns would disclose, by what was gathered of so many records."""
+    names = tuple(column.name for column in context.schema.confidential)
+    sketches = gathered.sketches[: len(names)]
     lengths = tuple(int(b) / max(1, sketch.rows) for b, sketch in zip(text_bytes, sketches, strict=True))
     together = gathered.sketches[-1] if len(names) > 1 else None
     quasi = tuple(kind.name for kind in context.kinds)
-    n_records = sum(p["rows"] for p in parts)
     draws = (gathered.records, gathered.keys)
     return Confidential(names, quasi, sketches, lengths, together, *draws, context.spec.k, n_records).disclosures()
 

@@ -203,13 +203,14 @@ def rough_moments(spec: ReleaseSpec, listing: InputListing, schema: FileSchema) 
         table = first_rows(part, spec.input, names)
         if table is None:
             continue
-        return [_usable_moments(kind, table[kind.name]) for kind in schema.kinds]
+        return usable_moments(schema, table)
     return [EMPTY for _ in schema.kinds]
 
 
-def _usable_moments(kind: Kind, column: pa.ChunkedArray) -> Moments:
-    ticks, missing = kind.ticks(column)
-    return kind.moments(ticks[kind.finite(ticks) & ~missing])
+def usable_moments(schema: FileSchema, table: pa.Table) -> list[Moments]:
+    """Moments of the quasi-identifiers of some rows, of values that are there and finite."""
+    columns = [(kind, *kind.ticks(table[kind.name])) for kind in schema.kinds]
+    return [kind.moments(ticks[kind.finite(ticks) & ~missing]) for kind, ticks, missing in columns]
 
 
 def load_context(run: Run, reads: Iterable[Piece]) -> Context:

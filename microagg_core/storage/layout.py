@@ -37,7 +37,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _REVISION = re.compile(r"r(\d{4,})")
 _DIGITS = re.compile(r"(\d+)")
-_OF_ATTEMPT = re.compile(rf"(?:data|pages)/.*-([0-9a-f]{{{ATTEMPT_DIGITS}}})(?:\.[A-Za-z0-9.]+)?")
 _OF_A_NIGHT = re.compile(rf"(?:{GENERATIONS}/(\d{{5,}})\.json|{LEDGER_DATA}/(\d{{5,}})/[^/]+|{PUBLISHED}/(\d{{5,}}))")
 
 OrderKey = tuple[tuple[tuple[int, int, str], ...], str, int]
@@ -161,23 +160,6 @@ class ReleaseLayout:
     def absolute(self, name: str) -> str:
         """A part's name from the root of the output."""
         return f"{self.folder}/{name}"
-
-
-def erasure_key(night: int) -> str:
-    """The key under which an erasure stages files and gives signs of life in the work area, as runs do."""
-    return f"erasure-{digits(night)}"
-
-
-def attempt_of(name: str) -> str | None:
-    """The attempt at publishing that wrote an object of a revision, by its name there; None where none did.
-
-    >>> attempt_of("data/part-00003-abababababababab-0123456789ab.csv"), attempt_of("data/probe-0123456789ab")
-    ('0123456789ab', '0123456789ab')
-    >>> attempt_of("README.html") is None
-    True
-    """
-    match = _OF_ATTEMPT.fullmatch(name)
-    return match[1] if match else None
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ WRITTEN_PAGE = re.compile(
     rf"{PAGES}/[A-Za-z0-9][A-Za-z0-9_-]{{0,63}}"
     rf"-[0-9a-f]{{{SHA256_DIGITS}}}-([0-9a-f]{{{ATTEMPT_DIGITS}}})\.[a-z0-9]{{1,8}}"
 )
+_OF_ATTEMPT = re.compile(rf"(?:data|pages)/.*-([0-9a-f]{{{ATTEMPT_DIGITS}}})(?:\.[A-Za-z0-9.]+)?")
 #: What is read as a release's data, or as the word that it is one, is no page.
 _NO_ENDINGS = ("parquet", "csv", "arrow")
 _NO_NAMES = (MANIFEST, LATEST, WITHDRAWN)
@@ -54,3 +55,15 @@ def is_written_page(written: str, name: str, sha256: str) -> bool:
     """
     match = WRITTEN_PAGE.fullmatch(written)
     return match is not None and written == written_page(name, sha256, match[1])
+
+
+def attempt_of(name: str) -> str | None:
+    """The attempt at publishing that wrote an object of a revision, by its name there; None where none did.
+
+    >>> attempt_of("data/part-00003-abababababababab-0123456789ab.csv"), attempt_of("data/probe-0123456789ab")
+    ('0123456789ab', '0123456789ab')
+    >>> attempt_of("README.html") is None
+    True
+    """
+    match = _OF_ATTEMPT.fullmatch(name)
+    return match[1] if match else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -61,6 +62,36 @@ def test_a_real_file_in_any_dialect_gets_as_far_as_its_plan(
     ended = project.call("plan", "release.yaml")
     assert f"records                {len(table):,}" in ended.out
     assert ended.code == 0 or all("acknowledge" in sentence for sentence in ended.sentences())
+
+
+def test_a_plan_refuses_nothing_that_init_proposed(project: Project) -> None:
+    """Each kind of column made the plan refuse the proposals: unique, tied, explaining, unique together."""
+    rng, n = np.random.default_rng(3), 2000
+    age, household = rng.integers(18, 90, n), np.repeat(np.arange(n), 3)[:n]
+    frame = pd.DataFrame({"age": age, "distance": (rng.lognormal(3, 1, n) * 100).round() / 100})
+    frame["income"] = rng.lognormal(10, 0.5, n)
+    frame["household_rent"] = rng.integers(0, n, n)[household]
+    frame["cohort"] = [f"before {value // 10 * 10}" for value in age]
+    frame["last_digit"] = age % 10
+    for i in range(6):
+        frame[f"answer_{i}"] = rng.integers(0, 7, n)
+    frame.to_csv(project.folder / "people.csv", index=False)
+    shown = started(project, "people.csv", "--accept-proposals").out
+    assert "averaged; coarsen it" in " ".join(shown.split()) and max(map(len, shown.splitlines())) <= 80
+    roles = yaml.safe_load((project.folder / "release.yaml").read_text(encoding="utf-8"))["roles"]
+    assert {"age", "income", "household_rent", "last_digit"} <= set(roles["quasi_identifiers"])
+    assert roles["drop"] == ["cohort"] and "answer_5" in roles["confidential"]
+    assert sorted(name for names in roles.values() for name in names) == sorted(frame)
+    ended = project.call("plan", "release.yaml", "--no-expected")
+    assert ended.code == 0, ended.err
+
+
+def test_init_tells_of_units_that_repeat(project: Project) -> None:
+    frame = pd.DataFrame({"person_id": np.repeat(np.arange(100), 3), "age": np.arange(300) % 71, "visits": 1})
+    frame.to_csv(project.folder / "visits.csv", index=False)
+    shown = " ".join(started(project, "visits.csv", "--accept-proposals").out.split())
+    assert "look at this: Unit: person_id has 100 values in 300 records." in shown and "a run refuses them" in shown
+    project.call("plan", "release.yaml").assert_refused(3, "repeats in 200 records")
 
 
 def test_nobody_decided_so_nothing_runs(project: Project) -> None:

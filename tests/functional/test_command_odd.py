@@ -78,6 +78,16 @@ def test_a_worker_whose_work_area_is_another_folder_is_named(project: Project, t
     assert not (tmp_path / "work" / "probes").exists() or not list((tmp_path / "work" / "probes").iterdir())
 
 
+def test_labels_that_all_merge_are_told(project: Project) -> None:
+    project.write(pa.table(people(t=np.arange(60), place=["A", "B", "C"] * 20)))
+    roles = {**ROLES, "blocking": ["place"]}
+    for k, is_told in ((40, True), (20, False)):
+        project.write_spec(roles, k=k, output={"url": f"release{k}"}, work={"url": f"work{k}"})
+        ended = project.call("run", "release.yaml", "--direct", "-q")
+        assert ended.code == 0, ended.err
+        assert ("all 3 blocking keys were merged into one" in " ".join(ended.out.split())) == is_told
+
+
 def test_a_page_that_cannot_be_made_stops_no_release(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     from microagg_core.describing import pages
     from microagg_core.steps import measuring

@@ -160,6 +160,23 @@ CASES: dict[str, Case] = {
     "no k": Case(2, ("k:",), spec={"k": None}),
     "several errors at once": Case(2, ("k: must be", "kk: is not", "seed:"), spec={"k": 1, "kk": 2, "seed": -1}),
     "unknown algorithm": Case(2, ("algorithm", "must be one of mdav"), spec={"algorithm": "magic"}),
+    "Excel workbook": Case(
+        3, ("people.xlsx is a zip archive, as Excel", "CSV UTF-8"), data("people.xlsx", b"PK\x03\x04" + b"\0" * 99),
+        {"input": {"url": "people.xlsx"}},
+    ),
+    "JSON called CSV": Case(3, ("is JSON, no table",), data("people.csv", '[{"who": 1}]'), {"input": CSV}),
+    "SPSS, planned": Case(
+        3, ("is a file of SPSS",), data("people.sav", b"$FL2@(#)" + b"\xff" * 99), {"input": {"url": "people.sav"}},
+        ("plan", "release.yaml"),
+    ),
+    "semicolons and declared columns": Case(
+        3, ("no column 'x', but a single one with ';'",), csv_file("who;x;y\na;1;2\n"), {"input": CSV},
+    ),
+    "misspelt algorithm": Case(2, ("must be one of mdav", "did you mean mdav?"), spec={"algorithm": "mdva"}),
+    "semicolons": Case(
+        2, ("single column, whose name holds semicolons", "input.csv.delimiter", "input.csv.decimal_mark"),
+        csv_file("who;x;y;place;code\na;1;2,5;b;c\n"), {"input": {"url": "people.csv"}},
+    ),
     "unknown parameter": Case(2, ("gamma",), spec={"algorithm": {"name": "mdav", "gamma": 0.2}}),
     "NUL in a path": Case(2, ("input.url: must not hold a NUL",), spec={"input": {"url": "a\0b.parquet"}}),
     "refinement without seconds": Case(2, ("refine.seconds: is missing",), spec={"refine": {}}),

@@ -215,6 +215,7 @@ def test_a_real_file_whose_incomes_are_skewed(tmp_path: Path) -> None:
     others = [name for name in table if name not in (*names, *told)]
     roles = {"quasi_identifiers": names, "confidential": told, "drop": others}
     meant = {"nearly_unique": ["number"], "jointly_unique": told, "fixes_quasi_identifier": told}
+    meant["completes_mean"] = ["WSALVAL"]  # of which FICA is a share, up to a bound
     formula = "AGI ~ FEDTAX + FICA + WSALVAL + kind"
     portrait = kept(run(tmp_path, table, roles=roles, acknowledge=meant, analyses=[formula]))
     after = released_table(tmp_path / "output").to_pandas().set_index("number").sort_index()

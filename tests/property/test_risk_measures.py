@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,8 @@ import pytest
 
 from microagg_core.privacy.risk import MEASURES, candidates
 from microagg_core.privacy.risk.asking import asking_share, is_asked, noise
-from microagg_core.privacy.risk.inference import chance_of_one_value
+from microagg_core.privacy.risk.contract import ConfidentialValues
+from microagg_core.privacy.risk.inference import Inference, chance_of_one_value
 from microagg_core.privacy.risk.linkage import NOISES
 from microagg_core.privacy.risk.tables import RiskNotes, exposure_of, label_lines, measure_risk, risk_figures
 from twins import naive_risk
@@ -223,3 +226,14 @@ def test_a_file_that_the_gate_will_stop_is_looked_at_all_the_same() -> None:
     after.loc[:5, "x0"] = np.inf
     after.loc[6:9, "x1"] = np.nan
     assert measure_risk(before, after, names, blocking=LABELS)["linkage"]["asked"] == len(after)
+
+
+def test_a_file_without_a_row_tells_nothing() -> None:
+    """A night of a series in which nobody of a range of atoms is released has such a file."""
+    nobody = np.zeros(0, dtype=np.int64)
+    column = ConfidentialValues("score", nobody, None)
+    empty = SimpleNamespace(
+        confidential=(column,), values_shown=(SimpleNamespace(distinct=nobody, distance=None),), sizes=nobody
+    )
+    (noted,) = Inference().of_piece(cast(Any, empty)).columns
+    assert (sum(noted.groups), sum(noted.records), noted.chance) == (0, 0, 0.0)

@@ -11,7 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from microagg_core.formats.inputs import row_groups
+from microagg_core.formats.inputs.contract import Stretch
+from microagg_core.formats.inputs.registry import input_format
 from microagg_core.formats.inputs.row_groups import FileAhead, blocks_of
+from microagg_core.spec.places import Input
 
 ROWS = 60_000
 TABLE = pa.table(
@@ -103,3 +106,16 @@ def test_trouble_on_the_way_is_told_to_who_reads() -> None:
     file = Broken(parquet(20_000))
     with pytest.raises(OSError, match="the network is gone"):
         rows_of(ahead(file, WANTED[0]), WANTED[0])
+
+
+def test_a_batch_is_bounded_by_what_its_rows_come_to() -> None:
+    """A dictionary has a long text once; 100 rows of it are 1 kB in the file and 100 MB when they are decoded."""
+    table = pa.table({"note": pa.array(["a" * 10**6] * 100), "x": range(100)})
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd")
+    assert len(sink.getvalue()) < 10_000
+    source = Input(url="people.parquet")
+    stretch = Stretch("people.parquet", len(sink.getvalue()))
+    batches = list(input_format(source).rows_of(sink, stretch, source, ("note", "x")))
+    assert max(batch.nbytes for batch in batches) <= 64 * 2**20
+    assert pa.Table.from_batches(batches).equals(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
@@ -31,8 +32,8 @@ def init(
     """
     from microagg_core.errors import SpecError
     from microagg_core.profiling.profile import profile_of
-    from microagg_core.profiling.starting import starter_of, undecidable
-    from microagg_core.profiling.wording import profile_lines
+    from microagg_core.profiling.starting import left_to_decide, starter_of
+    from microagg_core.profiling.wording import WIDTH, profile_lines
 
     if output.exists():
         raise SpecError(f"{output} exists already; remove it or choose another name with --output")
@@ -46,5 +47,5 @@ def init(
     typer.echo("\n".join(profile_lines(profile)))
     advice = "read every proposed role" if accept else "give every column a role"
     typer.echo(f"\nwrote {output}: {advice}, then run:\n    microagg plan {output}")
-    if missing := undecidable(profile):
-        typer.echo(f"look at this: {missing}")
+    for words in left_to_decide(profile):
+        typer.echo(textwrap.fill(f"look at this: {words}", WIDTH))

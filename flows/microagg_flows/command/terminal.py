@@ -170,15 +170,15 @@ def show_forecast(forecast: Forecast) -> None:
     console.print(f"\nmeasured {forecast.measured}")
 
 
-def show_verification(found: VerifyReport, as_json: bool) -> None:
-    """What a verification found."""
+def show_verification(report: VerifyReport, as_json: bool) -> None:
+    """What a verification report."""
     console = _console()
     if as_json:
-        print(json.dumps(found.document(), indent=1))
+        print(json.dumps(report.document(), indent=1))
         return
-    console.print(f"{found.name} {found.id} {found.revision}, manifest with sha256 {found.sha256}")
-    show_checks(found.checks)
-    for warning in found.warnings:
+    console.print(f"{report.name} {report.id} {report.revision}, manifest with sha256 {report.sha256}")
+    show_checks(report.checks)
+    for warning in report.warnings:
         console.print(f"note {warning}")
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from microagg_core.errors import DataError
 from microagg_core.formats.inputs.ahead import AHEAD, ahead
+from microagg_core.formats.inputs.foreign import refuse_foreign
 from microagg_core.formats.inputs.plain_types import plain_schema
 from microagg_core.spec.places import Input
 from microagg_core.storage.inputs import InputFile, fetch_input, input_file, input_files, open_input
@@ -28,6 +29,8 @@ OPENING_BYTES = 2 * 2**20
 MANY_PARTS = 32
 #: A file up to this size is read at once, whatever is wanted of it.
 AT_ONCE_BYTES = 2**20
+#: Enough to know a format by.
+_HEAD_BYTES = 4096
 #: Rows of a batch, where the format leaves their number to us.
 BATCH_ROWS = 65_536
 
@@ -189,7 +192,12 @@ class FileFormat(InputFormat):
         url, size = one.url, one.size or 0
         state = "" if _is_small(size) else input_file(url, source.storage_options).state
         with _opened(one, source) as file:
-            schema, places = self.layout(file, url, source)
+            try:
+                schema, places = self.layout(file, url, source)
+            except DataError:
+                file.seek(0)
+                refuse_foreign(file.read(_HEAD_BYTES), shown(url))
+                raise
         is_cut = len(places) > 1
         return plain_schema(schema), [(Stretch(url, size, place, state * is_cut), n) for place, n in places]
 

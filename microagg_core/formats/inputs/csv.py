@@ -30,6 +30,7 @@ from microagg_core.formats.inputs.csv_ranges import RANGE_BYTES, CsvBytes, even_
 from microagg_core.formats.inputs.csv_records import Quoting
 from microagg_core.formats.inputs.csv_text import CsvText
 from microagg_core.formats.inputs.csv_types import csv_type, suggested_types
+from microagg_core.formats.inputs.foreign import refuse_foreign
 from microagg_core.spec.formats import CsvInput, compression_of
 from microagg_core.spec.places import Input
 from microagg_core.spec.starter import quoted
@@ -49,6 +50,13 @@ _COLUMN = re.compile(r"In CSV column #(\d+)")
 _RAGGED = re.compile(r"Expected (\d+) columns, got (\d+)")
 
 
+def _hint(names: list[str]) -> str:
+    marks = [mark for mark in ";\t|" if len(names) == 1 and mark in names[0]]
+    return (
+        f", but a single one with {marks[0]!r} in its name; set input.csv.delimiter (and decimal_mark)" if marks else ""
+    )
+
+
 class Csv(FileFormat):
     """A stretch's place is its first byte and the one behind its last, where a record begins and where one ends."""
 
@@ -58,9 +66,10 @@ class Csv(FileFormat):
     def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:
         """The declared types, and text for every other column of the header; whether to cut it is told later."""
         names = _header(file, url, source)
+        refuse_foreign(names[0].encode("utf-8", "replace"), shown(url))
         unknown = [name for name in source.csv.types if name not in names]
         if unknown:
-            raise DataError(f"input.csv.types: {shown(url)} has no column {unknown[0]!r}")
+            raise DataError(f"input.csv.types: {shown(url)} has no column {unknown[0]!r}{_hint(names)}")
         schema = pa.schema([pa.field(name, _declared(source.csv, name)) for name in names])
         return schema, [((), _text_bytes(url, file.seek(0, io.SEEK_END)))]
 

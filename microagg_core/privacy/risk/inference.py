@@ -126,7 +126,7 @@ class Inference(RiskMeasure[Inferences]):
 def _of_column(column: ConfidentialValues, shown: ValuesShown, sizes: Ints) -> ColumnInference:
     distribution, distinct = column.distribution, np.minimum(shown.distinct, FEW_VALUES + 1)
     groups, records = (np.bincount(distinct, of, FEW_VALUES + 2).astype(np.int64) for of in (None, sizes))
-    counts = np.bincount(column.codes) if distribution is None else distribution.counts
+    counts = np.bincount(column.codes, minlength=1) if distribution is None else distribution.counts
     different, n_groups = np.unique(sizes, return_counts=True)
     chance = float(np.sum(chance_of_one_value(counts, different) * different * n_groups))
     commonest = int(counts[1:].max(initial=0)) / max(int(counts[1:].sum()), 1)

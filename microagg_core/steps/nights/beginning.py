@@ -13,6 +13,7 @@ from microagg_core.formats.reading import count_rows
 from microagg_core.releases.latest import newest
 from microagg_core.releases.publish import read_manifest
 from microagg_core.series.atoms import most_ranges
+from microagg_core.series.attempts import erasure_key
 from microagg_core.series.digests import SeriesKey, UnitForm
 from microagg_core.series.generations import Frozen, FrozenColumn, Generation, Past
 from microagg_core.series.keys import read_key
@@ -25,7 +26,7 @@ from microagg_core.steps.cleaning import is_under_way
 from microagg_core.steps.nights.sweeping import sweep_output
 from microagg_core.steps.nights.taking_back import is_published, taken_back
 from microagg_core.steps.work import Run
-from microagg_core.storage.layout import ReleaseLayout, erasure_key
+from microagg_core.storage.layout import ReleaseLayout
 from microagg_core.storage.objects import Store
 from microagg_core.storage.urls import shown
 

@@ -32,7 +32,7 @@ from microagg_core.releases.publish import publish, read_manifest
 from microagg_core.releases.released import part_batches
 from microagg_core.releases.signature import read_signing_key
 from microagg_core.releases.withdrawal import Tombstone, is_withdrawn, withdraw
-from microagg_core.series.attempts import Attempt, note_attempt
+from microagg_core.series.attempts import Attempt, erasure_key, note_attempt
 from microagg_core.series.digests import SeriesKey, classes_of, rows_of
 from microagg_core.series.generations import Generation
 from microagg_core.series.invariants import require
@@ -46,7 +46,7 @@ from microagg_core.steps.nights.forgetting import Erasure
 from microagg_core.steps.nights.sweeping import manifests_of, sweep_output, sweep_published, sweep_unknown
 from microagg_core.steps.nights.taking_back import manifest_of
 from microagg_core.steps.work import Run, work_store
-from microagg_core.storage.layout import ReleaseLayout, erasure_key, revision_name, revision_number
+from microagg_core.storage.layout import ReleaseLayout, revision_name, revision_number
 from microagg_core.storage.objects import Store, sha256_hex
 from microagg_core.storage.urls import shown
 

@@ -18,8 +18,9 @@ from microagg_core.series.ledger import Ledger, ledger_of
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.steps.cleaning import is_under_way
 from microagg_core.steps.work import Run, work_store
-from microagg_core.storage.layout import ReleaseLayout, attempt_of, is_release_id
+from microagg_core.storage.layout import ReleaseLayout, is_release_id
 from microagg_core.storage.objects import Store
+from microagg_core.storage.page_layout import attempt_of
 from microagg_core.storage.urls import shown
 
 #: As long as a run counts as alive without a sign.
@@ -144,8 +145,8 @@ def _marks_check(ledger: Ledger, nights: list[Generation]) -> Check:
 def unknown_releases(ledger: Ledger, output: Store) -> list[Manifest]:
     """The releases of the series at the output that the ledger does not know."""
     nights = (ledger.generation(night) for night in ledger.nights())
-    known = {night.release_name for night in nights if night.kind != "void"}
-    return [m for m in manifests_of(output, ledger.series) if (m.id, m.revision) not in known]
+    names = {night.release_name for night in nights if night.kind != "void"}
+    return [m for m in manifests_of(output, ledger.series) if (m.id, m.revision) not in names]
 
 
 def unknown_in_words(output: Store, unknown: list[Manifest]) -> str:
