@@ -36,7 +36,7 @@ from seasons.readable import Row
 
 _FIRST_DAY = datetime.date(2026, 1, 1)
 #: Looks at confidential columns which a tag, ties of real values and few people do not pass.
-_LOOKS = ("nearly_unique", "jointly_unique", "fixes_quasi_identifier", "ties_few_records")
+_LOOKS = ("nearly_unique", "jointly_unique", "fixes_quasi_identifier", "ties_few_records", "completes_mean")
 _KEY = "the secret of these nights"
 #: How the last look attacks: so many of the newest releases together.
 _MOST_ATTACKED = 6

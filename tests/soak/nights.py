@@ -152,7 +152,8 @@ class Season:
             return "other mode"
         if self.case.raises_k and self.walk.day == self.case.days // 2:
             return "other k"
-        return str(self.draw.choice(list(_CHANCES), p=np.array(list(_CHANCES.values())) / sum(_CHANCES.values())))
+        event = str(self.draw.choice(list(_CHANCES), p=np.array(list(_CHANCES.values())) / sum(_CHANCES.values())))
+        return "night" if event == "filled in" and not self.missed else event
 
     def _churn(self) -> dict[str, int]:
         """Draw who comes, leaves and changes; confidential columns move for few, for many, or for all."""
@@ -172,7 +173,7 @@ class Season:
         elif event == "missed":
             walk.missed(churn["come"], churn["leave"])
             self.missed.append(walk.day)
-        elif event == "filled in" and self.missed:
+        elif event == "filled in":
             walk.fill_in(walk.day - self.missed.pop())
         elif event in ("backfill", "backfill dies"):
             self._backfill(event.endswith("dies"), churn)
@@ -310,6 +311,7 @@ def main(given: list[str] | None = None) -> int:
     verdicts: list[Verdict] = []
     while time.monotonic() < deadline and (asked.seasons is None or len(verdicts) < asked.seasons):
         seed = asked.seed + len(verdicts)
+        shutil.rmtree(folder / str(seed), ignore_errors=True)
         verdict = Season(case_of(seed), folder / str(seed)).spend()
         verdicts.append(verdict)
         word = f"WRONG {len(verdict.wrong)}" if verdict.wrong else "right"
