@@ -301,7 +301,7 @@ def _generation(release: Release, tonight: Tonight, notes: NightNotes, manifest:
     )
 
 
-def settle(release: Release) -> None:
+def settle(release: Release, manifest: Manifest) -> None:
     """After the release is there: the ledger knows that it is, and forgets what it needs no more.
 
     Raises:
@@ -309,7 +309,7 @@ def settle(release: Release) -> None:
     """
     night = release.tonight.beginning.night
     night.ledger.note_published(night.number)
-    sweep_published(night.ledger, release.output, release.work, release.identity, release.key)
+    sweep_published(night.ledger, release.output, release.work, manifest)
     clear_unnamed(night.ledger)
 
 

@@ -185,7 +185,7 @@ def _replay(spec: ReleaseSpec, one: PublishedNight, inputs: Mapping[str, str], w
         _make_again(release, one)
         release.running.begin(release.run)  # the stages have ended, and what follows may be killed too
         nights.commit(release, manifest)
-        nights.settle(release)
+        nights.settle(release, manifest)
     except BaseException:  # these rows are never published, and nobody would look for them
         with suppress(MicroaggError), impatient():
             if release.key:

@@ -261,7 +261,7 @@ def publish_release(release: Release) -> str:
         signing_key=release.signing_key,
         pages_of=public_pages,
     )
-    nights.settle(release)
+    nights.settle(release, published.manifest)
     write_audit(
         release.work,
         published.manifest,

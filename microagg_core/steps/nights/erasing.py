@@ -109,7 +109,8 @@ class Eraser:
         update_latest(self.output)
         run = self._run(after.night)
         removed += sweep_output(erasure.ledger, self.output, run.work, run.key) + sweep_unknown(self.output)
-        sweep_published(erasure.ledger, self.output, run.work, after.release_id, run.key)
+        if erasure.republishes:
+            sweep_published(erasure.ledger, self.output, run.work, read_manifest(self.output, again))
         require("erasure-effect", self._still_readable(erasure))
         erasure.ledger.note_published(after.night)
         clear_unnamed(erasure.ledger)

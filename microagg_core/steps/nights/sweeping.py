@@ -53,40 +53,49 @@ def sweep_output(ledger: Ledger, output: Store, work: Store, own_run: str = "") 
     return _remove(ledger, output, dead)
 
 
-def sweep_published(ledger: Ledger, output: Store, work: Store, release_id: str, own_run: str) -> None:
+def sweep_published(ledger: Ledger, output: Store, work: Store, manifest: Manifest) -> None:
     """After a publication: remove what earlier tries left, but for runs under way, which remove their own.
 
     Raises:
         GateError: the release's folder holds what no manifest names.
         StorageError: something cannot be read or removed.
     """
+    ours = {_attempt_in(name) for name in manifest.part_names()}
     attempts = noted_attempts(ledger.store)
-    others = [a for a in attempts if a.run_key != own_run and is_under_way(Run(work, a.run_key))]
+    others = [a for a in attempts if a.name not in ours and is_under_way(Run(work, a.run_key))]
     _remove(ledger, output, [attempt for attempt in attempts if attempt not in others])
     kept = {attempt.name for attempt in others}
-    unnamed = unnamed_files(output, release_id)
+    unnamed = unnamed_files(output, manifest.id)
     names = [name for name in unnamed if _attempt_in(name) not in kept and not (kept and _is_unfinished(name))]
-    require("output-named", [f"{len(names)} files of release {release_id} are named by no manifest"] if names else [])
+    require("output-named", [f"{len(names)} files of release {manifest.id} are named by no manifest"] if names else [])
 
 
-def sweep_unknown(output: Store, *, at_once: bool = False) -> int:
-    """Remove what attempts left of which there is no record, as runs of earlier versions do.
+def sweep_unknown(output: Store, *, at_once: bool = False, is_all_wanted: bool = True) -> int:
+    """Remove what attempts left of which there is no record, as runs of earlier versions do, and unfinished files.
+
+    Args:
+        output: where they are.
+        at_once: remove also what was written in the last hour, so that a run may be about to name it.
+        is_all_wanted: stop where something has to stay for that.
 
     Returns:
         How many files were removed.
 
     Raises:
-        StorageError: some are of the last hour, so that a run may be writing them; or one cannot be removed.
+        StorageError: something has to stay, or cannot be removed.
     """
-    names = [name for name in unnamed_files(output) if _attempt_in(name)]
-    changes = (output.last_change(folder) for folder in {name.rsplit("/", 1)[0] for name in names})
-    if not at_once and any(time.time() - (change or 0) < _ALIVE_SECONDS for change in changes):
+    n_abandoned = output.remove_abandoned(everything=at_once)
+    names = [name for name in unnamed_files(output) if _attempt_in(name) or _is_unfinished(name)]
+    changes = {folder: output.last_change(folder) or 0.0 for folder in {name.rsplit("/", 1)[0] for name in names}}
+    due = time.time() - (0.0 if at_once else _ALIVE_SECONDS)
+    old = [name for name in names if changes[name.rsplit("/", 1)[0]] <= due]
+    if is_all_wanted and len(old) < len(names):
         raise StorageError(
-            f"{len(names)} files of {shown(output.url)} are named by no manifest, and some are not an hour old; stop "
-            "whatever publishes there, then have microagg clean --all remove them"
+            f"{len(names) - len(old)} files of {shown(output.url)} are named by no manifest, and are not an hour old; "
+            "stop whatever publishes there, then have microagg clean --all remove them"
         )
-    output.delete_many(names)
-    return len(names)
+    output.delete_many(old)
+    return len(old) + n_abandoned
 
 
 def clean_output(spec: ReleaseSpec, everything: bool) -> int:
@@ -96,7 +105,9 @@ def clean_output(spec: ReleaseSpec, everything: bool) -> int:
         StorageError: a run may be publishing, or something cannot be removed.
     """
     ledger, output = ledger_of(spec), Store(spec.output.url, dict(spec.output.storage_options))
-    return sweep_output(ledger, output, work_store(spec)) + sweep_unknown(output, at_once=everything)
+    return sweep_output(ledger, output, work_store(spec)) + sweep_unknown(
+        output, at_once=everything, is_all_wanted=False
+    )
 
 
 def _remove(ledger: Ledger, output: Store, attempts: list[Attempt]) -> int:
@@ -105,7 +116,7 @@ def _remove(ledger: Ledger, output: Store, attempts: list[Attempt]) -> int:
     for attempt in attempts:
         place = Store(attempt.output, output.storage_options)
         unnamed = unnamed_files(place, f"{attempt.release_id}/{attempt.revision}")
-        names = [name for name in unnamed if _attempt_in(name) == attempt.name or _is_unfinished(name)]
+        names = [name for name in unnamed if _attempt_in(name) == attempt.name]
         place.delete_many(names)
         n += len(names)
     drop_attempts(ledger.store, attempts)
