@@ -8,7 +8,7 @@ is turned into an :class:`InternalError` that keeps only the place in the code (
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,13 @@ class DamagedWorkError(StorageError):
         return type(self), (self.message, self.places)
 
 
+class InputMissingError(StorageError):
+    """No file is where the input is expected: it may not have come yet, so a schedule can wait for it."""
+
+    exit_code = 7
+    kind = "missing"
+
+
 class TransientStorageError(StorageError):
     """The store did not answer; the same request may succeed later."""
 
@@ -109,13 +116,19 @@ class InterruptionError(MicroaggError):
     kind = "interrupted"
 
 
+def _distinct() -> Iterator[type[MicroaggError]]:
+    """List an error of each kind and code; of those that share them the general one comes last."""
+    yield from StorageError.__subclasses__()
+    yield from MicroaggError.__subclasses__()
+
+
 def of_kind(kind: str, message: str) -> MicroaggError:
     """The error that was told by its kind and message, as a flow's state and a worker's answer do.
 
     >>> of_kind("data", "the input has no records").exit_code
     3
     """
-    kinds = {error.kind: error for error in MicroaggError.__subclasses__()}
+    kinds = {error.kind: error for error in _distinct()}
     return kinds.get(kind, InternalError)(message)
 
 
@@ -127,7 +140,7 @@ def of_code(code: int, message: str) -> MicroaggError | None:
     """
     if code == EXIT_DONE:
         return None
-    kinds = {error.exit_code: error for error in MicroaggError.__subclasses__()}
+    kinds = {error.exit_code: error for error in _distinct()}
     return kinds.get(code, InternalError)(message)
 
 

@@ -65,6 +65,8 @@ _BYTES = ColumnType(
     "bytes", "string", "sc:Text", "character", "BLOB", "pa.binary()", "pl.Binary", "character", "binary"
 )
 
+#: What a manifest calls text, whose cells in CSV may begin like a formula.
+TEXT_TYPES = ("string", "large_string")
 _BITS = (8, 16, 32, 64)
 _TYPES = {
     **{f"int{bits}": _whole(bits, True) for bits in _BITS},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from microagg_core.describing.column_types import column_type
+from microagg_core.describing.column_types import TEXT_TYPES, column_type
 from microagg_core.describing.document import (
     Document,
     Fact,
@@ -131,9 +131,18 @@ _BEFORE_READING: Text = (
     " may be this folder or its URL; an https URL needs the packages fsspec and aiohttp, s3 needs s3fs.",
 )
 
+_FORMULA = "Text cells that begin like a formula, with = + - @, a tab or a carriage return, "
+_FORMULAS = {
+    "keep": f"{_FORMULA}are as they came: a spreadsheet may run them, so import those columns as text.",
+    "escape": f"{_FORMULA}have an apostrophe before them, and no spreadsheet runs them; it is no part of the value.",
+}
+
 
 def _reading_section(manifest: Manifest) -> Section:
-    return Section("reading", "How to read it", (paragraph(*_BEFORE_READING), *reading_snippets(manifest)))
+    before = [paragraph(*_BEFORE_READING)]
+    if manifest.csv is not None and any(column.type in TEXT_TYPES for column in manifest.columns):
+        before.append(paragraph(_FORMULAS[manifest.csv.formulas]))
+    return Section("reading", "How to read it", (*before, *reading_snippets(manifest)))
 
 
 _BESIDE: tuple[Text, ...] = (

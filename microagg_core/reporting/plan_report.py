@@ -11,6 +11,7 @@ from microagg_core.arrays import Ints
 from microagg_core.blocking.cuts import count_leaves
 from microagg_core.blocking.plan import BlockPlan
 from microagg_core.blocking.strata import Strata
+from microagg_core.describing.column_types import TEXT_TYPES
 from microagg_core.describing.promises import pooling_words
 from microagg_core.metrics.statistics import significant
 from microagg_core.reporting.night_plan import NightPlan
@@ -201,6 +202,16 @@ def unwise(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
         for kind, m in zip(planned.context.kinds, survey.moments, strict=True)
         if m.n and m.deviation == 0
     ]
+    output, released = spec.output, planned.context.schema.released_schema
+    if (
+        output.format == "csv"
+        and output.csv.formulas != "escape"
+        and any(str(kind) in TEXT_TYPES for kind in released.types)
+    ):
+        words.append(
+            "text cells that begin with = + - @, a tab or a carriage return are released as they are; a spreadsheet "
+            "may run them as formulas; output: {csv: {formulas: escape}} puts an apostrophe before them"
+        )
     strata = plan.strata
     if strata.suppressed_rows > 0.05 * survey.arrivals:
         words.append(

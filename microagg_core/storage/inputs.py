@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from microagg_core.errors import StorageError
+from microagg_core.errors import InputMissingError, StorageError
 from microagg_core.storage.objects import Store
 from microagg_core.storage.patience import ask
 from microagg_core.storage.remote import file_system_of
-from microagg_core.storage.troubles import explaining
+from microagg_core.storage.troubles import explaining, service_code
 from microagg_core.storage.urls import basename, shown
 
 
@@ -29,14 +30,15 @@ def input_files(url: str, options: dict[str, Any]) -> list[InputFile]:
     """Every file that a URL or glob names, sorted.
 
     Raises:
-        StorageError: no such file, or the store cannot be read.
+        InputMissingError: no such file.
+        StorageError: the store cannot be read, or the URL names a folder.
         SpecError: no file system is known for the URL.
     """
     with explaining(url, "reading"):
         fs, path = file_system_of(url, options)
         infos = ask(lambda: _infos(fs, path), url)
     if not infos:
-        raise StorageError(f"{shown(url)}: no file matches; check input.url")
+        raise InputMissingError(f"{shown(url)}: no file matches; check input.url, or run again when the file is there")
     if infos[0]["type"] != "file":
         raise StorageError(f"{shown(url)} is a folder; name its files, for example {shown(url).rstrip('/')}/*.parquet")
     return [_file(fs.unstrip_protocol(info["name"]), info) for info in infos]
@@ -55,10 +57,18 @@ def input_file(url: str, options: dict[str, Any]) -> InputFile:
 
 
 def _infos(fs: Any, path: str) -> list[dict[str, Any]]:
-    # A file may be called data[1].parquet, as browsers do.
-    if not any(c in path for c in "*?[") or ("[" in path and fs.isfile(path)):
-        return [fs.info(path)]
-    entries = fs.glob(path, detail=True)
+    """Ask for a file or a glob's files; none where nothing is there, while a missing bucket is an error."""
+    try:
+        # A file may be called data[1].parquet, as browsers do.
+        if not any(c in path for c in "*?[") or ("[" in path and fs.isfile(path)):
+            return [fs.info(path)]
+        entries = fs.glob(path, detail=True)
+        if not entries:  # a glob passes over a folder that may not be listed and a bucket that is not there
+            fs.ls(re.split(r"[*?[]", path)[0].rpartition("/")[0])
+    except FileNotFoundError as error:
+        if service_code(error) == "NoSuchBucket":
+            raise
+        return []
     # A listing tells of a link on a disk and not of the file behind it, which is what is read.
     looked = [fs.info(name) if entries[name].get("islink") else entries[name] for name in sorted(entries)]
     return [info for info in looked if info["type"] == "file"]

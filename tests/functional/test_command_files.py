@@ -131,6 +131,33 @@ def test_csv_out(delimiter: str, formulas: str, project: Project) -> None:
         assert found[row["tag"]]["balance"] == "-5"
 
 
+@pytest.mark.parametrize(
+    ("output", "text", "said", "done"),
+    [
+        ({"format": "csv"}, True, True, "are as they came"),
+        ({"format": "csv", "csv": {"formulas": "escape"}}, True, False, "have an apostrophe before them"),
+        ({"format": "csv"}, False, False, ""),
+        ({"format": "parquet"}, True, False, ""),
+    ],
+)
+def test_what_begins_like_a_formula_is_told(
+    output: dict[str, object], text: bool, said: bool, done: str, project: Project
+) -> None:
+    _, table = notes_table()
+    dropped = [] if text else ["place", "note"]
+    project.write(table)
+    roles = {"quasi_identifiers": ["x"], "confidential": ["tag"] + ["note"] * text, "blocking": ["place"] * text}
+    project.write_spec(roles | {"drop": dropped}, acknowledge=UNIQUE, output={"url": "release", **output})
+    plan = project.call("plan", "release.yaml", "-q")
+    lines = [line for line in plan.out.splitlines() if "begin with = + - @" in line]
+    assert plan.code == 0 and len(lines) == said and all("formulas: escape" in line for line in lines), plan.out
+    project.release()
+    for name in ("README.html", "README.md"):
+        (page,) = (project.folder / "release").rglob(name)
+        words = page.read_text()
+        assert ("begin like a formula" in words) == bool(done) and done in words
+
+
 @pytest.mark.parametrize("null_word", ["", "NA", "-"])
 def test_csv_out_tells_a_missing_value_from_an_empty_text(null_word: str, project: Project) -> None:
     texts = ["", None, "NA", "-", "x"]

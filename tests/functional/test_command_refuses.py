@@ -353,8 +353,8 @@ CASES: dict[str, Case] = {
         arguments=("plan", "release.yaml"),
     ),
     # --- storage (5) and the cluster (6) ---
-    "no such file": Case(5, ("nowhere.parquet",), spec={"input": {"url": "nowhere.parquet"}}),
-    "no file matches": Case(5, ("no file matches",), spec={"input": {"url": "nowhere/*.parquet"}}),
+    "no such file": Case(7, ("nowhere.parquet: no file matches",), spec={"input": {"url": "nowhere.parquet"}}),
+    "no file matches": Case(7, ("no file matches",), spec={"input": {"url": "nowhere/*.parquet"}}),
     "a folder": Case(5, ("is a folder",), files(a=good()), {"input": {"url": "in"}}),
     "no such release": Case(5, ("there is no release",), arguments=("verify", "release")),
     "output is a file": Case(

@@ -139,7 +139,7 @@ def test_the_script_for_slurm_ends_as_the_call_that_failed(tmp_path: Path, on_sl
     shutil.rmtree(project.folder / "input")
     script = [ROOT / "deploy" / "slurm" / "release.sh", "release.yaml"]
     done = subprocess.run(script, cwd=project.folder, env=on_slurm, capture_output=True, text=True, timeout=300)
-    Ended(done.returncode, done.stdout, done.stderr).assert_refused(5, "no file matches")
+    Ended(done.returncode, done.stdout, done.stderr).assert_refused(7, "no file matches")
 
 
 def test_wrong_calls_are_sentences(tmp_path: Path) -> None:

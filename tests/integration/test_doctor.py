@@ -85,7 +85,7 @@ def test_an_input_that_is_gone_or_lacks_a_column(tmp_path: Path) -> None:
     for part in (tmp_path / "input").iterdir():
         part.unlink()
     found = found_by(path)
-    assert (found["input"][0].exit_code, found["workers"][0].exit_code) == (5, 5)
+    assert (found["input"][0].exit_code, found["workers"][0].exit_code) == (7, 7)
 
 
 def test_an_id_that_is_taken(tmp_path: Path) -> None:

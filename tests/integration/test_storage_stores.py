@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from microagg_core.errors import StorageError, TransientStorageError
+from microagg_core.errors import InputMissingError, StorageError, TransientStorageError
 from microagg_core.storage import patience
+from microagg_core.storage.inputs import input_files
 from microagg_core.storage.objects import Store, sha256_hex
 from servers.s3_server import Answer, Environ, FaultyServer, Place, s3_error
 
@@ -45,6 +46,20 @@ def test_reading_what_was_written(store: Store) -> None:
         store.read("a/three")
     with pytest.raises(StorageError, match="does not exist"):
         store.open("a/three")
+
+
+def test_an_input_that_is_not_there_is_another_trouble_than_a_bucket_that_is_not(store: Store) -> None:
+    store.put("a/one.csv", b"x\n")
+    options = dict(store.storage_options)
+    assert len(input_files(f"{store.url}/a/*.csv", options)) == 1
+    for name in ("a/two.csv", "a/*.parquet", "b/*.csv", "*/two.csv"):
+        with pytest.raises(InputMissingError, match="no file matches"):
+            input_files(f"{store.url}/{name}", options)
+    if store.url.startswith("s3://"):
+        for name in ("a.csv", "*.csv"):
+            with pytest.raises(StorageError, match="there is no such bucket") as refused:
+                input_files(f"s3://no-such-bucket-here/{name}", options)
+            assert refused.value.exit_code == 5
 
 
 def test_reading_what_another_run_makes_meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

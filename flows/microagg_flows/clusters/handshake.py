@@ -16,10 +16,17 @@ from distributed import Client
 from distributed.versions import get_versions
 
 from microagg_core.blocking.memory import WORKER_BASE_BYTES, holds_a_worker
-from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, of_kind
+from microagg_core.errors import (
+    ClusterError,
+    InputMissingError,
+    MicroaggError,
+    StorageError,
+    TransientClusterError,
+    of_kind,
+)
 from microagg_core.software import deviations, software
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.access import work_probe
+from microagg_core.steps.access import access_problem, work_probe
 from microagg_core.steps.surroundings import Surroundings, surroundings
 from microagg_flows.clusters.dask_settings import pause_share
 from microagg_flows.clusters.records import WorkerRecord
@@ -73,7 +80,7 @@ def records_of(
     # One that left meanwhile, with the connection to it, has nothing to say.
     present = [w for w in workers if not isinstance(answers.get(w.address), OSError | None) or w.address not in alike]
     return [
-        _record(number, worker, versions.get(worker.address), answers.get(worker.address))
+        _record(number, worker, versions.get(worker.address), answers.get(worker.address), spec)
         for number, worker in enumerate(present, start=n_before + 1)
     ]
 
@@ -126,19 +133,22 @@ def introduce(spec: dict[str, Any] | None, probe: str | None) -> dict[str, Any]:
     """What a worker says of itself; runs there, sent as code, so nothing of ours may be taken for granted."""
     try:
         from microagg_core.software import software as own_software
-        from microagg_core.steps.access import access_problem, kernels_problem
+        from microagg_core.steps.access import access_problem as problem_of_access
+        from microagg_core.steps.access import kernels_problem
     except ImportError as error:
         return {"lacks": error.name}
     return {
         "software": own_software(),
-        "access": access_problem(spec, probe) if spec else None,
+        "access": problem_of_access(spec, probe) if spec else None,
         "kernels": kernels_problem(spec) if spec else None,
     }
 
 
-def _record(number: int, worker: WorkerState, versions: Mapping[str, Any] | None, answer: Any) -> WorkerRecord:
+def _record(
+    number: int, worker: WorkerState, versions: Mapping[str, Any] | None, answer: Any, spec: ReleaseSpec
+) -> WorkerRecord:
     told = answer if isinstance(answer, dict) else {}
-    unfit = _versions_problem(versions) or _memory_problem(worker) or _unfit(answer)
+    unfit = _versions_problem(versions) or _memory_problem(worker) or _unfit(answer, spec)
     who = f"worker {number} ({worker.address})"
     return WorkerRecord(
         number=number,
@@ -191,7 +201,7 @@ def _python(versions: Mapping[str, Any]) -> str:
     return ".".join(str(versions["host"]["python"]).split(".")[:2])
 
 
-def _unfit(answer: Any) -> MicroaggError | None:
+def _unfit(answer: Any, spec: ReleaseSpec | None = None) -> MicroaggError | None:
     """Why somebody who answered cannot be given work; the sentence goes on after a name."""
     if isinstance(answer, BaseException) or not isinstance(answer, dict):
         return ClusterError(f"could not say what it is ({type(answer).__name__}); install microagg there as it is here")
@@ -203,5 +213,9 @@ def _unfit(answer: Any) -> MicroaggError | None:
         )
     if problem := answer["access"] or answer["kernels"]:
         kind, sentence = problem
+        if spec and kind == InputMissingError.kind:
+            here = access_problem(spec.model_dump(mode="json"))
+            if here is None or here[0] != kind:  # the input is here: to wait for it does not bring it to that worker
+                kind = StorageError.kind
         return of_kind(kind, f"cannot do the work: {sentence}")
     return None

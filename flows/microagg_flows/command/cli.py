@@ -1,7 +1,7 @@
 """The command line: thin commands over the stages and the core, and one place where errors become exit codes.
 
-Exit codes: 0 done, 1 a bug of ours, 2 usage or spec, 3 data, 4 privacy gate, 5 storage, 6 cluster, 130 interrupted.
-A release that is published is done, whatever comes afterwards.
+Exit codes: 0 done, 1 a bug of ours, 2 usage or spec, 3 data, 4 privacy gate, 5 storage, 6 cluster, 7 missing input,
+130 interrupted. A release that is published is done, whatever comes afterwards.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Microaggregation at cluster scale: k-anonymous releases of microdata, planned, checked and published.",
     epilog="Exit codes: 0 done, 1 a bug of ours, 2 usage or spec, 3 data, 4 privacy gate, 5 storage, 6 cluster, "
-    "130 interrupted.",
+    "7 missing input, 130 interrupted.",
 )
 
 app.add_typer(series, name="series")

@@ -22,7 +22,7 @@ CODES: dict[str, frozenset[int]] = {
     "memory": frozenset({2, 6}),
     "disks": frozenset({5}),
     "damage": frozenset({5}),
-    "inputs": frozenset({3, 5}),
+    "inputs": frozenset({3, 5, 7}),
     "races": frozenset({4, 5, 130}),
     "surroundings": frozenset({2, 5, 6}),
     "storage": frozenset({5, 130}),
