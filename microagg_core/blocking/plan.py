@@ -146,5 +146,5 @@ def plan_blocks(
     sizes, size_of = np.unique(rows, return_inverse=True)
     seconds = np.array([info.cost_seconds(int(n), p, k) for n in sizes])[size_of.reshape(-1)]
     partition = pack_blocks(seconds, (rows * row_bytes).astype(np.int64))
-    file_first, file_count = assign_files(strata.rows_of_labels(), rows_per_file(released))
+    file_first, file_count = assign_files(strata.rows_of_labels(), rows_per_file(released, row_bytes))
     return BlockPlan(strata, trees, stratum, rows, seconds, partition, file_first, file_count, max_records)

@@ -85,7 +85,7 @@ def _whole(listing: InputListing, source: Input) -> Sample | None:
 
 def _tables(listing: InputListing, source: Input) -> Iterator[pa.Table]:
     for part in listing.parts:
-        yield from read_part(part, source, tuple(listing.schema.names))
+        yield from read_part(part, source, tuple(listing.schema.names), longest=None)
 
 
 def _some(listing: InputListing, source: Input) -> Sample:
