@@ -559,9 +559,10 @@ class Walk:
         if ended.code == 0:
             self.outsider.forgotten |= self._pending if arguments[0] == "forget" else set()
             self._before = self._newest()
+        # What an erasure that lived published is its, and not that of the command after it.
+        self.wrong += self.outsider.look(self._truth, is_tidy=False)
         if ended.code >= 0:
             raise NotDeadError(ended)
-        self.wrong += self.outsider.look(self._truth, is_tidy=False)
         self._before = self._newest()
 
     def _here(self, arguments: tuple[str, ...], last: int | None = None, before: str = "") -> Ended:
