@@ -44,7 +44,7 @@ def test_the_demo_and_a_spec_of_ones_own_for_its_file(tmp_path: Path) -> None:
     stopped.assert_refused(2, "columns without a role yet: 'person_id'")
     again = run_command("init", str(people), "-o", "mine.yaml", cwd=tmp_path)
     again.assert_refused(2, "mine.yaml exists already")
-    run_command("init", "nowhere.parquet", "-o", "other.yaml", cwd=tmp_path).assert_refused(5, "nowhere.parquet")
+    run_command("init", "nowhere.parquet", "-o", "other.yaml", cwd=tmp_path).assert_refused(7, "nowhere.parquet")
     assert not (tmp_path / "other.yaml").exists()
 
 
