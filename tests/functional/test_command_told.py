@@ -390,7 +390,7 @@ def test_a_backfill_is_one_document(place: Project) -> None:
     first, second = ended.document()["days"]
     results = json.loads((place.folder / "told.json").read_text())
     assert (first["id"], first["standing"]) == ("2026-01-01", "published")
-    assert (second["standing"], second["exit_code"], ended.code) == ("failed", 5, 5)
+    assert (second["standing"], second["exit_code"], ended.code) == ("failed", 7, 7)
     assert (results["command"], results["outcome"]) == ("backfill", "failed")
     assert results["sentence"] == f"2026-01-02: {second['sentence']}" == ended.sentences()[-1]
     assert [one["id"] for one in all_results(place)] == ["2026-01-01", "2026-01-02"], "each day has its own"
@@ -410,5 +410,5 @@ def test_what_is_due_goes_however_early_a_run_fails(place: Project) -> None:
     failed.mkdir(parents=True)
     (failed / "rows").write_text("rows")
     os.utime(failed / "rows", (0, 0))
-    assert place.call(*RUN).code == 5
+    assert place.call(*RUN).code == 7
     assert not failed.exists()
