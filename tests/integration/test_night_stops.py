@@ -173,7 +173,7 @@ def test_a_night_that_was_committed_while_another_ran(tmp_path: Path) -> None:
     for stage in stages.STAGES[:-2]:
         stages.run_stage(stage, release)
     season.day += 1
-    season.spend(season.prepare())
+    season.spend(season.prepare(), is_hour_later=False)  # else the slow one counted as dead, and its rows were gone
     with pytest.raises(StorageError, match="another night of the series people was committed meanwhile"):
         for stage in stages.STAGES[-2:]:
             stages.run_stage(stage, release)
