@@ -78,7 +78,7 @@ def survey(release: Release) -> str:
     run = release.run
     release.running.begin(run)  # what it goes on from is not due
     try_work_area(run.work)
-    clean_due(spec, release.progress.say)
+    clean_due(spec, release.progress.say, release.key)
     schema = nights.begin(release, schema)
     spec = release.spec
     listing = release._listed = cut_input(

@@ -106,13 +106,16 @@ def is_under_way(run: Run) -> bool:
     return not value["ended"] and is_recent and not is_gone(value.get("process") or "")
 
 
-def clean_work(spec: ReleaseSpec, everything: bool, now: datetime.datetime | None = None) -> tuple[int, int]:
+def clean_work(
+    spec: ReleaseSpec, everything: bool, now: datetime.datetime | None = None, own_run: str = ""
+) -> tuple[int, int]:
     """Remove what runs that died left in the work area, and those that failed ``work.keep.failed_days`` ago.
 
     Args:
         spec: names the work area.
         everything: also what is not due, runs that are under way included.
         now: the time that counts as now.
+        own_run: the key of the run that asks, which goes on from what it has.
 
     Returns:
         How many runs were removed, and how many stay because their time is not up.
@@ -123,7 +126,7 @@ def clean_work(spec: ReleaseSpec, everything: bool, now: datetime.datetime | Non
     removed = kept = 0
     for key in filter(is_name, work.folders(RUNS)):
         run = Run(work, key)
-        if everything or _is_due(run, keep, now):
+        if key != own_run and (everything or _is_due(run, keep, now)):
             work.delete_all(run.layout.folder)
             removed += 1
         else:
@@ -138,10 +141,10 @@ def remove_abandoned(spec: ReleaseSpec, everything: bool) -> int:
     return sum(store.remove_abandoned(name, everything=everything) for store, name in places)
 
 
-def clean_due(spec: ReleaseSpec, say: Callable[[str], None]) -> None:
+def clean_due(spec: ReleaseSpec, say: Callable[[str], None], own_run: str = "") -> None:
     """What every run does at its start; trouble with it is told, and is no reason to stop."""
     try:
-        removed, _ = clean_work(spec, everything=False)
+        removed, _ = clean_work(spec, everything=False, own_run=own_run)
         remove_abandoned(spec, everything=False)
         prune_audit(spec)
     except MicroaggError as error:

@@ -201,7 +201,8 @@ def test_units_under_other_names_are_refused(first: Any, then: Any, tmp_path: Pa
     """Nobody can know then whether they are the same people, not even where no name is met again."""
     roles = {**ROLES, "identifiers": ["id", "note"], "confidential": ["amount"]}
     run_stages(start(write_release(tmp_path, [people(400)], unit=first)))
-    write_release(tmp_path, [people(400).slice(10)], unit=then, **({"roles": roles} if "note" in then else {}))
+    more = {"roles": roles, "acknowledge": {"part_of_unit": ["note"]}} if "note" in then else {}
+    write_release(tmp_path, [people(400).slice(10)], unit=then, **more)
     with pytest.raises(GateError, match="nobody can know whether it holds the same people.*" + ADVICE):
         run_again(tmp_path / "release.yaml", identity="another")
 
