@@ -33,7 +33,7 @@ class Dominated:
     def lacking(self) -> float:
         """By how much the rest falls short of the rule; as much has to be hidden by rounding.
 
-        >>> Dominated(10.0, 8.0, 1.5).lacking, Dominated(20.0, 8.0, 1.5).lacking
+        >>> round(Dominated(10.0, 8.0, 1.5).lacking, 6), Dominated(20.0, 8.0, 1.5).lacking
         (7.9, 0.0)
         """
         rest = max(self.total - self.first - self.second, 0.0)

@@ -133,7 +133,7 @@ def release(file: RealFile, frame: pd.DataFrame, folder: Path) -> tuple[dict[str
         "missing": "separate",
         # What the real files would disclose is not what is recomputed here.
         "acknowledge": dict.fromkeys(
-            ("nearly_unique", "jointly_unique", "ties_few_records", "fixes_quasi_identifier"),
+            ("nearly_unique", "jointly_unique", "ties_few_records", "fixes_quasi_identifier", "completes_mean"),
             file.roles["confidential"],
         ),
         **file.settings,

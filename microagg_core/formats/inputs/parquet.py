@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from microagg_core.errors import DataError
-from microagg_core.formats.inputs.contract import AT_ONCE_BYTES, BATCH_ROWS, PART_BYTES, FileFormat, Place, Stretch
+from microagg_core.formats.inputs.contract import BATCH_ROWS, PART_BYTES, FileFormat, Place, Stretch
 from microagg_core.formats.inputs.row_groups import FileAhead, blocks_of
 from microagg_core.spec.places import Input
 from microagg_core.storage.urls import shown
@@ -58,7 +58,7 @@ class Parquet(FileFormat):
         content = _read(file, stretch.url)
         first, end = stretch.place or (0, content.metadata.num_row_groups)
         groups = range(first, end)
-        n_rows = min((_decoded_rows(content.metadata.row_group(g), stretch.size) for g in groups), default=BATCH_ROWS)
+        n_rows = min((_decoded_rows(content.metadata.row_group(g)) for g in groups), default=BATCH_ROWS)
         try:
             yield from _joined(
                 content.iter_batches(batch_size=n_rows, row_groups=groups, columns=list(columns), use_threads=False)
@@ -70,19 +70,18 @@ class Parquet(FileFormat):
             ) from None
 
 
-def _decoded_rows(group: pa.parquet.RowGroupMetaData, file_bytes: int) -> int:
+def _decoded_rows(group: pa.parquet.RowGroupMetaData) -> int:
     """Rows of a group that are decoded at once, a power of two.
 
     A dictionary has a value once, however many rows have it, so no footer says what they come to: 600 rows of 1 MB were
-    a file of 1.3 kB. A value is at most as long as its dictionary, which is taken for its length where the file is
-    small, or packed as no honest text is; elsewhere few rows at once, which cost no time.
+    a file of 1.3 kB. A value is at most as long as its dictionary, which is taken for its length where it is packed as
+    no honest text is; elsewhere it would make batches of some ten rows, which took 600 us a row.
     """
     chunks = [group.column(j) for j in range(group.num_columns)]
     longest: int = sum(
         c.total_uncompressed_size
         for c in chunks
-        if c.physical_type == "BYTE_ARRAY"
-        and (file_bytes <= AT_ONCE_BYTES or c.total_uncompressed_size > _HONEST_PACKING * c.total_compressed_size)
+        if c.physical_type == "BYTE_ARRAY" and c.total_uncompressed_size > _HONEST_PACKING * c.total_compressed_size
     )
     return min(_DECODED_ROWS, 1 << max(0, (_BATCH_BYTES // max(1, longest)).bit_length() - 1))
 
@@ -90,11 +89,13 @@ def _decoded_rows(group: pa.parquet.RowGroupMetaData, file_bytes: int) -> int:
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Batches as large as everywhere, where their bytes allow it."""
     held: list[pa.RecordBatch] = []
+    rows = n_bytes = 0
     for batch in batches:
         held.append(batch)
-        if sum(b.num_rows for b in held) >= BATCH_ROWS or sum(b.nbytes for b in held) >= _BATCH_BYTES:
+        rows, n_bytes = rows + batch.num_rows, n_bytes + batch.nbytes
+        if rows >= BATCH_ROWS or n_bytes >= _BATCH_BYTES:
             yield pa.concat_batches(held) if len(held) > 1 else held[0]
-            held = []
+            held, rows, n_bytes = [], 0, 0
     if held:
         yield pa.concat_batches(held) if len(held) > 1 else held[0]
 
