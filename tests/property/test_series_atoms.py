@@ -141,7 +141,7 @@ def drawn_units(draw: np.random.Generator, n: int, atoms: pa.Table, night: int) 
 def told_slowly(unit: dict[str, int], atoms: dict[int, dict[str, int]]) -> dict[str, int]:
     """What an atom says of a unit, the slow way."""
     atom = atoms.get(unit["atom"])
-    last = atom["last"] if unit["last"] == WITH_ATOM and atom else unit["last"]
+    last = atom["last"] if unit["state"] == State.LIVE and atom else unit["last"]
     is_apart = unit["state"] != State.LIVE and unit["atom"] != NO_ATOM
     trace = {"t0": unit["atom"], "t1": last + 1 if is_apart else 0}
     klass = {name: atom[name] if atom else 0 for name in ("k0", "k1")}
