@@ -25,7 +25,7 @@ from microagg_core.steps.nights.forgetting import (
     resumed_erasure,
 )
 from microagg_core.steps.nights.sweeping import sweep_output, sweep_unknown
-from microagg_core.steps.nights.taking_back import is_published
+from microagg_core.steps.nights.taking_back import is_published, taken_back
 from microagg_core.steps.work import Run, work_store
 from microagg_core.storage.layout import ReleaseLayout
 from microagg_core.storage.objects import Store
@@ -127,10 +127,11 @@ class _Forgetting:
         if pending and yes:
             removed += eraser.go_on(resumed_erasure(self.ledger, self.output, head), head, now)
         if head.kind == "night" and not is_published(self.ledger, self.output, head):
-            raise StorageError(
-                f"release {head.release_id} of the series {self.spec.name} is begun and not published; run it again, "
-                "then forget"
-            )
+            # What its run may hold of them goes: the night is taken back, unless its run is alive.
+            before = taken_back(self.ledger, self.output, head, work_store(self.spec), only_tell=not yes)
+            if before is None:
+                return ErasureReport(self.spec.name, table.num_rows, 0, 0, 0, (), False, False, removed)
+            head = before
         listed = units_of([table[name] for name in self.spec.unit], self.key, head.frozen.unit_form)
         series = self.spec.series
         decoys = series is not None and series.leavers == "decoys"

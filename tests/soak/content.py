@@ -51,7 +51,7 @@ def _counts(frame: pd.DataFrame, columns: list[str]) -> pd.Series:
 
 
 def _numbers(values: pd.Series) -> pd.Series:
-    if values.dtype == object:
+    if pd.api.types.is_string_dtype(values):  # of Python objects, or of Arrow in newer versions
         first = str(values.iloc[0])
         values = pd.to_datetime(values) if first.count("-") == 2 else pd.to_numeric(values)
     if pd.api.types.is_datetime64_any_dtype(values):

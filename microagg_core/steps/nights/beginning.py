@@ -152,7 +152,7 @@ def _state(ledger: Ledger, output: Store, run: Run) -> Generation | None:
         return ledger.linked(head.night - 1) if head.night else None
     refuse_unfinished(ledger, head, run.work)
     if head.kind == "night" and not is_published(ledger, output, head):
-        return taken_back(ledger, output, head, run)
+        return taken_back(ledger, output, head, run.work)
     return head
 
 

@@ -59,13 +59,20 @@ def manifest_of(output: Store, generation: Generation) -> Manifest:
     return manifest
 
 
-def taken_back(ledger: Ledger, output: Store, head: Generation, run: Run) -> Generation:
-    """A night that was committed and never published is taken back, once its run cannot go on any more."""
-    if is_under_way(Run(run.work, head.run_key)):
+def taken_back(
+    ledger: Ledger, output: Store, head: Generation, work: Store, *, only_tell: bool = False
+) -> Generation | None:
+    """Take back a night that was committed and never published, once its run cannot go on any more.
+
+    ``only_tell`` changes nothing, and gives the generation before it; None: there is none.
+    """
+    if is_under_way(Run(work, head.run_key)):
         raise StorageError(
             f"another run of the series {ledger.series} is about to publish release {head.release_id} in "
             f"{shown(output.url)}; run again when it is done, or an hour after it died"
         )
+    if only_tell:
+        return ledger.linked(head.night - 1) if head.night else None
     if _manifest(output, head) is not None:  # another release has that name, so this one never can
         return _void(ledger, head)
     layout = ReleaseLayout(head.release_id, head.revision)
