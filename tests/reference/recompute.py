@@ -283,7 +283,7 @@ def _dominance(
     out: pd.DataFrame,
     names: list[str],
 ) -> Iterator[Line]:
-    """Whether just those losses have few digits of which two combinations leave less than half of what one makes."""
+    """Whether just those losses have few digits of which two combinations leave less than 1.05 times what one makes."""
     keys = [column["name"] for column in manifest["columns"] if column["role"] != "confidential"]
     group = out.groupby(keys, dropna=False, sort=False).ngroup().to_numpy()
     for figure, made in (("l_sse", (z - masked) ** 2), ("il1s", np.abs(z - masked))):
@@ -295,7 +295,7 @@ def _dominance(
                 "coarser", {}
             )
             said = "all digits" if full else "fewer digits"
-            yield Line(f"attributes.{name}.{figure}: rest, of the largest", said, share, full == (share >= 0.5))
+            yield Line(f"attributes.{name}.{figure}: rest, of the largest", said, share, full == (share >= 1.05))
 
 
 def _correlations(losses: dict[str, Any], before: pd.DataFrame, after: pd.DataFrame) -> list[Line]:
