@@ -171,7 +171,7 @@ def show_forecast(forecast: Forecast) -> None:
 
 
 def show_verification(report: VerifyReport, as_json: bool) -> None:
-    """What a verification report."""
+    """Show the result of each check of a verification."""
     console = _console()
     if as_json:
         print(json.dumps(report.document(), indent=1))
