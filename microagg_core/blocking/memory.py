@@ -58,7 +58,7 @@ def grown_size(size: int, whole: float, steady: float) -> int:
 
 
 def survey_bytes(n_columns: int, batch_rows: int, part_rows: int) -> int:
-    """What the survey of a part needs beside the worker itself, by its columns and rows, before anything is counted.
+    """Estimate the bytes that the survey of a part needs beside the worker itself, by its columns and rows.
 
     >>> survey_bytes(300, 30_000, 30_000) // 2**20, survey_bytes(20, 30_000, 30_000)
     (564, 0)

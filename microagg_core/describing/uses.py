@@ -138,7 +138,7 @@ def _variances(manifest: Manifest, quasi: tuple[ColumnEntry, ...]) -> Rows:
 
 
 def _tells_what_is_kept(manifest: Manifest) -> bool:
-    """Whether shares of variances are published: of a file with carried records they are not."""
+    """Tell whether shares of variances are published: of a file with carried records they are not."""
     return bool(manifest.losses.attributes) and manifest.losses.arrivals is None
 
 

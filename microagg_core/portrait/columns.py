@@ -61,8 +61,8 @@ class ShownColumn:
             return tuple("true" if number else "false" for number in numbers)
         if self.unit is None:
             apart = any(abs(number) >= 10_000 for number in numbers)  # years have no commas
-            said = [[readable(number, digits, apart=apart) for number in numbers] for digits in _DIGITS]
-            return tuple(next((words for words in said if len({*words}) == len({*numbers})), said[-1]))
+            forms = [[readable(number, digits, apart=apart) for number in numbers] for digits in _DIGITS]
+            return tuple(next((words for words in forms if len({*words}) == len({*numbers})), forms[-1]))
         words = [self._moment(number) for number in numbers]
         midnight = f"T00:00:00{'Z' if words and words[0].endswith('Z') else ''}"
         at_midnight = all(word.endswith(midnight) for word in words)

@@ -200,7 +200,7 @@ class _Explanations:
         self.explained = np.zeros(self.p)
 
     def all(self) -> Iterator[Disclosure]:
-        """One column alone or with the means, several for one quasi-identifier, and either for a combination."""
+        """Look at one column alone or with the means, at several, and at either for a combination."""
         yield from self._alone()
         yield from self._together()
         yield from self._combinations()

@@ -133,11 +133,11 @@ class Distribution:
         """The same of groups whose values, each among the distinct ones, are in order."""
         sizes, missing = groups.sizes, groups.missing
         far = np.asarray(np.abs(missing * self.total - sizes * self.counts[0]) / (sizes * max(self.total, 1)))
-        some = missing < sizes
-        if len(self.counts) > 2 and some.any():
+        has_value = missing < sizes
+        if len(self.counts) > 2 and has_value.any():
             of_some = self._ordered if self.is_ordered else self._nominal
             among = np.concatenate([of_some(part) for part in groups.valued().parts(_TOGETHER)])
-            far[some] = np.maximum(far[some], among)
+            far[has_value] = np.maximum(far[has_value], among)
         return far
 
     def _ordered(self, groups: GroupValues) -> Floats:

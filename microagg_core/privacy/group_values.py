@@ -61,13 +61,13 @@ class GroupValues:
 
     @cached_property
     def distinct(self) -> Ints:
-        """How many distinct values each group has; a missing one is none."""
+        """Count the distinct values of each group; a missing one is none."""
         met = np.cumsum(self.is_new)
         return np.asarray(met[self.first + self.sizes - 1] - met[self.first] + (self.codes[self.first] > 0))
 
     @cached_property
     def missing(self) -> Ints:
-        """How many records of each group have no value."""
+        """Count the records of each group that have no value."""
         met = np.append(0, np.cumsum(self.codes == 0))
         return np.asarray(met[self.first + self.sizes] - met[self.first])
 

@@ -37,7 +37,7 @@ _LEAST_ASKED = 30
 
 @dataclass(frozen=True)
 class Completion:
-    """How often a column and the means tell nearly the value of a quasi-identifier, beside how often chance does."""
+    """Share of records whose quasi-identifier a column and the means tell nearly, beside that by chance."""
 
     share: float = 0.0
     by_chance: float = 0.0
@@ -108,7 +108,7 @@ def completed_means(name: str, quasi: Sequence[str], completions: Sequence[Compl
 
 
 class _Guesses:
-    """What an outsider guesses who sees means of one width."""
+    """Guesses of an outsider who sees means of one width."""
 
     def __init__(self, Z: Floats, means: Floats) -> None:
         self._Z, self._means = Z, means

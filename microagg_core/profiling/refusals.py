@@ -116,7 +116,7 @@ def _moved(proposals: Sequence[RoleProposal], refused: Mapping[str, Disclosure])
 
 
 def _why(refused: Disclosure) -> str:
-    """Why a column may not be released as it is, in a few words."""
+    """Say in a few words why a column may not be released as it is."""
     share, together = in_percent(refused.share), " with others" if len(refused.columns) > 1 else ""
     return {
         "nearly_unique": f"{share} of records have a value of their own",
