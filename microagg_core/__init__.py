@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 # The function takes the place of the subpackage of the same name as an attribute of this package:
-# ``microagg_core.algorithms()`` and ``from microagg_core.algorithms import ...`` both work.
-from microagg_core.algorithms import algorithms
+# ``microagg_core.algorithms()`` and ``from microagg_core.group.algorithms import ...`` both work.
+from microagg_core.group.algorithms import algorithms
 
 if TYPE_CHECKING:
     from microagg_core.api import Headway, Microaggregated, lower_bound, microaggregate, partition

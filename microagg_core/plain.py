@@ -76,7 +76,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 def to_plain(value: Any) -> Any:
     """A dataclass, or a list or mapping of some, as mappings, lists, numbers and texts.
 
-    >>> from microagg_core.metrics.moments import EMPTY
+    >>> from microagg_core.group.metrics.moments import EMPTY
     >>> to_plain(EMPTY)
     {'n': 0, 'origin': 0, 'mean': 0.0, 'm2': 0.0, 'exponent': 0, 'least': 0, 'greatest': 0}
     """
@@ -89,7 +89,7 @@ def from_plain(kind: type[T], value: Any) -> T:
     Raises:
         ValueError: it is not what a ``kind`` becomes.
 
-    >>> from microagg_core.metrics.moments import EMPTY, Moments
+    >>> from microagg_core.group.metrics.moments import EMPTY, Moments
     >>> from_plain(tuple[Moments, ...], [to_plain(EMPTY)]) == (EMPTY,)
     True
     """

@@ -16,32 +16,32 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from microagg_core.compare.expecting.figures import expect
+from microagg_core.compare.expecting.rows import draw_rows
 from microagg_core.compiling import TABLES, compile_parts
+from microagg_core.data.formats.inputs.contract import Place
 from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError, sanitized
-from microagg_core.formats.inputs.contract import Place
 from microagg_core.kernels.tools.threads import PROCESS, cpu_seconds
-from microagg_core.releases.manifest import PartEntry
-from microagg_core.releases.parts import Upload, is_whole, upload_part
-from microagg_core.steps.anonymizing import anonymize_partition
-from microagg_core.steps.assembling import assemble_file
-from microagg_core.steps.checking import check_file
-from microagg_core.steps.cutting import Scan
-from microagg_core.steps.expecting.figures import expect
-from microagg_core.steps.expecting.rows import draw_rows
-from microagg_core.steps.keys import merge_range
-from microagg_core.steps.nights.carrying import carry_range
-from microagg_core.steps.nights.counting import count_traces
-from microagg_core.steps.nights.deciding import decide_range
-from microagg_core.steps.nights.matching import identify_part, mark_part, match_range
-from microagg_core.steps.nights.recalling import recall_part
-from microagg_core.steps.nights.telling import join_part
-from microagg_core.steps.nights.tracing import trace_range
-from microagg_core.steps.oversize import count_part, sample_part
-from microagg_core.steps.scattering import scatter_part
-from microagg_core.steps.survey import survey_part
-from microagg_core.steps.units import check_units
-from microagg_core.steps.work import Receipt, Task, load_receipt, save_receipt
-from microagg_core.storage.objects import Store
+from microagg_core.release.manifest import PartEntry
+from microagg_core.release.parts import Upload, is_whole, upload_part
+from microagg_core.release.steps.anonymizing import anonymize_partition
+from microagg_core.release.steps.assembling import assemble_file
+from microagg_core.release.steps.checking import check_file
+from microagg_core.release.steps.cutting import Scan
+from microagg_core.release.steps.keys import merge_range
+from microagg_core.release.steps.oversize import count_part, sample_part
+from microagg_core.release.steps.scattering import scatter_part
+from microagg_core.release.steps.survey import survey_part
+from microagg_core.release.steps.units import check_units
+from microagg_core.release.steps.work import Receipt, Task, load_receipt, save_receipt
+from microagg_core.series.nights.carrying import carry_range
+from microagg_core.series.nights.counting import count_traces
+from microagg_core.series.nights.deciding import decide_range
+from microagg_core.series.nights.matching import identify_part, mark_part, match_range
+from microagg_core.series.nights.recalling import recall_part
+from microagg_core.series.nights.telling import join_part
+from microagg_core.series.nights.tracing import trace_range
+from microagg_core.store.objects import Store
 
 #: What a worker does, by the step of a task.
 STEPS: dict[str, Callable[[Task], Receipt]] = {

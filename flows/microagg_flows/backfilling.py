@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from microagg_core.errors import MicroaggError, SpecError
-from microagg_core.releases.publish import existing
+from microagg_core.release.publish import existing
+from microagg_core.release.steps.cleaning import clean_due
+from microagg_core.release.steps.work import work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.cleaning import clean_due
-from microagg_core.steps.work import work_store
-from microagg_core.storage.layout import AuditLayout
-from microagg_core.storage.objects import Store
+from microagg_core.store.layout import AuditLayout
+from microagg_core.store.objects import Store
 from microagg_flows.releasing import Order
 
 

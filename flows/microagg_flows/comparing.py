@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from microagg_core.comparing.choosing import ReleaseComparison
-from microagg_core.comparing.grid import Grid
+from microagg_core.compare.choosing import ReleaseComparison
+from microagg_core.compare.expecting import drawing
+from microagg_core.compare.expecting.cells import Cell
+from microagg_core.compare.grid import Grid
 from microagg_core.compiling import compile_parts
 from microagg_core.errors import DataError, SpecError, sanitized
-from microagg_core.releases.publish import new_attempt
+from microagg_core.release.publish import new_attempt
+from microagg_core.release.steps.work import work_store
 from microagg_core.spec.release import Algorithm, ReleaseSpec
-from microagg_core.steps.expecting import drawing
-from microagg_core.steps.expecting.cells import Cell
-from microagg_core.steps.work import work_store
-from microagg_core.storage.layout import RUNS
-from microagg_core.storage.urls import join_url
+from microagg_core.store.layout import RUNS
+from microagg_core.store.urls import join_url
 from microagg_flows.clusters import KINDS, cluster_for, executor_for
 from microagg_flows.expecting import Tried, blocking_keys, try_cells
 from microagg_flows.progress import Progress, awaited

@@ -9,7 +9,7 @@ from pathlib import Path
 from microagg_core.errors import SpecError
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.storage.urls import join_url
+from microagg_core.store.urls import join_url
 
 _ENDINGS = (".yaml", ".yml")
 

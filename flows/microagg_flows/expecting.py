@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from microagg_core.compare.expecting import drawing
+from microagg_core.compare.expecting.cells import Cell
+from microagg_core.compare.expecting.drafts import Drafts, Frugality
+from microagg_core.compare.expecting.figures import Expected, Trial, read_expected, written_names
+from microagg_core.compare.expecting.rows import save_drafts
 from microagg_core.errors import sanitized
-from microagg_core.metrics.statistics import significant
-from microagg_core.reporting.expected_report import Expectation
-from microagg_core.steps.expecting import drawing
-from microagg_core.steps.expecting.cells import Cell
-from microagg_core.steps.expecting.drafts import Drafts, Frugality
-from microagg_core.steps.expecting.figures import Expected, Trial, read_expected, written_names
-from microagg_core.steps.expecting.rows import save_drafts
-from microagg_core.steps.keys import read_keys
-from microagg_core.steps.oversize import Passes
+from microagg_core.group.metrics.statistics import significant
+from microagg_core.pages.expected_report import Expectation
+from microagg_core.release.steps.keys import read_keys
+from microagg_core.release.steps.oversize import Passes
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release
 from microagg_flows.run_work import PLANNED

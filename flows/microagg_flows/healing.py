@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from microagg_core.errors import DamagedWorkError, StorageError
-from microagg_core.steps.cleaning import Running
-from microagg_core.steps.pieces import Place
-from microagg_core.storage.objects import Store
+from microagg_core.release.steps.cleaning import Running
+from microagg_core.release.steps.pieces import Place
+from microagg_core.store.objects import Store
 from microagg_flows.progress import Progress
 
 #: The same work may be found damaged so often in one run.

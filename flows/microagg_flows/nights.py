@@ -10,35 +10,35 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from microagg_core.blocking.holding import Holding
-from microagg_core.blocking.plan import BlockPlan
+from microagg_core.blocks.holding import Holding
+from microagg_core.blocks.plan import BlockPlan
+from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError
+from microagg_core.inspect.check import Check
+from microagg_core.pages.night_plan import NightPlan, price_of_haste
 from microagg_core.plain import from_json, to_json
-from microagg_core.privacy.check import Check
-from microagg_core.releases.manifest import Manifest
-from microagg_core.releases.publish import existing
-from microagg_core.reporting.night_plan import NightPlan, price_of_haste
+from microagg_core.release.manifest import Manifest
+from microagg_core.release.publish import existing
+from microagg_core.release.steps.checking import CarriedFiles
+from microagg_core.release.steps.units import repeated_units
+from microagg_core.release.steps.work import Receipt, Task
 from microagg_core.series.attempts import Attempt, note_attempt
 from microagg_core.series.generations import Generation, parts_digest
 from microagg_core.series.ledger import clear_unnamed, ledger_of
+from microagg_core.series.nights.beginning import begin_night, refuse_overlap
+from microagg_core.series.nights.counts import FateCounts, FateNotes, MatchCounts
+from microagg_core.series.nights.ending import NightNotes, generation_of, looked_at, night_checks
+from microagg_core.series.nights.knowing import save_night
+from microagg_core.series.nights.likeness import likeness_of, refuse_renamed
+from microagg_core.series.nights.matching import ABSENT, ALTERED, GREATEST_WORD, MARKS
+from microagg_core.series.nights.recalling import Recall, RecalledPart
+from microagg_core.series.nights.surviving import slices_for_the_gate
+from microagg_core.series.nights.sweeping import sweep_published
+from microagg_core.series.nights.taking_back import manifest_of
+from microagg_core.series.nights.telling import ATOMS, ROWS
 from microagg_core.spec.columns import FileSchema, resolve_schema
-from microagg_core.steps.checking import CarriedFiles
-from microagg_core.steps.nights.beginning import begin_night, refuse_overlap
-from microagg_core.steps.nights.counts import FateCounts, FateNotes, MatchCounts
-from microagg_core.steps.nights.ending import NightNotes, generation_of, looked_at, night_checks
-from microagg_core.steps.nights.knowing import save_night
-from microagg_core.steps.nights.likeness import likeness_of, refuse_renamed
-from microagg_core.steps.nights.matching import ABSENT, ALTERED, GREATEST_WORD, MARKS
-from microagg_core.steps.nights.recalling import Recall, RecalledPart
-from microagg_core.steps.nights.surviving import slices_for_the_gate
-from microagg_core.steps.nights.sweeping import sweep_published
-from microagg_core.steps.nights.taking_back import manifest_of
-from microagg_core.steps.nights.telling import ATOMS, ROWS
-from microagg_core.steps.units import repeated_units
-from microagg_core.steps.work import Receipt, Task
-from microagg_core.storage.layout import ReleaseLayout, revision_name, revision_number
-from microagg_core.storage.night_layout import NightLayout
-from microagg_core.tables.slices import read_slice, to_bytes
+from microagg_core.store.layout import ReleaseLayout, revision_name, revision_number
+from microagg_core.store.night_layout import NightLayout
 from microagg_flows.release import Release
 from microagg_flows.tonight import Tonight
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from microagg_core.errors import InterruptionError, MicroaggError, sanitized
-from microagg_core.storage.urls import shown
+from microagg_core.store.urls import shown
 
 if TYPE_CHECKING:
     from microagg_flows.release import Release
@@ -47,8 +47,8 @@ class Outcome:
 
     def document(self) -> dict[str, Any]:
         """The document of the finished release."""
+        from microagg_core.pages.release_report import release_document
         from microagg_core.plain import to_plain
-        from microagg_core.reporting.release_report import release_document
 
         if self.release is None or self.release.published is None:
             raise RuntimeError("the last stage ended without a release")

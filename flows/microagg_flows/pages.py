@@ -6,13 +6,13 @@ import os
 from typing import Any
 
 from microagg_core.errors import MicroaggError, sanitized
+from microagg_core.pages.operator.inputs import EXPECTED, RUN, read_inputs
 from microagg_core.plain import to_plain
-from microagg_core.releases.manifest import Manifest
-from microagg_core.reporting.operator.inputs import EXPECTED, RUN, read_inputs
-from microagg_core.steps.audit import keep_document, read_document
-from microagg_core.storage.layout import AuditLayout
-from microagg_core.storage.objects import Store
-from microagg_core.storage.urls import shown
+from microagg_core.release.manifest import Manifest
+from microagg_core.release.steps.audit import keep_document, read_document
+from microagg_core.store.layout import AuditLayout
+from microagg_core.store.objects import Store
+from microagg_core.store.urls import shown
 from microagg_flows.expecting import expect_release
 from microagg_flows.release import Release
 
@@ -57,7 +57,7 @@ def page_name(manifest: Manifest) -> str:
 
 def put_page(work: Store, manifest: Manifest) -> None:
     """Make the page of what the audit has."""
-    from microagg_core.reporting.operator.page import operator_page
+    from microagg_core.pages.operator.page import operator_page
 
     work.put(page_name(manifest), operator_page(read_inputs(work, manifest)))
 

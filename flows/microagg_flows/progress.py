@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TextIO
 
-from microagg_core.grouping.headway import Headway
-from microagg_core.reporting.words import duration
+from microagg_core.group.grouping.headway import Headway
+from microagg_core.pages.words import duration
 
 _LINE_EVERY_SECONDS = 10.0
 #: After so long without a line, one says what the wait is for.

@@ -9,23 +9,23 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass, field
 
-from microagg_core.blocking.holding import Holding
-from microagg_core.blocking.memory import WORKER_BASE_BYTES
-from microagg_core.formats.inputs.contract import InputListing
-from microagg_core.privacy.check import Check
-from microagg_core.releases.manifest import Manifest
-from microagg_core.releases.minisign import SecretKey
-from microagg_core.releases.publish import Published
-from microagg_core.releases.signature import read_signing_key
-from microagg_core.reporting.plan_report import PlanReport
-from microagg_core.reporting.run_results import Compared
+from microagg_core.blocks.holding import Holding
+from microagg_core.blocks.memory import WORKER_BASE_BYTES
+from microagg_core.data.formats.inputs.contract import InputListing
+from microagg_core.inspect.check import Check
+from microagg_core.pages.plan_report import PlanReport
+from microagg_core.pages.run_results import Compared
+from microagg_core.release.manifest import Manifest
+from microagg_core.release.minisign import SecretKey
+from microagg_core.release.publish import Published
+from microagg_core.release.signature import read_signing_key
+from microagg_core.release.steps.audit import Origin
+from microagg_core.release.steps.measuring import Measured
+from microagg_core.release.steps.publishing import release_id
+from microagg_core.release.steps.routing import Planned
+from microagg_core.release.steps.work import Receipt, work_store
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.audit import Origin
-from microagg_core.steps.measuring import Measured
-from microagg_core.steps.publishing import release_id
-from microagg_core.steps.routing import Planned
-from microagg_core.steps.work import Receipt, work_store
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 from microagg_flows.executors import Executor
 from microagg_flows.run_work import RunWork
 from microagg_flows.tonight import Tonight

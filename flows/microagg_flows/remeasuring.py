@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.releases.manifest import Manifest
-from microagg_core.releases.publish import new_attempt
-from microagg_core.releases.released import find_release
-from microagg_core.reporting.risk_report import is_complete
+from microagg_core.pages.risk_report import is_complete
+from microagg_core.release.manifest import Manifest
+from microagg_core.release.publish import new_attempt
+from microagg_core.release.released import find_release
+from microagg_core.release.steps.audit import read_risk, write_risk
+from microagg_core.release.steps.publishing import meant_moment, settled_spec, staged_parts
+from microagg_core.release.steps.work import work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.audit import read_risk, write_risk
-from microagg_core.steps.publishing import meant_moment, settled_spec, staged_parts
-from microagg_core.steps.work import work_store
-from microagg_core.storage.layout import RUNS
-from microagg_core.storage.urls import join_url
+from microagg_core.store.layout import RUNS
+from microagg_core.store.urls import join_url
 from microagg_flows.clusters import executor_for
 from microagg_flows.progress import Progress
 from microagg_flows.release import Release, new_release

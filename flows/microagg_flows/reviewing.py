@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from microagg_core.errors import SpecError
+from microagg_core.pages.operator.inputs import EXPECTED, RUN, ReportInputs, read_inputs, refuse_other_release
+from microagg_core.pages.operator.page import operator_page
 from microagg_core.plain import to_plain
-from microagg_core.releases.manifest import Manifest, PartEntry
-from microagg_core.reporting.operator.inputs import EXPECTED, RUN, ReportInputs, read_inputs, refuse_other_release
-from microagg_core.reporting.operator.page import operator_page
+from microagg_core.release.manifest import Manifest, PartEntry
+from microagg_core.release.steps.audit import keep_document, write_audit, write_portrait, write_risk
+from microagg_core.release.steps.publishing import release_facts, staged_parts
+from microagg_core.release.steps.work import work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.audit import keep_document, write_audit, write_portrait, write_risk
-from microagg_core.steps.publishing import release_facts, staged_parts
-from microagg_core.steps.work import work_store
-from microagg_core.storage.layout import ReleaseLayout, revision_name
-from microagg_core.storage.objects import Store
-from microagg_core.storage.urls import shown
+from microagg_core.store.layout import ReleaseLayout, revision_name
+from microagg_core.store.objects import Store
+from microagg_core.store.urls import shown
 from microagg_flows.expecting import expect_release
 from microagg_flows.pages import page_name, run_document
 from microagg_flows.progress import Progress

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from microagg_core.errors import DamagedWorkError
+from microagg_core.release.steps.cleaning import Running
+from microagg_core.release.steps.pieces import Piece, Pieces, Place
+from microagg_core.release.steps.shuffling import tasks_of_slices
+from microagg_core.release.steps.work import Receipt, Run, Task
 from microagg_core.runner import Damage, run_task
-from microagg_core.steps.cleaning import Running
-from microagg_core.steps.pieces import Piece, Pieces, Place
-from microagg_core.steps.shuffling import tasks_of_slices
-from microagg_core.steps.work import Receipt, Run, Task
-from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store
+from microagg_core.store.layout import RunLayout
+from microagg_core.store.objects import Store
 from microagg_flows.executors import Executor
 from microagg_flows.progress import Progress
 

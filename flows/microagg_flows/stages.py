@@ -12,39 +12,39 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from microagg_core.blocking.memory import WORKER_BASE_BYTES, survey_bytes
-from microagg_core.describing.pages import public_pages
+from microagg_core.blocks.memory import WORKER_BASE_BYTES, survey_bytes
+from microagg_core.data.formats.reading import list_input
+from microagg_core.data.formats.released.registry import released_format
 from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
-from microagg_core.formats.reading import list_input
-from microagg_core.formats.released.registry import released_format
+from microagg_core.inspect.gate import refuse_failed
+from microagg_core.pages.plan_report import report_plan
 from microagg_core.plain import to_plain
-from microagg_core.privacy.gate import refuse_failed
-from microagg_core.releases.parts import Upload
-from microagg_core.releases.publish import existing, finish, publish
-from microagg_core.reporting.plan_report import report_plan
+from microagg_core.release.pages.pages import public_pages
+from microagg_core.release.parts import Upload
+from microagg_core.release.publish import existing, finish, publish
+from microagg_core.release.steps.access import try_work_area
+from microagg_core.release.steps.audit import Origin, find_published, write_audit
+from microagg_core.release.steps.checking import run_checks, run_value_checks
+from microagg_core.release.steps.cleaning import clean_due
+from microagg_core.release.steps.cutting import cut_input
+from microagg_core.release.steps.keys import key_tasks, read_keys
+from microagg_core.release.steps.measuring import measure_release
+from microagg_core.release.steps.noting import moments_of_released, notes_of_input
+from microagg_core.release.steps.oversize import Passes
+from microagg_core.release.steps.planning import make_plan, refuse_identifying_labels, refuse_unwise, told
+from microagg_core.release.steps.protecting import run_protection_checks
+from microagg_core.release.steps.publishing import release_facts, staged_parts
+from microagg_core.release.steps.routing import Planned, load_survey, save_plan, save_survey
+from microagg_core.release.steps.scattering import refuse_lost, save_measure_scale
+from microagg_core.release.steps.survey import combine_survey
+from microagg_core.release.steps.units import draw_salt, refuse_repeated_units, unit_checks, unit_tasks
+from microagg_core.release.steps.value_counts import combine_counts, refuse_uncounted, save_distributions
+from microagg_core.release.steps.work import Digest, load_context, rough_moments, save_context
 from microagg_core.runner import run_look, run_scan, run_upload
 from microagg_core.spec.columns import resolve_schema
 from microagg_core.spec.loading import canonical
-from microagg_core.steps.access import try_work_area
-from microagg_core.steps.audit import Origin, find_published, write_audit
-from microagg_core.steps.checking import run_checks, run_value_checks
-from microagg_core.steps.cleaning import clean_due
-from microagg_core.steps.cutting import cut_input
-from microagg_core.steps.keys import key_tasks, read_keys
-from microagg_core.steps.measuring import measure_release
-from microagg_core.steps.noting import moments_of_released, notes_of_input
-from microagg_core.steps.oversize import Passes
-from microagg_core.steps.planning import make_plan, refuse_identifying_labels, refuse_unwise, told
-from microagg_core.steps.protecting import run_protection_checks
-from microagg_core.steps.publishing import release_facts, staged_parts
-from microagg_core.steps.routing import Planned, load_survey, save_plan, save_survey
-from microagg_core.steps.scattering import refuse_lost, save_measure_scale
-from microagg_core.steps.survey import combine_survey
-from microagg_core.steps.units import draw_salt, refuse_repeated_units, unit_checks, unit_tasks
-from microagg_core.steps.value_counts import combine_counts, refuse_uncounted, save_distributions
-from microagg_core.steps.work import Digest, load_context, rough_moments, save_context
-from microagg_core.storage.objects import Store
-from microagg_core.storage.values_layout import ValuesLayout
+from microagg_core.store.objects import Store
+from microagg_core.store.values_layout import ValuesLayout
 from microagg_flows import nights
 from microagg_flows.healing import run_healing
 from microagg_flows.pages import write_page

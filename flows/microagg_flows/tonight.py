@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from microagg_core.releases.manifest import SeriesEntry
-from microagg_core.steps.nights.beginning import Beginning
-from microagg_core.steps.nights.counts import FateCounts, MatchCounts
-from microagg_core.steps.nights.ending import NightNotes, smallest_trace, told_ghosts
-from microagg_core.steps.work import Receipt
+from microagg_core.release.manifest import SeriesEntry
+from microagg_core.release.steps.work import Receipt
+from microagg_core.series.nights.beginning import Beginning
+from microagg_core.series.nights.counts import FateCounts, MatchCounts
+from microagg_core.series.nights.ending import NightNotes, smallest_trace, told_ghosts
 
 
 @dataclass

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from microagg_core.algorithms import AlgorithmInfo, algorithms
 from microagg_core.arrays import Floats
 from microagg_core.errors import DataError, SpecError
-from microagg_core.grouping.headway import Listener
-from microagg_core.refine.costs import EFFORTS
+from microagg_core.group.algorithms import AlgorithmInfo, algorithms
+from microagg_core.group.grouping.headway import Listener
+from microagg_core.group.refine.costs import EFFORTS
 
 #: Whence a seed is drawn: a whole number is one itself.
 RandomState: TypeAlias = "int | np.random.Generator | np.random.RandomState | None"

@@ -17,25 +17,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.algorithms import AlgorithmInfo
 from microagg_core.api.tables import Table, quasi_identifier
 from microagg_core.arrays import Bools, Ints
-from microagg_core.blocking.routes import SUPPRESSED, hash_keys
-from microagg_core.blocking.strata import Strata, StrataRules, plan_strata
+from microagg_core.blocks.routes import SUPPRESSED, hash_keys
+from microagg_core.blocks.strata import Strata, StrataRules, plan_strata
+from microagg_core.data.kinds.contract import Kind, Ticks
+from microagg_core.data.kinds.encoding import Encoding
+from microagg_core.data.kinds.quasi_identifiers import finite_ticks
+from microagg_core.data.tables.ordering import as_key
 from microagg_core.errors import DataError, SpecError
-from microagg_core.grouping.bounds import Bound
-from microagg_core.kinds.contract import Kind, Ticks
-from microagg_core.kinds.encoding import Encoding
-from microagg_core.kinds.quasi_identifiers import finite_ticks
-from microagg_core.metrics.certificate import Certificate
-from microagg_core.metrics.statistics import LossStatistics, attribute_losses, losses_of
+from microagg_core.group.algorithms import AlgorithmInfo
+from microagg_core.group.grouping.bounds import Bound
+from microagg_core.group.metrics.certificate import Certificate
+from microagg_core.group.metrics.statistics import LossStatistics, attribute_losses, losses_of
+from microagg_core.release.steps.anonymizing import BlockOutcome, block_statistics, run_block
+from microagg_core.release.steps.keys import ROWS
+from microagg_core.release.steps.planning import IDENTIFYING, LEAST_LABELLED
+from microagg_core.release.steps.scattering import measure_scale
+from microagg_core.release.steps.survey import missing_pattern
 from microagg_core.spec.columns import MISSING_PATTERN_LIMIT
-from microagg_core.steps.anonymizing import BlockOutcome, block_statistics, run_block
-from microagg_core.steps.keys import ROWS
-from microagg_core.steps.planning import IDENTIFYING, LEAST_LABELLED
-from microagg_core.steps.scattering import measure_scale
-from microagg_core.steps.survey import missing_pattern
-from microagg_core.tables.ordering import as_key
 
 
 @dataclass(frozen=True)

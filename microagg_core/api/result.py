@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from microagg_core.arrays import Ints
-from microagg_core.metrics.losses import Losses
+from microagg_core.group.metrics.losses import Losses
 
 if TYPE_CHECKING:
-    from microagg_core.algorithms.trying import Tried
-    from microagg_core.grouping.bounds import Bound
+    from microagg_core.group.algorithms.trying import Tried
+    from microagg_core.group.grouping.bounds import Bound
 
 #: Digits of a percentage that somebody reads.
 _DIGITS = 4

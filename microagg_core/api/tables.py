@@ -17,9 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints
+from microagg_core.data.kinds.registry import kind_for
+from microagg_core.data.tables.hashing import one_array
 from microagg_core.errors import DataError, SpecError
-from microagg_core.kinds.registry import kind_for
-from microagg_core.tables.hashing import one_array
 
 #: Columns in the place of those of the same names.
 NewColumns = Mapping[Hashable, pa.Array]

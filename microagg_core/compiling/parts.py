@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from microagg_core.algorithms import algorithms
+from microagg_core.group.algorithms import algorithms
 from microagg_core.kernels.machine_code.code_folders import code_folders
 from microagg_core.software import digest_of
 

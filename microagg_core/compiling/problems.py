@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.algorithms import AlgorithmInfo, algorithms
 from microagg_core.arrays import Floats
 from microagg_core.compiling.parts import stamp
 from microagg_core.errors import sanitized
+from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.kernels.machine_code.code_cache import not_kept
 
 #: Enough for a tree at two attributes and the least k; see :func:`microagg_core.kernels.tree.search.tree_pays`.
@@ -36,9 +36,9 @@ def _records(n: int, p: int) -> Floats:
 
 
 def _hash_tables() -> None:
+    from microagg_core.data.tables.hashing import hash_rows
+    from microagg_core.inspect.sketches import sketch_of
     from microagg_core.kernels.tools.hashing import mix_words
-    from microagg_core.privacy.sketches import sketch_of
-    from microagg_core.tables.hashing import hash_rows
 
     columns = [["a", None], [b"", b"b"], [1, None], [0.5, 1.0], [True, None], [Decimal("1.5"), None], [None, None]]
     days = pa.array([datetime.date(2020, 1, 1), None])
@@ -47,8 +47,8 @@ def _hash_tables() -> None:
 
 
 def _bound_and_measure() -> None:
-    from microagg_core.metrics.statistics import loss_statistics
-    from microagg_core.refine.neighbour_bound import neighbour_bound_of
+    from microagg_core.group.metrics.statistics import loss_statistics
+    from microagg_core.group.refine.neighbour_bound import neighbour_bound_of
 
     records = _records(_FEW, 2)
     neighbour_bound_of(records, 3)
@@ -56,7 +56,7 @@ def _bound_and_measure() -> None:
 
 
 def _link() -> None:
-    from microagg_core.privacy.risk.candidates import Candidates
+    from microagg_core.inspect.risk.candidates import Candidates
 
     records, all_alike = _records(_FEW, 2), np.zeros(_FEW, dtype=np.int64)
     candidates = Candidates(records, np.zeros(records.shape, dtype=np.bool_), all_alike, all_alike + 1)
@@ -64,10 +64,10 @@ def _link() -> None:
 
 
 def _anneal() -> None:
-    from microagg_core.refine.annealing import Annealing
-    from microagg_core.refine.costs import LARGE_K
-    from microagg_core.refine.neighbours import Records
-    from microagg_core.refine.refining import refine
+    from microagg_core.group.refine.annealing import Annealing
+    from microagg_core.group.refine.costs import LARGE_K
+    from microagg_core.group.refine.neighbours import Records
+    from microagg_core.group.refine.refining import refine
 
     for k in (3, LARGE_K + 1):  # of which only the second goes downhill
         n = max(_FEW, 3 * k)
@@ -79,29 +79,29 @@ def _anneal() -> None:
 
 
 def _prove_factor() -> None:
-    from microagg_core.refine.certifying import factor_bound
+    from microagg_core.group.refine.certifying import factor_bound
 
     for n in (_FEW, _MANY):
         factor_bound(_records(n, 2), 2)
 
 
 def _prove_optimum() -> None:
-    from microagg_core.refine.refining import refine
+    from microagg_core.group.refine.refining import refine
 
     refine(_records(_FEW, 2), np.arange(_FEW) // 2, 2, effort="thorough")
 
 
 def _prove_prices() -> None:
-    from microagg_core.refine.columns import column_bound
+    from microagg_core.group.refine.columns import column_bound
 
     column_bound(_records(_FEW, 2), 3)
 
 
 def _protect() -> None:
-    from microagg_core.privacy.demands import Demand
-    from microagg_core.privacy.distributions import Distribution
-    from microagg_core.privacy.protect.block import block_demands
-    from microagg_core.privacy.protect.protecting import protected_groups
+    from microagg_core.inspect.demands import Demand
+    from microagg_core.inspect.distributions import Distribution
+    from microagg_core.inspect.protect.block import block_demands
+    from microagg_core.inspect.protect.protecting import protected_groups
 
     values = pa.array(np.arange(_FEW) // 3)
     whole = Distribution.of(values)

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Ints, Pairs, ShortInts, UInt64s
+from microagg_core.data.tables.slices import to_bytes
 from microagg_core.errors import InternalError
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.series.generations import UnitCounts
 from microagg_core.series.joining import as_columns, pairs_of, positions_of_numbers
 from microagg_core.series.ranges import NO_ATOM, State, narrowed, table_from, widened
-from microagg_core.tables.slices import to_bytes
 
 #: The bits of an atom's number that its class decides; there are no more ranges of atoms than these can tell apart.
 _BITS = 12

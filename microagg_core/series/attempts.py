@@ -12,9 +12,9 @@ from pydantic.dataclasses import dataclass
 
 from microagg_core.errors import StorageError
 from microagg_core.plain import from_json, to_plain
-from microagg_core.storage.layout import ATTEMPTS, digits
-from microagg_core.storage.objects import Store, canonical_json
-from microagg_core.storage.urls import shown
+from microagg_core.store.layout import ATTEMPTS, digits
+from microagg_core.store.objects import Store, canonical_json
+from microagg_core.store.urls import shown
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))

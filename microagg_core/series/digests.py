@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Ints, Pairs, UInt64s
+from microagg_core.data.tables.hashing import hash_rows, is_text_or_bytes, one_array
+from microagg_core.data.tables.spelling import in_normal_form
 from microagg_core.errors import DataError
-from microagg_core.tables.hashing import hash_rows, is_text_or_bytes, one_array
-from microagg_core.tables.spelling import in_normal_form
 
 #: How ids are compared: in normal form; where their spelling is acknowledged to tell units apart, numbers alone so; or
 #: as their text, which is how ledgers began before there was a normal form.

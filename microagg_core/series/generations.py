@@ -16,8 +16,8 @@ from pydantic.dataclasses import dataclass
 from microagg_core.errors import StorageError
 from microagg_core.plain import from_json, to_plain
 from microagg_core.series.digests import UnitForm
-from microagg_core.storage.layout import night_of
-from microagg_core.storage.objects import canonical_json
+from microagg_core.store.layout import night_of
+from microagg_core.store.objects import canonical_json
 
 _STRICT = ConfigDict(extra="forbid")
 _FORMAT: Literal[2] = 2

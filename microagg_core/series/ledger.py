@@ -28,9 +28,9 @@ from microagg_core.series.generations import Generation, Past, RangeFile, broken
 from microagg_core.series.invariants import require
 from microagg_core.series.ranges import latest_of, range_bytes, range_from, range_of
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.storage.layout import GENERATIONS, LEDGER_DATA, LEDGER_KEY, SERIES, LedgerLayout, night_of
-from microagg_core.storage.objects import Store, canonical_json, sha256_hex
-from microagg_core.storage.urls import join_url, shown
+from microagg_core.store.layout import GENERATIONS, LEDGER_DATA, LEDGER_KEY, SERIES, LedgerLayout, night_of
+from microagg_core.store.objects import Store, canonical_json, sha256_hex
+from microagg_core.store.urls import join_url, shown
 
 _KEY_BYTES = 32
 #: Of how many generations the units are kept.

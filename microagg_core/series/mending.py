@@ -7,7 +7,7 @@ import secrets
 from microagg_core.errors import StorageError, TransientStorageError
 from microagg_core.series.generations import Generation
 from microagg_core.series.ledger import Ledger
-from microagg_core.storage.layout import DAMAGED, GENERATIONS, LEDGER_DATA, PUBLISHED, night_of
+from microagg_core.store.layout import DAMAGED, GENERATIONS, LEDGER_DATA, PUBLISHED, night_of
 
 _ATTEMPT_BYTES = 6
 
@@ -18,7 +18,7 @@ def last_sound(ledger: Ledger) -> Generation | None:
     Raises:
         TransientStorageError: the store does not answer.
 
-    >>> from microagg_core.storage.objects import Store
+    >>> from microagg_core.store.objects import Store
     >>> last_sound(Ledger(Store("memory://no-ledger-here"), "people")) is None
     True
     """

@@ -16,7 +16,7 @@ from microagg_core.series.fates import Guarantee, Leavers, Policy, SeriesMode
 from microagg_core.series.generations import Generation, Past
 from microagg_core.series.ledger import Ledger
 from microagg_core.series.ranges import empty_range
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 
 #: Modes in which units that were released before are released again with their atoms.
 CARRYING = ("atoms", "rotation")

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.arrays import Ints, UInt64s
+from microagg_core.data.tables.slices import to_bytes
 from microagg_core.errors import InternalError
-from microagg_core.tables.slices import to_bytes
 
 #: Ranges are cut in two when they would hold more units than this on average.
 MOST_UNITS = 500_000

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from microagg_core.arrays import Ints, ShortInts
 from microagg_core.errors import EXIT_DONE, GateError, StorageError, TransientStorageError
+from microagg_core.inspect.check import Check
 from microagg_core.plain import to_plain
-from microagg_core.privacy.check import Check
 from microagg_core.series.atoms import (
     counts_of,
     no_atoms,
@@ -28,7 +28,7 @@ from microagg_core.series.joining import pairs_of
 from microagg_core.series.ledger import Ledger
 from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, empty_range, is_increasing, range_of
 from microagg_core.series.traced import TraceCounter
-from microagg_core.storage.urls import shown
+from microagg_core.store.urls import shown
 
 #: Checks of what is stored; the others are of what it says.
 _OF_STORAGE = ("chain", "ranges", "marks", "releases", "files")

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Kind
+from microagg_core.data.kinds.registry import kind_for, kind_of
 from microagg_core.errors import DataError, SpecError
-from microagg_core.kinds.contract import DEFAULT_ROUNDING, Kind
-from microagg_core.kinds.registry import kind_for, kind_of
 from microagg_core.spec.analyses import Formula
 from microagg_core.spec.release import ReleaseSpec
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from microagg_core.spec.field_paths import Loc
-from microagg_core.storage.urls import holds_credentials
+from microagg_core.store.urls import holds_credentials
 
 _SECRET_KEY = re.compile(
     r"(?i)^key$|^pwd$|^auth$|authorization|secret|token|passw|passphrase|credential|connection_?string"

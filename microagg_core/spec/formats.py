@@ -1,6 +1,6 @@
 """Which formats there are, by name, and what a spec says of CSV as it comes and as it goes.
 
-A new format is a name here, and a file in :mod:`microagg_core.formats`, which says all else about it.
+A new format is a name here, and a file in :mod:`microagg_core.data.formats`, which says all else about it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 
 from microagg_core.spec.model import ColumnName, Model, PartError, Problem
 
-#: Each is the name of a file in :mod:`microagg_core.formats`, which says all else about it.
+#: Each is the name of a file in :mod:`microagg_core.data.formats`, which says all else about it.
 InputFormatName = Literal["parquet", "csv", "arrow"]
 ReleasedFormatName = Literal["parquet", "csv", "arrow"]
 #: The formats that a file's ending tells; a file with any other is taken for Parquet.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from microagg_core.algorithms import AlgorithmInfo, Parameter, algorithms
+from microagg_core.group.algorithms import AlgorithmInfo, Parameter, algorithms
 from microagg_core.spec.clusters import ADDRESS_PATTERN, MODELS
 from microagg_core.spec.release import ReleaseSpec
 

@@ -10,7 +10,7 @@ from microagg_core.spec.braces import with_known_names, without_names
 from microagg_core.spec.credentials import secret_options
 from microagg_core.spec.formats import CsvInput, CsvOutput, InputFormatName, ReleasedFormatName, format_of
 from microagg_core.spec.model import Model, Number, PartError
-from microagg_core.storage.urls import holds_credentials, is_local
+from microagg_core.store.urls import holds_credentials, is_local
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 

@@ -20,7 +20,7 @@ from microagg_core.spec.model import PartError
 from microagg_core.spec.places import NAME_PATTERN, VARIABLE_PATTERN
 from microagg_core.spec.release import LocalCluster, Model, ReleaseSpec
 from microagg_core.spec.remote_workers import HOST_PATTERN, PATH_PATTERN, WALLTIME_PATTERN, WORD_PATTERN
-from microagg_core.storage.urls import holds_credentials
+from microagg_core.store.urls import holds_credentials
 
 _LONGEST_VALUE = 60
 #: What the patterns mean, for the people whose text does not match.

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from microagg_core.algorithms import algorithms
+from microagg_core.group.algorithms import algorithms
 from microagg_core.spec.about import About, about_problems
 from microagg_core.spec.acknowledge import OF_IDENTIFIERS, Acknowledge
 from microagg_core.spec.analyses import Analyses, analysis_problems
@@ -28,7 +28,7 @@ from microagg_core.spec.refinement import Refine, TimeBudget
 from microagg_core.spec.remote_workers import KubernetesCluster, SlurmCluster, SshCluster
 from microagg_core.spec.schedule import Schedule
 from microagg_core.spec.series import Hold, Series
-from microagg_core.storage.urls import is_inside
+from microagg_core.store.urls import is_inside
 
 __all__ = [
     "CSV_TYPES",

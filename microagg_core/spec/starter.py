@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import yaml
 
-from microagg_core.algorithms import algorithms
+from microagg_core.data.kinds.registry import kind_for
 from microagg_core.errors import DataError, SpecError
-from microagg_core.kinds.registry import kind_for
+from microagg_core.group.algorithms import algorithms
 from microagg_core.spec.places import Input
-from microagg_core.storage.urls import basename, holds_credentials, shown
+from microagg_core.store.urls import basename, holds_credentials, shown
 
 #: Words that YAML, or a person who reads it, takes for something else than a name.
 _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}

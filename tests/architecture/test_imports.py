@@ -53,7 +53,7 @@ def test_reading_a_spec_needs_neither_compiler_nor_arrays() -> None:
 def test_a_worker_loads_solvers_and_graphs_only_for_the_algorithm_that_needs_them() -> None:
     """They take a sixth of the memory of a small worker."""
     (loaded,) = in_a_fresh_process(WORKER)
-    unwanted = {"scipy.optimize", "scipy.sparse", "networkx", "microagg_core.factor", "matplotlib", "jinja2"}
+    unwanted = {"scipy.optimize", "scipy.sparse", "networkx", "microagg_core.group.factor", "matplotlib", "jinja2"}
     assert unwanted & set(loaded.split()) == set()
 
 

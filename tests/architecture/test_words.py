@@ -27,7 +27,7 @@ SAME_NAME = {
 
 #: The module that names types of arrays for all others, and those that still have names of their own.
 ARRAYS = ROOT / "microagg_core" / "arrays.py"
-NAMES_OF_THEIR_OWN = {f"microagg_core/steps/{name}.py" for name in ("planning", "routing", "scattering")}
+NAMES_OF_THEIR_OWN = {f"microagg_core/release/steps/{name}.py" for name in ("planning", "routing", "scattering")}
 ARRAY_TYPE = re.compile(r"^(\w+)(?:: TypeAlias)? = NDArray\[np\.\w+\]$", re.MULTILINE)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from microagg_core.algorithms import AlgorithmInfo, algorithms
+from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 
 #: Data sets of the same size that a search can find easy or hard.
 DATA: dict[str, Callable[[int, int], np.ndarray]] = {

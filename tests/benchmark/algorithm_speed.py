@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from microagg_core.algorithms import algorithms
+from microagg_core.group.algorithms import algorithms
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))

@@ -33,11 +33,11 @@ from null_workers import Census
 from recorded_release import Case, Recording, make_input, record
 from release_at_scale import write_input, write_spec
 
+from microagg_core.data.tables.slices import Slice, Slices
+from microagg_core.release.steps.work import Receipt, Run, Task
 from microagg_core.spec.clusters import RunningCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.steps.work import Receipt, Run, Task
-from microagg_core.storage.objects import Store
-from microagg_core.tables.slices import Slice, Slices
+from microagg_core.store.objects import Store
 from microagg_flows.clusters import connect, dask_executor
 from microagg_flows.clusters.dask_settings import worker_variables
 from microagg_flows.progress import Silence
@@ -183,7 +183,7 @@ _START = """
 import time, distributed
 start = time.process_time()
 import microagg_core.runner
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 try:
     Store("s3://nothing-here", {"client_kwargs": {"endpoint_url": "http://127.0.0.1:9"}}).exists("nothing")
 except Exception:

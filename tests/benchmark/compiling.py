@@ -54,9 +54,9 @@ print("{}")
 REFINE = """
 import hashlib, json, sys, time
 import numpy as np
-from microagg_core.algorithms import algorithms
-from microagg_core.refine.improving import neighbour_count, refine_near
-from microagg_core.refine.neighbours import Records
+from microagg_core.group.algorithms import algorithms
+from microagg_core.group.refine.improving import neighbour_count, refine_near
+from microagg_core.group.refine.neighbours import Records
 X = np.random.default_rng(0).random((int(sys.argv[1]), 4))
 labels = algorithms()["mdav"].run(X, 5)
 records, seconds = Records.of(X, neighbour_count(len(X), 5)), []

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from microagg_core.factor import minimum_factor, optimal_two
+from microagg_core.group.factor import minimum_factor, optimal_two
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 from published import dataset

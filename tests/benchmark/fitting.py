@@ -13,12 +13,12 @@ import numpy as np
 from recorded_release import Case
 from scipy.optimize import nnls
 
-from microagg_core.formats.inputs.contract import BATCH_ROWS
-from microagg_core.steps.sizing.description import Description
-from microagg_core.steps.sizing.drawing import draw_plan, sizes_of_keys
-from microagg_core.steps.sizing.figures import STAGE_OF_STEP, Columns, TaskSizes
+from microagg_core.data.formats.inputs.contract import BATCH_ROWS
+from microagg_core.release.steps.sizing.description import Description
+from microagg_core.release.steps.sizing.drawing import draw_plan, sizes_of_keys
+from microagg_core.release.steps.sizing.figures import STAGE_OF_STEP, Columns, TaskSizes
 
-FIGURES = Path(__file__).resolve().parents[2] / "microagg_core" / "steps" / "sizing" / "figures.json"
+FIGURES = Path(__file__).resolve().parents[2] / "microagg_core" / "release" / "steps" / "sizing" / "figures.json"
 #: What a task of each step is made of, and what it writes for that.
 MADE_OF = {
     "survey": ("task", "row", "row_quasi", "row_confidential", "row_identifier", "batch_key"),

@@ -26,17 +26,17 @@ from release_at_scale import write_input
 from s3fs import S3FileSystem
 from work_bytes import CountingStore, Traffic
 
-from microagg_core.blocking import packing
-from microagg_core.blocking.memory import FILE_BYTES
-from microagg_core.formats.inputs.contract import FileFormat
-from microagg_core.releases.parts import Upload
+from microagg_core.blocks import packing
+from microagg_core.blocks.memory import FILE_BYTES
+from microagg_core.data.formats.inputs.contract import FileFormat
+from microagg_core.data.tables import slices
+from microagg_core.data.tables.frames import frames_of, tables_of
+from microagg_core.release.parts import Upload
+from microagg_core.release.steps.work import Receipt, Task
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.work import Receipt, Task
-from microagg_core.storage import ranged
-from microagg_core.storage.objects import Store
-from microagg_core.tables import slices
-from microagg_core.tables.frames import frames_of, tables_of
+from microagg_core.store import ranged
+from microagg_core.store.objects import Store
 from microagg_flows.executors import InProcess
 from microagg_flows.pages import SWITCH
 from microagg_flows.progress import Silence

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from microagg_core import partition
+from microagg_core.group.metrics.losses import losses
+from microagg_core.group.refine.refining import refine
 from microagg_core.kernels.tools.threads import Threads, cpu_seconds
-from microagg_core.metrics.losses import losses
-from microagg_core.refine.refining import refine
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 from published import dataset

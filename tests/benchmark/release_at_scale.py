@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import LocalCluster, ReleaseSpec
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
 from microagg_flows.release import StageOutcome, new_release

@@ -26,12 +26,12 @@ from unittest.mock import patch
 
 from curve import drawn_curve
 
-from microagg_core.formats.inputs.contract import OPENING_BYTES, PART_BYTES
-from microagg_core.reporting.forecast_report import bytes_in_words, forecast_stages, time_in_words
-from microagg_core.steps.sizing.description import Description, read_description, read_number
-from microagg_core.steps.sizing.figures import MeasuredFigures, measured_figures
-from microagg_core.steps.sizing.forecast import Forecast, Forecaster, place_of
-from microagg_core.steps.sizing.tasks import StepTasks
+from microagg_core.data.formats.inputs.contract import OPENING_BYTES, PART_BYTES
+from microagg_core.pages.forecast_report import bytes_in_words, forecast_stages, time_in_words
+from microagg_core.release.steps.sizing.description import Description, read_description, read_number
+from microagg_core.release.steps.sizing.figures import MeasuredFigures, measured_figures
+from microagg_core.release.steps.sizing.forecast import Forecast, Forecaster, place_of
+from microagg_core.release.steps.sizing.tasks import StepTasks
 from microagg_flows.clusters import dask_executor
 
 WORKERS = (1, 3, 10, 30, 100, 300, 1000, 3000)
@@ -42,17 +42,17 @@ _FILE_BYTES = 29_500_000
 _NEAR = {"latency": 0.004, "bandwidth": 300e6}
 #: What may be changed that is no setting: where it lies.
 _PLACES = {
-    "parts": ("microagg_core.steps.sizing.tasks.PART_BYTES",),
-    "partitions": ("microagg_core.blocking.packing.PARTITION_BYTES",),
-    "seconds": ("microagg_core.blocking.packing._MOST_SECONDS",),
-    "runs": ("microagg_core.steps.sizing.tasks.RUN_BYTES",),
-    "objects": ("microagg_core.steps.sizing.tasks.OBJECT_BYTES",),
-    "files": ("microagg_core.blocking.packing.FILE_BYTES",),
+    "parts": ("microagg_core.release.steps.sizing.tasks.PART_BYTES",),
+    "partitions": ("microagg_core.blocks.packing.PARTITION_BYTES",),
+    "seconds": ("microagg_core.blocks.packing._MOST_SECONDS",),
+    "runs": ("microagg_core.release.steps.sizing.tasks.RUN_BYTES",),
+    "objects": ("microagg_core.release.steps.sizing.tasks.OBJECT_BYTES",),
+    "files": ("microagg_core.blocks.packing.FILE_BYTES",),
     "connections": (
-        "microagg_core.steps.sizing.tasks.PARALLEL_REQUESTS",
-        "microagg_core.steps.sizing.forecast.PARALLEL_REQUESTS",
+        "microagg_core.release.steps.sizing.tasks.PARALLEL_REQUESTS",
+        "microagg_core.release.steps.sizing.forecast.PARALLEL_REQUESTS",
     ),
-    "keys": ("microagg_core.steps.sizing.tasks.TASK_KEYS",),
+    "keys": ("microagg_core.release.steps.sizing.tasks.TASK_KEYS",),
 }
 
 

@@ -24,8 +24,8 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.storage.objects import Store
-from microagg_core.tables.slices import join_slices, read_together, write_slices
+from microagg_core.data.tables.slices import join_slices, read_together, write_slices
+from microagg_core.store.objects import Store
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from microagg_core.demo import write_demo
 from microagg_core.spec.loading import load_spec
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
 from microagg_flows.release import new_release

@@ -23,8 +23,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from microagg_core.privacy.disclosures import Disclosure
-from microagg_core.steps.routing import load_survey
+from microagg_core.inspect.disclosures import Disclosure
+from microagg_core.release.steps.routing import load_survey
 from releasing.runs import run_stages, start, write_release
 
 _ROLES = ("quasi_identifiers", "blocking", "confidential", "drop")

@@ -17,7 +17,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from microagg_core.profiling.profile import profile_of
+from microagg_core.profile.profile import profile_of
 
 _LETTERS = {"identifiers": "i", "quasi_identifiers": "q", "blocking": "b", "confidential": "c", "drop": "d"}
 _REFERENCE = Path(__file__).resolve().parents[1] / "reference" / "data"

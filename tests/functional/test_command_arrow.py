@@ -78,7 +78,7 @@ def test_arrow_in_and_out(project: Project) -> None:
     write(project.folder / "in" / "1.arrow", table.slice(0, 0))
     write(project.folder / "in" / "2.arrow", table.slice(100).select(table.column_names[::-1]), compression="lz4")
     write_spec(project, "in/*.arrow", "arrow")
-    with mock.patch("microagg_core.formats.inputs.arrow.PART_BYTES", 4000):
+    with mock.patch("microagg_core.data.formats.inputs.arrow.PART_BYTES", 4000):
         assert project.release()["records"] == table.num_rows
     assert project.manifest()["format"] == "arrow" and project.manifest()["csv"] is None
     assert {path.suffix for path in project.parts()} == {".arrow"}

@@ -287,10 +287,10 @@ def test_blocks_are_cut_by_a_sample_where_they_are_too_large_for_one_worker(
     ties: bool, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plans are made in this process, so that the sample can be made small here; the counts must still be exact."""
-    monkeypatch.setattr("microagg_core.steps.oversize._SAMPLE_ROWS", 150)
-    monkeypatch.setattr("microagg_core.steps.oversize._ENOUGH", 10**9)
-    monkeypatch.setattr("microagg_core.steps.sampling._LEAST_ROWS", 150)
-    monkeypatch.setattr("microagg_core.steps.sampling._MOST_ROWS", 150)
+    monkeypatch.setattr("microagg_core.release.steps.oversize._SAMPLE_ROWS", 150)
+    monkeypatch.setattr("microagg_core.release.steps.oversize._ENOUGH", 10**9)
+    monkeypatch.setattr("microagg_core.release.steps.sampling._LEAST_ROWS", 150)
+    monkeypatch.setattr("microagg_core.release.steps.sampling._MOST_ROWS", 150)
     table = keyed(3000, place=["a"] * 2500 + ["b"] * 500)
     if ties:  # nearly all records alike, so that leaves of the sample come out far too small or too large
         x = [5] * 2900 + list(range(100))
@@ -308,8 +308,8 @@ def test_blocks_are_cut_by_a_sample_where_they_are_too_large_for_one_worker(
 
 def test_a_release_of_many_files(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Combinations of one label are spread over several files; each stays whole within one."""
-    monkeypatch.setattr("microagg_core.blocking.packing.FILE_BYTES", 16_384)
-    monkeypatch.setattr("microagg_core.blocking.packing._LEAST_BYTES", 4096)
+    monkeypatch.setattr("microagg_core.blocks.packing.FILE_BYTES", 16_384)
+    monkeypatch.setattr("microagg_core.blocks.packing._LEAST_BYTES", 4096)
     table = keyed(4000, place=["a"] * 3000 + ["b"] * 600 + ["c"] * 400)
     project.write(table)
     project.write_spec(roles("place"), acknowledge=UNIQUE)

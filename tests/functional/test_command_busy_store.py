@@ -11,7 +11,7 @@ import pytest
 
 from functional.command_line import run_command, start_command
 from inputs.people import people
-from microagg_core.releases.verify import verify
+from microagg_core.release.verify import verify
 from releasing.runs import write_release
 from servers.s3_server import Answer, Environ, FaultyServer, s3_error
 

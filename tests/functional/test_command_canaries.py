@@ -35,7 +35,7 @@ from planted import (
     watched,
 )
 
-from microagg_core.tables.slices import read_slice, write_slices
+from microagg_core.data.tables.slices import read_slice, write_slices
 from releasing.runs import Release, forge
 from servers.dask_processes import DaskCluster
 

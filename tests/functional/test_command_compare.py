@@ -18,8 +18,8 @@ from planted import ROLES as PLANTED_ROLES
 from planted import assert_clean, canaries, files_below
 from test_command_expected import DEVIATIONS, ROLES, people
 
-from microagg_core.comparing import choosing
-from microagg_core.steps.expecting import drawing
+from microagg_core.compare import choosing
+from microagg_core.compare.expecting import drawing
 
 CENSUS = Path(__file__).resolve().parents[1] / "reference" / "data" / "census.csv"
 QUICK = ("--algorithms", "mdav,mu_approx")

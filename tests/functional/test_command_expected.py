@@ -12,8 +12,8 @@ from command_line import AGAIN, Project
 from planted import ROLES as PLANTED_ROLES
 from planted import assert_clean, canaries, files_below
 
+from microagg_core.compare.expecting import drawing
 from microagg_core.demo import make_people
-from microagg_core.steps.expecting import drawing
 
 ROLES = {
     "quasi_identifiers": ["dwelling_area_m2", "commute_km", "year_of_arrival"],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import Ended, call_command
 
-from microagg_core.storage.layout import LedgerLayout
+from microagg_core.store.layout import LedgerLayout
 from releasing.small_series import SmallSeries, atoms
 
 

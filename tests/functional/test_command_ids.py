@@ -12,7 +12,7 @@ import pytest
 from command_line import Project
 
 from microagg_core.series.digests import units_of
-from microagg_core.storage.layout import LedgerLayout
+from microagg_core.store.layout import LedgerLayout
 from releasing.small_series import ROLES, people
 
 N = 60
@@ -77,7 +77,7 @@ def test_a_ledger_from_before_the_form_goes_on_by_text(tmp_path: Path) -> None:
     """Everybody of it is found, as ids come as they did; and a run refuses to tell them apart by spelling later."""
     project = a_series(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("microagg_core.steps.nights.matching.units_of", lambda ids, key, _: units_of(ids, key, "text"))
+        patch.setattr("microagg_core.series.nights.matching.units_of", lambda ids, key, _: units_of(ids, key, "text"))
         night(project, range(N), lambda i: f"P{i}", 0)
     document = project.work / "series" / "people" / LedgerLayout(0).generation()
     content = json.loads(document.read_text())

@@ -12,7 +12,7 @@ from command_line import Ended, Project
 from planted import assert_clean, canaries
 
 from microagg_core.spec.loading import load_spec
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 from servers.s3_server import Place
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference" / "data"

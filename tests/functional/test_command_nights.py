@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from command_line import Ended, Project
 
-from microagg_core.storage.layout import LedgerLayout
+from microagg_core.store.layout import LedgerLayout
 from releasing.small_series import ROLES, people
 
 DAYS = [f"2026-11-{day:02d}" for day in range(1, 5)]
@@ -226,7 +226,7 @@ for name in place:
 #: The command, in a process that is killed when it is about to remove the rows of a run.
 KILLED_AT_ITS_ROWS = """
 import os, signal
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 delete_all = Store.delete_all
 def dying(store, prefix):
     return os.kill(os.getpid(), signal.SIGKILL) if prefix.startswith("runs/") else delete_all(store, prefix)

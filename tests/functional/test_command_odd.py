@@ -89,8 +89,8 @@ def test_labels_that_all_merge_are_told(project: Project) -> None:
 
 
 def test_a_page_that_cannot_be_made_stops_no_release(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    from microagg_core.describing import pages
-    from microagg_core.steps import measuring
+    from microagg_core.release.pages import pages
+    from microagg_core.release.steps import measuring
 
     def fail(*_: Any) -> Any:
         raise OverflowError("secret-77771")

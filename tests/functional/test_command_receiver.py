@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from command_line import Ended, run_command
 
-from microagg_core.releases.minisign import PublicKey
-from microagg_core.storage.objects import Store
+from microagg_core.release.minisign import PublicKey
+from microagg_core.store.objects import Store
 from releasing.parts import publish_tables, safe_tables
 from servers.s3_server import Place
 

@@ -14,7 +14,7 @@ from planted import ROLES as PLANTED_ROLES
 from planted import assert_clean, canaries
 
 from inputs.operator_pages import inputs
-from microagg_core.reporting.operator.page import operator_page
+from microagg_core.pages.operator.page import operator_page
 
 RUN = ("run", "release.yaml", "--direct")
 

@@ -10,7 +10,7 @@ from command_line import Project, call_command, run_command
 
 from microagg_core.series.ledger import Ledger, ledger_of
 from microagg_core.spec.loading import load_spec
-from microagg_core.storage.layout import LedgerLayout
+from microagg_core.store.layout import LedgerLayout
 from releasing.nights import make_night, units
 
 ROLES = {"identifiers": ["person"], "quasi_identifiers": ["age"]}

@@ -18,7 +18,7 @@ import pytest
 from command_line import AGAIN, Project, after_stage, start_command
 
 from microagg_core.errors import ClusterError
-from microagg_core.storage.layout import newest_results
+from microagg_core.store.layout import newest_results
 from trouble.holding import SURVEY, Held
 
 ROLES = {"quasi_identifiers": ["x", "y"], "confidential": ["note"]}

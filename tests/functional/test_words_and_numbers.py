@@ -13,8 +13,8 @@ import pyarrow.csv
 import pytest
 from command_line import Project
 
-from microagg_core.grouping.headway import Headway, listening
-from microagg_core.reporting.operator.charts import correlation_chart
+from microagg_core.group.grouping.headway import Headway, listening
+from microagg_core.pages.operator.charts import correlation_chart
 from microagg_flows.executors import InProcess
 from microagg_flows.expecting import expect_release
 from microagg_flows.progress import Silence

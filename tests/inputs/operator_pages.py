@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.portrait.contract import Correlations, Distribution, Fit, Mean, Pair, Portrait, Regression
-from microagg_core.releases.manifest import Manifest
-from microagg_core.reporting.expected_report import Expectation
-from microagg_core.reporting.operator.inputs import ReportInputs
-from microagg_core.steps.expecting.figures import ColumnExpected, Expected
+from microagg_core.compare.expecting.figures import ColumnExpected, Expected
+from microagg_core.inspect.portrait.contract import Correlations, Distribution, Fit, Mean, Pair, Portrait, Regression
+from microagg_core.pages.expected_report import Expectation
+from microagg_core.pages.operator.inputs import ReportInputs
+from microagg_core.release.manifest import Manifest
 
 
 def manifest(names: list[str], **changes: Any) -> Manifest:

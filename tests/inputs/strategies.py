@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from microagg_core.algorithms import AlgorithmInfo, algorithms
+from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 
 #: For every parameter of an algorithm, values that a user may choose, and values at the edge of what is allowed.
 VALUES: dict[str, list[Any]] = {"gamma": [0.2, 1.1, 3.0, "auto"], "steps": [100, 1000], "seconds": [0]}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from microagg_core.series.ledger import Ledger
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 from servers.s3_server import Place
 
 

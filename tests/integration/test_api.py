@@ -12,8 +12,8 @@ import pytest
 
 from microagg_core import Microaggregated, algorithms, microaggregate, partition
 from microagg_core.errors import DataError, MicroaggError, SpecError
-from microagg_core.factor import minimum_factor, optimal_two
-from microagg_core.metrics.losses import group_means, losses, standardize
+from microagg_core.group.factor import minimum_factor, optimal_two
+from microagg_core.group.metrics.losses import group_means, losses, standardize
 
 CANARY = 987654321.125
 

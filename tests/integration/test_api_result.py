@@ -15,7 +15,7 @@ import pytest
 
 import microagg_core
 from microagg_core import lower_bound, microaggregate, partition
-from microagg_core.metrics.losses import standardize
+from microagg_core.group.metrics.losses import standardize
 
 CANARY = 987654321.125
 NAMES = ["<b>pay</b>", "age & more"]

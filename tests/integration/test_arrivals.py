@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from inputs.people import people
-from microagg_core.blocking.holding import Holding
+from microagg_core.blocks.holding import Holding
+from microagg_core.data.tables.slices import to_bytes
 from microagg_core.errors import DataError, MicroaggError
 from microagg_core.series.marks import ARRIVAL, CLOSED, CODE, CODE_TYPE, WAITED, take_part
-from microagg_core.tables.slices import to_bytes
 from releasing.runs import Release, data_digests, released_table, run_stages, start, write_release
 
 Codes = list[np.ndarray[Any, Any]]
@@ -84,10 +84,12 @@ def test_a_part_of_which_nothing_takes_part(tmp_path: Path) -> None:
 def test_blocks_of_arrivals_are_cut_and_counted_without_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("microagg_core.steps.oversize._SAMPLE_ROWS", 100)  # a sample, so that leaves are counted
-    monkeypatch.setattr("microagg_core.steps.oversize._ENOUGH", 10**9)
-    monkeypatch.setattr("microagg_core.steps.sampling._LEAST_ROWS", 100)
-    monkeypatch.setattr("microagg_core.steps.sampling._MOST_ROWS", 100)
+    monkeypatch.setattr(
+        "microagg_core.release.steps.oversize._SAMPLE_ROWS", 100
+    )  # a sample, so that leaves are counted
+    monkeypatch.setattr("microagg_core.release.steps.oversize._ENOUGH", 10**9)
+    monkeypatch.setattr("microagg_core.release.steps.sampling._LEAST_ROWS", 100)
+    monkeypatch.setattr("microagg_core.release.steps.sampling._MOST_ROWS", 100)
     tables = [people(1500), people(900, first=1500)]
     codes = drawn_codes(tables, SOME)
     release = run_stages(night(write_release(tmp_path, tables, blocks={"max_records": 150}), codes))

@@ -13,8 +13,8 @@ import pytest
 
 from inputs.people import people
 from microagg_core import partition
-from microagg_core.factor import minimum_factor
-from microagg_core.metrics.losses import losses, standardize
+from microagg_core.group.factor import minimum_factor
+from microagg_core.group.metrics.losses import losses, standardize
 from releasing.runs import run_stages, start, write_release
 
 NAMES = ["x", "y"]

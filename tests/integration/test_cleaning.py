@@ -10,15 +10,15 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import DataError, TransientStorageError
+from microagg_core.release.steps import cleaning
+from microagg_core.release.steps.cleaning import Running, clean_due, clean_work
+from microagg_core.release.steps.pieces import read_sealed
+from microagg_core.release.steps.pruning import prune_audit
+from microagg_core.release.steps.work import Run, work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps import cleaning
-from microagg_core.steps.cleaning import Running, clean_due, clean_work
-from microagg_core.steps.pieces import read_sealed
-from microagg_core.steps.pruning import prune_audit
-from microagg_core.steps.work import Run, work_store
-from microagg_core.storage.layout import RunLayout
-from microagg_core.storage.objects import Store
+from microagg_core.store.layout import RunLayout
+from microagg_core.store.objects import Store
 from microagg_flows.pages import put_page
 from microagg_flows.stages import run_until
 from releasing.runs import run_stages, start, write_release

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from microagg_core.algorithms import AlgorithmInfo, algorithms
 from microagg_core.api import microaggregate
-from microagg_core.comparing.compare import Comparison, Outcome, compare, read_columns
+from microagg_core.compare.compare import Comparison, Outcome, compare, read_columns
 from microagg_core.errors import DataError, SpecError
-from microagg_core.metrics.statistics import significant
+from microagg_core.group.algorithms import AlgorithmInfo, algorithms
+from microagg_core.group.metrics.statistics import significant
 from microagg_flows.command.cli import app
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference" / "data"

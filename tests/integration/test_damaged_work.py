@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from inputs.people import people
+from microagg_core.data.tables.slices import Slice, Slices
 from microagg_core.errors import StorageError
+from microagg_core.release.steps.pieces import Pieces, sealed, unsealed
+from microagg_core.release.steps.work import Receipt, Run, Task, load_receipt, save_receipt
 from microagg_core.runner import Damage, run_task
-from microagg_core.steps.pieces import Pieces, sealed, unsealed
-from microagg_core.steps.work import Receipt, Run, Task, load_receipt, save_receipt
-from microagg_core.storage.objects import Store
-from microagg_core.tables.slices import Slice, Slices
+from microagg_core.store.objects import Store
 from microagg_flows.stages import run_until
 from releasing.runs import data_digests, run_stages, start, write_release
 from trouble.damage import DAMAGES, FORMATS, MOMENTS, STAGES, DamagedRelease

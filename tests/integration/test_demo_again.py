@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from microagg_core.demo import write_demo
-from microagg_core.releases.verify import verify
+from microagg_core.release.verify import verify
 from releasing.runs import released_table, run_stages, start
 
 N = 1200

@@ -17,8 +17,8 @@ import pytest
 
 from microagg_core import microaggregate
 from microagg_core.errors import DataError
-from microagg_core.privacy.disclosures import Disclosure
-from microagg_core.steps.routing import load_survey
+from microagg_core.inspect.disclosures import Disclosure
+from microagg_core.release.steps.routing import load_survey
 from releasing.runs import run_stages, start, write_release
 
 N = 3000

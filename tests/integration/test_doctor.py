@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from inputs.people import people
+from microagg_core.release.steps.surroundings import Surroundings
+from microagg_core.release.steps.work import work_store
 from microagg_core.spec.loading import load_spec
-from microagg_core.steps.surroundings import Surroundings
-from microagg_core.steps.work import work_store
-from microagg_core.storage.objects import Store
-from microagg_core.storage.probing import keeps_versions, probe_store
+from microagg_core.store.objects import Store
+from microagg_core.store.probing import keeps_versions, probe_store
 from microagg_flows.clusters.records import WorkerRecord
 from microagg_flows.doctor import CHECKS, credentials, examine, nights, storage, workers
 from microagg_flows.doctor.findings import Finding, Grade, exit_code_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inputs.people import people
-from microagg_core.algorithms import AlgorithmInfo, algorithms
+from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from releasing.runs import ROLES, released_table, run_stages, start, write_release
 
 

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from inputs.people import people
+from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DamagedWorkError, GateError
-from microagg_core.tables.slices import read_slice, to_bytes
 from releasing.runs import ROLES, Release, forge, released_table, run_stages, start, write_release
 
 Breaking = Callable[[pa.Table], pa.Table]

@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from inputs.people import people
-from microagg_core.releases.manifest import Manifest, manifest_schema
+from microagg_core.release.manifest import Manifest, manifest_schema
 from releasing.runs import AGAIN, run_stages, start, write_release, write_series
 
 #: Written by the last version before format 2.

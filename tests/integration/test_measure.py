@@ -164,9 +164,9 @@ def test_small_releases_publish_no_figures_that_tell_of_records(tmp_path: Path) 
 
 def test_blocks_are_cut_by_what_the_survey_drew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more passes over the input, no leaf below k, and what is planned is near what comes."""
-    monkeypatch.setattr("microagg_core.steps.oversize._ENOUGH", 200)
-    monkeypatch.setattr("microagg_core.steps.sampling._LEAST_ROWS", 1000)
-    monkeypatch.setattr("microagg_core.steps.sampling._MOST_ROWS", 1000)
+    monkeypatch.setattr("microagg_core.release.steps.oversize._ENOUGH", 200)
+    monkeypatch.setattr("microagg_core.release.steps.sampling._LEAST_ROWS", 1000)
+    monkeypatch.setattr("microagg_core.release.steps.sampling._MOST_ROWS", 1000)
     table = people(6000)
     roles = {
         "identifiers": ["id"],
@@ -185,11 +185,11 @@ def test_blocks_are_cut_by_what_the_survey_drew(tmp_path: Path, monkeypatch: pyt
 
 def test_a_sampled_split_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cuts grown on a sample, leaves counted over all records, none below k."""
-    monkeypatch.setattr("microagg_core.steps.oversize._SAMPLE_ROWS", 300)
-    monkeypatch.setattr("microagg_core.steps.oversize._ENOUGH", 10**9)
-    monkeypatch.setattr("microagg_core.steps.sampling._LEAST_ROWS", 300)
-    monkeypatch.setattr("microagg_core.steps.sampling._MOST_ROWS", 300)
-    monkeypatch.setattr("microagg_core.steps.oversize._ALL_SAMPLES", 300_000)
+    monkeypatch.setattr("microagg_core.release.steps.oversize._SAMPLE_ROWS", 300)
+    monkeypatch.setattr("microagg_core.release.steps.oversize._ENOUGH", 10**9)
+    monkeypatch.setattr("microagg_core.release.steps.sampling._LEAST_ROWS", 300)
+    monkeypatch.setattr("microagg_core.release.steps.sampling._MOST_ROWS", 300)
+    monkeypatch.setattr("microagg_core.release.steps.oversize._ALL_SAMPLES", 300_000)
     table = people(6000)
     roles = {
         "identifiers": ["id"],

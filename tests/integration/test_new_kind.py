@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from microagg_core import microaggregate
+from microagg_core.data.kinds.contract import Unit
+from microagg_core.data.kinds.exact import ExactKind
+from microagg_core.data.kinds.registry import KINDS, kind_of
 from microagg_core.errors import DataError, SpecError
-from microagg_core.kinds.contract import Unit
-from microagg_core.kinds.exact import ExactKind
-from microagg_core.kinds.registry import KINDS, kind_of
-from microagg_core.privacy.group_ranges import Sharing, outside_ranges
+from microagg_core.inspect.group_ranges import Sharing, outside_ranges
 from microagg_core.spec.starter import starter_spec
 from microagg_flows.release import Release
 from releasing.runs import released_table, run_stages, start, write_release
@@ -50,7 +50,7 @@ class DurationKind(ExactKind):
 
 @pytest.fixture
 def durations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_core.kinds.registry.KINDS", (*KINDS, DurationKind))
+    monkeypatch.setattr("microagg_core.data.kinds.registry.KINDS", (*KINDS, DurationKind))
 
 
 def stays() -> pa.Table:

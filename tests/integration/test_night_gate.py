@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import GateError, MicroaggError
 from microagg_core.series.marks import ARRIVAL, CLOSED, CODE
-from microagg_core.tables.slices import read_slice, to_bytes
 from microagg_flows import stages
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release

@@ -11,11 +11,11 @@ from unittest import mock
 
 import pytest
 
-from microagg_core.attack.attacking import attack
 from microagg_core.errors import StorageError
+from microagg_core.series.attack.attacking import attack
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import LocalCluster
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release

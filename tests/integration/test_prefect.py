@@ -18,7 +18,7 @@ import httpx
 import psutil
 import pytest
 
-from microagg_core.releases.verify import verify
+from microagg_core.release.verify import verify
 from releasing.runs import AGAIN
 from releasing.under_prefect import (
     COMMAND,

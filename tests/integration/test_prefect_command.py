@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from microagg_core.releases.verify import verify
+from microagg_core.release.verify import verify
 from releasing.under_prefect import (
     COMMAND,
     NOISE,

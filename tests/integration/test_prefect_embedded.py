@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from microagg_core.releases.verify import verify
+from microagg_core.release.verify import verify
 from servers.prefect_server import quiet
 from trouble.holding import SURVEY, Held
 

@@ -10,9 +10,9 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import StorageError
+from microagg_core.release.steps.cleaning import clean_due, clean_work
 from microagg_core.spec.loading import load_spec
-from microagg_core.steps.cleaning import clean_due, clean_work
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 from microagg_flows.stages import run_until
 from releasing.runs import run_stages, start, write_release
 

@@ -17,12 +17,12 @@ import pytest
 from inputs.people import people
 from microagg_core import Headway, lower_bound, microaggregate, partition
 from microagg_core.arrays import Floats
-from microagg_core.grouping import headway
-from microagg_core.grouping.headway import Way, listening, working_on
-from microagg_core.metrics.losses import losses, standardize
-from microagg_core.refine import annealing
-from microagg_core.refine.annealing import Annealing
-from microagg_core.refine.neighbours import Records
+from microagg_core.group.grouping import headway
+from microagg_core.group.grouping.headway import Way, listening, working_on
+from microagg_core.group.metrics.losses import losses, standardize
+from microagg_core.group.refine import annealing
+from microagg_core.group.refine.annealing import Annealing
+from microagg_core.group.refine.neighbours import Records
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import LocalCluster
 from microagg_flows.clusters import connect

@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError, GateError
-from microagg_core.privacy.distributions import Distribution, distributions_in, table_of
-from microagg_core.privacy.protect.block import BlockDemands
-from microagg_core.privacy.protect.protecting import Protected
-from microagg_core.releases.demands import Demands
-from microagg_core.releases.manifest import Manifest, ProtectEntry
-from microagg_core.releases.verify import verify
-from microagg_core.steps import anonymizing
-from microagg_core.storage.values_layout import ValuesLayout
-from microagg_core.tables.slices import read_slice, to_bytes
+from microagg_core.inspect.distributions import Distribution, distributions_in, table_of
+from microagg_core.inspect.protect.block import BlockDemands
+from microagg_core.inspect.protect.protecting import Protected
+from microagg_core.release.demands import Demands
+from microagg_core.release.manifest import Manifest, ProtectEntry
+from microagg_core.release.steps import anonymizing
+from microagg_core.release.verify import verify
+from microagg_core.store.values_layout import ValuesLayout
 from microagg_flows.release import Release
 from microagg_flows.stages import validate
 from releasing.runs import data_digests, forge, released_table, run_stages, start, write_release

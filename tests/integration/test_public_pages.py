@@ -15,12 +15,12 @@ import pytest
 from jsonschema.validators import validator_for
 
 from inputs.people import people
-from microagg_core.describing.pages import public_pages
-from microagg_core.metrics.figures import Figures
-from microagg_core.releases.manifest import Manifest, ProtectEntry, SeriesEntry
-from microagg_core.releases.publish import publish
+from microagg_core.group.metrics.figures import Figures
+from microagg_core.release.manifest import Manifest, ProtectEntry, SeriesEntry
+from microagg_core.release.pages.pages import public_pages
+from microagg_core.release.publish import publish
 from microagg_core.spec.about import About
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 from releasing.described import ABOUT, beside, described_release, manifest_of
 from releasing.parts import facts_for, safe_tables, stage_parts
 from releasing.runs import data_digests, run_stages, start, write_series

@@ -20,11 +20,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from microagg_core.describing.contents import contents
-from microagg_core.describing.document import Snippet
-from microagg_core.releases.manifest import Manifest
-from microagg_core.releases.released import part_batches
-from microagg_core.storage.objects import Store
+from microagg_core.release.manifest import Manifest
+from microagg_core.release.pages.contents import contents
+from microagg_core.release.pages.document import Snippet
+from microagg_core.release.released import part_batches
+from microagg_core.store.objects import Store
 from releasing.described import beside, described_release
 from releasing.parts import publish_tables
 from servers.s3_server import ACCESS_KEY, SECRET_KEY, S3Server

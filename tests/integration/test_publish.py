@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from microagg_core.errors import StorageError
-from microagg_core.releases.parts import Upload, upload_in_turn
-from microagg_core.releases.publish import existing, publish
-from microagg_core.releases.verify import verify
-from microagg_core.storage.layout import LATEST, ReleaseLayout
-from microagg_core.storage.objects import Store
-from microagg_core.storage.urls import is_local
+from microagg_core.release.parts import Upload, upload_in_turn
+from microagg_core.release.publish import existing, publish
+from microagg_core.release.verify import verify
+from microagg_core.store.layout import LATEST, ReleaseLayout
+from microagg_core.store.objects import Store
+from microagg_core.store.urls import is_local
 from releasing.parts import (
     changed,
     expected_names,

@@ -12,12 +12,12 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import GateError, InterruptionError, SpecError, StorageError, TransientStorageError
-from microagg_core.releases.publish import read_manifest
-from microagg_core.releases.verify import verify
-from microagg_core.reporting.release_report import release_document, summary_rows
+from microagg_core.pages.release_report import release_document, summary_rows
+from microagg_core.release.publish import read_manifest
+from microagg_core.release.verify import verify
 from microagg_core.software import software
-from microagg_core.storage.layout import ReleaseLayout
-from microagg_core.storage.objects import Store, sha256_hex
+from microagg_core.store.layout import ReleaseLayout
+from microagg_core.store.objects import Store, sha256_hex
 from microagg_flows.executors import InProcess
 from microagg_flows.outcome import telling_if_published
 from microagg_flows.progress import Silence
@@ -63,7 +63,7 @@ def run_again(path: Path, **how: Any) -> tuple[Release, list[str]]:
 def other_software(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the package had been changed and its libraries too."""
     for user in ("audit", "publishing"):
-        monkeypatch.setattr(f"microagg_core.steps.{user}.software", lambda: OTHER_SOFTWARE)
+        monkeypatch.setattr(f"microagg_core.release.steps.{user}.software", lambda: OTHER_SOFTWARE)
 
 
 # --- recognised and mended -------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def test_a_latest_that_cannot_be_written_is_said_and_tried_again(
         raise TransientStorageError("the store is busy")
 
     with monkeypatch.context() as patch:
-        patch.setattr("microagg_core.releases.publish.update_latest", busy)
+        patch.setattr("microagg_core.release.publish.update_latest", busy)
         sentence = r"is published in .* \(latest.json was not brought up to date"
         with pytest.raises(TransientStorageError, match=sentence), telling_if_published() as outcome:
             outcome.release = release

@@ -12,16 +12,16 @@ from typing import Any, cast
 import pytest
 
 from microagg_core.errors import StorageError
-from microagg_core.releases.latest import parse_latest
-from microagg_core.releases.manifest import Manifest
-from microagg_core.releases.minisign import SecretKey, Signature
-from microagg_core.releases.pages import no_pages
-from microagg_core.releases.parts import StagedPart
-from microagg_core.releases.publish import Published, publish
-from microagg_core.releases.withdrawal import Tombstone, withdraw
-from microagg_core.storage.layout import LATEST, MANIFEST, ReleaseLayout, release_order
-from microagg_core.storage.objects import Store
-from microagg_core.storage.urls import is_local
+from microagg_core.release.latest import parse_latest
+from microagg_core.release.manifest import Manifest
+from microagg_core.release.minisign import SecretKey, Signature
+from microagg_core.release.page_files import no_pages
+from microagg_core.release.parts import StagedPart
+from microagg_core.release.publish import Published, publish
+from microagg_core.release.withdrawal import Tombstone, withdraw
+from microagg_core.store.layout import LATEST, MANIFEST, ReleaseLayout, release_order
+from microagg_core.store.objects import Store
+from microagg_core.store.urls import is_local
 from releasing.parts import facts_for, safe_tables
 from trouble.interleavings import Ended, Held, Program, Search, alone, walk_on
 
@@ -183,7 +183,7 @@ class Race:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_core.releases.latest.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("microagg_core.release.latest.time.sleep", lambda seconds: None)
 
 
 def robbed_of_a_part(held: Held) -> Held:
@@ -384,5 +384,5 @@ def test_names_that_two_attempts_share_lose_parts() -> None:
 
 
 def test_giving_up_a_commit_that_may_still_arrive_loses_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_core.releases.publish.is_local", lambda url: True)
+    monkeypatch.setattr("microagg_core.release.publish.is_local", lambda url: True)
     losses_of([publisher("a", 0)], faults=1)

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from microagg_core.errors import InternalError, StorageError, TransientStorageError
-from microagg_core.releases.demands import Demands
-from microagg_core.releases.manifest import Manifest
-from microagg_core.releases.pages import bring_pages
-from microagg_core.releases.publish import Published, finish, publish
-from microagg_core.releases.verify import verify
-from microagg_core.releases.withdrawal import Tombstone, notice_of, withdraw
-from microagg_core.storage.layout import LATEST, MANIFEST, ReleaseLayout
-from microagg_core.storage.objects import Store, canonical_json
+from microagg_core.release.demands import Demands
+from microagg_core.release.manifest import Manifest
+from microagg_core.release.page_files import bring_pages
+from microagg_core.release.publish import Published, finish, publish
+from microagg_core.release.verify import verify
+from microagg_core.release.withdrawal import Tombstone, notice_of, withdraw
+from microagg_core.store.layout import LATEST, MANIFEST, ReleaseLayout
+from microagg_core.store.objects import Store, canonical_json
 from releasing.forging import Forged, failed, look
 from releasing.parts import expected_names, facts_for, names_of, publish_tables, safe_tables, stage_parts
 

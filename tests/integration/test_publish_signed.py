@@ -12,15 +12,15 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.releases.demands import Demands
-from microagg_core.releases.minisign import SecretKey, Signature
-from microagg_core.releases.publish import Published, publish
-from microagg_core.releases.released import read_release
-from microagg_core.releases.signature import sign_at
-from microagg_core.releases.verify import verify
+from microagg_core.release.demands import Demands
+from microagg_core.release.minisign import SecretKey, Signature
+from microagg_core.release.publish import Published, publish
+from microagg_core.release.released import read_release
+from microagg_core.release.signature import sign_at
+from microagg_core.release.verify import verify
 from microagg_core.spec.loading import canonical, load_spec
-from microagg_core.storage.layout import MANIFEST, SIGNATURE, ReleaseLayout
-from microagg_core.storage.objects import Store
+from microagg_core.store.layout import MANIFEST, SIGNATURE, ReleaseLayout
+from microagg_core.store.objects import Store
 from microagg_flows.doctor.patient import Patient
 from microagg_flows.doctor.release import look
 from microagg_flows.forgetting import forget

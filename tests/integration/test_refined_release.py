@@ -14,9 +14,9 @@ import pytest
 from inputs.people import people
 from microagg_core import lower_bound
 from microagg_core.errors import SpecError
-from microagg_core.grouping.bounds import gap_percent
-from microagg_core.metrics.losses import standardize
-from microagg_core.reporting.release_report import release_document, summary_rows
+from microagg_core.group.grouping.bounds import gap_percent
+from microagg_core.group.metrics.losses import standardize
+from microagg_core.pages.release_report import release_document, summary_rows
 from microagg_flows.release import Release
 from releasing.runs import data_digests, released_table, run_stages, start, write_release
 

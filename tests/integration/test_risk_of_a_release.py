@@ -14,8 +14,8 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.privacy.risk import asking
-from microagg_core.privacy.risk.tables import measure_risk
+from microagg_core.inspect.risk import asking
+from microagg_core.inspect.risk.tables import measure_risk
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release
 from microagg_flows.remeasuring import risk_of_release
@@ -183,7 +183,7 @@ def test_it_adds_up_over_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     run(one, frame())
     run(spread, frame(), roles={**ROLES, "blocking": [], "drop": LABELS})
     whole = kept(spread)
-    monkeypatch.setattr("microagg_core.blocking.packing.FILE_BYTES", 8_192)
+    monkeypatch.setattr("microagg_core.blocks.packing.FILE_BYTES", 8_192)
     run(several, frame())
     figures, single = kept(several), kept(one)
     lines = pq.read_table(audit(several) / "risk-labels.parquet").to_pandas()

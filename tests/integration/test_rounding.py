@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.metrics.decimals import decimals_needed
+from microagg_core.group.metrics.decimals import decimals_needed
 from microagg_core.plain import to_plain
 from microagg_flows.release import Release
 from releasing.runs import data_digests, released_table, run_stages, start, write_release

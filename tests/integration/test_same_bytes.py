@@ -12,10 +12,10 @@ import yaml
 
 from inputs.people import people
 from microagg_core.errors import InternalError, MicroaggError
-from microagg_core.releases.verify import verify
+from microagg_core.release.verify import verify
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import LocalCluster
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
 from microagg_flows.release import new_release
@@ -30,10 +30,10 @@ CHANGES: dict[str, Any] = {"blocks": {"max_records": 150}, "algorithm": {"name":
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Partitions, runs and files of a few kilobytes, in this process."""
-    monkeypatch.setattr("microagg_core.blocking.packing._LEAST_BYTES", 4096)
-    monkeypatch.setattr("microagg_core.blocking.packing.FILE_BYTES", 16_384)
-    monkeypatch.setattr("microagg_core.steps.shuffling.RUN_BYTES", 4096)
-    monkeypatch.setattr("microagg_core.steps.shuffling.OBJECT_BYTES", 8192)
+    monkeypatch.setattr("microagg_core.blocks.packing._LEAST_BYTES", 4096)
+    monkeypatch.setattr("microagg_core.blocks.packing.FILE_BYTES", 16_384)
+    monkeypatch.setattr("microagg_core.release.steps.shuffling.RUN_BYTES", 4096)
+    monkeypatch.setattr("microagg_core.release.steps.shuffling.OBJECT_BYTES", 8192)
 
 
 def tables() -> list[Any]:
@@ -63,13 +63,13 @@ def test_the_larger_pieces_of_a_large_release_give_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blocks come in fewer partitions."""
-    monkeypatch.setattr("microagg_core.blocking.packing._PIECES", 1)
-    monkeypatch.setattr("microagg_core.blocking.packing.PARTITION_BYTES", 4096)
+    monkeypatch.setattr("microagg_core.blocks.packing._PIECES", 1)
+    monkeypatch.setattr("microagg_core.blocks.packing.PARTITION_BYTES", 4096)
     found = {}
     for name, steady in (("usual", 2**40), ("large", 1)):
         for room, what in (("blocking.packing", "BYTES"), ("steps.shuffling", "BYTES"), ("steps.keys", "KEYS")):
             monkeypatch.setattr(f"microagg_core.{room}.STEADY_{what}", steady)
-        monkeypatch.setattr("microagg_core.steps.units.STEADY_PARTS", steady)
+        monkeypatch.setattr("microagg_core.release.steps.units.STEADY_PARTS", steady)
         release = start(write_release(tmp_path / name, tables(), **CHANGES))
         run_until("scatter", release)
         run_stages(release)

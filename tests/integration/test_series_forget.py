@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from microagg_core.errors import MicroaggError, SpecError, StorageError
-from microagg_core.releases.latest import newest
-from microagg_core.releases.released import find_release
-from microagg_core.releases.verify import verify
-from microagg_core.storage.objects import Store
+from microagg_core.release.latest import newest
+from microagg_core.release.released import find_release
+from microagg_core.release.verify import verify
+from microagg_core.store.objects import Store
 from microagg_flows.forgetting import ErasureReport, forget
 from releasing.runs import run_stages, start
 from releasing.small_series import K, SmallSeries, atoms

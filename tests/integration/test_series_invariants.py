@@ -14,10 +14,10 @@ import pytest
 from microagg_core.errors import GateError, StorageError
 from microagg_core.series.invariants import INVARIANTS
 from microagg_core.series.ledger import Ledger
+from microagg_core.series.nights.forgetting import Erasure
 from microagg_core.series.ranges import State
-from microagg_core.steps.nights.forgetting import Erasure
-from microagg_core.storage.layout import LedgerLayout
-from microagg_core.storage.objects import Store
+from microagg_core.store.layout import LedgerLayout
+from microagg_core.store.objects import Store
 from microagg_flows.forgetting import forget
 from releasing.nights import FROZEN, units, with_value, written
 from releasing.small_series import SmallSeries, atoms

@@ -22,8 +22,8 @@ from microagg_core.series.ledger import Ledger, clear_unnamed, ledger_of, local_
 from microagg_core.series.ranges import empty_range, n_ranges_for, range_of, range_schema
 from microagg_core.series.verifying import status_of, verify_ledger
 from microagg_core.spec.loading import load_spec
-from microagg_core.storage.objects import Store, sha256_hex
-from microagg_core.storage.urls import is_local
+from microagg_core.store.objects import Store, sha256_hex
+from microagg_core.store.urls import is_local
 from releasing.nights import (
     atoms_of,
     generation_of,

@@ -11,7 +11,7 @@ import pytest
 
 from microagg_core.errors import SpecError, StorageError
 from microagg_core.series.ledger import Ledger
-from microagg_core.storage.layout import DAMAGED, GENERATIONS, LedgerLayout
+from microagg_core.store.layout import DAMAGED, GENERATIONS, LedgerLayout
 from microagg_flows.forgetting import forget
 from microagg_flows.progress import Silence
 from microagg_flows.rebuilding import Rebuilt, rebuild_ledger
@@ -132,7 +132,7 @@ def test_another_key_stops_it(tmp_path: Path) -> None:
 
 
 def test_nights_that_published_nothing_keep_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from microagg_core.releases import publish
+    from microagg_core.release import publish
 
     series = SmallSeries(tmp_path, atoms(leavers="decoys"))
     series.night(NIGHTS[0], 0)
@@ -146,7 +146,7 @@ def test_nights_that_published_nothing_keep_their_numbers(tmp_path: Path, monkey
         with pytest.raises(StorageError):
             series.night(NIGHTS[1], 1)
     assert [series.ledger.generation(night).kind for night in series.ledger.nights()] == ["night", "night"]
-    monkeypatch.setattr("microagg_core.steps.cleaning._ALIVE_FOR", datetime.timedelta(0))
+    monkeypatch.setattr("microagg_core.release.steps.cleaning._ALIVE_FOR", datetime.timedelta(0))
     series.night(NIGHTS[2], 2)
     kinds = [series.ledger.generation(night).kind for night in series.ledger.nights()]
     assert kinds == ["night", "night", "void", "night"]

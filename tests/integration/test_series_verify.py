@@ -19,8 +19,8 @@ from microagg_core.series.ledger import Ledger, clear_unnamed, local_key
 from microagg_core.series.mending import last_sound
 from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, empty_range
 from microagg_core.series.verifying import exit_code_of, status_of, verify_ledger
-from microagg_core.storage.layout import LedgerLayout
-from microagg_core.storage.objects import Store
+from microagg_core.store.layout import LedgerLayout
+from microagg_core.store.objects import Store
 from releasing.nights import (
     FROZEN,
     atoms_of,

@@ -10,9 +10,9 @@ from unittest import mock
 import pytest
 
 from microagg_core.errors import StorageError
-from microagg_core.storage import ranged
-from microagg_core.storage.objects import Store
-from microagg_core.storage.remote import file_system_of
+from microagg_core.store import ranged
+from microagg_core.store.objects import Store
+from microagg_core.store.remote import file_system_of
 from servers.s3_server import Answer, FaultyServer, Place, s3_error
 
 NAMES = ("plain", "a folder/ü & 100% + =?#.bin", "~other_-.")

@@ -10,8 +10,8 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import StorageError, TransientStorageError
-from microagg_core.storage import patience
-from microagg_core.storage.objects import Store
+from microagg_core.store import patience
+from microagg_core.store.objects import Store
 from releasing.runs import run_stages, start, write_release
 from servers.s3_server import Answer, Environ, FaultyServer, Place, S3Server, s3_error
 

@@ -18,9 +18,9 @@ import pyarrow.parquet
 import pytest
 
 from microagg_core.errors import InputMissingError, StorageError, TransientStorageError
-from microagg_core.storage import patience
-from microagg_core.storage.inputs import input_files
-from microagg_core.storage.objects import Store, sha256_hex
+from microagg_core.store import patience
+from microagg_core.store.inputs import input_files
+from microagg_core.store.objects import Store, sha256_hex
 from servers.s3_server import Answer, Environ, FaultyServer, Place, s3_error
 
 

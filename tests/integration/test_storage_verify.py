@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.errors import StorageError
-from microagg_core.releases.publish import publish
-from microagg_core.releases.verify import VerifyReport, verify
+from microagg_core.release.publish import publish
+from microagg_core.release.verify import VerifyReport, verify
 from microagg_core.spec.release import CsvOutput
-from microagg_core.storage.layout import MANIFEST
-from microagg_core.storage.objects import Store, sha256_hex
+from microagg_core.store.layout import MANIFEST
+from microagg_core.store.objects import Store, sha256_hex
 from releasing.parts import changed, facts_for, file_bytes, publish_tables, safe_tables, stage_parts, table_of
 from servers.s3_server import FaultyServer, s3_error
 

@@ -10,15 +10,15 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import StorageError
-from microagg_core.releases.latest import newest
-from microagg_core.releases.manifest import Manifest
-from microagg_core.releases.publish import publish
-from microagg_core.releases.withdrawal import Tombstone, withdraw
+from microagg_core.release.latest import newest
+from microagg_core.release.manifest import Manifest
+from microagg_core.release.publish import publish
+from microagg_core.release.withdrawal import Tombstone, withdraw
 from microagg_core.series.ledger import ledger_of
+from microagg_core.series.nights.taking_back import is_published
 from microagg_core.spec.loading import load_spec
-from microagg_core.steps.nights.taking_back import is_published
-from microagg_core.storage.layout import ReleaseLayout
-from microagg_core.storage.objects import Store
+from microagg_core.store.layout import ReleaseLayout
+from microagg_core.store.objects import Store
 from releasing.parts import facts_for, publish_tables, safe_tables, stage_parts
 from releasing.runs import NOW, run_stages, start, write_series
 
@@ -95,7 +95,7 @@ def test_the_release_of_a_rival_is_not_taken_for_the_night_that_lost_to_it(
     run_stages(release, "survey", "plan", "scatter", "anonymize", "validate", "measure")
     run_stages(rival)
     committed = ledger_of(load_spec(str(path)))
-    monkeypatch.setattr("microagg_core.releases.publish.existing", lambda output, identity: [])
+    monkeypatch.setattr("microagg_core.release.publish.existing", lambda output, identity: [])
     with pytest.raises(StorageError, match="another run published"):
         run_stages(release, "publish")
     head = committed.head()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 from releasing.forging import Forged, failed, look
 from releasing.parts import publish_tables, safe_tables, table_of
 

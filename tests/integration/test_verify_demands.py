@@ -14,10 +14,10 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.releases.demands import Demands
-from microagg_core.releases.verify import verify
-from microagg_core.storage.layout import MANIFEST
-from microagg_core.storage.objects import Store
+from microagg_core.release.demands import Demands
+from microagg_core.release.verify import verify
+from microagg_core.store.layout import MANIFEST
+from microagg_core.store.objects import Store
 from releasing.forging import Forged, failed, look
 from releasing.parts import file_bytes, publish_tables, safe_tables, table_of
 from releasing.runs import run_stages, start, write_release

@@ -19,7 +19,7 @@ import pytest
 from distributed import Client
 
 from inputs.people import people
-from microagg_core.blocking.memory import bytes_per_task
+from microagg_core.blocks.memory import bytes_per_task
 from microagg_core.errors import ClusterError, DataError, StorageError
 from microagg_core.spec.clusters import Tls
 from microagg_core.spec.loading import load_spec

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from inputs.strategies import matrices
 from microagg_core import algorithms, partition
-from microagg_core.metrics.losses import losses, standardize
+from microagg_core.group.metrics.losses import losses, standardize
 from twins import naive
 
 COMPANIES = Path(__file__).parents[2] / "deploy" / "examples" / "sme" / "companies.csv"

@@ -12,7 +12,7 @@ import pytest
 import twins
 from inputs.strategies import SEARCHING, VALUES
 from microagg_core import algorithms, partition
-from microagg_core.metrics.losses import losses
+from microagg_core.group.metrics.losses import losses
 from twins.naive import GAMMAS
 
 

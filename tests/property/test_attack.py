@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from microagg_core.attack.attacking import Attack, AttackedRelease, attack_evidence
-from microagg_core.attack.bridges import bridges
-from microagg_core.attack.elimination import determined
-from microagg_core.attack.evidence import ColumnsOfAttack, Evidence
+from microagg_core.series.attack.attacking import Attack, AttackedRelease, attack_evidence
+from microagg_core.series.attack.bridges import bridges
+from microagg_core.series.attack.elimination import determined
+from microagg_core.series.attack.evidence import ColumnsOfAttack, Evidence
 
 NAMES = ColumnsOfAttack(("x",), (), ("c",))
 NOBODY = -1

@@ -11,11 +11,11 @@ import pytest
 from test_lower_bounds import cases, least_loss
 
 from microagg_core import lower_bound, partition
+from microagg_core.group.metrics.losses import losses
+from microagg_core.group.refine import columns
+from microagg_core.group.refine.columns import column_bound, proved_by
+from microagg_core.group.refine.programme import relaxation
 from microagg_core.kernels.refinement.pricing import cheapest_group, price_all
-from microagg_core.metrics.losses import losses
-from microagg_core.refine import columns
-from microagg_core.refine.columns import column_bound, proved_by
-from microagg_core.refine.programme import relaxation
 
 
 def squared(X: np.ndarray) -> np.ndarray:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microagg_core.privacy import distributions
-from microagg_core.privacy.distributions import Distribution, ValueCounts, distributions_in, table_of
-from microagg_core.tables.slices import read_slice, to_bytes
+from microagg_core.data.tables.slices import read_slice, to_bytes
+from microagg_core.inspect import distributions
+from microagg_core.inspect.distributions import Distribution, ValueCounts, distributions_in, table_of
 from twins.naive_distances import naive_distances
 
 COLUMNS: dict[str, tuple[Any, list[Any], bool]] = {

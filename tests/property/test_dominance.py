@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.kinds.registry import kind_of
-from microagg_core.metrics.figures import Figures
-from microagg_core.metrics.losses import masked_by, standardize
-from microagg_core.metrics.moments import moments_of
-from microagg_core.metrics.statistics import LossStatistics, loss_statistics, losses_of, significant
+from microagg_core.data.kinds.registry import kind_of
+from microagg_core.group.metrics.figures import Figures
+from microagg_core.group.metrics.losses import masked_by, standardize
+from microagg_core.group.metrics.moments import moments_of
+from microagg_core.group.metrics.statistics import LossStatistics, loss_statistics, losses_of, significant
+from microagg_core.inspect.dominance import REST_OF_LARGEST, Dominated, hiding, hiding_decimals
+from microagg_core.inspect.published import published_figures
 from microagg_core.plain import from_json, to_json
-from microagg_core.privacy.dominance import REST_OF_LARGEST, Dominated, hiding, hiding_decimals
-from microagg_core.privacy.published import published_figures
 
 
 def drawn(seed: int, n: int, p: int, tail: float) -> tuple[Floats, Floats, Ints]:

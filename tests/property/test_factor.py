@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from microagg_core.errors import InternalError
-from microagg_core.factor import Certificate, minimum_factor, optimal_two
-from microagg_core.factor.engines import Cover, Duals, blossom_engine, networkx_engine
-from microagg_core.factor.groups import costs, distinct, groups_of, incidence
-from microagg_core.factor.odd_sets import broken_sets
-from microagg_core.factor.pairs import Graph, Points, complete_graph, neighbour_graph, points_of
-from microagg_core.factor.proof import in_units, prices_of, whole_bound
-from microagg_core.factor.relaxation import RelaxationTask, not_excluded, relax, relaxed_bound
-from microagg_core.factor.stars import cut, labels_of
+from microagg_core.group.factor import Certificate, minimum_factor, optimal_two
+from microagg_core.group.factor.engines import Cover, Duals, blossom_engine, networkx_engine
+from microagg_core.group.factor.groups import costs, distinct, groups_of, incidence
+from microagg_core.group.factor.odd_sets import broken_sets
+from microagg_core.group.factor.pairs import Graph, Points, complete_graph, neighbour_graph, points_of
+from microagg_core.group.factor.proof import in_units, prices_of, whole_bound
+from microagg_core.group.factor.relaxation import RelaxationTask, not_excluded, relax, relaxed_bound
+from microagg_core.group.factor.stars import cut, labels_of
+from microagg_core.group.metrics.certificate import combined
 from microagg_core.kernels.matching.group_prices import cheap_groups
 from microagg_core.kernels.matching.pair_tree import light_pairs, nearest_pairs, new_pair_tree
-from microagg_core.metrics.certificate import combined
 
 Array = NDArray[np.float64]
 

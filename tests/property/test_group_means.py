@@ -19,17 +19,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microagg_core import microaggregate
-from microagg_core.kinds.contract import DEFAULT_ROUNDING, Kind
-from microagg_core.kinds.encoding import Encoding
-from microagg_core.kinds.exact import ExactKind
-from microagg_core.kinds.floats import FloatKind
-from microagg_core.kinds.registry import kind_of
-from microagg_core.metrics.decimals import decimals_needed, most_decimals
-from microagg_core.metrics.means import Groups, float_means, whole_means
-from microagg_core.metrics.moments import moments_of
-from microagg_core.privacy.group_ranges import Sharing, outside_ranges
+from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Kind
+from microagg_core.data.kinds.encoding import Encoding
+from microagg_core.data.kinds.exact import ExactKind
+from microagg_core.data.kinds.floats import FloatKind
+from microagg_core.data.kinds.registry import kind_of
+from microagg_core.group.metrics.decimals import decimals_needed, most_decimals
+from microagg_core.group.metrics.means import Groups, float_means, whole_means
+from microagg_core.group.metrics.moments import moments_of
+from microagg_core.inspect.group_ranges import Sharing, outside_ranges
+from microagg_core.release.steps.anonymizing import run_block
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.anonymizing import run_block
 
 DAY = 86_400_000
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from inputs.strategies import matrices
 from microagg_core import partition
-from microagg_core.algorithms.mu_approx import spanning_trees, tree_partition
+from microagg_core.group.algorithms.mu_approx import spanning_trees, tree_partition
 
 
 def distances(X: np.ndarray) -> np.ndarray:

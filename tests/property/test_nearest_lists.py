@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from microagg_core.group.refine.neighbours import Records
 from microagg_core.kernels.refinement.nearest_lists import nearest_of_all, nearest_within
 from microagg_core.kernels.tools.threads import Threads
-from microagg_core.refine.neighbours import Records
 
 
 def plainly_nearest(X: np.ndarray, most: int) -> np.ndarray:

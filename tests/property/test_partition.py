@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import twins
 from inputs.strategies import SEARCHING, Case, most_records, runs
 from microagg_core import algorithms, partition
-from microagg_core.algorithms import AlgorithmInfo
-from microagg_core.metrics.losses import losses, standardize
+from microagg_core.group.algorithms import AlgorithmInfo
+from microagg_core.group.metrics.losses import losses, standardize
 
 EVERY_ALGORITHM = [pytest.param(info, id=name) for name, info in algorithms().items()]
 

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microagg_core.kinds.registry import kind_of
-from microagg_core.metrics.statistics import loss_statistics
+from microagg_core.data.kinds.registry import kind_of
+from microagg_core.group.metrics.statistics import loss_statistics
+from microagg_core.inspect.portrait.columns import DrawnColumn, ShownColumn
+from microagg_core.inspect.portrait.composing import Material, compose, drawing_share, fewest_records
+from microagg_core.inspect.portrait.contract import Portrait
+from microagg_core.inspect.portrait.design import NO_RECORDS, Categories, Numbers, design_moments
+from microagg_core.inspect.portrait.edges import Sight, find_edges
+from microagg_core.inspect.portrait.fitting import OTHER_LEVELS, LinearModel, Scaled, regression_of
 from microagg_core.plain import from_json, to_json
-from microagg_core.portrait.columns import DrawnColumn, ShownColumn
-from microagg_core.portrait.composing import Material, compose, drawing_share, fewest_records
-from microagg_core.portrait.contract import Portrait
-from microagg_core.portrait.design import NO_RECORDS, Categories, Numbers, design_moments
-from microagg_core.portrait.edges import Sight, find_edges
-from microagg_core.portrait.fitting import OTHER_LEVELS, LinearModel, Scaled, regression_of
 from twins import naive_portrait
 
 SHAPES: dict[str, Any] = {

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.privacy import group_values
-from microagg_core.privacy.group_values import GroupValues
-from microagg_core.privacy.kanonymity import CombinationCounter
-from microagg_core.tables.runs import combinations, no_two_are_equal, runs_of
+from microagg_core.data.tables.runs import combinations, no_two_are_equal, runs_of
+from microagg_core.inspect import group_values
+from microagg_core.inspect.group_values import GroupValues
+from microagg_core.inspect.kanonymity import CombinationCounter
 
 NAN, DAY = float("nan"), datetime.date(2020, 1, 1)
 #: Few values of each type, so that rows repeat; in an order in which they ascend, as far as there is one.

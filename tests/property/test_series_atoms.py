@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microagg_core.arrays import Pairs
+from microagg_core.data.tables.slices import to_bytes
 from microagg_core.errors import InternalError
 from microagg_core.series.atoms import (
     FIRST_NUMBER,
@@ -41,7 +42,6 @@ from microagg_core.series.ranges import (
     range_from,
     range_schema,
 )
-from microagg_core.tables.slices import to_bytes
 
 EVERY_NUMBER_OF_RANGES = [2**i for i in range(13)]
 words = st.integers(0, 2**64 - 1)

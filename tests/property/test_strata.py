@@ -10,15 +10,15 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microagg_core.blocking.labelling import KeyCodes, LabelForm, label_strata
-from microagg_core.blocking.merging import merge_undersized
-from microagg_core.blocking.packing import assign_files, pack_blocks
-from microagg_core.blocking.strata import StrataRules, plan_strata
-from microagg_core.blocking.withholding import CountedKeys, withhold_enough
+from microagg_core.blocks.labelling import KeyCodes, LabelForm, label_strata
+from microagg_core.blocks.merging import merge_undersized
+from microagg_core.blocks.packing import assign_files, pack_blocks
+from microagg_core.blocks.strata import StrataRules, plan_strata
+from microagg_core.blocks.withholding import CountedKeys, withhold_enough
 from microagg_core.errors import DataError
-from microagg_core.steps.keys import key_tasks, merge_range, read_keys, write_keys
-from microagg_core.steps.work import Receipt, Run, Task
-from microagg_core.storage.objects import Store
+from microagg_core.release.steps.keys import key_tasks, merge_range, read_keys, write_keys
+from microagg_core.release.steps.work import Receipt, Run, Task
+from microagg_core.store.objects import Store
 from twins import naive_strata
 
 VALUES = ["a", "b", "a|b", "\\", "\\N", "é", "", "|", None]
@@ -96,7 +96,7 @@ def test_what_is_withheld_is_what_the_twin_withholds(
     ]
     patterns = [PATTERNS[key[0]] for key in keys]
     keep = np.array([size >= k for _, size, _ in strata])
-    with patch("microagg_core.blocking.withholding.MOST_ADDED", 1.0):
+    with patch("microagg_core.blocks.withholding.MOST_ADDED", 1.0):
         kept = withhold_enough(counted, keep, k, range(3))
     expected = naive_strata.withheld(keys, patterns, rows, strata, k)
     assert np.flatnonzero(~kept).tolist() == sorted(expected)
@@ -115,7 +115,7 @@ def test_no_total_less_that_of_the_release_tells_of_few(
     rows = data.draw(st.lists(st.integers(1, 12), min_size=len(keys), max_size=len(keys)))
     counted = merged_codes(keys, rows, k, merges)
     keep = np.bincount(counted.stratum, weights=rows) >= k
-    with patch("microagg_core.blocking.withholding.MOST_ADDED", 1.0):
+    with patch("microagg_core.blocks.withholding.MOST_ADDED", 1.0):
         kept = withhold_enough(counted, keep, k, levels)
     assert not (kept & ~keep).any()
     for level in levels:
@@ -206,7 +206,7 @@ def test_keys_come_to_the_same_counts_however_they_are_cut(seed: int, sizes: lis
 
 
 def _merged(receipts: list[Receipt], run: Run, most: int) -> pa.Table:
-    with patch("microagg_core.steps.keys.TASK_KEYS", most):
+    with patch("microagg_core.release.steps.keys.TASK_KEYS", most):
         tasks = key_tasks(receipts, run)
     done = [merge_range(task) for task in tasks]
     assert [task.number for task in tasks] == list(range(len(tasks)))
@@ -230,7 +230,7 @@ def test_a_task_takes_a_bounded_number_of_keys(tmp_path: Path) -> None:
     for number in range(3):
         piece, slices = write_keys(Task("survey", number, run), table)
         receipts.append(Receipt("survey", number, 0, (piece,), slices))
-    with patch("microagg_core.steps.keys.TASK_KEYS", 20_000):
+    with patch("microagg_core.release.steps.keys.TASK_KEYS", 20_000):
         tasks = key_tasks(receipts, run)
     assert len(tasks) == 8
     assert all(10_000 < int(task.slices.array["rows"].sum()) < 30_000 for task in tasks)

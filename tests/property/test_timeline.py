@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microagg_core.steps.sizing.figures import TaskSizes
-from microagg_core.steps.sizing.tasks import StepTasks
-from microagg_core.steps.sizing.timeline import StepTimes, Timeline, Workplace
+from microagg_core.release.steps.sizing.figures import TaskSizes
+from microagg_core.release.steps.sizing.tasks import StepTasks
+from microagg_core.release.steps.sizing.timeline import StepTimes, Timeline, Workplace
 
 SECONDS = st.floats(0.001, 20.0)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from microagg_core import algorithms
-from microagg_core.metrics.losses import losses
+from microagg_core.group.metrics.losses import losses
 
 KS = (2, 3, 4, 5, 6)
 ALGORITHMS = ("mu_approx", "mdav_single")

@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from microagg_core import algorithms
-from microagg_core.metrics.losses import Losses, losses, standardize
+from microagg_core.group.metrics.losses import Losses, losses, standardize
 
 PROJECT = Path(__file__).parents[2]
 #: The reference files, and the printed figures that `microagg compare` has no use for.
 DATA = Path(__file__).with_name("data")
-FIGURES = (PROJECT / "microagg_core" / "comparing" / "published.csv", DATA / "others.csv")
+FIGURES = (PROJECT / "microagg_core" / "compare" / "published.csv", DATA / "others.csv")
 
 #: The papers leave open in what order ties and overlapping groups are resolved; where they do, their figures and
 #: ours differ by less than this share.

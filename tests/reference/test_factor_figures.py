@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from published import dataset
 
-from microagg_core.factor import minimum_factor, optimal_two
-from microagg_core.metrics.losses import losses
+from microagg_core.group.factor import minimum_factor, optimal_two
+from microagg_core.group.metrics.losses import losses
 
 #: L_SSE of the factor's partition; the bound on any partition's; the best partition's: all in percent.
 FIGURES = {

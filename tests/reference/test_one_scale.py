@@ -13,9 +13,9 @@ from recompute import FILES as REAL
 from recompute import find, read
 
 from microagg_core.api import microaggregate, partition
-from microagg_core.comparing.compare import Outcome, compare, read_columns
-from microagg_core.metrics.losses import losses, standardize
-from microagg_core.metrics.statistics import significant
+from microagg_core.compare.compare import Outcome, compare, read_columns
+from microagg_core.group.metrics.losses import losses, standardize
+from microagg_core.group.metrics.statistics import significant
 from releasing.runs import AGAIN, run_stages, start, write_release
 
 ALGORITHMS = ["md", "mdav", "mdav_generic", "mdav_plus", "mdav_single", "mdav_star", "mst", "mu_approx", "v_mdav"]

@@ -11,12 +11,12 @@ import pytest
 
 from microagg_core import partition
 from microagg_core.arrays import Floats
-from microagg_core.metrics.losses import group_means, losses, standardize
-from microagg_core.privacy.demands import Demand, distinct_values
-from microagg_core.privacy.distributions import Distribution
-from microagg_core.privacy.protect.block import BlockDemands, block_demands
-from microagg_core.privacy.protect.protecting import least_strata, protected_groups, t_first, ways
-from microagg_core.refine.neighbours import Records
+from microagg_core.group.metrics.losses import group_means, losses, standardize
+from microagg_core.group.refine.neighbours import Records
+from microagg_core.inspect.demands import Demand, distinct_values
+from microagg_core.inspect.distributions import Distribution
+from microagg_core.inspect.protect.block import BlockDemands, block_demands
+from microagg_core.inspect.protect.protecting import least_strata, protected_groups, t_first, ways
 
 CENSUS = Path(__file__).parent / "data" / "census.csv"
 #: Confidential column, k, t, and the loss in percent that is to be reached without refinement: for t-first with

@@ -9,7 +9,7 @@ import pytest
 from published import TOLERANCE, Row, dataset, rows, verdict
 
 from microagg_core import algorithms
-from microagg_core.metrics.losses import losses
+from microagg_core.group.metrics.losses import losses
 
 ROWS = rows()
 

@@ -12,9 +12,9 @@ from published import DATA
 
 from microagg_core.api import Microaggregated, microaggregate
 from microagg_core.arrays import Floats
-from microagg_core.metrics.losses import standardize
-from microagg_core.privacy.risk.candidates import Candidates, Linked
-from microagg_core.privacy.risk.tables import measure_risk
+from microagg_core.group.metrics.losses import standardize
+from microagg_core.inspect.risk.candidates import Candidates, Linked
+from microagg_core.inspect.risk.tables import measure_risk
 
 KS = (3, 5, 10)
 #: Own group the nearest, by k; the same once the groups were refined; expected correct links. In percent.

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from inputs.people import people
-from microagg_core.describing.pages import public_pages
-from microagg_core.describing.release_words import in_role
-from microagg_core.formats.released.registry import released_format
-from microagg_core.releases.manifest import Manifest, PartEntry, ReleaseFacts
-from microagg_core.releases.parts import StagedPart
-from microagg_core.releases.publish import publish
-from microagg_core.releases.released import part_batches
-from microagg_core.storage.objects import Store, sha256_hex
+from microagg_core.data.formats.released.registry import released_format
+from microagg_core.release.manifest import Manifest, PartEntry, ReleaseFacts
+from microagg_core.release.pages.pages import public_pages
+from microagg_core.release.pages.release_words import in_role
+from microagg_core.release.parts import StagedPart
+from microagg_core.release.publish import publish
+from microagg_core.release.released import part_batches
+from microagg_core.store.objects import Store, sha256_hex
 from releasing.parts import facts_for
 from releasing.runs import run_stages, start, write_release
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from microagg_core.releases.demands import Demands
-from microagg_core.releases.publish import Published
-from microagg_core.releases.verify import VerifyReport, verify
-from microagg_core.storage.layout import MANIFEST
-from microagg_core.storage.objects import Store, canonical_json, sha256_hex
+from microagg_core.release.demands import Demands
+from microagg_core.release.publish import Published
+from microagg_core.release.verify import VerifyReport, verify
+from microagg_core.store.layout import MANIFEST
+from microagg_core.store.objects import Store, canonical_json, sha256_hex
 from releasing.parts import file_bytes
 
 

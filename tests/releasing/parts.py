@@ -13,15 +13,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from microagg_core.data.formats.released.registry import released_format
 from microagg_core.errors import MicroaggError
-from microagg_core.formats.released.registry import released_format
-from microagg_core.privacy.check import Check
-from microagg_core.releases.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts
-from microagg_core.releases.parts import StagedPart
-from microagg_core.releases.publish import Published, existing, publish
+from microagg_core.inspect.check import Check
+from microagg_core.release.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts
+from microagg_core.release.parts import StagedPart
+from microagg_core.release.publish import Published, existing, publish
 from microagg_core.spec.release import CsvOutput, Output
-from microagg_core.storage.layout import LATEST
-from microagg_core.storage.objects import Store, sha256_hex
+from microagg_core.store.layout import LATEST
+from microagg_core.store.objects import Store, sha256_hex
 from servers.s3_server import Place
 
 ROLES = {"age": "quasi_identifier", "town": "blocking"}

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from microagg_core.release.steps.pieces import Piece
 from microagg_core.spec.loading import load_spec
-from microagg_core.steps.pieces import Piece
-from microagg_core.storage.objects import sha256_hex
+from microagg_core.store.objects import sha256_hex
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release, new_release

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from microagg_core.releases.latest import committed_revisions_in
-from microagg_core.releases.manifest import Manifest
-from microagg_core.releases.publish import read_manifest
+from microagg_core.release.latest import committed_revisions_in
+from microagg_core.release.manifest import Manifest
+from microagg_core.release.publish import read_manifest
 from microagg_core.series.ledger import Ledger, ledger_of
 from microagg_core.series.verifying import verify_ledger
 from microagg_core.spec.loading import load_spec
-from microagg_core.storage.layout import ReleaseLayout, is_release_id
-from microagg_core.storage.objects import Store
+from microagg_core.store.layout import ReleaseLayout, is_release_id
+from microagg_core.store.objects import Store
 from microagg_flows.release import Release
 from releasing.runs import run_stages, start, write_release
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 
 #: A run without a sign of life for so long counts as dead.
-ALIVE_FOR = "microagg_core.steps.cleaning._ALIVE_FOR"
+ALIVE_FOR = "microagg_core.release.steps.cleaning._ALIVE_FOR"
 WRITES = ("put", "put_file", "put_checked", "create", "delete", "delete_many", "delete_all", "put_if")
 
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from inputs.people import people
 from microagg_core.errors import MicroaggError
-from microagg_core.steps import routing, work
+from microagg_core.release.steps import routing, work
 from microagg_flows import stages
 from microagg_flows.healing import run_healing
 from microagg_flows.stages import run_stage, run_until
@@ -67,15 +67,15 @@ def _tables() -> list[pa.Table]:
 def _small_pieces() -> Iterator[None]:
     """Partitions, runs and files of a few kilobytes, and nothing that was read before a file was damaged."""
     with (
-        mock.patch("microagg_core.blocking.packing._LEAST_BYTES", 5000),
-        mock.patch("microagg_core.blocking.packing.FILE_BYTES", 8192),
-        mock.patch("microagg_core.steps.oversize._SAMPLE_ROWS", 40),
-        mock.patch("microagg_core.steps.sampling._LEAST_ROWS", 40),
-        mock.patch("microagg_core.steps.sampling._MOST_ROWS", 40),
-        mock.patch("microagg_core.steps.shuffling.RUN_BYTES", 1200),
-        mock.patch("microagg_core.steps.shuffling.OBJECT_BYTES", 3000),
-        mock.patch("microagg_core.steps.units.RUN_UNITS", 60),
-        mock.patch("microagg_core.steps.units.TASK_UNITS", 100),
+        mock.patch("microagg_core.blocks.packing._LEAST_BYTES", 5000),
+        mock.patch("microagg_core.blocks.packing.FILE_BYTES", 8192),
+        mock.patch("microagg_core.release.steps.oversize._SAMPLE_ROWS", 40),
+        mock.patch("microagg_core.release.steps.sampling._LEAST_ROWS", 40),
+        mock.patch("microagg_core.release.steps.sampling._MOST_ROWS", 40),
+        mock.patch("microagg_core.release.steps.shuffling.RUN_BYTES", 1200),
+        mock.patch("microagg_core.release.steps.shuffling.OBJECT_BYTES", 3000),
+        mock.patch("microagg_core.release.steps.units.RUN_UNITS", 60),
+        mock.patch("microagg_core.release.steps.units.TASK_UNITS", 100),
     ):
         yield
 

@@ -62,6 +62,6 @@ class Held:
         (self._folder / "let-go").touch()
 
 
-SURVEY = "microagg_core.steps.survey.survey_part"
-SCATTER = "microagg_core.steps.scattering.scatter_part"
-ANONYMIZE = "microagg_core.steps.anonymizing.anonymize_partition"
+SURVEY = "microagg_core.release.steps.survey.survey_part"
+SCATTER = "microagg_core.release.steps.scattering.scatter_part"
+ANONYMIZE = "microagg_core.release.steps.anonymizing.anonymize_partition"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from microagg_core.errors import StorageError, TransientStorageError
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 
 #: What a store holds: names and contents.
 Held = frozenset[tuple[str, bytes]]

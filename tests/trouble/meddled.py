@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from microagg_core.storage.layout import MANIFEST
-from microagg_core.storage.objects import Store
+from microagg_core.store.layout import MANIFEST
+from microagg_core.store.objects import Store
 
 
 @dataclass(frozen=True)

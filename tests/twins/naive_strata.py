@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from microagg_core.blocking.labels import label_of
+from microagg_core.blocks.labels import label_of
 
 Key = tuple[int, ...]
 #: A stratum: the places of its keys, its records, and how many leading attributes are exact.

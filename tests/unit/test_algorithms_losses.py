@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.kinds.encoding import Encoding
-from microagg_core.kinds.registry import kind_of
-from microagg_core.metrics.losses import Losses, group_means, losses, standardize
-from microagg_core.metrics.moments import merge, moments_of
+from microagg_core.data.kinds.encoding import Encoding
+from microagg_core.data.kinds.registry import kind_of
+from microagg_core.group.metrics.losses import Losses, group_means, losses, standardize
+from microagg_core.group.metrics.moments import merge, moments_of
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e9, -1e9])

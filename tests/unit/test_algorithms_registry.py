@@ -14,8 +14,8 @@ import pytest
 import microagg_core
 from inputs.strategies import EDGES, SEARCHING, VALUES
 from microagg_core import algorithms
-from microagg_core.algorithms import AlgorithmInfo
 from microagg_core.errors import InternalError
+from microagg_core.group.algorithms import AlgorithmInfo
 from twins import TWINS
 
 EVERY_ALGORITHM = [pytest.param(info, id=name) for name, info in algorithms().items()]

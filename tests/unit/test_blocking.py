@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microagg_core.blocking.cuts import (
+from microagg_core.blocks.cuts import (
     count_leaves,
     give_back_small,
     grow,
@@ -19,13 +19,13 @@ from microagg_core.blocking.cuts import (
     tree_to_plain,
     with_record_numbers,
 )
-from microagg_core.blocking.labels import label_of, parse_label
-from microagg_core.blocking.memory import PARTITION_BYTES
-from microagg_core.blocking.merging import merge_undersized
-from microagg_core.blocking.outline import Outline
-from microagg_core.blocking.packing import assign_files, pack_blocks
-from microagg_core.blocking.routes import SUPPRESSED, Routes, hash_keys
-from microagg_core.blocking.strata import StrataRules, plan_strata
+from microagg_core.blocks.labels import label_of, parse_label
+from microagg_core.blocks.memory import PARTITION_BYTES
+from microagg_core.blocks.merging import merge_undersized
+from microagg_core.blocks.outline import Outline
+from microagg_core.blocks.packing import assign_files, pack_blocks
+from microagg_core.blocks.routes import SUPPRESSED, Routes, hash_keys
+from microagg_core.blocks.strata import StrataRules, plan_strata
 from microagg_core.errors import DataError
 
 VALUES = st.one_of(st.none(), st.text(alphabet="ab|\\N", max_size=4))

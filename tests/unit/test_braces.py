@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from microagg_core.errors import SpecError
+from microagg_core.release.steps.publishing import meant_moment, settled_spec
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.publishing import meant_moment, settled_spec
 
 NOW = datetime.datetime(2026, 11, 18, 3, 0, tzinfo=datetime.UTC)
 GOOD = """\

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from microagg_core.data.kinds.encoding import Encoding
+from microagg_core.data.kinds.exact import ExactKind
+from microagg_core.data.kinds.floats import FloatKind
+from microagg_core.data.kinds.registry import kind_of, unrounded_kind
 from microagg_core.errors import DataError, SpecError
-from microagg_core.kinds.encoding import Encoding
-from microagg_core.kinds.exact import ExactKind
-from microagg_core.kinds.floats import FloatKind
-from microagg_core.kinds.registry import kind_of, unrounded_kind
-from microagg_core.metrics.means import Groups
-from microagg_core.metrics.moments import moments_of, offsets_from
+from microagg_core.group.metrics.means import Groups
+from microagg_core.group.metrics.moments import moments_of, offsets_from
 
 D = decimal.Decimal
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from microagg_core.blocking.cuts import count_leaves, grow, route, with_record_numbers
-from microagg_core.steps.expecting.drawing import Step, _leaves_met, neighbours
-from microagg_core.steps.expecting.figures import standard_error
+from microagg_core.blocks.cuts import count_leaves, grow, route, with_record_numbers
+from microagg_core.compare.expecting.drawing import Step, _leaves_met, neighbours
+from microagg_core.compare.expecting.figures import standard_error
 
 
 def behind(path: tuple[Step, ...], Z: np.ndarray) -> np.ndarray:

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from microagg_core.data.kinds.registry import kind_of
 from microagg_core.errors import GateError
-from microagg_core.kinds.registry import kind_of
+from microagg_core.inspect.check import Check
+from microagg_core.inspect.checks import CHECKS
+from microagg_core.inspect.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
+from microagg_core.inspect.gate import Notes, PartNotes, make_checks, note_file, refuse_failed
 from microagg_core.plain import from_json, to_json
-from microagg_core.privacy.check import Check
-from microagg_core.privacy.checks import CHECKS
-from microagg_core.privacy.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
-from microagg_core.privacy.gate import Notes, PartNotes, make_checks, note_file, refuse_failed
 from microagg_core.spec.columns import Column, FileSchema
 
 KINDS = (kind_of("x", pa.int64(), "type"),)
@@ -114,7 +114,7 @@ class ShortNotes(Inspection[Lengths]):
 
 
 def test_a_new_check_is_a_class_and_a_line_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_core.privacy.gate.CHECKS", (*CHECKS, ShortNotes()))
+    monkeypatch.setattr("microagg_core.inspect.gate.CHECKS", (*CHECKS, ShortNotes()))
     assert checks_of(file_of(RELEASED))["short notes"].passed
     long = pa.table({"x": RELEASED["x"], "note": ["a", "b", "cc", None]})
     assert not checks_of(file_of(long))["short notes"].passed

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from microagg_core.data.tables.hashing import hash_rows, missing_in, nulls_of, sum_of
 from microagg_core.kernels.tools.hashing import mix
-from microagg_core.tables.hashing import hash_rows, missing_in, nulls_of, sum_of
 
 MASK = 2**64 - 1
 K1, K2, K3, NULL = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93

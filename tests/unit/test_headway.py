@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from microagg_core.grouping.headway import Headway, Way, listening, only_for, working_on
+from microagg_core.group.grouping.headway import Headway, Way, listening, only_for, working_on
 from microagg_flows.accounts.log_lines import LogFormat, LogWish, opened_log
 from microagg_flows.clusters.told_headway import ToldHeadway
 from microagg_flows.progress import Bar, Lines, LongBlocks

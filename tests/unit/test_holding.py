@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microagg_core.algorithms import algorithms
-from microagg_core.blocking.holding import Holding
-from microagg_core.blocking.memory import task_bytes
-from microagg_core.blocking.outline import Outline
-from microagg_core.blocking.plan import plan_blocks
-from microagg_core.blocking.routes import SUPPRESSED, Routes, hash_keys
-from microagg_core.blocking.strata import Strata, StrataRules, plan_strata
+from microagg_core.blocks.holding import Holding
+from microagg_core.blocks.memory import task_bytes
+from microagg_core.blocks.outline import Outline
+from microagg_core.blocks.plan import plan_blocks
+from microagg_core.blocks.routes import SUPPRESSED, Routes, hash_keys
+from microagg_core.blocks.strata import Strata, StrataRules, plan_strata
 from microagg_core.errors import DataError
+from microagg_core.group.algorithms import algorithms
 
 K = 3
 TEXTS = [pa.string(), pa.string()]

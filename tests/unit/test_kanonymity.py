@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microagg_core.privacy.kanonymity import CombinationCounter, Recount
+from microagg_core.inspect.kanonymity import CombinationCounter, Recount
 
 ages = st.sampled_from([None, 0.0, -0.0, 1.5, 30.0])
 towns = st.sampled_from([None, "", "a", "b"])

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.steps.nights import likeness
-from microagg_core.steps.nights.likeness import Likeness, likeness_of, words_of_range
+from microagg_core.series.nights import likeness
+from microagg_core.series.nights.likeness import Likeness, likeness_of, words_of_range
 
 GREATEST = 2**40 - 1
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microagg_core.metrics.moments import EMPTY, Moments, merge_all, moments_of, offsets_from
+from microagg_core.group.metrics.moments import EMPTY, Moments, merge_all, moments_of, offsets_from
 from microagg_core.plain import from_json, to_json
 
 

@@ -13,18 +13,18 @@ import pyarrow as pa
 import pytest
 
 from inputs.operator_pages import blocks, inputs, manifest
-from microagg_core.blocking.strata import StrataRules, plan_strata
-from microagg_core.kinds.registry import kind_of
-from microagg_core.portrait.clouds import pictures_of
-from microagg_core.portrait.columns import DrawnColumn, ShownColumn
-from microagg_core.reporting.operator.canvas import svg_of
-from microagg_core.reporting.operator.charts import pair_chart
-from microagg_core.reporting.operator.inputs import ReportInputs
-from microagg_core.reporting.operator.losses import worst_blocks
-from microagg_core.reporting.operator.page import operator_page
-from microagg_core.reporting.operator.shapes import moved_share
-from microagg_core.reporting.operator.verdict import verdict
-from microagg_core.reporting.plan_report import joined_values
+from microagg_core.blocks.strata import StrataRules, plan_strata
+from microagg_core.data.kinds.registry import kind_of
+from microagg_core.inspect.portrait.clouds import pictures_of
+from microagg_core.inspect.portrait.columns import DrawnColumn, ShownColumn
+from microagg_core.pages.operator.canvas import svg_of
+from microagg_core.pages.operator.charts import pair_chart
+from microagg_core.pages.operator.inputs import ReportInputs
+from microagg_core.pages.operator.losses import worst_blocks
+from microagg_core.pages.operator.page import operator_page
+from microagg_core.pages.operator.shapes import moved_share
+from microagg_core.pages.operator.verdict import verdict
+from microagg_core.pages.plan_report import joined_values
 
 #: What a colleague can be sent.
 MOST_BYTES = 3_000_000
@@ -182,7 +182,7 @@ def test_joined_values_are_counted_by_column() -> None:
 def test_a_chart_writes_nothing_below_a_home_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from microagg_core.reporting.operator import canvas
+    from microagg_core.pages.operator import canvas
 
     (tmp_path / "home").mkdir(mode=0o500)
     for name in ("MPLCONFIGDIR", "MICROAGG_CACHE_DIR", "XDG_CACHE_HOME"):

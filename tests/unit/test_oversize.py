@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from microagg_core.blocking.cuts import count_leaves, route, with_record_numbers
-from microagg_core.steps.oversize import _sampled_cut
-from microagg_core.steps.sampling import uniform
+from microagg_core.blocks.cuts import count_leaves, route, with_record_numbers
+from microagg_core.release.steps.oversize import _sampled_cut
+from microagg_core.release.steps.sampling import uniform
 
 
 @pytest.mark.parametrize("ties", [1.0, 0.5, 0.0])

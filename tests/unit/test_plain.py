@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from microagg_core.metrics.moments import Moments, moments_of
+from microagg_core.group.metrics.moments import Moments, moments_of
 from microagg_core.plain import PlainHashes, from_json, to_json, to_plain
 
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from microagg_core.profiling.columns import ColumnProfile, profiled
-from microagg_core.profiling.notations import (
+from microagg_core.profile.columns import ColumnProfile, profiled
+from microagg_core.profile.notations import (
     DAY_NUMBERS,
     NULL_WORDS,
     PATTERNS,
@@ -24,9 +24,9 @@ from microagg_core.profiling.notations import (
     notation_of,
     why_text,
 )
-from microagg_core.profiling.profile import profile_of
-from microagg_core.profiling.proposing import RoleProposal, proposed_roles
-from microagg_core.profiling.understanding import understood
+from microagg_core.profile.profile import profile_of
+from microagg_core.profile.proposing import RoleProposal, proposed_roles
+from microagg_core.profile.understanding import understood
 
 TEXTS = st.one_of(
     st.sampled_from(NULL_WORDS),

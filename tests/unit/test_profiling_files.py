@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from microagg_core.errors import DataError, MicroaggError, SpecError
-from microagg_core.profiling import sampling
-from microagg_core.profiling.sampling import sampled
-from microagg_core.profiling.understanding import understood
+from microagg_core.profile import sampling
+from microagg_core.profile.sampling import sampled
+from microagg_core.profile.understanding import understood
 from microagg_core.spec.places import Input
 
 PEOPLE = [("name", "town", "age", "height"), ("Zoë", "Ayr", "41", "1.80"), ("José", "Bern", "39", "1.65")]

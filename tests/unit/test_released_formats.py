@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from microagg_core.data.formats import inputs, released
+from microagg_core.data.formats.released.arrow import ArrowRelease
+from microagg_core.data.formats.released.registry import released_format
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.formats import inputs, released
-from microagg_core.formats.released.arrow import ArrowRelease
-from microagg_core.formats.released.registry import released_format
 from microagg_core.spec.formats import InputFormatName, ReleasedFormatName
 from microagg_core.spec.places import Output
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from microagg_core.errors import ClusterError, GateError, InternalError, InterruptionError, MicroaggError, StorageError
-from microagg_core.reporting.run_results import (
+from microagg_core.pages.run_results import (
     Compared,
     RunResults,
     compared_rows,
@@ -20,7 +20,7 @@ from microagg_core.reporting.run_results import (
     results_markdown,
     stage_rows,
 )
-from microagg_core.storage.objects import Store
+from microagg_core.store.objects import Store
 from microagg_flows.accounts.keeping import mark_untold, this_process, write_private
 
 STAGE = {

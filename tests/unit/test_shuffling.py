@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.steps import shuffling
-from microagg_core.steps.shuffling import Scatter, gather_slices
-from microagg_core.steps.work import Run, Task
-from microagg_core.storage.objects import Store
+from microagg_core.release.steps import shuffling
+from microagg_core.release.steps.shuffling import Scatter, gather_slices
+from microagg_core.release.steps.work import Run, Task
+from microagg_core.store.objects import Store
 
 ROWS = pa.table({"a": np.arange(1000)})
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from microagg_core.errors import SpecError
-from microagg_core.steps.sizing.description import Description, read_description
-from microagg_core.steps.sizing.drawing import draw_plan, sizes_of_keys
-from microagg_core.steps.sizing.figures import STAGE_OF_STEP, measured_figures
-from microagg_core.steps.sizing.forecast import Forecaster, forecast, place_of
-from microagg_core.steps.sizing.tasks import Workload
+from microagg_core.release.steps.sizing.description import Description, read_description
+from microagg_core.release.steps.sizing.drawing import draw_plan, sizes_of_keys
+from microagg_core.release.steps.sizing.figures import STAGE_OF_STEP, measured_figures
+from microagg_core.release.steps.sizing.forecast import Forecaster, forecast, place_of
+from microagg_core.release.steps.sizing.tasks import Workload
 
 CENSUS = Description(rows=3_000_000, keys=3_000, workers=4)
 

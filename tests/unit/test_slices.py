@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.tables.slices import (
+from microagg_core.data.tables.slices import (
     RECORD,
     join_slices,
     read_slice,

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from microagg_core.algorithms import algorithms
+from microagg_core.group.algorithms import algorithms
 from microagg_core.spec.loading import canonical, spec_schema
 from microagg_core.spec.pools import Adapt
 from microagg_core.spec.problems import PATTERNS

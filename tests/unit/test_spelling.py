@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from microagg_core.tables.spelling import in_normal_form
+from microagg_core.data.tables.spelling import in_normal_form
 from twins.naive_ids import normal_form
 
 ALIKE = [

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from microagg_core.data.formats.inputs.csv_types import suggested_types
 from microagg_core.errors import DataError, SpecError
-from microagg_core.formats.inputs.csv_types import suggested_types
-from microagg_core.profiling.starting import starter_for
+from microagg_core.profile.starting import starter_for
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.marked_yaml import parse
 from microagg_core.spec.release import CsvInput, ReleaseSpec

@@ -11,9 +11,9 @@ from zlib import crc32
 import pytest
 
 from microagg_core.errors import SpecError, StorageError, TransientStorageError
-from microagg_core.steps.pieces import Piece, Pieces, Range, read_ranges
-from microagg_core.storage.objects import Store, canonical_json
-from microagg_core.storage.troubles import explained, explaining
+from microagg_core.release.steps.pieces import Piece, Pieces, Range, read_ranges
+from microagg_core.store.objects import Store, canonical_json
+from microagg_core.store.troubles import explained, explaining
 
 OPTIONS = {"client_kwargs": {"endpoint_url": "http://canary-endpoint:1"}, "anon": True}
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from microagg_core.storage import patience
-from microagg_core.storage.patience import ask, impatient
+from microagg_core.store import patience
+from microagg_core.store.patience import ask, impatient
 
 URL = "s3://bucket/x"
 

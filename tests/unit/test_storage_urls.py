@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from microagg_core.storage.urls import basename, holds_credentials, is_inside, is_local, join_url, resolve, shown
+from microagg_core.store.urls import basename, holds_credentials, is_inside, is_local, join_url, resolve, shown
 
 WITH_CREDENTIALS = [
     "https://user:pw@example.org/x",

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.errors import DataError, SpecError
+from microagg_core.release.steps.planning import told
+from microagg_core.release.steps.routing import load_survey
 from microagg_core.spec.loading import load_spec
-from microagg_core.steps.planning import told
-from microagg_core.steps.routing import load_survey
 from releasing.runs import run_stages, start, write_release
 
 SPELLINGS = {

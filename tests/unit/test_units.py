@@ -10,14 +10,14 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import DataError
-from microagg_core.steps.units import count_repeated
+from microagg_core.release.steps.units import count_repeated
 from releasing.runs import ROLES, run_stages, start, write_release
 
 
 @pytest.fixture
 def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_core.steps.units.RUN_UNITS", 100)
-    monkeypatch.setattr("microagg_core.steps.units.TASK_UNITS", 300)
+    monkeypatch.setattr("microagg_core.release.steps.units.RUN_UNITS", 100)
+    monkeypatch.setattr("microagg_core.release.steps.units.TASK_UNITS", 300)
 
 
 def with_ids(ids: list[object]) -> list[pa.Table]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from microagg_core.data.tables.slices import Slice, Slices
 from microagg_core.errors import ClusterError, SpecError, StorageError
-from microagg_core.steps.pieces import Piece, sealed, unsealed
-from microagg_core.steps.work import Run, Task
-from microagg_core.storage.objects import Store
-from microagg_core.tables.slices import Slice, Slices
+from microagg_core.release.steps.pieces import Piece, sealed, unsealed
+from microagg_core.release.steps.work import Run, Task
+from microagg_core.store.objects import Store
 from microagg_flows.step_by_step.written_tasks import as_ranges, is_written, read_task, write_task
 
 

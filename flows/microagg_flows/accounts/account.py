@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from microagg_core.errors import InterruptionError, MicroaggError, TransientStorageError, sanitized
+from microagg_core.pages.run_results import RUNNING, Compared, OutcomeClass, RunResults, cure_of, outcome_of
 from microagg_core.plain import to_plain
-from microagg_core.releases.publish import new_attempt
-from microagg_core.reporting.run_results import RUNNING, Compared, OutcomeClass, RunResults, cure_of, outcome_of
+from microagg_core.release.publish import new_attempt
+from microagg_core.release.steps.work import work_store
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.work import work_store
-from microagg_core.storage.layout import CallLayout
-from microagg_core.storage.objects import Store, canonical_json
-from microagg_core.storage.patience import impatient
-from microagg_core.storage.urls import is_local
+from microagg_core.store.layout import CallLayout
+from microagg_core.store.objects import Store, canonical_json
+from microagg_core.store.patience import impatient
+from microagg_core.store.urls import is_local
 from microagg_flows.accounts.keeping import last_released, mark_untold, this_process, write_private
 from microagg_flows.accounts.lineage import Lineage, ParentRun
 from microagg_flows.outcome import INTERRUPTED, Outcome

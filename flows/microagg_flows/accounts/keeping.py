@@ -14,11 +14,11 @@ from typing import Any
 import psutil
 
 from microagg_core.errors import SpecError
-from microagg_core.reporting.run_results import RUNNING, UNTOLD, UNTOLD_SENTENCE, cure_of
-from microagg_core.steps.cleaning import is_under_way
-from microagg_core.steps.work import Run
-from microagg_core.storage.layout import AUDIT, RUNS, newest_results
-from microagg_core.storage.objects import Store
+from microagg_core.pages.run_results import RUNNING, UNTOLD, UNTOLD_SENTENCE, cure_of
+from microagg_core.release.steps.cleaning import is_under_way
+from microagg_core.release.steps.work import Run
+from microagg_core.store.layout import AUDIT, RUNS, newest_results
+from microagg_core.store.objects import Store
 
 #: Every run looks at those before it, so none that is killed stays unseen for long.
 _MOST_LOOKED_AT = 8

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from microagg_core.releases.manifest import Manifest
-from microagg_core.reporting.run_results import RunResults
+from microagg_core.pages.run_results import RunResults
+from microagg_core.release.manifest import Manifest
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.storage.layout import CallLayout
-from microagg_core.storage.urls import is_local, local_path, shown
+from microagg_core.store.layout import CallLayout
+from microagg_core.store.urls import is_local, local_path, shown
 from microagg_flows.release import Release
 
 _SCHEMAS = "https://openlineage.io/spec"

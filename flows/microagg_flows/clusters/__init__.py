@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from microagg_core.compiling import start_compiling
-from microagg_core.formats.reading import has_fewer_rows
+from microagg_core.data.formats.reading import has_fewer_rows
 from microagg_core.spec.release import (
     Cluster,
     KubernetesCluster,

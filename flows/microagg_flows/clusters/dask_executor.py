@@ -20,7 +20,7 @@ from distributed import Future, get_worker
 from distributed.client import ClosedClientError
 from distributed.scheduler import KilledWorker
 
-from microagg_core.blocking.memory import bytes_per_task
+from microagg_core.blocks.memory import bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
 from microagg_core.kernels.tools.threads import PROCESS
 from microagg_core.software import done_alike, software

@@ -15,7 +15,7 @@ import cloudpickle
 from distributed import Client
 from distributed.versions import get_versions
 
-from microagg_core.blocking.memory import WORKER_BASE_BYTES, holds_a_worker
+from microagg_core.blocks.memory import WORKER_BASE_BYTES, holds_a_worker
 from microagg_core.errors import (
     ClusterError,
     InputMissingError,
@@ -24,10 +24,10 @@ from microagg_core.errors import (
     TransientClusterError,
     of_kind,
 )
+from microagg_core.release.steps.access import access_problem, work_probe
+from microagg_core.release.steps.surroundings import Surroundings, surroundings
 from microagg_core.software import deviations, software
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.steps.access import access_problem, work_probe
-from microagg_core.steps.surroundings import Surroundings, surroundings
 from microagg_flows.clusters.dask_settings import pause_share
 from microagg_flows.clusters.records import WorkerRecord
 from microagg_flows.clusters.watch import WorkerState
@@ -132,9 +132,9 @@ def _asked(client: Client, question: Callable[..., Any], *args: Any, **kwargs: A
 def introduce(spec: dict[str, Any] | None, probe: str | None) -> dict[str, Any]:
     """What a worker says of itself; runs there, sent as code, so nothing of ours may be taken for granted."""
     try:
+        from microagg_core.release.steps.access import access_problem as problem_of_access
+        from microagg_core.release.steps.access import kernels_problem
         from microagg_core.software import software as own_software
-        from microagg_core.steps.access import access_problem as problem_of_access
-        from microagg_core.steps.access import kernels_problem
     except ImportError as error:
         return {"lacks": error.name}
     return {

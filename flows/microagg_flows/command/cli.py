@@ -216,7 +216,7 @@ def schema(
     manifest: Annotated[bool, typer.Option("--manifest", help="that of a release's manifest.json instead")] = False,
 ) -> None:
     """Print the JSON schema of release.yaml."""
-    from microagg_core.releases.manifest import manifest_schema
+    from microagg_core.release.manifest import manifest_schema
     from microagg_core.spec.loading import spec_schema
 
     typer.echo(json.dumps(manifest_schema() if manifest else spec_schema(), indent=1))
@@ -276,10 +276,10 @@ def clean(
     settings: SetOption = None,
 ) -> None:
     """Remove rows of runs that died, or that failed and whose time is up, and what they left at the output."""
+    from microagg_core.release.steps.cleaning import clean_work, remove_abandoned
+    from microagg_core.release.steps.pruning import prune_audit
+    from microagg_core.series.nights.sweeping import clean_output
     from microagg_core.spec.loading import load_spec
-    from microagg_core.steps.cleaning import clean_work, remove_abandoned
-    from microagg_core.steps.nights.sweeping import clean_output
-    from microagg_core.steps.pruning import prune_audit
 
     place = load_spec(spec, settings or ())
     removed, kept = clean_work(place, everything)

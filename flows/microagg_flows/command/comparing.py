@@ -20,20 +20,20 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from microagg_core.comparing.compare import Comparison, compare, read_columns
-from microagg_core.comparing.grid import Grid
-from microagg_core.comparing.published import Figure
+from microagg_core.compare.compare import Comparison, compare, read_columns
+from microagg_core.compare.grid import Grid
+from microagg_core.compare.published import Figure
+from microagg_core.pages.loss_plot import check_ending, plot_losses
 from microagg_core.plain import to_plain
-from microagg_core.reporting.loss_plot import check_ending, plot_losses
 from microagg_core.spec.formats import compression_of, format_of
 from microagg_core.spec.marked_yaml import parse
-from microagg_core.storage.troubles import explaining
-from microagg_core.storage.urls import is_local, local_path
+from microagg_core.store.troubles import explaining
+from microagg_core.store.urls import is_local, local_path
 from microagg_flows.command.telling import about, told_progress
 from microagg_flows.progress import terminal_progress
 
 if TYPE_CHECKING:
-    from microagg_core.comparing.choosing import ReleaseComparison
+    from microagg_core.compare.choosing import ReleaseComparison
 
 #: What is written for a terminal of any width, and for one that nobody sees.
 _WIDTH = 80
@@ -143,7 +143,7 @@ def compare_spec(spec: str, wish: SpecWish, files: Files, as_json: bool, quiet: 
     about(compared.spec)
     comparison = compared.comparison
     if as_json:
-        from microagg_core.reporting.comparison_report import comparison_document
+        from microagg_core.pages.comparison_report import comparison_document
 
         print(json.dumps(comparison_document(comparison), indent=1))
     else:
@@ -153,7 +153,7 @@ def compare_spec(spec: str, wish: SpecWish, files: Files, as_json: bool, quiet: 
 
 def _show_release(comparison: ReleaseComparison) -> None:
     """What is advised, then all figures, then what the columns are."""
-    from microagg_core.reporting import comparison_report as report
+    from microagg_core.pages import comparison_report as report
 
     print(report.headline_of(comparison))
     for k in comparison.ks():
@@ -188,9 +188,9 @@ def _columns(rows: list[tuple[str, ...]]) -> str:
 
 def _write_files(comparison: ReleaseComparison, name: str, files: Files) -> None:
     """The files that were asked for; only their owner may read them, as what they say is private."""
-    from microagg_core.reporting.comparison_page import comparison_page
-    from microagg_core.reporting.comparison_report import comparison_csv
-    from microagg_core.reporting.risk_plot import risk_picture
+    from microagg_core.pages.comparison_page import comparison_page
+    from microagg_core.pages.comparison_report import comparison_csv
+    from microagg_core.pages.risk_plot import risk_picture
 
     if files.table is not None:
         _write(files.table, comparison_csv(comparison).encode(), _FOR_ITS_OWNER)

@@ -78,10 +78,10 @@ def _plan(order: Order, expecting: bool, as_json: bool, quiet: bool) -> None:
 
 
 def _forecast(spec: str | None, settings: list[str], describe: str, as_json: bool) -> None:
+    from microagg_core.release.steps.sizing.description import read_description
+    from microagg_core.release.steps.sizing.forecast import forecast
+    from microagg_core.release.steps.sizing.of_spec import described
     from microagg_core.spec.loading import load_spec
-    from microagg_core.steps.sizing.description import read_description
-    from microagg_core.steps.sizing.forecast import forecast
-    from microagg_core.steps.sizing.of_spec import described
     from microagg_flows.command.terminal import show_forecast
 
     if spec is None and settings:

@@ -54,8 +54,8 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Check a release again from its files alone: checksums, counts, columns, k; and what you demand of it."""
-    from microagg_core.releases.demands import Demands
-    from microagg_core.releases.verify import verify as verify_release
+    from microagg_core.release.demands import Demands
+    from microagg_core.release.verify import verify as verify_release
     from microagg_flows.command.terminal import show_verification
 
     demands = Demands(
@@ -84,8 +84,8 @@ def sign(
     as_json: JsonOption = False,
 ) -> None:
     """Sign a release that is published, once it is verified; an earlier signature is replaced."""
-    from microagg_core.releases.signature import read_signing_key, sign_at
-    from microagg_core.releases.verify import verify as verify_release
+    from microagg_core.release.signature import read_signing_key, sign_at
+    from microagg_core.release.verify import verify as verify_release
     from microagg_core.spec.places import Sign
     from microagg_flows.command.terminal import show_verification
 
@@ -108,7 +108,7 @@ def keys(
     password_variable: PasswordOption = None,
 ) -> None:
     """Make a pair of keys for signing releases, as minisign -G does."""
-    from microagg_core.releases.minisign import SecretKey
+    from microagg_core.release.minisign import SecretKey
 
     password = None
     if password_variable is not None:
@@ -152,7 +152,7 @@ def _by_column(option: str, text: str, number: type[int] | type[float]) -> dict[
 
 def _public_key(text: str) -> Any:
     """A public key, given as its line or as the file that holds it."""
-    from microagg_core.releases.minisign import MOST_BYTES, PublicKey
+    from microagg_core.release.minisign import MOST_BYTES, PublicKey
 
     path = Path(text)
     try:

@@ -9,16 +9,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from microagg_core.algorithms import algorithms
-from microagg_core.metrics.statistics import readable
-from microagg_core.privacy.check import Check
-from microagg_core.releases.verify import VerifyReport
-from microagg_core.reporting.expected_report import HEADER as EXPECTED_HEADER
-from microagg_core.reporting.expected_report import Expectation
-from microagg_core.reporting.forecast_report import STAGE_HEADER, forecast_rows, forecast_stages, loss_rows
-from microagg_core.reporting.plan_report import BlockLine, PlanReport
-from microagg_core.reporting.release_report import ATTRIBUTE_HEADER, attribute_rows, summary_rows
-from microagg_core.reporting.risk_report import (
+from microagg_core.group.algorithms import algorithms
+from microagg_core.group.metrics.statistics import readable
+from microagg_core.inspect.check import Check
+from microagg_core.pages.expected_report import HEADER as EXPECTED_HEADER
+from microagg_core.pages.expected_report import Expectation
+from microagg_core.pages.forecast_report import STAGE_HEADER, forecast_rows, forecast_stages, loss_rows
+from microagg_core.pages.plan_report import BlockLine, PlanReport
+from microagg_core.pages.release_report import ATTRIBUTE_HEADER, attribute_rows, summary_rows
+from microagg_core.pages.risk_report import (
     COLUMN_HEADER,
     FIVE,
     INTRUDER_HEADER,
@@ -29,9 +28,10 @@ from microagg_core.reporting.risk_report import (
     near_rows,
     risk_sentences,
 )
-from microagg_core.reporting.words import duration
+from microagg_core.pages.words import duration
+from microagg_core.release.steps.sizing.forecast import Forecast
+from microagg_core.release.verify import VerifyReport
 from microagg_core.series.verifying import LedgerStatus
-from microagg_core.steps.sizing.forecast import Forecast
 
 _MOST_LINES = 12
 

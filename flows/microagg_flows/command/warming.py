@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from microagg_core.algorithms import algorithms as registry
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.refine.costs import EFFORTS
+from microagg_core.group.algorithms import algorithms as registry
+from microagg_core.group.refine.costs import EFFORTS
 from microagg_flows.progress import shown, terminal_progress
 
 

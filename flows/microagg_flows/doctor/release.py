@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from microagg_core.formats.reading import list_input
-from microagg_core.formats.released.registry import released_format
-from microagg_core.releases.leftovers import unnamed_files
-from microagg_core.releases.publish import existing
-from microagg_core.releases.signature import read_signing_key
+from microagg_core.data.formats.reading import list_input
+from microagg_core.data.formats.released.registry import released_format
+from microagg_core.release.leftovers import unnamed_files
+from microagg_core.release.publish import existing
+from microagg_core.release.signature import read_signing_key
 from microagg_core.series.ledger import ledger_of
+from microagg_core.series.nights.beginning import key_of, refuse_other_key
 from microagg_core.spec.columns import resolve_schema
-from microagg_core.steps.nights.beginning import key_of, refuse_other_key
-from microagg_core.storage.objects import Store
-from microagg_core.storage.urls import shown
+from microagg_core.store.objects import Store
+from microagg_core.store.urls import shown
 from microagg_flows.doctor.findings import Finding, looked, strange, well
 from microagg_flows.doctor.patient import Patient
 

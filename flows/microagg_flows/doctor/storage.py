@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from microagg_core.errors import StorageError
-from microagg_core.steps.work import work_store
-from microagg_core.storage.objects import Store
-from microagg_core.storage.probing import StoreProbe, keeps_versions, probe_store
-from microagg_core.storage.urls import is_local, local_path
+from microagg_core.release.steps.work import work_store
+from microagg_core.store.objects import Store
+from microagg_core.store.probing import StoreProbe, keeps_versions, probe_store
+from microagg_core.store.urls import is_local, local_path
 from microagg_flows.doctor.clocks import clock_finding
 from microagg_flows.doctor.findings import Finding, looked, strange, well, wrong
 from microagg_flows.doctor.patient import Patient

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from microagg_core.blocking.memory import WORKER_BASE_BYTES, bytes_per_task
+from microagg_core.blocks.memory import WORKER_BASE_BYTES, bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError
-from microagg_core.steps.surroundings import Surroundings
-from microagg_core.steps.work import work_store
-from microagg_core.storage.layout import AUDIT, RUNS, newest_results
+from microagg_core.release.steps.surroundings import Surroundings
+from microagg_core.release.steps.work import work_store
+from microagg_core.store.layout import AUDIT, RUNS, newest_results
 from microagg_flows.clusters import cluster_for, hired_workers
 from microagg_flows.clusters.dask_settings import pause_share
 from microagg_flows.clusters.records import WorkerRecord

@@ -1,14 +1,14 @@
 """The plainest executor: this process does everything.
 
 It serves small inputs (``cluster: none``), the tests, and whoever wants to see what a step does: a breakpoint anywhere
-in :mod:`microagg_core.steps` stops there, with the stage that asked for the task further up the same stack.
+in :mod:`microagg_core.release.steps` stops there, with the stage that asked for the task further up the same stack.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from microagg_core.grouping.headway import listening
+from microagg_core.group.grouping.headway import listening
 from microagg_core.kernels.tools.threads import PROCESS
 from microagg_flows.executors.contract import Item, Result
 from microagg_flows.process.cores import usable_cores

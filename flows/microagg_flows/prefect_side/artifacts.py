@@ -21,10 +21,10 @@ from prefect.artifacts import (
 )
 from prefect.context import FlowRunContext
 
-from microagg_core.grouping.headway import Headway
-from microagg_core.reporting.release_report import as_markdown
-from microagg_core.reporting.run_results import RunResults, compared_markdown, results_markdown, stage_rows
-from microagg_core.storage.objects import sha256_hex
+from microagg_core.group.grouping.headway import Headway
+from microagg_core.pages.release_report import as_markdown
+from microagg_core.pages.run_results import RunResults, compared_markdown, results_markdown, stage_rows
+from microagg_core.store.objects import sha256_hex
 from microagg_flows.progress import Progress
 
 #: Each update is a request.

@@ -15,12 +15,12 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.utilities.asyncutils import run_coro_as_sync
 
 from microagg_core.errors import InterruptionError, MicroaggError
-from microagg_core.releases.latest import committed_revisions_in
+from microagg_core.release.latest import committed_revisions_in
+from microagg_core.release.steps.work import work_store
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.schedule import Schedule
-from microagg_core.steps.work import work_store
-from microagg_core.storage.layout import AUDIT, RUNS, is_call_of
-from microagg_core.storage.objects import Store
+from microagg_core.store.layout import AUDIT, RUNS, is_call_of
+from microagg_core.store.objects import Store
 from microagg_flows.backfilling import backfill, standing_of
 from microagg_flows.releasing import Order
 

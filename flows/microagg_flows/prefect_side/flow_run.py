@@ -24,7 +24,7 @@ from prefect.settings import (
 )
 
 from microagg_core.errors import ClusterError, SpecError
-from microagg_core.storage.urls import shown
+from microagg_core.store.urls import shown
 from microagg_flows.outcome import current
 from microagg_flows.prefect_side.embedded_server import embedded_server
 from microagg_flows.prefect_side.flow import failure_of, release_flow, showing_progress

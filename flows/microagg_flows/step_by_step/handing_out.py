@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from microagg_core.errors import MicroaggError, SpecError
+from microagg_core.release.steps.work import Receipt, Run, Task, load_receipt
 from microagg_core.runner import ALWAYS
-from microagg_core.steps.work import Receipt, Run, Task, load_receipt
 from microagg_flows.executors import InProcess, Item, Result
 from microagg_flows.progress import Progress, awaited
 from microagg_flows.step_by_step.written_tasks import is_written, write_task

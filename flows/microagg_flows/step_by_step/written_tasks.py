@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from microagg_core.data.tables.slices import Slice, Slices
 from microagg_core.errors import ClusterError, SpecError, StorageError
+from microagg_core.release.steps.pieces import Piece, read_sealed, sealed
+from microagg_core.release.steps.work import Run, Task
 from microagg_core.runner import STEPS
 from microagg_core.software import deviations, software
-from microagg_core.steps.pieces import Piece, read_sealed, sealed
-from microagg_core.steps.work import Run, Task
-from microagg_core.storage.layout import is_name
-from microagg_core.storage.objects import canonical_json
-from microagg_core.tables.slices import Slice, Slices
+from microagg_core.store.layout import is_name
+from microagg_core.store.objects import canonical_json
 
 
 def write_task(task: Task, name: str) -> None:

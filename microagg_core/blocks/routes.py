@@ -1,0 +1,105 @@
+"""Routes: where the records of each blocking key go, found by the hash of the key.
+
+A census has millions of keys. Whoever works on an input part reads all routes once, a shard at a time, and keeps those
+of the part's own keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from microagg_core.arrays import Floats, Ints, UInt64s
+from microagg_core.blocks.cuts import Tree, route, with_record_numbers
+from microagg_core.data.tables.hashing import hash_rows
+from microagg_core.errors import DataError
+
+#: The stratum of keys that are withheld, and the place of hashes that are no key's.
+SUPPRESSED = -1
+#: Keys in one shard.
+SHARD_KEYS = 65_536
+_HASH, _STRATUM, _FIRST_BLOCK = "hash", "stratum", "first_block"
+
+
+def hash_keys(columns: list[pa.ChunkedArray | pa.Array], pattern: UInt64s, seed: int) -> UInt64s:
+    """The hash by which a record's key (pattern of missing values, blocking values) is found."""
+    return hash_rows([pa.array(pattern), *columns], len(pattern), seed)
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Where the records of some keys go.
+
+    Attributes:
+        hashes: of the keys, ascending.
+        stratum: of each key, or ``SUPPRESSED``.
+        first_block: the first block of the stratum; its other blocks follow.
+        labels: the released blocking values of each key, ``b0``, ``b1``, ...
+    """
+
+    hashes: UInt64s
+    stratum: Ints
+    first_block: Ints
+    labels: pa.Table
+
+    @cached_property
+    def _index(self) -> pd.Index[Any]:
+        return pd.Index(self.hashes)
+
+    def find(self, hashes: UInt64s) -> Ints:
+        """The place of the key with each hash, or ``SUPPRESSED`` where there is none."""
+        return self._index.get_indexer(pd.Index(hashes)).astype(np.int64)
+
+    def places_of(self, hashes: UInt64s) -> Ints:
+        """The same, of records that all have a key.
+
+        Raises:
+            DataError: a key that was not there when the input was surveyed.
+        """
+        place = self.find(hashes)
+        if (place == SUPPRESSED).any():
+            raise DataError(
+                "the input changed while it was read: it holds a blocking key that was not there at first; run again"
+            )
+        return place
+
+    def blocks_of(self, place: Ints, trees: dict[int, Tree], Z: Floats, records: Ints) -> Ints:
+        """The block of each record, given the place of its key and its standardized values."""
+        block, stratum = self.first_block[place], self.stratum[place]
+        if trees and len(stratum):
+            order = np.argsort(stratum, kind="stable")
+            numbers, first = np.unique(stratum[order], return_index=True)
+            for number, rows in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
+                if number in trees:
+                    block[rows] += route(trees[number], with_record_numbers(Z[rows], records[rows]))
+        return block
+
+    def among(self, hashes: UInt64s) -> Routes:
+        """Those of the keys that have one of these hashes."""
+        mine = np.flatnonzero(np.isin(self.hashes, hashes))
+        some = self.labels.take(pa.array(mine))
+        return Routes(self.hashes[mine], self.stratum[mine], self.first_block[mine], some)
+
+    def to_table(self) -> pa.Table:
+        """As a table, a row a key."""
+        numbers = pa.table({_HASH: self.hashes, _STRATUM: self.stratum, _FIRST_BLOCK: self.first_block})
+        for name in self.labels.column_names:
+            numbers = numbers.append_column(name, self.labels[name])
+        return numbers
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> Routes:
+        """Inverse of :meth:`to_table`."""
+        hashes, stratum, first_block = (np.asarray(table[name]) for name in (_HASH, _STRATUM, _FIRST_BLOCK))
+        return cls(hashes, stratum, first_block, table.drop_columns([_HASH, _STRATUM, _FIRST_BLOCK]))
+
+    @classmethod
+    def joined(cls, some: Iterable[Routes]) -> Routes:
+        """Routes of ascending ranges of hashes together."""
+        return cls.from_table(pa.concat_tables([one.to_table() for one in some]).combine_chunks())

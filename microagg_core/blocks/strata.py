@@ -1,0 +1,207 @@
+"""Strata: what blocking keys become after merging or suppression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from microagg_core.arrays import Bools, Ints, UInt64s
+from microagg_core.blocks.holding import Holding, keys_that_go
+from microagg_core.blocks.labelling import KeyCodes, LabelForm, label_strata
+from microagg_core.blocks.merging import merge_some
+from microagg_core.blocks.routes import SUPPRESSED, hash_keys
+from microagg_core.blocks.withholding import CountedKeys, withhold_enough
+from microagg_core.data.tables.hashing import one_array
+from microagg_core.data.tables.ordering import distinct_in_order
+from microagg_core.errors import DataError, InternalError
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Keys and what they became.
+
+    Attributes:
+        key_hashes: hash of each key, ascending; the way a record finds its stratum.
+        stratum_of_hash: the stratum of the key with that hash, or ``SUPPRESSED``.
+        hash_seed: the seed under which no two keys share a hash.
+        rows, pattern, label, depth: of each stratum; ``pattern`` has a bit for each missing quasi-identifier.
+        n_keys: keys in each stratum.
+        labels: released blocking values, one row a label.
+        suppressed_keys, suppressed_rows: what is withheld for good.
+        undersized_keys: keys that had fewer than k records.
+        added_rows: what is withheld only so that the rest of it cannot be computed from totals.
+        withheld_patterns: patterns of missing values with fewer than k records in some key, and those records.
+        held_keys, held_rows: what waits for a later night of a series.
+    """
+
+    key_hashes: UInt64s
+    stratum_of_hash: Ints
+    hash_seed: int
+    rows: Ints
+    pattern: UInt64s
+    label: Ints
+    depth: Ints
+    n_keys: Ints
+    labels: pa.Table
+    suppressed_keys: int
+    suppressed_rows: int
+    undersized_keys: int
+    added_rows: int = 0
+    withheld_patterns: tuple[tuple[int, int], ...] = ()
+    held_keys: int = 0
+    held_rows: int = 0
+
+    @property
+    def withheld_rows(self) -> int:
+        """Records that are not released now, for whatever reason."""
+        return self.suppressed_rows + self.held_rows
+
+    def holding(self) -> Strata:
+        """The same in a night of a series: what is withheld comes again."""
+        held = replace(self, held_keys=self.suppressed_keys, held_rows=self.suppressed_rows)
+        return replace(held, suppressed_keys=0, suppressed_rows=0, withheld_patterns=())
+
+    def rows_of_labels(self) -> Ints:
+        """Released records under each label."""
+        return np.bincount(self.label, weights=self.rows, minlength=self.labels.num_rows).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class StrataRules:
+    """What the spec says of blocking keys: its ``k``, and its ``blocks`` without their cuts."""
+
+    k: int
+    undersized: str = "merge"
+    labels: Literal["list", "parent", "star"] = "list"
+    totals_known: Literal["labels", "file"] = "labels"
+
+
+def plan_strata(
+    keys: pa.Table, rules: StrataRules, released_types: list[pa.DataType], hold: Holding | None = None
+) -> Strata:
+    """Turn counted keys into strata.
+
+    Args:
+        keys: columns ``pattern``, ``b0`` .. (blocking values, typed) and ``rows``, one row a key; and ``waited`` in a
+            night of a series, which may have no stratum at all.
+        rules: what becomes of keys with fewer than k records, and how that is said.
+        released_types: Arrow types of the released blocking columns.
+        hold: for how many records the keys of a night wait.
+
+    Raises:
+        DataError: nothing reaches k, or a key is below k where that is an error, or too much would be withheld.
+    """
+    k, undersized = rules.k, rules.undersized
+    blocking = [one_array(c) for name, c in zip(keys.column_names, keys.columns, strict=True) if name.startswith("b")]
+    pattern = np.asarray(keys["pattern"]).astype(np.uint64)
+    rows = np.asarray(keys["rows"]).astype(np.int64)
+    codes, values = _codes(pattern, blocking)
+    order = np.lexsort(codes.T[::-1])
+    codes, rows, pattern = codes[order], rows[order], pattern[order]
+    is_night = "waited" in keys.column_names
+    waited = np.asarray(keys["waited"])[order] if is_night else np.zeros_like(rows)
+    by_itself, merging = keys_that_go(rows, waited, k, hold)
+    _refuse_undersized(rows, rules)
+    if undersized == "merge":
+        merged, depth = merge_some(codes, rows, k, merging, fixed=1)
+    else:
+        merged, depth = np.arange(len(rows)), np.full(len(rows), codes.shape[1])
+    merged_rows = np.bincount(merged, weights=rows, minlength=len(depth)).astype(np.int64)
+    goes = np.bincount(merged, weights=by_itself | merging, minlength=len(depth)) > 0
+    reaches = keep = goes & (merged_rows >= k)
+    if not is_night:
+        levels = range(codes.shape[1]) if rules.totals_known == "labels" else range(1)
+        keep = withhold_enough(CountedKeys(codes, pattern, rows, merged, depth), reaches, k, levels)
+    if not is_night and not keep.any():
+        raise DataError(
+            f"no block reaches k={k} records ({int(rows.sum())} records in {len(rows)} blocking keys); "
+            "use a smaller k, fewer blocking columns, or undersized: merge"
+        )
+    form: LabelForm = rules.labels if undersized == "merge" else "exact"
+    label_ids, labels = label_strata(KeyCodes(codes, values), merged, depth, keep, form, released_types)
+    strata = _ordered(blocking, order, pattern, merged, merged_rows, keep, depth, label_ids, labels, k, rows)
+    strata = replace(
+        strata,
+        added_rows=int(merged_rows[reaches & ~keep].sum()),
+        withheld_patterns=_patterns(pattern[~reaches[merged]], rows[~reaches[merged]]),
+    )
+    return strata.holding() if is_night else strata
+
+
+def _refuse_undersized(rows: Ints, rules: StrataRules) -> None:
+    n_undersized = int(np.sum(rows < rules.k))
+    if rules.undersized == "error" and n_undersized:
+        raise DataError(
+            f"{n_undersized} of {len(rows)} blocking keys have fewer than k={rules.k} records and blocks.undersized "
+            "is 'error'; use merge or suppress, or coarser blocking columns"
+        )
+
+
+def _patterns(pattern: UInt64s, rows: Ints) -> tuple[tuple[int, int], ...]:
+    """The patterns in which something is missing, and their records."""
+    patterns, which = np.unique(pattern, return_inverse=True)
+    of_each = np.bincount(which.reshape(-1), weights=rows, minlength=len(patterns)).astype(int)
+    return tuple((p, n) for p, n in zip(patterns.tolist(), of_each.tolist(), strict=True) if p)
+
+
+def _codes(pattern: UInt64s, blocking: list[pa.Array]) -> tuple[Ints, list[pa.Array]]:
+    """Codes of pattern and blocking values in the order of the values, nulls last; and what they stand for."""
+    patterns, first = np.unique(pattern, return_inverse=True)
+    columns, values = [first.reshape(-1)], [pa.array(patterns)]
+    for array in blocking:
+        distinct = distinct_in_order(array)
+        columns.append(np.asarray(pc.index_in(array, value_set=distinct)).astype(np.int64))
+        values.append(distinct)
+    return np.column_stack(columns).astype(np.int64), values
+
+
+def _ordered(
+    blocking: list[pa.Array],
+    order: Ints,
+    pattern: UInt64s,
+    merged: Ints,
+    merged_rows: Ints,
+    keep: Bools,
+    depth: Ints,
+    label_ids: Ints,
+    labels: pa.Table,
+    k: int,
+    rows: Ints,
+) -> Strata:
+    """Number the kept strata by label and pattern, and index the keys by their hash."""
+    pattern_of = np.zeros(len(depth), dtype=np.uint64)
+    pattern_of[merged] = pattern  # all keys of a stratum share it
+    kept = np.flatnonzero(keep)
+    kept = kept[np.lexsort((pattern_of[kept], label_ids[kept]))]
+    new_number = np.full(len(depth), SUPPRESSED, dtype=np.int64)
+    new_number[kept] = np.arange(len(kept))
+    stratum_of_key = new_number[merged]
+    seed, hashes = _hashes_without_collision([b.take(pa.array(order)) for b in blocking], pattern)
+    by_hash = np.argsort(hashes, kind="stable")
+    withheld = stratum_of_key == SUPPRESSED
+    return Strata(
+        key_hashes=hashes[by_hash],
+        stratum_of_hash=stratum_of_key[by_hash],
+        hash_seed=seed,
+        rows=merged_rows[kept],
+        pattern=pattern_of[kept],
+        label=label_ids[kept],
+        depth=depth[kept] - 1,
+        n_keys=np.bincount(merged, minlength=len(depth))[kept],
+        labels=labels,
+        suppressed_keys=int(withheld.sum()),
+        suppressed_rows=int(rows[withheld].sum()),
+        undersized_keys=int(np.sum(rows < k)),
+    )
+
+
+def _hashes_without_collision(blocking: list[pa.Array], pattern: UInt64s) -> tuple[int, UInt64s]:
+    for seed in range(100):
+        hashes = hash_keys(blocking, pattern, seed)
+        if len(np.unique(hashes)) == len(hashes):
+            return seed, hashes
+    raise InternalError("a bug: blocking keys collide under every hash seed; please report it")

@@ -1,0 +1,1 @@
+"""Columns and rows: what a quasi-identifier can be, file formats, Arrow tables."""

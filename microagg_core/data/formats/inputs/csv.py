@@ -1,0 +1,296 @@
+"""CSV: a large file is several ranges of bytes. Messages name the file, the line and the column, never a value."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import dataclasses
+import io
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv
+
+from microagg_core.data.formats.inputs.ahead import ahead
+from microagg_core.data.formats.inputs.contract import (
+    FileFormat,
+    InputListing,
+    InputPart,
+    Place,
+    Stretch,
+    refuse_other_state,
+)
+from microagg_core.data.formats.inputs.csv_ranges import RANGE_BYTES, CsvBytes, even_ranges, has_plain_bytes
+from microagg_core.data.formats.inputs.csv_records import Quoting
+from microagg_core.data.formats.inputs.csv_text import CsvText
+from microagg_core.data.formats.inputs.csv_types import csv_type, suggested_types
+from microagg_core.data.formats.inputs.foreign import refuse_foreign
+from microagg_core.errors import DataError, MicroaggError
+from microagg_core.spec.formats import CsvInput, compression_of
+from microagg_core.spec.places import Input
+from microagg_core.spec.starter import quoted
+from microagg_core.store.inputs import input_file, input_files, open_input
+from microagg_core.store.urls import shown
+
+_BLOCK_BYTES = 4 * 2**20
+#: Of a header, at a time.
+_HEADER_BYTES = 2**16
+#: Text becomes as much smaller, about, when it is compressed.
+_TIMES_COMPRESSED = 4
+#: Enough of a file to judge its types by.
+_HEAD_BYTES = 1 << 20
+
+_ROW = re.compile(r"Row #(\d+)")
+_COLUMN = re.compile(r"In CSV column #(\d+)")
+_RAGGED = re.compile(r"Expected (\d+) columns, got (\d+)")
+
+
+def _hint(names: list[str]) -> str:
+    marks = [mark for mark in ";\t|" if len(names) == 1 and mark in names[0]]
+    return (
+        f", but a single one with {marks[0]!r} in its name; set input.csv.delimiter (and decimal_mark)" if marks else ""
+    )
+
+
+class Csv(FileFormat):
+    """A stretch's place is its first byte and the one behind its last, where a record begins and where one ends."""
+
+    name = "csv"
+    part_bytes = RANGE_BYTES
+
+    def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:
+        """The declared types, and text for every other column of the header; whether to cut it is told later."""
+        names = _header(file, url, source)
+        refuse_foreign(names[0].encode("utf-8", "replace"), shown(url))
+        unknown = [name for name in source.csv.types if name not in names]
+        if unknown:
+            raise DataError(f"input.csv.types: {shown(url)} has no column {unknown[0]!r}{_hint(names)}")
+        schema = pa.schema([pa.field(name, _declared(source.csv, name)) for name in names])
+        return schema, [((), _text_bytes(url, file.seek(0, io.SEEK_END)))]
+
+    def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
+        """The line ends; one within a quoted cell counts too, so a file may be taken for a larger one."""
+        text = CsvText(file, url)
+        while block := text.read(_BLOCK_BYTES):
+            yield block.count(b"\n") or 1
+
+    def rows_of(
+        self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
+    ) -> Iterator[pa.RecordBatch]:
+        """Block by block, with Arrow reading ahead."""
+        names = _header(file, stretch.url, source)
+        text = CsvText(file, stretch.url, stretch.place)
+        yield from _parsed(text, source.csv.encoding, names, stretch, source, columns)
+
+    def first_rows_of(
+        self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches of the first two blocks, of which only the first is certain to be whole.
+
+        Arrow reads ahead in threads that outlive the reader. Here they have a buffer to read from: one that called back
+        into Python, for a file or for an encoding, would abort a process that is ending.
+        """
+        names = _header(file, stretch.url, source)
+        head = CsvText(file, stretch.url, stretch.place).read(2 * _BLOCK_BYTES)
+        try:
+            text = codecs.getincrementaldecoder(source.csv.encoding)().decode(head, len(head) < 2 * _BLOCK_BYTES)
+        except UnicodeError as error:
+            raise _error(error, stretch, source, names) from None
+        yield from _parsed(pa.BufferReader(text.encode()), "utf-8", names, stretch, source, columns)
+
+    def listing(self, source: Input) -> InputListing:
+        """File by file; with a remark on those that are large and cannot be cut."""
+        listing = super().listing(source)
+        large = [one for one in _alone(listing) if len(even_ranges(_text_bytes(one.url, one.size))) > 1]
+        whys = [(shown(one.url), why) for one in large if (why := _why_whole(one.url, source.csv))]
+        more = f", and so for {len(whys) - 1} more" if len(whys) > 1 else ""
+        remarks = [f"{url} is one part, read by one worker: {why}{more}" for url, why in whys[:1]]
+        return dataclasses.replace(listing, remarks=tuple(remarks))
+
+    def to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
+        """The even ranges of large files, but for the last of each."""
+        large = [stretch.url for stretch in _large(listing, source)]
+        return [
+            Stretch(now.url, now.size or 0, some, now.state)
+            for now in (ahead(lambda url: input_file(url, source.storage_options), large) if large else ())
+            for some in even_ranges(now.size or 0)[:-1]
+        ]
+
+    def scan(self, stretch: Stretch, source: Input) -> Place:
+        """Where its lines end, and what they do to being within quotes."""
+        with open_input(stretch.url, source.storage_options) as file:
+            refuse_other_state(stretch, source)
+            end, lines = CsvBytes(file, source.csv).scan((stretch.place[0], stretch.place[1]))
+        return end, lines.settles, lines.turns
+
+    def cut(self, listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
+        """Large files as ranges that begin and end with records."""
+        of_files: defaultdict[str, list[tuple[Stretch, Place]]] = defaultdict(list)
+        for stretch, place in scanned:
+            of_files[stretch.url].append((stretch, place))
+        parts: list[tuple[Stretch, ...]] = []
+        for part in listing.parts:
+            ranges = of_files[part.stretches[0].url]
+            parts += [(one,) for one in _record_ranges(ranges, source)] if ranges else [part.stretches]
+        numbered = tuple(InputPart(number, stretches) for number, stretches in enumerate(parts))
+        return dataclasses.replace(listing, parts=numbered)
+
+    def with_guessed_types(self, source: Input) -> Input:
+        """Types as the first lines of the first file suggest them."""
+        dialect = source.csv.model_copy(update={"types": _guessed(source)})
+        return source.model_copy(update={"csv": dialect})
+
+    def starter_options(self, source: Input) -> str:
+        """The dialect and the types of the input."""
+        return _dialect_lines(source.csv)
+
+
+def _large(listing: InputListing, source: Input) -> list[Stretch]:
+    """The files that are to be cut."""
+    return [one for one in _alone(listing) if len(even_ranges(one.size)) > 1 and not _why_whole(one.url, source.csv)]
+
+
+def _alone(listing: InputListing) -> list[Stretch]:
+    """The files that are a part of their own."""
+    return [part.stretches[0] for part in listing.parts if len(part.stretches) == 1]
+
+
+def _why_whole(url: str, dialect: CsvInput) -> str:
+    """What is in the way of cutting a file."""
+    encoded = "" if has_plain_bytes(dialect) else f"its encoding is {dialect.encoding}"
+    return "it is compressed" if compression_of(url) else encoded
+
+
+def _text_bytes(url: str, size: int) -> int:
+    """What a file holds, about."""
+    return size * _TIMES_COMPRESSED if compression_of(url) else size
+
+
+def _record_ranges(scanned: Sequence[tuple[Stretch, Place]], source: Input) -> list[Stretch]:
+    """The ranges of one file, by what was found in the even ones."""
+    some, _ = scanned[0]
+    with open_input(some.url, source.storage_options) as file:
+        refuse_other_state(some, source)
+        ends = [(end, Quoting(bool(settles), bool(turns))) for _, (end, settles, turns) in scanned]
+        ranges = CsvBytes(file, source.csv).record_ranges(some.size, ends)
+    return [dataclasses.replace(some, place=place) for place in ranges]
+
+
+def _declared(dialect: CsvInput, name: str) -> pa.DataType:
+    return csv_type(dialect.types.get(name, "text"))
+
+
+def _header(file: BinaryIO, url: str, source: Input) -> list[str]:
+    """Column names: the first line that is not empty.
+
+    Arrow's reader would read ahead in a thread of its own, and a command that refuses the file and ends at that
+    moment would be aborted by it.
+    """
+    start = io.BufferedReader(CsvText(file, url, n_fetched=_HEADER_BYTES))
+    with io.TextIOWrapper(start, encoding=_without_mark(source.csv.encoding), newline="") as text:
+        try:
+            lines = csv.reader(text, delimiter=source.csv.delimiter)
+            return next(line for line in lines if line)
+        except StopIteration:
+            raise DataError(f"{shown(url)}: the file is empty; a CSV file needs a header line") from None
+        except (csv.Error, UnicodeError) as error:
+            raise _error(error, Stretch(url), source, []) from None
+
+
+def _without_mark(encoding: str) -> str:
+    """The encoding that reads a file with or without a byte order mark, as Arrow does."""
+    return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+
+
+def _parsed(
+    text: io.RawIOBase | pa.BufferReader,
+    encoding: str,
+    names: list[str],
+    stretch: Stretch,
+    source: Input,
+    columns: tuple[str, ...],
+) -> Iterator[pa.RecordBatch]:
+    dialect = source.csv
+    convert = pa.csv.ConvertOptions(
+        column_types={name: _declared(dialect, name) for name in names},
+        null_values=list(dialect.null_words),
+        # A text is kept to the byte: no word makes it a null. Quotes do not make a number of a word.
+        strings_can_be_null=False,
+        quoted_strings_can_be_null=True,
+        include_columns=list(columns),
+        decimal_point=dialect.decimal_mark,
+    )
+    options = pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, encoding=encoding)
+    if _start(stretch):
+        options.column_names = names
+    parse = pa.csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True)
+    try:
+        with pa.csv.open_csv(text, options, parse, convert) as reader:
+            yield from reader
+    except (pa.ArrowException, UnicodeError) as error:
+        raise _error(error, stretch, source, names) from None
+
+
+def _start(stretch: Stretch) -> int:
+    """The first byte: the header is in the stretch that begins with the file."""
+    return stretch.place[0] if stretch.place else 0
+
+
+def _error(error: Exception, stretch: Stretch, source: Input, names: list[str]) -> DataError:
+    """One sentence from Arrow's message: its row, column and counts are kept, the value is not."""
+    text, dialect = str(error), source.csv
+    row, ragged, column = _ROW.search(text), _RAGGED.search(text), _COLUMN.search(text)
+    place = f"{shown(stretch.url)}:{_line(stretch, source, int(row[1]))}" if row else shown(stretch.url)
+    if ragged:
+        return DataError(
+            f"{place}: the line has {ragged[2]} fields instead of {ragged[1]}; correct it or check input.csv.delimiter"
+        )
+    if isinstance(error, UnicodeError) or "UTF8" in text:
+        return DataError(f"{place}: the text is not {dialect.encoding}; set input.csv.encoding")
+    if column:
+        name = names[int(column[1])] if int(column[1]) < len(names) else f"number {column[1]}"
+        declared = dialect.types.get(name, "text")
+        return DataError(
+            f"{place}: column {name!r} holds a value that is not of its declared type {declared}; "
+            "correct it, declare another type or add the word to input.csv.null_words"
+        )
+    return DataError(f"{place}: the file cannot be read as CSV; check its quotes and input.csv.delimiter")
+
+
+def _line(stretch: Stretch, source: Input, number: int) -> int:
+    """The line of the file in which a record of the stretch begins; the record's number, where that takes decoding."""
+    if not _why_whole(stretch.url, source.csv):
+        with contextlib.suppress(MicroaggError), open_input(stretch.url, source.storage_options) as file:
+            return CsvBytes(file, source.csv).line_of(_start(stretch), number)
+    return number
+
+
+# --- What a file's first lines suggest, and what a starter spec says of a dialect -----------------------------
+
+
+def _guessed(source: Input) -> dict[str, str]:
+    first = input_files(source.url, source.storage_options)[0]
+    with open_input(first.url, source.storage_options) as file:
+        return suggested_types(CsvText(file, first.url).read(_HEAD_BYTES), source.csv)
+
+
+def _dialect_lines(dialect: CsvInput) -> str:
+    lines = [
+        "  csv:",
+        f"    delimiter: {json.dumps(dialect.delimiter)}",
+        f"    encoding: {quoted(dialect.encoding)}",
+        f"    decimal_mark: {json.dumps(dialect.decimal_mark)}",
+        f"    null_words: [{', '.join(map(json.dumps, dialect.null_words))}]    # missing, in columns with a type",
+        '    # A column without a type here is text, kept to the byte ("01" stays "01"). Quasi-identifiers must be',
+        "    # numbers or dates, so declare theirs.",
+    ]
+    types = [f"      {quoted(name)}: {kind}" for name, kind in dialect.types.items()]
+    return "\n".join([*lines, *(["    types:", *types] if types else ["    # types:", "    #   a_column: int64"]), ""])
+
+
+FORMAT = Csv()

@@ -1,0 +1,119 @@
+"""Arrow IPC files, which are Feather files too.
+
+Such a file is made of the very buffers that columns have in memory, so it would carry what was masked: an Arrow column
+keeps the bytes of a value that has become null. Nothing lies under a null of a released file.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
+
+from microagg_core.data.formats.released.contract import BATCH_ROWS, ReleasedFormat
+from microagg_core.data.tables.hashing import one_array
+
+
+class ArrowRelease(ReleasedFormat):
+    """Carries whatever Arrow does, if its text is text."""
+
+    name = "arrow"
+    needs_valid_text = True
+
+    def to_bytes(self, table: pa.Table, blocking: list[str]) -> bytes:
+        """Compressed; there are no statistics in such a file."""
+        sink = io.BytesIO()
+        columns = [zeros_under_nulls(one_array(column)) for column in table.columns]
+        options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+        with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+            writer.write_table(pa.Table.from_arrays(columns, schema=table.schema), max_chunksize=BATCH_ROWS)
+        return sink.getvalue()
+
+    def from_bytes(self, data: bytes, declared: pa.Schema) -> pa.Table:
+        """With the types that the file names."""
+        with pa.BufferReader(data) as source:
+            file = _open(source)
+            return pa.Table.from_batches(_record_batches(file), file.schema)
+
+    def besides(self, path: Path, blocking: Collection[str]) -> str | None:
+        """Metadata, and values under nulls."""
+        with pa.OSFile(str(path)) as source:
+            file = _open(source)
+            if getattr(file, "metadata", None) or file.schema.metadata or any(f.metadata for f in file.schema):
+                return "metadata"
+            for number in range(file.num_record_batches):
+                batch, told = file.get_batch_with_custom_metadata(number)
+                if told:
+                    return "metadata of a batch"
+                if any(_lies_under_nulls(column) for column in batch.columns):
+                    return "values under its nulls"
+        return None
+
+    def batches(self, path: Path, declared: Mapping[str, str]) -> tuple[pa.Schema, Iterator[pa.Table]]:
+        """The same, in batches."""
+        source = pa.OSFile(str(path))
+        file = _open(source)
+        return file.schema, _tables(source, file)
+
+
+def _open(source: pa.NativeFile) -> pa.ipc.RecordBatchFileReader:
+    return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(use_threads=False))
+
+
+def _tables(source: pa.NativeFile, file: pa.ipc.RecordBatchFileReader) -> Iterator[pa.Table]:
+    with source:
+        for batch in _record_batches(file):
+            yield pa.table(batch)
+
+
+def _record_batches(file: pa.ipc.RecordBatchFileReader) -> Iterator[pa.RecordBatch]:
+    for number in range(file.num_record_batches):
+        batch = file.get_batch(number)
+        # To compute with buffers that are too short would end the process.
+        batch.validate(full=True)
+        yield batch
+
+
+def zeros_under_nulls(array: pa.Array) -> pa.Array:
+    """The same values, with nothing under the nulls but zeros or texts without length.
+
+    >>> import numpy as np
+    >>> masked = pa.array(np.array([7, 8]), mask=np.array([False, True]))
+    >>> np.frombuffer(zeros_under_nulls(masked).buffers()[1], dtype=np.int64)[:2].tolist()
+    [7, 0]
+    """
+    if array.null_count == 0 or pa.types.is_null(array.type):
+        return array
+    filled = pc.fill_null(array, _nothing(array.type))
+    validity = pc.is_valid(array).buffers()[1]
+    return pa.Array.from_buffers(array.type, len(array), [validity, *filled.buffers()[1:]])
+
+
+def _lies_under_nulls(array: pa.Array) -> bool:
+    array.validate(full=True)
+    bare = zeros_under_nulls(array)
+    pairs = zip(array.buffers()[1:], bare.buffers()[1:], strict=True)
+    return any(not _same_start(has, should) for has, should in pairs if has is not None and should is not None)
+
+
+def _same_start(has: pa.Buffer, should: pa.Buffer) -> bool:
+    """Whether two buffers are the same but for zeros that fill one of them up."""
+    size = min(has.size, should.size)
+    longer = has if has.size > size else should
+    return bool(has.slice(0, size).equals(should.slice(0, size))) and not any(longer.slice(size).to_pybytes())
+
+
+def _nothing(kind: pa.DataType) -> pa.Scalar:
+    """A value whose bits are zero, or a text without length."""
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pa.scalar("", kind)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return pa.scalar(b"", kind)
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes((kind.bit_width + 7) // 8))])[0]
+
+
+FORMAT = ArrowRelease

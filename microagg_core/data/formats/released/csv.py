@@ -1,0 +1,129 @@
+"""CSV: text is quoted, numbers are not, and a missing value is the null word without quotes."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from microagg_core.data.formats.released.contract import ReleasedFormat, SaysFormat
+from microagg_core.errors import InternalError
+from microagg_core.spec.formats import CsvOutput
+
+_BLOCK_BYTES = 8 * 2**20
+_FORMULA_START = r"^[=+\-@\t\r]"
+_DECIMAL = re.compile(r"decimal(32|64|128|256)\((\d+), (-?\d+)\)")
+_ZONED = re.compile(r"timestamp\[(s|ms|us|ns), tz=(.+)\]")
+
+
+@dataclass(frozen=True)
+class CsvRelease(ReleasedFormat):
+    """Carries whatever can be told by its text and a declared type."""
+
+    dialect: CsvOutput
+
+    name = "csv"
+    needs_valid_text = True
+    cure = "output.format: parquet may carry what CSV cannot, else "
+
+    @classmethod
+    def of(cls, said: SaysFormat) -> Self:
+        """With the dialect that is said."""
+        if said.csv is None:
+            raise InternalError("a bug: a CSV release without a dialect; please report it")
+        return cls(said.csv)
+
+    def in_manifest(self) -> dict[str, Any]:
+        """With the dialect, which no reader could guess."""
+        return {"format": self.name, "csv": self.dialect}
+
+    def refusal(self, kind: pa.DataType) -> str | None:
+        """Bytes have no text."""
+        is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+        return "bytes, which CSV cannot carry; use parquet" if is_bytes else None
+
+    def released_form(self, table: pa.Table) -> pa.Table:
+        """Text that a spreadsheet would run is escaped, if the spec says so."""
+        return escape_formulas(table) if self.dialect.formulas == "escape" else table
+
+    def to_bytes(self, table: pa.Table, blocking: list[str]) -> bytes:
+        """With a header."""
+        sink = io.BytesIO()
+        options = pa.csv.WriteOptions(
+            include_header=True,
+            delimiter=self.dialect.delimiter,
+            null_string=self.dialect.null_word,
+            quoting_style="needed",
+        )
+        pa.csv.write_csv(table, sink, write_options=options)
+        return sink.getvalue()
+
+    def from_bytes(self, data: bytes, declared: pa.Schema) -> pa.Table:
+        """In one piece, so that no value is too long for it."""
+        options = pa.csv.ReadOptions(use_threads=False, block_size=max(len(data), 1))
+        types = dict(zip(declared.names, declared.types, strict=True))
+        return pa.csv.read_csv(io.BytesIO(data), options, *self._dialect_options(types))
+
+    def batches(self, path: Path, declared: Mapping[str, str]) -> tuple[pa.Schema, Iterator[pa.Table]]:
+        """Block by block."""
+        options = pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
+        types = {name: arrow_type(text) for name, text in declared.items()}
+        reader = pa.csv.open_csv(path, options, *self._dialect_options(types))
+        return reader.schema, (pa.table(batch) for batch in reader)
+
+    def _dialect_options(self, types: Mapping[str, pa.DataType]) -> tuple[pa.csv.ParseOptions, pa.csv.ConvertOptions]:
+        """How to read what was written: the null word without quotes is a null, and with quotes a text."""
+        parse = pa.csv.ParseOptions(
+            delimiter=self.dialect.delimiter,
+            newlines_in_values=True,
+            # An empty line is a record where there is a single column, and a ragged one elsewhere.
+            ignore_empty_lines=False,
+        )
+        convert = pa.csv.ConvertOptions(
+            column_types=types,
+            null_values=[self.dialect.null_word],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        return parse, convert
+
+
+def escape_formulas(table: pa.Table) -> pa.Table:
+    """Put an apostrophe before every text that a spreadsheet would run.
+
+    >>> escape_formulas(pa.table({"t": ["=1+1", "a"]}))["t"].to_pylist()
+    ["'=1+1", 'a']
+    """
+    for position, column in enumerate(table.columns):
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            runs = pc.match_substring_regex(column, _FORMULA_START)
+            escaped = pc.binary_join_element_wise(pa.scalar("'", column.type), column, pa.scalar("", column.type))
+            table = table.set_column(position, table.field(position), pc.if_else(runs, escaped, column))
+    return table
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """The Arrow type that a manifest names.
+
+    Raises:
+        ValueError: there is no such type.
+
+    >>> arrow_type("decimal128(12, 2)"), arrow_type("timestamp[us, tz=UTC]"), arrow_type("date32[day]")
+    (Decimal128Type(decimal128(12, 2)), TimestampType(timestamp[us, tz=UTC]), DataType(date32[day]))
+    """
+    if match := _DECIMAL.fullmatch(text):
+        kind: pa.DataType = getattr(pa, f"decimal{match[1]}")(int(match[2]), int(match[3]))
+        return kind
+    if match := _ZONED.fullmatch(text):
+        return pa.timestamp(match[1], match[2])
+    return pa.type_for_alias(text)
+
+
+FORMAT = CsvRelease

@@ -1,0 +1,188 @@
+"""What a release asks of a quasi-identifier, and each kind answers in a file of its own.
+
+A column becomes *ticks*, numbers that can be compared and computed with and lose nothing of the values. Groups are made
+of the ticks' offsets from an origin, standardized; each group's ticks are replaced by their representative, which goes
+back to Arrow, into a file; and the gate, which knows neither groups nor plan, reads the file's ticks again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Bools, Floats
+from microagg_core.data.tables.hashing import missing_in, one_array
+from microagg_core.data.tables.ordering import ranks
+from microagg_core.group.metrics.means import Groups
+from microagg_core.group.metrics.moments import Moments, Origin, moments_of, offsets_from
+
+Ticks = NDArray[Any]
+#: Plain values, kept as JSON; what they are is a kind's own affair.
+Traits = Any
+#: How a spec has means rounded: a step, ``type`` or ``none``; or, where it says nothing, :data:`DEFAULT_ROUNDING`.
+Rule = str | float
+#: One decimal more than the input needs for floats, else the column's own type.
+DEFAULT_ROUNDING = "default"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What mean and variance are shown in (the variance in its square), and how many released ticks make one."""
+
+    name: str
+    ticks: float
+
+
+@dataclass(frozen=True)
+class Kind(ABC):
+    """One quasi-identifier of a file: its name, its Arrow type, and the rule by which the spec has it rounded."""
+
+    name: str
+    source_type: pa.DataType
+    rule: Rule = DEFAULT_ROUNDING
+
+    #: Whether the mean of such a column can be a float, which is what the Python functions give.
+    has_float_means: ClassVar[bool] = False
+    #: Whether pandas may hold such a column as objects of Python.
+    may_be_objects: ClassVar[bool] = False
+    #: Whether algorithms are compared on such a column without being asked to.
+    is_compared: ClassVar[bool] = True
+    #: The traits of no values.
+    NO_TRAITS: ClassVar[Traits] = None
+
+    # --- Which columns are of this kind, and what a spec may ask of them --------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def takes(cls, arrow_type: pa.DataType) -> bool:
+        """Whether columns of this Arrow type are of this kind."""
+
+    @classmethod
+    @abstractmethod
+    def described(cls, arrow_type: pa.DataType) -> str:
+        """What such a column holds, in a person's words."""
+
+    @abstractmethod
+    def refuse_rule(self) -> None:
+        """Stop where the rounding rule does not fit the type.
+
+        Raises:
+            SpecError: naming the column and what would fit.
+        """
+
+    # --- Reading the input ------------------------------------------------------------------------------------
+
+    def ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[Ticks, Bools]:
+        """The column's ticks, and which of them are missing (null or NaN); ticks under a missing value are 0."""
+        array = one_array(column)
+        missing = missing_in(array)
+        ticks = self._ticks_of(array)
+        return (np.where(missing, ticks.dtype.type(0), ticks) if missing.any() else ticks), missing
+
+    @abstractmethod
+    def _ticks_of(self, array: pa.Array) -> Ticks:
+        """The ticks of an array; whatever they are where it is null."""
+
+    def finite(self, ticks: Ticks) -> Bools:
+        """Which of the ticks can be computed with; a column with others is refused."""
+        return np.ones(len(ticks), dtype=np.bool_)
+
+    def count_unusable(self, column: pa.ChunkedArray) -> int:
+        """How many values of a released column are there, and no finite number; here NaN does not count as missing."""
+        ticks, missing = self.ticks(column)
+        return int(np.sum(~self.finite(ticks))) + int(np.sum(missing)) - int(column.null_count)
+
+    def with_nulls(self, array: pa.Array) -> pa.Array:
+        """The array with a null for every missing value, as it is released."""
+        return array
+
+    def more_traits(self, traits: Traits, ticks: Ticks) -> Traits:
+        """What must be known of all values beside their moments, of these finite ticks and those before them."""
+        return traits
+
+    def all_traits(self, parts: Iterable[Traits]) -> Traits:
+        """The traits of all parts of a file together."""
+        return self.NO_TRAITS
+
+    def for_input(self, traits: Traits, moments: Moments) -> Kind:
+        """The same kind, once traits and moments of all values are known."""
+        return self
+
+    # --- The metric -------------------------------------------------------------------------------------------
+
+    def moments(self, ticks: Ticks) -> Moments:
+        """Count, mean, deviation and range of finite ticks."""
+        return moments_of(ticks)
+
+    def offsets(self, ticks: Ticks, origin: Origin) -> Floats:
+        """The coordinate of the metric, before it is standardized."""
+        return offsets_from(ticks, origin)
+
+    @abstractmethod
+    def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
+        """The same of what :meth:`representatives` gave."""
+
+    # --- What is released -------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def released_type(self) -> pa.DataType:
+        """The Arrow type of the released column."""
+
+    @property
+    @abstractmethod
+    def applied_rule(self) -> Rule:
+        """The rounding rule that is carried out, as a spec may have it: where it has none, what follows instead."""
+
+    @abstractmethod
+    def rounding_in_words(self) -> str:
+        """How representatives are rounded, and why."""
+
+    @abstractmethod
+    def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
+        """The released tick of each group."""
+
+    @abstractmethod
+    def to_arrow(self, ticks: Ticks, missing: Bools | None = None) -> pa.Array:
+        """Released ticks as a column of the released type."""
+
+    @property
+    def reader(self) -> Kind:
+        """The kind that reads the released column back."""
+        return self
+
+    def sort_key(self, column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
+        """A number for each value in ascending order, missing ones last."""
+        ticks, missing = self.ticks(column)
+        return ranks(column) if missing.any() else ticks
+
+    # --- What the gate compares -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def fits(self, before: Ticks, after: Ticks, groups: Groups) -> Bools:
+        """Whether each released tick may stand for the input's ticks of its group, in the order of the groups."""
+
+    @abstractmethod
+    def keeps_mean(self, before: Moments, after: Moments) -> bool:
+        """Whether the released column's moments agree with those of the input, as far as rounding lets them."""
+
+    # --- Figures ----------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def unit(self) -> Unit:
+        """What figures of the released column are in."""
+
+    @abstractmethod
+    def shown(self, tick: float) -> float | str:
+        """A released tick in the unit, as a number; where a number says little, as text."""
+
+    @abstractmethod
+    def plain_numbers(self, ticks: Ticks, origin: Origin) -> Floats:
+        """Input ticks as numbers for whoever computes with the column as it is given."""

@@ -1,0 +1,59 @@
+"""Dates, kept as days or as the milliseconds of whole days."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.data.kinds.contract import Unit
+from microagg_core.data.kinds.exact import ExactKind
+
+_MILLISECONDS = 86_400_000
+
+
+@dataclass(frozen=True)
+class DateKind(ExactKind):
+    """Dates; their mean is a day, however they are kept."""
+
+    may_be_objects: ClassVar[bool] = True
+
+    @classmethod
+    def takes(cls, arrow_type: pa.DataType) -> bool:
+        """Both of Arrow's dates."""
+        return bool(pa.types.is_date(arrow_type))
+
+    @classmethod
+    def described(cls, arrow_type: pa.DataType) -> str:
+        """A date."""
+        return "a date"
+
+    @property
+    def _is_in_days(self) -> bool:
+        return bool(pa.types.is_date32(self.source_type))
+
+    @property
+    def whole_type(self) -> pa.DataType:
+        """Days of 32 bits, or milliseconds of 64."""
+        return pa.int32() if self._is_in_days else pa.int64()
+
+    @property
+    def own_step(self) -> int:
+        """A day."""
+        return 1 if self._is_in_days else _MILLISECONDS
+
+    @property
+    def step_unit(self) -> str:
+        """Days, where the column has them."""
+        return "days" if self._is_in_days else super().step_unit
+
+    @property
+    def unit(self) -> Unit:
+        """Days."""
+        return Unit("days", float(self.own_step))
+
+    def shown(self, tick: float) -> str:
+        """The day, as ISO 8601 has it; numpy's calendar goes on where Python's ends, in the year 9999."""
+        return str(np.datetime64(round(tick / self.unit.ticks), "D"))

@@ -1,0 +1,44 @@
+"""Timestamps: ticks are their own units, from seconds to nanoseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.data.kinds.contract import Unit
+from microagg_core.data.kinds.exact import ExactKind
+
+_TICKS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+@dataclass(frozen=True)
+class TimestampKind(ExactKind):
+    """Points in time, with or without a time zone."""
+
+    @classmethod
+    def takes(cls, arrow_type: pa.DataType) -> bool:
+        """Timestamps of any unit and zone."""
+        return bool(pa.types.is_timestamp(arrow_type))
+
+    @classmethod
+    def described(cls, arrow_type: pa.DataType) -> str:
+        """A timestamp."""
+        return "a timestamp"
+
+    @property
+    def whole_type(self) -> pa.DataType:
+        """Units since 1970, whatever the zone."""
+        return pa.int64()
+
+    @property
+    def unit(self) -> Unit:
+        """Seconds."""
+        return Unit("seconds", float(_TICKS_OF_A_SECOND[self.source_type.unit]))
+
+    def shown(self, tick: float) -> str:
+        """The second, as ISO 8601 has it; numpy's calendar goes on where Python's ends, in the year 9999."""
+        # A float near the ends of 64 bits rounds to beyond them; the lowest number is no time, but numpy's NaT.
+        seconds = min(max(round(tick / self.unit.ticks), 1 - 2**63), 2**63 - 1)
+        return str(np.datetime64(seconds, "s")) + ("Z" if self.source_type.tz else "")

@@ -1,0 +1,37 @@
+"""Whole numbers of 8 to 64 bits, with or without a sign."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from microagg_core.data.kinds.exact import ExactKind
+
+
+@dataclass(frozen=True)
+class WholeNumberKind(ExactKind):
+    """Integers: a tick is a one.
+
+    >>> WholeNumberKind("age", pa.int16(), 5.0).step
+    5
+    """
+
+    has_float_means: ClassVar[bool] = True
+    may_be_float: ClassVar[bool] = True
+
+    @classmethod
+    def takes(cls, arrow_type: pa.DataType) -> bool:
+        """Integers of any width."""
+        return bool(pa.types.is_integer(arrow_type))
+
+    @classmethod
+    def described(cls, arrow_type: pa.DataType) -> str:
+        """A number."""
+        return f"{arrow_type}, a number"
+
+    @property
+    def whole_type(self) -> pa.DataType:
+        """The column's own type."""
+        return self.source_type

@@ -1,7 +1,0 @@
-"""Minimum-weight [1,2]-factors: the optimum, its proof, and the bound it gives on any grouping by two or more."""
-
-from microagg_core.factor.minimum import Factor, minimum_factor
-from microagg_core.factor.optimal import Optimum, optimal_two
-from microagg_core.metrics.certificate import Certificate
-
-__all__ = ["Certificate", "Factor", "Optimum", "minimum_factor", "optimal_two"]

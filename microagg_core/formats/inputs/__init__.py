@@ -1,1 +1,0 @@
-"""Input formats, one file each; :mod:`microagg_core.formats.reading` is how the rest of the project reads them."""

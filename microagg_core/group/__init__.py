@@ -1,0 +1,1 @@
+"""Arrays in, groups out: algorithms, their refinement, bounds and losses. Nothing here knows files."""

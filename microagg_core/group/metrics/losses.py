@@ -1,0 +1,127 @@
+"""Information loss of a partition, as the literature of microaggregation measures it.
+
+SSE is the sum over records of the squared Euclidean distance to the centroid of the record's group, SST that to
+the centroid of the file; SDE and SDT are the same with distances not squared. All are taken on attributes
+standardized to mean 0 and population variance 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Floats, Ints
+from microagg_core.group.metrics.certificate import Certificate
+from microagg_core.group.metrics.means import Groups, float_means
+from microagg_core.group.metrics.moments import moments_of, offsets_from, standardized, steadied
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Sums over all records, and the losses they make, in percent.
+
+    ``certificate`` says how far from the least possible the SSE is at most, where the algorithm proves that.
+    """
+
+    sse: float
+    sst: float
+    sde: float
+    sdt: float
+    certificate: Certificate | None = None
+
+    @property
+    def l_sse(self) -> float:
+        """100 x SSE / SST."""
+        return percent(self.sse, self.sst)
+
+    @property
+    def l_e(self) -> float:
+        """100 x SDE / SDT."""
+        return percent(self.sde, self.sdt)
+
+    def document(self) -> dict[str, Any]:
+        """All six figures by name, and the certificate's where there is one."""
+        figures = {**vars(self), "l_sse": self.l_sse, "l_e": self.l_e}
+        certificate = figures.pop("certificate")
+        return figures if certificate is None else {**figures, "certificate": certificate.document()}
+
+    def certified(self, certificate: Certificate) -> Losses:
+        """The same losses with a certificate about their SSE.
+
+        >>> plain = losses(np.array([[-1.0], [1.0]]), np.array([0, 0]))
+        >>> plain.certified(Certificate(sse=2.0, weight=4.0, bound=4.0)).document()["certificate"]["ratio"]
+        1.0
+        """
+        return replace(self, certificate=replace(certificate, sse=self.sse))
+
+
+def percent(part: float, whole: float) -> float:
+    """A part in percent of the whole; none of nothing is 0, and something of nothing infinite.
+
+    >>> percent(1.0, 8.0), percent(0.0, 0.0)
+    (12.5, 0.0)
+    """
+    if whole > 0:
+        return 100.0 * part / whole
+    return 0.0 if part == 0 else math.inf
+
+
+def standardize(X: NDArray[Any]) -> Floats:
+    """Each column of an (n, p) array of finite numbers at mean 0 and population variance 1; a constant one at 0.
+
+    Mean and deviation have 24 bits, as in a release and in ``microaggregate``, so that groups of what is returned are
+    those that they make.
+
+    >>> standardize(np.array([[1e9 + 1, 7.0], [1e9 - 1, 7.0]])).tolist()
+    [[1.0, 0.0], [-1.0, 0.0]]
+    """
+    moments = [moments_of(np.asarray(column)) for column in X.T]
+    offsets = np.stack([offsets_from(column, m.origin) for column, m in zip(X.T, moments, strict=True)], axis=1)
+    scale = np.array([steadied(m.origin, m.mean, m.deviation) for m in moments])
+    return standardized(offsets, scale[:, 0], scale[:, 1])
+
+
+def group_means(X: Floats, labels: Ints) -> Floats:
+    """The centroid of each group 0..g-1, as (g, p); a group of equal records has exactly that record.
+
+    >>> group_means(np.array([[1.0], [3.0], [0.1], [0.1], [0.1]]), np.array([0, 0, 1, 1, 1])).ravel().tolist()
+    [2.0, 0.1]
+    """
+    groups = Groups.of(labels)
+    return np.stack([float_means(column, groups) for column in X.T], axis=1)
+
+
+def masked_by(X: Floats, labels: Ints) -> Floats:
+    """X, an (n, p) array, with each value replaced by its group's mean.
+
+    ``labels`` are group numbers 0..g-1, none of them without a record: one a record, or, where each attribute has
+    groups of its own, an (n, p) array of one a record and attribute.
+
+    >>> masked_by(np.array([[1.0, 8.0], [3.0, 8.0], [5.0, 6.0], [7.0, 6.0]]), np.array([0, 0, 1, 1])).tolist()
+    [[2.0, 8.0], [2.0, 8.0], [6.0, 6.0], [6.0, 6.0]]
+    """
+    if labels.ndim == 1:
+        return group_means(X, labels)[labels]
+    return np.hstack([group_means(X[:, [j]], groups)[groups] for j, groups in enumerate(labels.T)])
+
+
+def losses(X: Floats, labels: Ints) -> Losses:
+    """Losses of a partition of the records of X, an (n, p) array as :func:`standardize` makes it.
+
+    ``labels`` are group numbers as :func:`masked_by` takes them.
+
+    >>> losses(standardize(np.array([[1.0], [1.0], [3.0], [3.0]])), np.array([0, 0, 1, 1])).l_sse
+    0.0
+    """
+    within = np.sum((X - masked_by(X, labels)) ** 2, axis=1)
+    total = np.sum((X - group_means(X, np.zeros(len(X), dtype=np.int64))) ** 2, axis=1)
+    return Losses(
+        sse=float(within.sum()),
+        sst=float(total.sum()),
+        sde=float(np.sqrt(within).sum()),
+        sdt=float(np.sqrt(total).sum()),
+    )

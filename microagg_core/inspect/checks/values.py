@@ -1,0 +1,84 @@
+"""Values: blocking and confidential values are each record's own, and so is what its group is compared with.
+
+Each record's values, and its quasi-identifiers as they came in, hashed together with its private record number, add up
+to the same sums on both sides. What lies beside a file is so known to be the input's own, record by record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.arrays import Ints
+from microagg_core.data.tables.hashing import hash_rows
+from microagg_core.data.tables.ordering import ascending_order
+from microagg_core.data.tables.slices import RECORD
+from microagg_core.inspect.check import Check
+from microagg_core.inspect.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
+from microagg_core.kernels.tools.hashing import mix_words
+from microagg_core.plain import PlainHashes, PlainInts
+
+_SEED = 11
+#: Of hashes, and of hashes mixed once more: what is wrong would have to be right in both.
+_N_SUMS = 2
+
+
+@dataclass(frozen=True)
+class Sums:
+    """For each part of the input, its records, and two sums of their hashes modulo 2^64."""
+
+    counts: PlainInts
+    sums: PlainHashes
+
+    @classmethod
+    def none(cls, n_parts: int) -> Sums:
+        """Those of no records."""
+        return cls(np.zeros(n_parts, dtype=np.int64), np.zeros((n_parts, _N_SUMS), dtype=np.uint64))
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(self.counts + other.counts, self.sums + other.sums)
+
+
+class Values(Inspection[Sums]):
+    """Compares sums of hashes."""
+
+    name = "values"
+    note = Sums
+
+    def of_file(self, file: ReleasedFile) -> Sums:
+        """Sums of what is released."""
+        return _sums(file.promise, file.table, (file.origins[RECORD], *file.came), file.parts)
+
+    def of_batch(self, batch: InputBatch, before: Sums | None) -> Sums:
+        """Sums of what should be."""
+        parts = np.full(len(batch.records), batch.part, dtype=np.int64)
+        sums = _sums(batch.promise, batch.expected, (pa.array(batch.records), *batch.came), parts)
+        return before + sums if before else sums
+
+    def check(self, promise: Promise, files: Sequence[Sums], parts: Sequence[Sums]) -> Check:
+        """The same counts and sums, part by part."""
+        none = Sums.none(promise.n_parts)
+        released, expected = sum(files, none), sum(parts, none)
+        differs = (released.counts != expected.counts) | (released.sums != expected.sums).any(axis=1)
+        wrong = np.flatnonzero(differs).tolist()
+        places = ", ".join(map(str, wrong[:5])) + ("" if len(wrong) <= 5 else ", ...")
+        detail = f"values differ from the input's in part {places}"
+        return Check(
+            self.name, not wrong, detail if wrong else "blocking and confidential values are each record's own"
+        )
+
+
+def _sums(promise: Promise, table: pa.Table, origins: Sequence[pa.Array | pa.ChunkedArray], parts: Ints) -> Sums:
+    own = [c.name for c in promise.schema.released if c.role != "quasi_identifiers"]
+    hashes = hash_rows([*origins, *(table[name] for name in own)], table.num_rows, _SEED)
+    sums, order = Sums.none(promise.n_parts), ascending_order(parts)
+    counts = np.bincount(parts, minlength=promise.n_parts)
+    there = np.flatnonzero(counts)
+    if len(there):
+        first = (np.cumsum(counts) - counts)[there]
+        for i, words in enumerate((hashes, mix_words(hashes))):
+            sums.sums[there, i] = np.add.reduceat(words[order], first)
+    return Sums(counts, sums.sums)

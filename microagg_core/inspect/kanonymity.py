@@ -1,0 +1,259 @@
+"""k-anonymity, recounted from released rows alone, over parts that need not fit into memory together.
+
+Within one part every combination of the key columns is counted exactly. A combination that reaches k there is
+done; the others, few in a release that is right, are carried on to the other parts. A carried combination may
+have been done in another part, though, and then its remainder is no failure: so when something stays below k at
+the end, a second pass over all parts counts just those suspects (:class:`Recount`) and decides.
+
+    counter = CombinationCounter(columns, k)
+    for part in parts:
+        counter.add(part)
+    if counter.failing():
+        recount = counter.recount()
+        for part in parts:
+            recount.add(part)
+        # recount.failing(), recount.smallest() are exact
+
+Nulls are values like any other, and floating-point numbers count as equal when their bits are. Counters of
+several processes are combined with :meth:`~CombinationCounter.merge`; what they carry holds values of records, so
+it travels as rows do, and never in a message.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from microagg_core.data.tables.hashing import one_array
+from microagg_core.data.tables.runs import no_two_are_equal, runs_of
+
+_COUNT = "n"
+_META = b"microagg.counter"
+#: Combinations gathered from the batches of a part before they are counted together.
+_GATHER_ROWS = 2**20
+
+
+def _names(columns: Sequence[str]) -> list[str]:
+    """Names of our own, which cannot collide with the count's."""
+    return [f"c{i}" for i in range(len(columns))]
+
+
+def _values(column: pa.ChunkedArray) -> pa.Array:
+    """A column's values, which dictionaries of different parts have in common."""
+    return one_array(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
+
+
+def _bits(array: pa.Array) -> pa.Array:
+    """Values in a form in which equal means the same bits."""
+    unsigned = {pa.float16(): pa.uint16(), pa.float32(): pa.uint32(), pa.float64(): pa.uint64()}.get(array.type)
+    return array if unsigned is None else array.view(unsigned)
+
+
+def _counted(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """One row for each combination of a table, with its count.
+
+    Equal rows that follow each other are one from the start. Where these ascend, as those of a released file do, none
+    comes twice, and nothing is left to be added up.
+    """
+    arrays = [_values(table.column(name)) for name in columns]
+    runs = runs_of(arrays, table.num_rows)
+    shown = runs.one_of_each(arrays)
+    counts = pa.table([*map(_bits, shown), pa.array(runs.lengths)], names=[*_names(columns), _COUNT])
+    return counts if no_two_are_equal(shown, counts.num_rows) else _summed([counts], columns)
+
+
+def _summed(tables: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
+    """One row for each combination, with its counts added up."""
+    whole = pa.concat_tables(tables)
+    names = _names(columns)
+    # One thread: Dask owns the cores.
+    sums = whole.group_by(names, use_threads=False).aggregate([(_COUNT, "sum")])
+    return sums.select([*names, f"{_COUNT}_sum"]).rename_columns([*names, _COUNT])
+
+
+class _Counts:
+    """Combinations with their counts, gathered until there are enough to be worth adding up."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
+        self._gathered: list[pa.Table] = []
+        self._rows = 0
+
+    def add(self, counts: pa.Table) -> None:
+        self._gathered.append(counts)
+        self._rows += counts.num_rows
+        if self._rows >= _GATHER_ROWS:
+            total = self.total()
+            # What did not shrink does not count again, or every further batch would add it all up anew.
+            self._gathered, self._rows = ([total] if total is not None else []), 0
+
+    def total(self) -> pa.Table | None:
+        if len(self._gathered) > 1:
+            return _summed(self._gathered, self._columns)
+        return self._gathered[0] if self._gathered else None
+
+
+def _count_part(batches: Iterable[pa.Table], columns: Sequence[str]) -> pa.Table | None:
+    counts = _Counts(columns)
+    for batch in batches:
+        if batch.num_rows:
+            counts.add(_counted(batch, columns))
+    return counts.total()
+
+
+class CombinationCounter:
+    """Counts the combinations of ``columns`` over parts; carries on only those below k.
+
+    >>> counter = CombinationCounter(["age", "town"], k=2)
+    >>> counter.add(pa.table({"age": [30, 30, 41], "town": ["a", "a", None]}))
+    >>> counter.failing(), counter.smallest()
+    (1, 1)
+    >>> counter.add(pa.table({"age": [41], "town": pa.array([None], pa.string())}))
+    >>> counter.failing(), counter.smallest()
+    (0, 2)
+    """
+
+    def __init__(self, columns: Sequence[str], k: int) -> None:
+        if not columns or k < 1:
+            raise ValueError("count at least one column, with k of at least 1")
+        self.columns = tuple(columns)
+        self.k = min(k, 2**63 - 1)  # what Arrow compares with, and more than any count
+        self._carried: pa.Table | None = None
+        self._smallest_done: int | None = None
+
+    def add(self, table: pa.Table) -> None:
+        """Count one whole part."""
+        self.add_batches([table])
+
+    def add_batches(self, batches: Iterable[pa.Table]) -> None:
+        """Count one part that comes as a stream of tables; holds its combinations, not its rows.
+
+        Raises:
+            ValueError: a column is missing, or has another type than in the parts before.
+        """
+        counts = _count_part(batches, self.columns)
+        if counts is not None:
+            self._take(counts)
+
+    def _take(self, counts: pa.Table) -> None:
+        tables = [counts] if self._carried is None else [self._carried, counts]
+        if any(table.schema.types != tables[0].schema.types for table in tables):
+            raise ValueError("parts whose key columns have different types cannot be counted together")
+        total = _summed(tables, self.columns) if len(tables) > 1 else counts
+        below = pc.less(total.column(_COUNT), self.k)
+        done = total.filter(pc.invert(below)).column(_COUNT)
+        self._carried = total.filter(below)
+        if len(done):
+            self._see_done(pc.min(done).as_py())
+
+    def _see_done(self, count: int) -> None:
+        self._smallest_done = count if self._smallest_done is None else min(self._smallest_done, count)
+
+    def failing(self) -> int:
+        """How many combinations stay below k; 0 is certain, more is to be confirmed by :meth:`recount`."""
+        return 0 if self._carried is None else int(self._carried.num_rows)
+
+    def smallest(self) -> int:
+        """The smallest count met (0 where no row was): never more than the true one, once nothing fails.
+
+        A combination that was done twice in different parts has more records than either part shows.
+        """
+        if self._carried is not None and self._carried.num_rows:
+            return int(pc.min(self._carried.column(_COUNT)).as_py())
+        return self._smallest_done or 0
+
+    def merge(self, other: CombinationCounter) -> None:
+        """Take in what another process counted in other parts.
+
+        Raises:
+            ValueError: it counted other columns, types or another k.
+        """
+        if (other.columns, other.k) != (self.columns, self.k):
+            raise ValueError("only counters of the same columns and k can be merged")
+        if other._smallest_done is not None:
+            self._see_done(other._smallest_done)
+        if other._carried is not None:
+            self._take(other._carried)
+
+    def to_table(self) -> pa.Table:
+        """The counter as a table, to be written and sent: the carried combinations with their counts."""
+        facts = {"columns": self.columns, "k": self.k, "smallest_done": self._smallest_done}
+        empty = self._carried is None
+        table = pa.table({_COUNT: pa.array([], pa.int64())}) if self._carried is None else self._carried
+        return table.replace_schema_metadata({_META: json.dumps({**facts, "empty": empty}).encode()})
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> CombinationCounter:
+        """Inverse of :meth:`to_table`."""
+        facts = json.loads((table.schema.metadata or {})[_META])
+        counter = cls(facts["columns"], facts["k"])
+        counter._carried = None if facts["empty"] else table.replace_schema_metadata(None)
+        counter._smallest_done = facts["smallest_done"]
+        return counter
+
+    def recount(self) -> Recount:
+        """What counts the suspects over all parts again, and decides."""
+        return Recount(self.to_table())
+
+
+class Recount:
+    """An exact count, over all parts, of the combinations that a :class:`CombinationCounter` left below k.
+
+    Send the suspects' table to whoever reads the parts, and merge what comes back.
+
+    >>> counter = CombinationCounter(["age"], k=2)
+    >>> parts = [pa.table({"age": [30, 30]}), pa.table({"age": [30]})]
+    >>> for part in parts: counter.add(part)
+    >>> recount = counter.recount()
+    >>> for part in parts: recount.add(part)
+    >>> counter.failing(), recount.failing(), recount.smallest()
+    (1, 0, 3)
+    """
+
+    def __init__(self, suspects: pa.Table) -> None:
+        counter = CombinationCounter.from_table(suspects)
+        self.columns, self.k = counter.columns, counter.k
+        self._suspects = suspects.replace_schema_metadata(None)
+        self._counts = self._suspects.set_column(
+            self._suspects.num_columns - 1, _COUNT, pa.repeat(pa.scalar(0, pa.int64()), suspects.num_rows)
+        )
+
+    def add(self, table: pa.Table) -> None:
+        """Count the suspects in one whole part."""
+        self.add_batches([table])
+
+    def add_batches(self, batches: Iterable[pa.Table]) -> None:
+        """Count the suspects in one part that comes as a stream of tables."""
+        for batch in batches:
+            if batch.num_rows and self._suspects.num_rows:
+                self._take(_counted(batch, self.columns))
+
+    def _take(self, counts: pa.Table) -> None:
+        """Keep what is suspect. Joins do not match nulls, so suspects are marked and added up instead."""
+        mark = 2**62
+        marked = self._counts.set_column(
+            self._counts.num_columns - 1, _COUNT, pc.add(self._counts.column(_COUNT), mark)
+        )
+        total = _summed([marked, counts], self.columns)
+        suspect = total.filter(pc.greater_equal(total.column(_COUNT), mark))
+        self._counts = suspect.set_column(suspect.num_columns - 1, _COUNT, pc.subtract(suspect.column(_COUNT), mark))
+
+    def merge(self, counts: pa.Table) -> None:
+        """Take in :meth:`to_table` of the same recount over other parts."""
+        if counts.num_rows:
+            self._take(counts)
+
+    def to_table(self) -> pa.Table:
+        """The suspects with their counts so far."""
+        return self._counts
+
+    def failing(self) -> int:
+        """How many combinations have fewer than k records over all parts."""
+        return int(pc.sum(pc.less(self._counts.column(_COUNT), self.k)).as_py() or 0)
+
+    def smallest(self) -> int:
+        """The smallest number of records of a suspect combination; 0 where there is no suspect."""
+        return int(pc.min(self._counts.column(_COUNT)).as_py() or 0)

@@ -1,0 +1,284 @@
+"""Which figures of information loss may be published: those that cannot be solved for single records.
+
+A record's distance from its group's mean is unknown to a reader; there are as many free unknowns for each attribute as
+records less groups. Figures are equations in them, so they are published only where unknowns abound, over the whole
+release, and to six significant digits; and with fewer, or not at all, where one group dominates them (see
+:mod:`microagg_core.inspect.dominance`).
+
+Figures are looked at together: what can be computed from others tells no more than these do. A total over attributes of
+which one has fewer digits is the total of what is published of each.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from microagg_core.data.kinds.contract import Kind
+from microagg_core.group.metrics.dominance import TopTwo
+from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
+from microagg_core.group.metrics.losses import percent
+from microagg_core.group.metrics.moments import Moments
+from microagg_core.group.metrics.statistics import (
+    LossStatistics,
+    attribute_losses,
+    correlation_change,
+    correlation_changes,
+    losses_of,
+    significant,
+)
+from microagg_core.inspect.dominance import Dominated, Rounded, hiding, hiding_decimals
+
+_FREE_FOR_TOTALS = 7
+_FREE_FOR_ATTRIBUTES = 50
+
+#: Figures by name; None: withheld.
+_Looked = Mapping[str, Rounded | None]
+
+
+def published_figures(
+    statistics: LossStatistics, n_groups: int, kinds: Sequence[Kind], moments: Sequence[Moments], proved: Figures
+) -> Figures:
+    """The figures that may be published of so many records and groups; ``moments`` are those of what is released."""
+    free = statistics.records - n_groups
+    if free < _FREE_FOR_TOTALS:
+        return figures_of_few(statistics.records)
+    figures, why = Figures(records=statistics.records), []
+    by_attribute = free >= _FREE_FOR_ATTRIBUTES
+    attributes = _attributes(statistics) if by_attribute else []
+    totals = _totals(statistics, attributes)
+    bound = _bound(statistics, proved, totals)
+    figures |= Figures.model_validate(_given(totals)) | _still_proved(proved, bound)
+    looked = {**totals, **bound}
+    if by_attribute:
+        named = zip(kinds, attributes, moments, strict=True)
+        figures |= Figures(attributes={kind.name: _with_moments(kind, one, after) for kind, one, after in named})
+        for kind, one in zip(kinds, attributes, strict=True):
+            looked |= {f"attributes.{kind.name}.{name}": rounded for name, rounded in one.figures.items()}
+        changes = _correlations(statistics) if len(kinds) > 1 else {}
+        if changes:
+            figures |= Figures(correlation_change=_change(statistics, changes))
+            looked |= {f"correlation_change.{name}": rounded for name, rounded in changes.items()}
+    else:
+        why.append("figures by attribute: the release is too small for them")
+    return figures | _told(looked, why)
+
+
+def figures_of_few(records: int) -> Figures:
+    """What is said of so few records that every figure would tell of single ones."""
+    return Figures(records=records, withheld="the release is too small for figures that do not tell of single records")
+
+
+def figures_of_night(rows: int, kinds: Sequence[Kind], moments: Sequence[Moments], arrivals: Figures) -> Figures:
+    """Put the figures of a file that holds carried records around those of its arrivals.
+
+    Of carried records the values that were grouped are not kept; against tonight's, two nights' losses would differ by
+    that of the few who changed or left. Moments are those of released values, which all may read.
+    """
+    named = zip(kinds, moments, strict=True)
+    return Figures(
+        records=rows,
+        attributes={kind.name: _moments(kind, after) for kind, after in named},
+        withheld="the loss of the whole file: of records that earlier releases grouped, only their means are kept",
+        arrivals=arrivals,
+    )
+
+
+def _told(looked: _Looked, why: list[str]) -> Figures:
+    """Which figures have few digits, and which are not there."""
+    withheld = [name for name, rounded in looked.items() if rounded is None]
+    if withheld:
+        why = [*why, f"{', '.join(withheld)}: one group of records makes most of what they tell"]
+    coarser = {name: rounded.within for name, rounded in looked.items() if rounded and rounded.within}
+    told = Figures(coarser=coarser) if coarser else Figures()
+    return told | Figures(withheld="; ".join(why)) if why else told
+
+
+def _given(looked: _Looked) -> dict[str, float | None]:
+    """What is published, by name; None where there is none that JSON could hold."""
+    given = {name: rounded.value for name, rounded in looked.items() if rounded is not None}
+    return {name: value if math.isfinite(value) else None for name, value in given.items()}
+
+
+# --- Attributes ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Attribute:
+    """What is published of an attribute, and what totals may tell of it.
+
+    ``sse`` and ``absolute`` are its sums: as a reader computes them from coarser figures, or else as they are.
+    ``lacking`` is what totals have to hide of ``sse`` where nothing is published of it.
+    """
+
+    figures: _Looked
+    sse: Rounded
+    absolute: Rounded
+    is_dominated: bool
+    lacking: float
+
+
+def _attributes(statistics: LossStatistics) -> list[_Attribute]:
+    largest, before, attributes = statistics.largest, statistics.before, []
+    for j, losses in enumerate(attribute_losses(statistics)):
+        sst, to_sum = float(before.squares[j, j]), max(float(before.n[j, j]), 1.0) * math.sqrt(2.0)
+        squares = _dominated(float(statistics.sse[j]), largest.sse, j)
+        differences = _dominated(float(statistics.absolute[j]), largest.absolute, j)
+        l_sse = hiding(losses.l_sse, percent(squares.lacking, sst))
+        il1s = hiding(losses.il1s, differences.lacking / to_sum)
+        # The released variance is there to be computed: the share that is kept of it tells the sum of squares as well.
+        kept = None if squares.lacking else hiding(losses.variance_kept, 0.0)
+        attributes.append(
+            _Attribute(
+                figures={"l_sse": l_sse, "il1s": il1s, "variance_kept": kept},
+                sse=_as_told(l_sse, sst / 100.0, squares),
+                absolute=_as_told(il1s, to_sum, differences),
+                is_dominated=squares.lacking > 0,
+                lacking=0.0 if l_sse else squares.lacking,
+            )
+        )
+    return attributes
+
+
+def _dominated(total: float, largest: TopTwo, place: int) -> Dominated:
+    return Dominated(total, float(largest.first[place]), float(largest.second[place]))
+
+
+def _as_told(figure: Rounded | None, unit: float, true: Dominated) -> Rounded:
+    """The sum that a coarser figure tells; else the true one."""
+    if figure is None or not figure.within:
+        return Rounded(true.total)
+    return Rounded(figure.value * unit, figure.within * unit)
+
+
+def _with_moments(kind: Kind, attribute: _Attribute, after: Moments) -> AttributeFigures:
+    """The attribute's figures, and what anyone can compute from what is released."""
+    return AttributeFigures.model_validate(_moments(kind, after).model_dump() | _given(attribute.figures))
+
+
+def _moments(kind: Kind, after: Moments) -> AttributeFigures:
+    """Mean and variance of what is released."""
+    return AttributeFigures(
+        unit=kind.unit.name,
+        mean=_mean(kind, after) if after.n else None,  # nothing but missing values has none
+        variance=_squared(after.deviation / kind.unit.ticks),
+    )
+
+
+def _mean(kind: Kind, after: Moments) -> float | str:
+    """The mean in the kind's unit: as a number to six digits, or as its text."""
+    mean = kind.shown(float(after.origin) + after.mean)
+    return mean if isinstance(mean, str) else significant(mean)
+
+
+def _squared(deviation: float) -> float | None:
+    """The variance; None where no float is large enough for it, since JSON has no infinity."""
+    squared = deviation * deviation
+    return significant(squared) if math.isfinite(squared) else None
+
+
+# --- Totals --------------------------------------------------------------------------------------------------
+
+
+def _totals(statistics: LossStatistics, attributes: Sequence[_Attribute]) -> dict[str, Rounded | None]:
+    losses, largest = losses_of(statistics), statistics.largest.whole
+    # Less what is published of the other attributes, a total is a figure of those that one group dominates.
+    lacking = _dominated(losses.sse, largest, 0).lacking
+    if any(attribute.is_dominated for attribute in attributes):
+        lacking = sum(attribute.lacking for attribute in attributes)
+    sse = _added([a.sse for a in attributes] or [Rounded(losses.sse)], lacking)
+    lossy = [attribute.absolute for attribute in attributes if attribute.absolute.value]
+    # Where one attribute alone loses anything, distances are its differences.
+    sde = lossy[0] if len(lossy) == 1 else Rounded(losses.sde)
+    sde_or_none = _added([sde], 0.0 if sde.within else _dominated(losses.sde, largest, 1).lacking)
+    # Of the distances from the file's mean, those of what is released are there to be computed.
+    sdt = hiding(losses.sdt, _dominated(abs(losses.sdt - statistics.sdt_after), largest, 2).lacking)
+    return {
+        "sse": sse,
+        "sst": Rounded.computed(losses.sst, 0.0),
+        "l_sse": _percent(sse, losses.sse, Rounded(losses.sst), losses.sst),
+        "sde": sde_or_none,
+        "sdt": sdt,
+        "l_e": _percent(sde_or_none, losses.sde, sdt, losses.sdt),
+    }
+
+
+def _added(parts: Sequence[Rounded], lacking: float) -> Rounded | None:
+    """A sum that tells its parts no better than they are known, and hides what is lacking."""
+    total = hiding(math.fsum(part.value for part in parts), lacking)
+    within = math.fsum(part.within for part in parts)
+    return Rounded.computed(total.value, within + total.within) if total and within else total
+
+
+def _percent(part: Rounded | None, true_part: float, whole: Rounded | None, true_whole: float) -> Rounded | None:
+    """A loss: from the true sums where all their digits are published, else from those that are."""
+    if part is None or whole is None:
+        return None
+    if part.within or whole.within:
+        return part.percent_of(whole)
+    return hiding(percent(true_part, true_whole), 0.0)
+
+
+# --- What is proved ------------------------------------------------------------------------------------------
+
+
+def _bound(statistics: LossStatistics, proved: Figures, totals: _Looked) -> dict[str, Rounded | None]:
+    """The lower bound, if no group dominates it, and what follows from it and the loss.
+
+    A group's records make no more of the bound than of the loss, as each is nearest to others at most as near. A loss
+    that has fewer digits, or none, has no bound beside it: where groups are near the best, it is the loss.
+    """
+    if proved.lower_bound is None:
+        return {}
+    squares = _dominated(proved.lower_bound, statistics.largest.whole, 0)
+    bound, sse = None, totals["sse"]
+    if sse is not None and not sse.within:
+        bound = Rounded(proved.lower_bound)
+        if squares.lacking:
+            bound = hiding(proved.lower_bound, squares.lacking, decimal.ROUND_FLOOR)
+    exact = bound is not None and not bound.within
+    looked = {"lower_bound": bound}
+    if proved.gap is not None:
+        looked["gap"] = Rounded(proved.gap) if exact else None
+    if proved.certificate is not None and not exact:
+        looked["certificate"] = None
+    return looked
+
+
+def _still_proved(proved: Figures, bound: _Looked) -> Figures:
+    """What is proved, without what may not be told."""
+    withheld = {name for name, rounded in bound.items() if rounded is None}
+    told = {name: getattr(proved, name) for name in proved.model_fields_set - withheld}
+    return Figures.model_validate(told | _given({name: bound[name] for name in bound.keys() - {"certificate"}}))
+
+
+# --- Correlations --------------------------------------------------------------------------------------------
+
+
+def _correlations(statistics: LossStatistics) -> dict[str, Rounded | None]:
+    """The changes, as far as the groups that move each pair's correlation most are not told by them.
+
+    A group moves a correlation by its products of differences, and by what it makes of either variance.
+    """
+    change, places = correlation_changes(statistics)
+    if not len(change):
+        return {}
+    before, largest, lacking = statistics.before, statistics.largest, []
+    squares = [_dominated(sse, largest.sse, j).lacking for j, sse in enumerate(statistics.sse.tolist())]
+    for place, i, j in zip(places.tolist(), *(of[places] for of in np.triu_indices(len(squares), 1)), strict=True):
+        of_i, of_j = before.squares[i, j], before.squares[j, i]
+        products = _dominated(float(largest.crossed[place]), largest.products, place).lacking / math.sqrt(of_i * of_j)
+        lacking.append(products + (squares[i] / of_i + squares[j] / of_j) / 2)
+    return {
+        "mean": hiding_decimals(float(change.mean()), max(lacking) / len(change)),
+        "largest": hiding_decimals(float(change.max()), lacking[int(change.argmax())]),
+    }
+
+
+def _change(statistics: LossStatistics, changes: _Looked) -> CorrelationChange:
+    counted = correlation_change(statistics)
+    return CorrelationChange.model_validate({"pairs": counted.pairs, "left_out": counted.left_out, **_given(changes)})

@@ -1,0 +1,188 @@
+"""Candidates: the released combinations that somebody may take for a record, and those that are nearest to it.
+
+A record is compared with the combinations of its label that miss the same values. Where these are few, or few records
+are asked for, each is compared with each; else combinations stand in a tree, which pays by being asked often. Both give
+the same answers, as tests say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.data.tables.ordering import ascending_order
+from microagg_core.kernels.scan.near_points import weigh_nearest
+
+#: Distances that differ by less than this share, or by less than this many deviations, are equal.
+SAME = 1e-9
+#: Up to so many combinations all are compared: it takes two microseconds a record, and a tree takes as long.
+FEW_COMBINATIONS = 2_000
+#: And for up to so many records that are asked for: comparing them all takes as long as growing the tree.
+FEW_ASKED = 200
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Record by record: the chance that its own combination is taken, and that the record itself is."""
+
+    nearest: Floats
+    correct: Floats
+
+
+class Candidates:
+    """The released combinations as somebody sees them who knows some of the quasi-identifiers."""
+
+    def __init__(self, means: Floats, missing: Bools, labels: Ints, sizes: Ints) -> None:
+        self._missing, self._sizes = missing, sizes
+        self._points = np.where(missing, 0.0, means) if missing.any() else means
+        #: Whom they may be: those of the label who miss the same values.
+        self._keys = _distinct([labels, *missing.T]) if missing.any() else labels
+        self._rivals = np.bincount(self._keys)
+        self._trees: dict[bytes, _Tree] = {}
+
+    def by_chance(self, own: Ints) -> Floats:
+        """The chance of each record of these combinations, for who picks any record of its label and missing values."""
+        return 1.0 / np.bincount(self._keys, self._sizes)[self._keys[own]]
+
+    def link(self, values: Floats, own: Ints) -> Linked:
+        """Look for records.
+
+        Args:
+            values: what is known of them.
+            own: the combination of each.
+        """
+        keys, values = self._keys[own], np.where(self._missing[own], 0.0, values)
+        asked = np.bincount(keys, minlength=len(self._rivals))
+        few = (asked <= FEW_ASKED) | (self._rivals <= FEW_COMBINATIONS)
+        hit, weights = np.zeros(len(own), dtype=np.bool_), np.ones(len(own))
+        for is_few in np.unique(few[keys]).tolist():
+            near = self._compared if is_few else self._grown(~few & (asked > 0)).near
+            some = np.flatnonzero(few[keys] == is_few)
+            hit[some], weights[some] = near(values[some], own[some])
+        return Linked(np.where(hit, self._sizes[own] / weights, 0.0), np.where(hit, 1.0 / weights, 0.0))
+
+    @cached_property
+    def _order(self) -> Ints:
+        return ascending_order(self._keys)
+
+    @cached_property
+    def _in_order(self) -> tuple[Floats, Ints, Ints]:
+        """Points, one attribute a row, and sizes, by key; and the place of each combination among them."""
+        order = self._order
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        return np.ascontiguousarray(self._points[order].T), self._sizes[order], place
+
+    def _compared(self, values: Floats, own: Ints) -> tuple[Bools, Ints]:
+        """Whether the own combination is one of the nearest, and how many records these have: all are compared."""
+        points, sizes, place = self._in_order
+        behind = np.cumsum(self._rivals)
+        last = behind[self._keys[own]]
+        first = last - self._rivals[self._keys[own]]
+        return weigh_nearest(points, sizes, np.ascontiguousarray(values), first, last, place[own], SAME)
+
+    def _grown(self, keys: Bools) -> _Tree:
+        """The tree of the combinations of some keys."""
+        name = keys.tobytes()
+        if name not in self._trees:
+            some = np.flatnonzero(keys[self._keys])
+            self._trees[name] = _Tree(self._points[some], self._keys[some], self._sizes[some], some)
+        return self._trees[name]
+
+
+@dataclass(frozen=True)
+class Sought:
+    """The combinations of labels in which somebody is asked for: nobody else is anybody's candidate."""
+
+    means: Floats
+    missing: Bools
+    labels: Ints
+    sizes: Ints
+    #: The combination of each record that is asked for.
+    own: Ints
+
+    @classmethod
+    def of(cls, means: Floats, missing: Bools, labels: Ints, sizes: Ints, own: Ints) -> Sought:
+        """What of all combinations is there for these records."""
+        asked = np.bincount(labels[own], minlength=int(labels.max(initial=-1)) + 1) > 0
+        if asked.all():
+            return cls(means, missing, labels, sizes, own)
+        some = np.flatnonzero(asked[labels])
+        place = np.searchsorted(some, own)
+        return cls(means[some], missing[some], labels[some], sizes[some], place)
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """As somebody sees them who knows all quasi-identifiers."""
+        return Candidates(self.means, self.missing, self.labels, self.sizes)
+
+    def candidates_of(self, attributes: tuple[int, ...]) -> Candidates:
+        """As somebody sees them who knows these quasi-identifiers."""
+        if len(attributes) == self.means.shape[1]:
+            return self.candidates
+        some = list(attributes)
+        return Candidates(self.means[:, some], self.missing[:, some], self.labels, self.sizes)
+
+
+class _Tree:
+    """A tree of points, in which those whom nobody confuses lie farther apart than anything is looked for."""
+
+    def __init__(self, points: Floats, keys: Ints, sizes: Ints, combinations: Ints) -> None:
+        self._combinations = combinations
+        self._point, first = _points_once(points, keys)
+        self._weights = np.bincount(self._point, weights=sizes)
+        self._points, self._keys = points[first], keys[first]
+        self._tree: Any = None
+        self._reach = 0.0
+
+    def near(self, values: Floats, own: Ints) -> tuple[Bools, Floats]:
+        """Whether the own combination is one of the nearest, and how many records these have."""
+        mine = self._point[np.searchsorted(self._combinations, own)]
+        hit, weights = np.ones(len(own), dtype=np.bool_), self._weights[mine]
+        if len(self._points) > 1:
+            tree = self._grown(values)
+            queries = self._apart(values, self._keys[mine])
+            distances, places = tree.query(queries, k=2)
+            limit = distances[:, 0] * (1.0 + SAME) + SAME
+            hit = places[:, 0] == mine
+            tied = np.flatnonzero(distances[:, 1] <= limit)
+            for row, near in zip(tied, tree.query_ball_point(queries[tied], limit[tied]), strict=True):
+                hit[row], weights[row] = mine[row] in near, self._weights[near].sum()
+        return hit, np.asarray(weights, dtype=np.float64)
+
+    def _grown(self, values: Floats) -> Any:
+        from scipy.spatial import cKDTree
+
+        reach = float(max(np.abs(self._points).max(initial=0.0), np.abs(values).max(initial=0.0)))
+        if self._tree is None or reach > self._reach:
+            self._reach = reach
+            points = self._apart(self._points, self._keys)
+            # Not balanced: it takes half the time to grow, and as long to search.
+            self._tree = cKDTree(points, balanced_tree=False, compact_nodes=False)
+        return self._tree
+
+    def _apart(self, points: Floats, keys: Ints) -> Floats:
+        step = 4.0 * (self._reach + 1.0) * (points.shape[1] + 1)
+        return np.column_stack([points, keys * step]) if self._keys.max() else points
+
+
+def _points_once(points: Floats, keys: Ints) -> tuple[Ints, Ints]:
+    """A number for each point of a key, equal ones the same; and where each of them is first."""
+    numbers = _distinct([keys, *points.T])
+    first: Ints = np.unique(numbers, return_index=True)[1].astype(np.int64)
+    return numbers, first
+
+
+def _distinct(columns: list[NDArray[Any]]) -> Ints:
+    """A number for each row, 0, 1, ..., the same for rows that are equal in all columns."""
+    codes = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        values, places = np.unique(column, return_inverse=True)
+        if len(values) > 1:
+            codes = np.unique(codes * len(values) + places, return_inverse=True)[1]
+    return codes

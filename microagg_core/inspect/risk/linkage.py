@@ -1,0 +1,106 @@
+"""Linkage: how often somebody who knows a record's quasi-identifiers finds it among those that are released.
+
+He knows the blocking values, and some or all of the quasi-identifiers, exactly or nearly, and which of them are
+missing. He takes the released combination that is nearest, and one of its records at random; of combinations that are
+equally near, any of their records. His candidates are the released combinations of the label in the same file: there
+are many fewer of them than records, so that all of them are tried. Where a label's rows lie in several files, he has
+more of them than that, and finds less: the figure is an upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microagg_core.inspect.risk.asking import noise
+from microagg_core.inspect.risk.contract import Exposure, RiskMeasure, share
+from microagg_core.plain import PlainFloats
+
+#: What is known is off by so many deviations: not at all, about as much as a rounded number, as an old one.
+NOISES = (0.0, 0.1, 0.5)
+
+
+def knowledge(p: int) -> tuple[tuple[int, ...], ...]:
+    """Which of p quasi-identifiers an intruder knows: all, each half, each one.
+
+    >>> knowledge(3)
+    ((0, 1, 2), (0, 1), (2,), (0,), (1,))
+    """
+    every, half = tuple(range(p)), (p + 1) // 2
+    sets = [every, every[:half], every[half:], *((j,) for j in every)]
+    return tuple(dict.fromkeys(some for some in sets if some))
+
+
+@dataclass(frozen=True)
+class Links:
+    """What links come to, over the records that were asked: one number for each knowledge and noise."""
+
+    asked: int
+    #: The same for who takes any record of the label with the same values missing, summed over the asked records.
+    chance: float
+    nearest: PlainFloats
+    correct: PlainFloats
+
+    def __add__(self, other: Links) -> Links:
+        if not other.asked or not self.asked:
+            return self if not other.asked else other
+        sums = (self.nearest + other.nearest, self.correct + other.correct)
+        return Links(self.asked + other.asked, self.chance + other.chance, *sums)
+
+
+class Linkage(RiskMeasure[Links]):
+    """Counts the records that are found."""
+
+    name = "linkage"
+    note = Links
+
+    def of_piece(self, exposure: Exposure) -> Links:
+        """Every knowledge with every noise, on the records that are asked."""
+        asked = exposure.asked
+        if asked is None or not len(asked.rows):
+            return Links(0, 0.0, np.zeros(0), np.zeros(0))
+        sought, errors = exposure.sought, noise(asked.records, len(exposure.names), exposure.seed)
+        sums = []
+        for attributes in knowledge(len(exposure.names)):
+            some, candidates = list(attributes), sought.candidates_of(attributes)
+            for size in NOISES:
+                linked = candidates.link(asked.values[:, some] + size * errors[:, some], sought.own)
+                sums.append((linked.nearest.sum(), linked.correct.sum()))
+        nearest, correct = np.array(sums).T
+        chance = float(sought.candidates.by_chance(sought.own).sum())
+        return Links(len(asked.rows), chance, nearest, correct)
+
+    def of_release(self, total: Links, names: tuple[str, ...]) -> dict[str, Any]:
+        """Who knows all exactly comes first; then everybody, by what he knows."""
+        if not total.asked:
+            return {"asked": 0}
+        intruders = [(some, size) for some in knowledge(len(names)) for size in NOISES]
+        figures = [
+            {
+                "knows": [names[j] for j in some],
+                "noise": size,
+                "own_nearest": share(nearest, total.asked),
+                "expected_correct": share(correct, total.asked),
+            }
+            for (some, size), nearest, correct in zip(intruders, total.nearest, total.correct, strict=True)
+        ]
+        first = {name: figures[0][name] for name in ("own_nearest", "expected_correct")}
+        return {"asked": total.asked, **first, "by_chance": share(total.chance, total.asked), "intruders": figures}
+
+    def of_labels(self, exposure: Exposure) -> Mapping[str, NDArray[Any]]:
+        """Who knows all exactly."""
+        asked = exposure.asked
+        if asked is None:
+            return {}
+        linked = exposure.sought.candidates.link(asked.values, exposure.sought.own)
+        label = exposure.labels[exposure.groups[asked.rows]]
+        n = exposure.n_labels
+        return {
+            "asked": np.bincount(label, minlength=n),
+            "own_nearest": np.bincount(label, linked.nearest, n),
+            "expected_correct": np.bincount(label, linked.correct, n),
+        }

@@ -1,0 +1,50 @@
+"""Sizes: how many released combinations have how many records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microagg_core.inspect.risk.contract import Exposure, RiskMeasure
+from microagg_core.plain import PlainInts
+
+
+@dataclass(frozen=True)
+class SizeCounts:
+    """How many combinations have each of some sizes, which ascend."""
+
+    sizes: PlainInts
+    groups: PlainInts
+
+    def __add__(self, other: SizeCounts) -> SizeCounts:
+        sizes, places = np.unique(np.concatenate([self.sizes, other.sizes]), return_inverse=True)
+        groups = np.bincount(places, np.concatenate([self.groups, other.groups]), len(sizes))
+        return SizeCounts(sizes, groups.astype(np.int64))
+
+
+class Sizes(RiskMeasure[SizeCounts]):
+    """The histogram of sizes."""
+
+    name = "sizes"
+    note = SizeCounts
+
+    def of_piece(self, exposure: Exposure) -> SizeCounts:
+        """Those of the piece's combinations."""
+        return SizeCounts(*np.unique(exposure.sizes, return_counts=True))
+
+    def of_release(self, total: SizeCounts, names: tuple[str, ...]) -> dict[str, Any]:
+        """The histogram, and its ends."""
+        histogram = {str(size): n for size, n in zip(total.sizes.tolist(), total.groups.tolist(), strict=True)}
+        ends = {"smallest": int(total.sizes[0]), "largest": int(total.sizes[-1])} if histogram else {}
+        return {"groups": int(total.groups.sum()), **ends, "histogram": histogram}
+
+    def of_labels(self, exposure: Exposure) -> Mapping[str, NDArray[Any]]:
+        """Rows and combinations of each label, and its smallest combination."""
+        least = np.full(exposure.n_labels, np.iinfo(np.int64).max)
+        np.minimum.at(least, exposure.labels, exposure.sizes)
+        groups = np.bincount(exposure.labels, minlength=exposure.n_labels)
+        return {"records": exposure.rows_of_labels, "groups": groups, "smallest_group": least}

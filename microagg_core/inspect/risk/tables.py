@@ -1,0 +1,128 @@
+"""The disclosure risk of a masked table, beside the table that it was made from; and what notes of pieces come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from microagg_core.data.kinds.encoding import Encoding
+from microagg_core.data.kinds.registry import unrounded_kind
+from microagg_core.errors import DataError, SpecError
+from microagg_core.inspect.distributions import Distribution
+from microagg_core.inspect.risk import MEASURES
+from microagg_core.inspect.risk.contract import Exposure
+from microagg_core.inspect.risk.exposing import OtherColumns, expose
+from microagg_core.plain import from_plain, to_plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class RiskNotes:
+    """What all measures noted of a piece of a release, as plain values."""
+
+    rows: int
+    notes: dict[str, Any]
+
+    @classmethod
+    def of(cls, exposure: Exposure) -> RiskNotes:
+        """Look at a piece."""
+        return cls(len(exposure.groups), {m.name: to_plain(m.of_piece(exposure)) for m in MEASURES})
+
+
+def risk_figures(pieces: Sequence[RiskNotes], names: Sequence[str]) -> dict[str, Any]:
+    """What the notes of all pieces come to, by measure; ``names`` are the quasi-identifiers."""
+    figures: dict[str, Any] = {"records": sum(piece.rows for piece in pieces)}
+    for measure in MEASURES:
+        notes = [from_plain(measure.note, piece.notes[measure.name]) for piece in pieces]
+        figures[measure.name] = measure.of_release(reduce(add, notes), tuple(names)) if notes else {}
+    return figures
+
+
+def label_lines(exposure: Exposure) -> pa.Table:
+    """A line for each label, in the order of their first rows, with what measures note of it."""
+    groups = exposure.groups[::-1]
+    first_of_group, first = np.zeros(len(exposure.labels), np.int64), np.full(exposure.n_labels, len(groups))
+    first_of_group[groups] = np.arange(len(groups))[::-1]  # of several the last, which is the first row
+    np.minimum.at(first, exposure.labels, first_of_group)
+    columns = {name: column for m in MEASURES for name, column in m.of_labels(exposure).items()}
+    return pa.table({"row": first, **columns})
+
+
+def measure_risk(
+    original: pd.DataFrame,
+    released: pd.DataFrame,
+    quasi_identifiers: Sequence[str],
+    *,
+    blocking: Sequence[str] = (),
+    confidential: Sequence[str] = (),
+    seed: int = 0,
+) -> dict[str, Any]:
+    """What somebody learns from a released table who knows quasi-identifiers of the original one.
+
+    Args:
+        original: the table as it was.
+        released: the same records in the same order, masked by whatever method.
+        quasi_identifiers: columns of both, which an intruder may know; distances are in deviations of the original.
+        blocking: columns of the released table that he knows besides.
+        confidential: columns of the released table that he does not.
+        seed: of the noise in what he knows.
+
+    Returns:
+        Figures by measure: ``sizes``, ``linkage``, ``intervals``, ``inference``, ``uniqueness``; shares are between 0
+        and 1. They are no secret of the released table: whoever sees them learns about its records.
+
+    Raises:
+        SpecError: a column that is not there.
+        DataError: tables of different length, or a quasi-identifier that has no mean.
+
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"age": [20, 30, 60, 70], "ill": ["flu", "flu", "no", "flu"]})
+    >>> masked = people.assign(age=[25.0, 25.0, 65.0, 65.0])
+    >>> risk = measure_risk(people, masked, ["age"], confidential=["ill"])
+    >>> risk["linkage"]["own_nearest"], risk["linkage"]["expected_correct"], risk["inference"]["ill"]["records_certain"]
+    (1.0, 0.5, 0.5)
+    """
+    exposure = exposure_of(original, released, quasi_identifiers, blocking, confidential, seed)
+    return risk_figures([RiskNotes.of(exposure)], quasi_identifiers)
+
+
+def exposure_of(
+    original: pd.DataFrame,
+    released: pd.DataFrame,
+    quasi_identifiers: Sequence[str],
+    blocking: Sequence[str] = (),
+    confidential: Sequence[str] = (),
+    seed: int = 0,
+) -> Exposure:
+    """What measures look at of the tables that :func:`measure_risk` is given, and what it raises."""
+    before = _arrow(original, quasi_identifiers)
+    after = _arrow(released, [*quasi_identifiers, *blocking, *confidential])
+    if before.num_rows != after.num_rows:
+        lengths = f"{before.num_rows} and {after.num_rows}"
+        raise DataError(f"the tables have {lengths} records; give the same ones in one order")
+    kinds = tuple(unrounded_kind(name, before[name].type) for name in quasi_identifiers)
+    columns = [before[name] for name in quasi_identifiers]
+    ticks = [kind.ticks(column) for kind, column in zip(kinds, columns, strict=True)]
+    moments = tuple(kind.moments(values[~missing]) for kind, (values, missing) in zip(kinds, ticks, strict=True))
+    for kind in kinds:
+        position = after.column_names.index(kind.name)
+        after = after.set_column(position, kind.name, pc.cast(after[kind.name], kind.reader.source_type))
+    others = OtherColumns(tuple(blocking), tuple((name, Distribution.of(after[name])) for name in confidential))
+    encoding = Encoding.from_moments(kinds, moments)
+    return expose(encoding, after, others, np.arange(after.num_rows), columns, seed=seed)
+
+
+def _arrow(table: pd.DataFrame, names: Sequence[str]) -> pa.Table:
+    for name in names:
+        if name not in table.columns:
+            raise SpecError(f"the table has no column {name!r}")
+    return pa.Table.from_pandas(table[list(names)], preserve_index=False)

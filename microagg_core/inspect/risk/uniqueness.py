@@ -1,0 +1,75 @@
+"""Uniqueness: how many records stand alone with their quasi-identifiers, before masking and after.
+
+Before, a record is compared with those that have its released label, in the same file. After, nobody stands alone: the
+figure is there to be seen, and by what an intruder knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from microagg_core.arrays import UInt64s
+from microagg_core.inspect.risk.contract import Exposure, RiskMeasure, share
+from microagg_core.inspect.risk.linkage import knowledge
+from microagg_core.kernels.tools.hashing import mix_words
+from microagg_core.plain import PlainInts
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Records, and how many of them stand alone: before masking for each knowledge, and after."""
+
+    records: int
+    before: PlainInts
+    #: Records whose originals were looked at.
+    looked: int
+    after: int
+
+    def __add__(self, other: Alone) -> Alone:
+        before = self.before + other.before if self.looked and other.looked else (self if self.looked else other).before
+        return Alone(self.records + other.records, before, self.looked + other.looked, self.after + other.after)
+
+
+def count_alone(keys: UInt64s) -> int:
+    """How many of the keys are there once.
+
+    >>> count_alone(np.array([5, 7, 5], dtype=np.uint64))
+    1
+    """
+    ordered, differs = np.sort(keys), np.ones(len(keys) + 1, dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=differs[1:-1])
+    return int(np.count_nonzero(differs[1:] & differs[:-1]))
+
+
+class Uniqueness(RiskMeasure[Alone]):
+    """Counts records that stand alone."""
+
+    name = "uniqueness"
+    note = Alone
+
+    def of_piece(self, exposure: Exposure) -> Alone:
+        """Those of the piece."""
+        n, after = len(exposure.groups), int(np.sum(exposure.sizes == 1))
+        if exposure.originals is None or not n:
+            return Alone(n, np.zeros(0, dtype=np.int64), 0, after)
+        label = mix_words(exposure.labels[exposure.groups].astype(np.uint64))
+        before = []
+        for attributes in knowledge(len(exposure.names)):
+            keys = label.copy()
+            for j in attributes:
+                keys += exposure.originals[j]  # each attribute's hashes are of another seed
+            before.append(count_alone(keys))
+        return Alone(n, np.array(before), n, after)
+
+    def of_release(self, total: Alone, names: tuple[str, ...]) -> dict[str, Any]:
+        """All quasi-identifiers first; then by what is known."""
+        after = share(total.after, total.records)
+        if not total.looked:
+            return {"before": None, "after": after}
+        known_names = [[names[j] for j in some] for some in knowledge(len(names))]
+        shares = [share(n, total.looked) for n in total.before.tolist()]
+        by_knowledge = [{"knows": knows, "before": one} for knows, one in zip(known_names, shares, strict=True)]
+        return {"before": shares[0], "after": after, "by_knowledge": by_knowledge}

@@ -1,0 +1,229 @@
+"""A plan as its operator sees it: blocks by number, with reasons, sizes, time and memory; never a label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from microagg_core.arrays import Ints
+from microagg_core.blocks.cuts import count_leaves
+from microagg_core.blocks.plan import BlockPlan
+from microagg_core.blocks.strata import Strata
+from microagg_core.group.algorithms import algorithms
+from microagg_core.group.metrics.statistics import significant
+from microagg_core.pages.night_plan import NightPlan
+from microagg_core.release.pages.column_types import TEXT_TYPES
+from microagg_core.release.pages.promises import pooling_words
+from microagg_core.release.steps.routing import Planned
+
+#: Blocks that are named one by one.
+_LARGEST, _CHANGED = 5, 1000
+#: Withheld patterns of missing values that are said, and columns that one of them lacks.
+_PATTERNS, _LACKING = 5, 6
+
+
+@dataclass(frozen=True)
+class BlockLine:
+    """A block that is not just one blocking key, or is among the largest."""
+
+    block: int
+    records: int
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """What a plan comes to."""
+
+    records: int
+    withheld: int
+    #: How many of these only so that the others cannot be computed from totals; and all that is said of them, in words.
+    added: int
+    withheld_words: tuple[str, ...]
+    #: Records that wait for a later night of a series.
+    held: int
+    keys: int
+    undersized_keys: int
+    blocks: int
+    merged_blocks: int
+    #: Released labels, and how many of them are lists, which tell that a key with fewer than k records exists.
+    labels: int
+    listing_labels: int
+    split_blocks: int
+    partitions: int
+    files: int
+    max_records: int
+    seconds: float
+    task_bytes: int
+    largest: tuple[BlockLine, ...]
+    #: The first of those that are not just one blocking key, and how many of them there are.
+    changed: tuple[BlockLine, ...]
+    n_changed: int
+    rounding: tuple[str, ...]
+    #: What members of a group can compute of each other.
+    pooling: str
+    unwise: tuple[str, ...]
+    #: What becomes of units, in a series.
+    night: NightPlan | None = None
+    #: Of the rows that are anonymized, in memory.
+    row_bytes: int = 0
+    #: How many times as long as the cost model says blocks were seen to take; None where none was grouped.
+    pace: float | None = None
+    #: For each blocking column the records whose value of it is released joined with others.
+    joined_values: dict[str, int] = field(default_factory=dict)
+    #: Records in blocks that are pieces of what lies under one label.
+    split_rows: int = 0
+
+    def sentence(self) -> str:
+        """The plan in one line."""
+        parts = [f"{self.keys} blocking keys make {self.blocks} blocks in {self.partitions} partitions"]
+        if self.undersized_keys:
+            parts.append(f"{self.undersized_keys} keys below k")
+        if self.merged_blocks:
+            parts.append(f"{self.merged_blocks} blocks merged")
+        if self.listing_labels:
+            parts.append(f"{self.listing_labels} labels tell of keys below k")
+        if self.split_blocks:
+            parts.append(f"{self.split_blocks} blocks from splits")
+        if self.withheld:
+            company = f" ({self.added} of them for company)" if self.added else ""
+            parts.append(f"{self.withheld} records withheld{company}")
+        if self.held:
+            parts.append(f"{self.held} records held for a later night")
+        return ", ".join(parts)
+
+    def at_pace(self, pace: float) -> PlanReport:
+        """The same, with the time that kernels were seen to take so many times as long as the cost model says."""
+        largest, changed = (
+            tuple(replace(line, seconds=round(line.seconds * pace, 3)) for line in lines)
+            for lines in (self.largest, self.changed)
+        )
+        seconds = significant(self.seconds * pace, 3)
+        return replace(self, seconds=seconds, pace=pace, largest=largest, changed=changed)
+
+
+def report_plan(planned: Planned, plan: BlockPlan) -> PlanReport:
+    """Describe a plan."""
+    strata, spec = plan.strata, planned.context.spec
+    info = algorithms()[spec.algorithm.name].with_refinement(spec.effort)
+    largest = np.lexsort((np.arange(plan.n_blocks), -plan.block_rows))[:_LARGEST]
+    stratum = plan.block_stratum
+    is_changed = (strata.n_keys[stratum] > 1) | np.isin(stratum, list(plan.trees)) | (strata.pattern[stratum] != 0)
+    changed = np.flatnonzero(is_changed)
+    return PlanReport(
+        records=planned.survey.arrivals,
+        withheld=strata.suppressed_rows,
+        added=strata.added_rows,
+        withheld_words=_withheld_words([kind.name for kind in planned.context.kinds], spec.k, strata),
+        held=strata.held_rows,
+        keys=len(strata.key_hashes),
+        undersized_keys=strata.undersized_keys,
+        blocks=plan.n_blocks,
+        merged_blocks=int(np.sum(strata.n_keys > 1)),
+        labels=strata.labels.num_rows,
+        listing_labels=len(np.unique(strata.label[strata.n_keys > 1])) if spec.blocks.labels == "list" else 0,
+        split_blocks=sum(count_leaves(tree) for tree in plan.trees.values()),
+        partitions=plan.n_partitions,
+        files=plan.n_files,
+        max_records=plan.max_records,
+        seconds=significant(float(plan.block_seconds.sum())),
+        task_bytes=plan.task_bytes(info, len(planned.context.kinds), spec.k, planned.survey.row_bytes),
+        largest=_lines(plan, spec.k, largest),
+        changed=_lines(plan, spec.k, changed[:_CHANGED]),
+        n_changed=len(changed),
+        rounding=tuple(kind.rounding_in_words() for kind in planned.encoding.kinds),
+        pooling=pooling_words(spec.k),
+        unwise=unwise(planned, plan),
+        row_bytes=int(strata.rows.sum() * planned.survey.row_bytes),
+        joined_values=joined_values([column.name for column in planned.context.schema.blocking], strata),
+        split_rows=int(sum(strata.rows[number] for number in plan.trees)),
+    )
+
+
+def joined_values(names: list[str], strata: Strata) -> dict[str, int]:
+    """For each blocking column the records whose value of it is released joined with others, for want of k records."""
+    is_merged = strata.n_keys > 1
+    return {name: int(strata.rows[is_merged & (strata.depth <= j)].sum()) for j, name in enumerate(names)}
+
+
+def _withheld_words(names: list[str], k: int, strata: Strata) -> tuple[str, ...]:
+    """Why records are withheld, where it is not for their blocking values."""
+    words = [
+        f"{rows} of them lack just {_quoted(names, pattern)}, and fewer than k={k} in their block do"
+        for pattern, rows in strata.withheld_patterns[:_PATTERNS]
+    ]
+    if len(strata.withheld_patterns) > _PATTERNS:
+        words.append(f"and {len(strata.withheld_patterns) - _PATTERNS} more patterns of missing values")
+    if strata.added_rows:
+        words.append(f"{strata.added_rows} of them so that totals known elsewhere do not tell of the others")
+    return tuple(words)
+
+
+def _quoted(names: list[str], pattern: int) -> str:
+    """The quasi-identifiers that a pattern lacks."""
+    lacking = [name for j, name in enumerate(names) if pattern >> j & 1]
+    more = f" and {len(lacking) - _LACKING} more" if len(lacking) > _LACKING else ""
+    return ", ".join(map(repr, lacking[:_LACKING])) + more
+
+
+def _lines(plan: BlockPlan, k: int, blocks: Ints) -> tuple[BlockLine, ...]:
+    return tuple(
+        BlockLine(b, int(plan.block_rows[b]), round(float(plan.block_seconds[b]), 3), _reason(plan, k, b))
+        for b in blocks.tolist()
+    )
+
+
+def _reason(plan: BlockPlan, k: int, block: int) -> str:
+    strata, stratum = plan.strata, int(plan.block_stratum[block])
+    words = []
+    if strata.n_keys[stratum] > 1:
+        words.append(
+            f"merged from {int(strata.n_keys[stratum])} keys, the first {int(strata.depth[stratum])} blocking "
+            f"columns kept, because a key had fewer than k={k} records"
+        )
+    if stratum in plan.trees:
+        words.append(
+            f"one of {count_leaves(plan.trees[stratum])} pieces of {int(strata.rows[stratum])} records, "
+            f"which are above max_records={plan.max_records}"
+        )
+    if strata.pattern[stratum]:
+        words.append(f"records with {int(strata.pattern[stratum]).bit_count()} quasi-identifiers missing")
+    return "; ".join(words) or "one blocking key"
+
+
+def unwise(planned: Planned, plan: BlockPlan) -> tuple[str, ...]:
+    """What a careful operator would look at before running."""
+    survey, spec = planned.survey, planned.context.spec
+    words = [*(one.sentence() for one in survey.disclosures), *survey.remarks]
+    words += [
+        f"quasi-identifier {kind.name!r} is constant and could be dropped"
+        for kind, m in zip(planned.context.kinds, survey.moments, strict=True)
+        if m.n and m.deviation == 0
+    ]
+    output, released = spec.output, planned.context.schema.released_schema
+    if (
+        output.format == "csv"
+        and output.csv.formulas != "escape"
+        and any(str(kind) in TEXT_TYPES for kind in released.types)
+    ):
+        words.append(
+            "text cells that begin with = + - @, a tab or a carriage return are released as they are; a spreadsheet "
+            "may run them as formulas; output: {csv: {formulas: escape}} puts an apostrophe before them"
+        )
+    strata = plan.strata
+    if strata.suppressed_rows > 0.05 * survey.arrivals:
+        words.append(
+            f"{strata.suppressed_rows} records are withheld, more than 5 % of the input; coarsen blocking columns"
+        )
+    merged = int(strata.rows[strata.n_keys > 1].sum())
+    if merged > 0.1 * survey.arrivals:
+        words.append(f"{merged} records lose a blocking value to merging, more than 10 %; use coarser blocking columns")
+    small = int(np.sum(plan.block_rows < 2 * spec.k))
+    if small > 0.5 * plan.n_blocks and plan.n_blocks > 1:
+        words.append(
+            f"{small} blocks are too small for two groups, so they become one group each; if a blocking column names "
+            "people, households or firms, give it another role, as its values are released as labels"
+        )
+    return tuple(words)

@@ -1,0 +1,198 @@
+"""A finished release as a document for programs, a table for a terminal, and markdown for Prefect.
+
+Only what the manifest publishes and how long things took: nothing here is private.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from microagg_core.group.metrics.figures import CorrelationChange, Figures
+from microagg_core.group.metrics.statistics import readable
+from microagg_core.pages.words import markdown_cell, markdown_pairs, size_in_words
+from microagg_core.plain import to_plain
+from microagg_core.release.publish import Published
+
+FORMAT_VERSION = 1
+
+
+def release_document(published: Published, stages: Sequence[dict[str, Any]], page: str | None = None) -> dict[str, Any]:
+    """The one JSON document that a run ends with; ``page`` is where the operator looks at the release."""
+    manifest = published.manifest
+    return {
+        "format_version": FORMAT_VERSION,
+        "status": "already released" if published.already else "released",
+        "name": manifest.name,
+        "id": manifest.id,
+        "revision": manifest.revision,
+        "manifest": published.manifest_url,
+        "manifest_sha256": manifest.sha256,
+        "report": page,
+        "records": manifest.rows,
+        "withheld": manifest.suppressed,
+        "k": manifest.k,
+        "algorithm": manifest.algorithm.model_dump(),
+        "files": len(manifest.parts),
+        "bytes": sum(part.bytes for part in manifest.parts),
+        "series": manifest.series.model_dump(mode="json") if manifest.series else None,
+        "refine": manifest.refine,
+        "reproducible": manifest.reproducible,
+        "losses": manifest.losses.model_dump(mode="json"),
+        "checks": to_plain(manifest.checks),
+        "stages": [{name: _to_milliseconds(value) for name, value in stage.items()} for stage in stages],
+        "warnings": list(published.warnings),
+    }
+
+
+def _to_milliseconds(value: Any) -> Any:
+    """Seconds to three decimals: no clock that measured them had more to say."""
+    return round(value, 3) if isinstance(value, float) else value
+
+
+def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """The document's essentials, as pairs to show.
+
+    >>> rows = summary_rows({"status": "released", "id": "a", "revision": "r0001", "records": 12, "withheld": 0,
+    ...     "k": 3, "algorithm": {"name": "mdav", "parameters": {}}, "files": 1, "bytes": 2048, "losses": {},
+    ...     "manifest": "out/manifest.json", "checks": [], "stages": []})
+    >>> dict(rows)["records"]
+    '12'
+    """
+    losses = Figures.model_validate(document["losses"])
+    grouped = losses.of_grouped
+    algorithm = document["algorithm"]
+    parameters = ", ".join(f"{name}={value}" for name, value in algorithm["parameters"].items())
+    rows = [
+        (document["status"], f"{document['id']} revision {document['revision']}"),
+        ("manifest", document["manifest"]),
+        *([("its sha256", document["manifest_sha256"])] if "manifest_sha256" in document else []),
+        *([("look at it", document["report"])] if document.get("report") else []),
+        (
+            "records",
+            f"{document['records']:,}" + (f" ({document['withheld']} withheld)" if document["withheld"] else ""),
+        ),
+        *([("series", _series(document["series"]))] if document.get("series") else []),
+        ("k", str(document["k"])),
+        ("algorithm", algorithm["name"] + (f" ({parameters})" if parameters else "")),
+        *([("tried", _choices(grouped.tried, grouped.chosen or ()))] if grouped.tried else []),
+        ("refined", _refinement(document, grouped)),
+        ("files", f"{document['files']} ({size_in_words(document['bytes'])})"),
+    ]
+    rows += _loss_rows(losses)
+    if document["checks"]:
+        rows.append(("gate", f"{len(document['checks'])} checks passed"))
+    seconds = sum(stage["seconds"] for stage in document["stages"])
+    if seconds:
+        rows.append(("time", f"{seconds:.1f} s"))
+    return rows + [("note", warning) for warning in document.get("warnings", [])]
+
+
+def _loss_rows(losses: Figures) -> list[tuple[str, str]]:
+    if losses.arrivals is not None:
+        n = losses.arrivals.records or 0
+        rows = [(name, f"{words} (of the {n:,} arrivals)") for name, words in _loss_rows(losses.arrivals) if n]
+        return [*rows, ("not published", losses.withheld or "")]
+    rows = []
+    if "l_sse" in losses.model_fields_set:
+        rows.append(("information loss", f"L_SSE {losses.shown('l_sse')}, L_E {losses.shown('l_e')}"))
+    if losses.gap is not None:
+        least = 100 * (losses.lower_bound or 0.0) / losses.sst if losses.sst else 0.0
+        rows.append(("lower bound", f"L_SSE {least:.6g} % for any groups of at least k in these blocks"))
+        rows.append(("gap", f"at most {losses.gap} % of the loss could be avoided"))
+    if losses.certificate and losses.certificate.ratio:
+        ratio = losses.certificate.ratio
+        rows.append(("certified", f"loss at most {ratio} times the least possible within the released blocks"))
+    if losses.withheld:
+        rows.append(("not published", losses.withheld))
+    if losses.correlation_change:
+        rows.append(("correlations", _correlations(losses.correlation_change)))
+    return rows
+
+
+def _correlations(change: CorrelationChange) -> str:
+    if not {"mean", "largest"} <= change.model_fields_set:
+        return "the change is not published, or not all of it"
+    if change.mean is None:
+        return "no pair of quasi-identifiers has one before and after"
+    left_out = f" ({change.left_out} pairs have none)" if change.left_out else ""
+    return f"change by {change.mean} on average, by {change.largest} at most{left_out}"
+
+
+def _choices(tried: Sequence[str], chosen: Sequence[str]) -> str:
+    return f"{', '.join(tried)}; least loss: {', '.join(chosen)}"
+
+
+def _refinement(document: dict[str, Any], losses: Figures) -> str:
+    refine = document.get("refine", "off")
+    words = f"{refine['seconds']:g} s a block" if isinstance(refine, dict) else str(refine)
+    facts = ["nothing was gained"] if losses.refined is False and refine != "off" else []
+    if not document.get("reproducible", True):
+        facts.append("not reproducible")
+    return f"{words} ({', '.join(facts)})" if facts else words
+
+
+def _series(entry: dict[str, Any]) -> str:
+    """A night in words; the first is night 0.
+
+    >>> _series({"mode": "atoms", "guarantee": "trace", "night": 3, "smallest_trace": None})
+    'atoms, night 3 (trace-k)'
+    >>> _series({"mode": "independent", "guarantee": None, "night": 1, "smallest_trace": 1})
+    'independent, night 1 (no promise; smallest trace 1)'
+    """
+    promise = _PROMISES.get(entry["guarantee"], "no promise")
+    smallest = entry["smallest_trace"]
+    shared = "" if smallest is None else f"; smallest trace {smallest:,}"
+    return f"{entry['mode']}, night {entry['night']} ({promise}{shared})"
+
+
+_PROMISES = {"trace": "trace-k", "trace+changes": "trace-k and change-k"}
+#: How a unit is written behind a number, where that is not by its name.
+_WRITTEN = {None: "", "the column's": "", "seconds": " s"}
+
+
+def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Per attribute, as text: name, loss, IL1s, mean and deviation of what is released, and the variance kept.
+
+    The deviation is in the unit of the column's kind: days for dates, seconds for timestamps, and mostly, as the mean,
+    the column's own.
+
+    >>> figures = {"unit": "days", "l_sse": 1.5, "il1s": 0.1, "mean": "2000-01-31", "variance": 9.0}
+    >>> attribute_rows({"losses": {"attributes": {"born": {**figures, "variance_kept": 98.5}}}})
+    [('born', '1.5 %', '0.1', '2000-01-31', '3 days', '98.5 %')]
+    """
+    attributes = Figures.model_validate(document["losses"]).attributes or {}
+    return [
+        (
+            name,
+            _shown(a.l_sse, " %"),
+            _shown(a.il1s),
+            _shown(a.mean if a.mean is None or isinstance(a.mean, str) else readable(a.mean)),
+            _shown(_deviation(a.variance), _WRITTEN.get(a.unit, f" {a.unit}")),
+            _shown(a.variance_kept, " %"),
+        )
+        for name, a in attributes.items()
+    ]
+
+
+def _deviation(variance: float | None) -> str | None:
+    return None if variance is None else readable(math.sqrt(variance))
+
+
+def _shown(figure: float | str | None, unit: str = "") -> str:
+    return "-" if figure is None else f"{figure}{unit}"
+
+
+ATTRIBUTE_HEADER = ("quasi-identifier", "L_SSE", "IL1s", "mean", "deviation", "variance kept")
+
+
+def as_markdown(document: dict[str, Any]) -> str:
+    """The document as markdown; names of columns are escaped, values of records are not in it."""
+    title = f"# Release {document['id']}, revision {document['revision']}"
+    lines = [title, "", *markdown_pairs(summary_rows(document))]
+    attributes = attribute_rows(document)
+    if attributes:
+        lines += ["", "| " + " | ".join(ATTRIBUTE_HEADER) + " |", "| --- |" + " ---: |" * (len(ATTRIBUTE_HEADER) - 1)]
+        lines += ["| " + " | ".join(markdown_cell(text) for text in row) + " |" for row in attributes]
+    return "\n".join(lines) + "\n"

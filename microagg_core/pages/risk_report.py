@@ -1,0 +1,205 @@
+"""Disclosure risk in words and tables: for the operator's terminal, and for nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from microagg_core.pages.words import NONE
+
+#: Sentences at the end of a run; the command ``risk`` shows all figures.
+FIVE = 5
+#: The interval that a sentence is about, in deviations.
+_NEAR = "0.05"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence on a risk, and by how much it is above chance; of each measure the worst one is ``leading``."""
+
+    excess: float
+    words: str
+    leading: bool = True
+
+
+def risk_sentences(figures: Mapping[str, Any], most: int | None = None) -> list[str]:
+    """What figures of risk say, the worst first; where only some are wanted, the worst of each measure are among them.
+
+    >>> certain = {"records_certain": 0.316, "by_chance": 0.042}
+    >>> risk_sentences({"inference": {"diagnosis": certain}})
+    ["for 31.6 % of records the value of 'diagnosis' can be inferred with certainty (by chance 4.2 %)"]
+    """
+    findings = [*_inferred(figures), *_linked(figures), *_near(figures), *_alone(figures)]
+    chosen = sorted(findings, key=lambda one: (not one.leading, -one.excess))[:most]
+    return [one.words for one in sorted(chosen, key=lambda one: -one.excess)]
+
+
+def headline(figures: Mapping[str, Any]) -> str:
+    """Of what, and of how many records, the figures are.
+
+    >>> headline({"records": 10**6, "linkage": {"asked": 10**4}})
+    'risk of 1,000,000 records, 10,000 of them asked; for you alone'
+    """
+    asked, records = (figures.get("linkage") or {}).get("asked", 0), figures["records"]
+    whose = "them" if (arrivals := figures.get("arrivals")) is None else f"the {arrivals:,} arrivals"
+    some = "" if asked == records else f", {f'{asked:,}' if asked else 'none'} of {whose} asked"
+    return f"risk of {records:,} records{some}; for you alone"
+
+
+def is_complete(figures: Mapping[str, Any]) -> bool:
+    """Whether every record was asked."""
+    return bool((figures.get("linkage") or {}).get("asked", 0) == figures.get("arrivals", figures.get("records")))
+
+
+def asked_records(figures: Mapping[str, Any]) -> str:
+    """Name those of whom linkage, intervals and uniqueness before masking are measured.
+
+    >>> asked_records({"records": 9}), asked_records({"records": 9, "arrivals": 5})
+    ('records', 'arrivals')
+    """
+    return "records" if figures.get("arrivals") is None else "arrivals"
+
+
+def percent_in_words(part: float | None) -> str:
+    """A share in percent, as a person reads it.
+
+    >>> percent_in_words(0.31649), percent_in_words(0.0), percent_in_words(0.00000123), percent_in_words(1.0)
+    ('31.6 %', '0 %', 'less than 0.001 %', '100 %')
+    """
+    if part is None:
+        return NONE
+    if 0 < part < 1e-5:
+        return "less than 0.001 %"
+    percent = 100 * part
+    digits = f"{percent:.1f}" if percent >= 1 else f"{percent:.2g}"
+    whole, _, rest = digits.partition(".")
+    return f"{whole} %" if not rest.strip("0") else f"{digits} %"
+
+
+def share_of(part: float | None, records: str = "records") -> str:
+    """A share of records in words.
+
+    >>> share_of(0.5), share_of(0.0), share_of(0.0, "arrivals")
+    ('50 % of records', 'no record', 'no arrival')
+    """
+    return f"no {records[:-1]}" if part == 0 else f"{percent_in_words(part)} of {records}"
+
+
+def _inferred(figures: Mapping[str, Any]) -> Iterator[Finding]:
+    columns = figures.get("inference") or {}
+    excess = {name: _above(one["records_certain"], one["by_chance"]) for name, one in columns.items()}
+    worst = max(excess, key=lambda name: excess[name], default=None)
+    for name, one in columns.items():
+        words = f"for {share_of(one['records_certain'])} the value of {name!r} can be inferred with certainty"
+        if one["records_certain"] or one["by_chance"]:
+            words += f" (by chance {percent_in_words(one['by_chance'])})"
+        yield Finding(excess[name], words, name == worst)
+
+
+def _linked(figures: Mapping[str, Any]) -> Iterator[Finding]:
+    linkage = figures.get("linkage") or {}
+    if not linkage.get("asked"):
+        return
+    first, *others = linkage["intruders"]
+    chance, n = linkage["by_chance"], len(first["knows"])
+    yield Finding(
+        _above(first["expected_correct"], chance),
+        f"who knows {_what(first, n)} picks the right record for {percent_in_words(first['expected_correct'])} of "
+        f"{asked_records(figures)} (by chance {percent_in_words(chance)}), "
+        f"and the right group for {percent_in_words(first['own_nearest'])}",
+    )
+    worst = max(others, key=lambda one: one["expected_correct"])
+    yield Finding(
+        _above(worst["expected_correct"], chance),
+        f"who knows {_what(worst, n)} still picks the right record for {percent_in_words(worst['expected_correct'])} "
+        f"and the right group for {percent_in_words(worst['own_nearest'])}",
+    )
+
+
+def _what(intruder: Mapping[str, Any], n: int) -> str:
+    """What somebody knows of n quasi-identifiers.
+
+    >>> _what({"knows": ["age"], "noise": 0.0}, 3), _what({"knows": ["a", "b", "c"], "noise": 0.1}, 3)
+    ("'age' exactly", 'all quasi-identifiers to within 0.1 deviations')
+    >>> _what({"knows": ["a", "b", "c"], "noise": 0.0}, 5)
+    "3 quasi-identifiers ('a' to 'c') exactly"
+    """
+    names, off = intruder["knows"], intruder["noise"]
+    which = f"{len(names)} quasi-identifiers ({names[0]!r} to {names[-1]!r})"
+    if len(names) < 3:
+        which = " and ".join(map(repr, names))
+    elif len(names) == n:
+        which = "all quasi-identifiers"
+    return f"{which} to within {off:g} deviations" if off else f"{which} exactly"
+
+
+def _near(figures: Mapping[str, Any]) -> Iterator[Finding]:
+    near = ((figures.get("intervals") or {}).get("deviation") or {}).get(_NEAR)
+    if near is None:
+        return
+    columns = {name: of for name, of in near["columns"].items() if of is not None}
+    worst = max(columns, key=lambda name: columns[name], default=None)
+    each = f" ({worst!r} of {percent_in_words(columns[worst])})" if worst is not None and len(columns) > 1 else ""
+    every = "every quasi-identifier" if len(columns) > 1 else "the quasi-identifier"
+    whose = share_of(near["all"], asked_records(figures))
+    lie = f"{every} of {whose} lies" if near["all"] else f"{whose} has {every}"
+    yield Finding(near["all"] or 0.0, f"{lie} within {_NEAR} deviations of what is released{each}")
+
+
+def _alone(figures: Mapping[str, Any]) -> Iterator[Finding]:
+    alone = figures.get("uniqueness") or {}
+    if alone.get("before") is None:
+        return
+    now = "none does now" if not alone["after"] else f"{percent_in_words(alone['after'])} do now"
+    before = share_of(alone["before"], asked_records(figures))
+    words = f"{before} stood alone with their quasi-identifiers before; {now}"
+    yield Finding(alone["after"] or 0.0, words)
+
+
+def _above(figure: float | None, chance: float | None) -> float:
+    return (figure or 0.0) - (chance or 0.0)
+
+
+_LINKED = ("own_nearest", "expected_correct")
+INTRUDER_HEADER = ("who knows", "right group", "right record")
+
+
+def intruder_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """What each intruder finds."""
+    intruders = (figures.get("linkage") or {}).get("intruders", ())
+    return [
+        (_what(one, len(intruders[0]["knows"])), *(percent_in_words(one[what]) for what in _LINKED))
+        for one in intruders
+    ]
+
+
+COLUMN_HEADER = ("confidential column", "certain", "by chance", "commonest value", "fewer than 3", "distance")
+
+
+def column_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """What is inferred of each confidential column: shares of records, and the largest distance of a group."""
+    return [
+        (
+            name,
+            *(percent_in_words(one[what]) for what in ("records_certain", "by_chance", "commonest_value")),
+            percent_in_words(one["fewer_than"]["3"]["records"]),
+            NONE if one["largest_distance"] is None else f"{one['largest_distance']:.3g}",
+        )
+        for name, one in (figures.get("inference") or {}).items()
+    ]
+
+
+def near_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """How near to what is released each quasi-identifier lies, and all of them."""
+    deviation = (figures.get("intervals") or {}).get("deviation") or {}
+    if not deviation:
+        return []
+    names = [*next(iter(deviation.values()))["columns"]]
+    rows = [(name, *(percent_in_words(of["columns"][name]) for of in deviation.values())) for name in names]
+    return [*rows, ("all of them", *(percent_in_words(of["all"]) for of in deviation.values()))]
+
+
+def near_header(figures: Mapping[str, Any]) -> tuple[str, ...]:
+    """The widths of :func:`near_rows`."""
+    return ("within so many deviations", *((figures.get("intervals") or {}).get("deviation") or {}))

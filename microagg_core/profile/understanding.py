@@ -1,0 +1,195 @@
+"""How an input is to be read, so that a spec can say it: found out, and proved by reading the rows so."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from microagg_core.data.formats.inputs.csv_text import CsvText
+from microagg_core.data.tables.hashing import one_array
+from microagg_core.errors import DataError, SpecError
+from microagg_core.profile.contents import format_by_content
+from microagg_core.profile.dialects import delimiter_of
+from microagg_core.profile.encodings import TextEncoding, encoding_of
+from microagg_core.profile.notations import (
+    DAY_NUMBERS,
+    NULL_WORDS,
+    are_day_numbers,
+    comma_is_decimal,
+    declared_type,
+    notation_counts,
+    why_text,
+)
+from microagg_core.profile.sampling import Sample, sampled
+from microagg_core.spec.braces import with_known_names
+from microagg_core.spec.formats import CsvInput
+from microagg_core.spec.places import Input
+from microagg_core.store.inputs import InputFile, input_files, open_input
+from microagg_core.store.urls import holds_credentials, shown
+
+#: Of a file of text, what its lines are judged by.
+_HEAD_BYTES = 2**20
+#: No cell has as many lines; what lies between two stray quotes has.
+_MOST_LINES_OF_A_CELL = 200
+
+
+@dataclass(frozen=True)
+class Understanding:
+    """An input with all that its spec has to say of it, and its rows, read so."""
+
+    source: Input
+    sample: Sample
+    #: Column -> why it is text though it looks like something else.
+    remarks: dict[str, str] = field(default_factory=dict)
+    #: Why the encoding was chosen, if that is a judgement.
+    encoding_reason: str = ""
+    #: Of text files: bytes of a row, on the average.
+    row_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Column:
+    """The notations of a column of text, and which words for a missing value it has."""
+
+    counts: dict[str, int]
+    words: frozenset[str]
+    are_days: bool
+
+
+def understood(
+    url: str,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> Understanding:
+    """The input at a URL or glob, understood or refused; a delimiter or an encoding that is said is not looked for.
+
+    Raises:
+        SpecError: the URL cannot stand in a spec.
+        StorageError: nothing there, or not readable.
+        DataError: what is there is not understood; the sentence says where.
+    """
+    source = _source(url, storage_options or {})
+    first = input_files(url, source.storage_options)[0]
+    source = source.model_copy(update={"format": format_by_content(first, source)})
+    if source.format == "csv":
+        return _csv_understood(source, first, delimiter, encoding)
+    sample = sampled(source)
+    return Understanding(source, sample, _remarks_on_texts(sample.table))
+
+
+def _source(url: str, storage_options: dict[str, Any]) -> Input:
+    if holds_credentials(url):
+        raise SpecError(f"{shown(url)}: a spec must not hold a user or password; use the environment of each worker")
+    try:
+        with_known_names(url)
+    except ValueError as error:
+        raise SpecError(f"{shown(url)}: {error}") from None
+    return Input(url=url, storage_options=storage_options)
+
+
+# --- CSV -----------------------------------------------------------------------------------------------------
+
+
+def _csv_understood(source: Input, first: InputFile, delimiter: str | None, encoding: str | None) -> Understanding:
+    encoded, head = _encoding_and_head(source, first, encoding)
+    is_whole = len(head) < _HEAD_BYTES
+    text = _decoded(head, encoded.name, is_whole, shown(first.url))
+    cut_at = delimiter_of(text, is_whole, shown(first.url), delimiter)
+    as_text = _with_dialect(source, delimiter=cut_at, encoding=encoded.name)
+    columns = _notations(sampled(as_text).table, source.url)
+    is_comma = comma_is_decimal([column.counts for column in columns.values()])
+    types = {
+        name: held
+        for name, column in columns.items()
+        if not column.are_days and (held := declared_type(column.counts, is_comma))
+    }
+    words = {"", *(word for name in types for word in columns[name].words)}
+    typed = _with_dialect(
+        as_text,
+        decimal_mark="," if is_comma else ".",
+        null_words=tuple(word for word in NULL_WORDS if word in words),
+        types=types,
+    )
+    remarks = {
+        name: remark
+        for name, column in columns.items()
+        if name not in types and (remark := DAY_NUMBERS if column.are_days else why_text(column.counts))
+    }
+    row_bytes = len(head) / max(1, text.count("\n"))
+    # Read once more, with exactly what the spec will say.
+    return Understanding(typed, sampled(typed), remarks, encoded.reason, row_bytes)
+
+
+def _encoding_and_head(source: Input, first: InputFile, encoding: str | None) -> tuple[TextEncoding, bytes]:
+    if encoding:
+        _refuse_unknown(encoding)
+        encoded = TextEncoding(encoding)
+    else:
+        with open_input(first.url, source.storage_options, sequential=True) as file:
+            encoded = encoding_of(_unpacked(file, first), shown(first.url))
+    with open_input(first.url, source.storage_options) as file:
+        return encoded, CsvText(file, first.url).read(_HEAD_BYTES) or b""
+
+
+def _unpacked(file: BinaryIO, first: InputFile) -> BinaryIO:
+    text: BinaryIO = CsvText(file, first.url)  # type: ignore[assignment]  # it reads as one
+    return text
+
+
+def _refuse_unknown(encoding: str) -> None:
+    try:
+        CsvInput(encoding=encoding)
+    except ValueError:
+        raise SpecError(
+            f"--encoding: {encoding!r} is none that Python has; utf-8, cp1252 and utf-16 are some"
+        ) from None
+
+
+def _decoded(head: bytes, encoding: str, is_whole: bool, place: str) -> str:
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(head, is_whole).removeprefix("\ufeff")
+    except UnicodeError:
+        raise DataError(f"{place}: the text is not {encoding}; say another --encoding") from None
+
+
+def _with_dialect(source: Input, **options: object) -> Input:
+    dialect = CsvInput.model_validate({**source.csv.model_dump(), **options})
+    return source.model_copy(update={"csv": dialect})
+
+
+def _notations(table: pa.Table, url: str) -> dict[str, _Column]:
+    columns = {}
+    for name in table.column_names:
+        counted = pc.value_counts(one_array(table.column(name)))
+        texts = counted.field("values")
+        if pc.max(pc.count_substring(texts, "\n")).as_py() > _MOST_LINES_OF_A_CELL:
+            raise DataError(
+                f"{shown(url)}: a cell of column {name!r} has more than {_MOST_LINES_OF_A_CELL} lines, as if a quote "
+                "were never closed; correct the quotes"
+            )
+        counts = notation_counts(texts, counted.field("counts"))
+        words = texts.filter(pc.is_in(texts, pa.array(NULL_WORDS, texts.type))).to_pylist()
+        columns[name] = _Column(counts, frozenset(words), counts.keys() <= {"whole", "null"} and are_day_numbers(texts))
+    return columns
+
+
+# --- Other formats -------------------------------------------------------------------------------------------
+
+
+def _remarks_on_texts(table: pa.Table) -> dict[str, str]:
+    """What texts of files with types look like, if it is not text."""
+    remarks = {}
+    for column in table.schema:
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            continue
+        counted = pc.value_counts(one_array(table.column(column.name)).drop_null())
+        counts = notation_counts(counted.field("values"), counted.field("counts"))
+        held = declared_type(counts, comma_is_decimal([counts]))
+        if held or (remark := why_text(counts)):
+            remarks[column.name] = f"{held} written as text: cast it" if held else remark
+    return remarks

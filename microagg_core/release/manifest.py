@@ -1,0 +1,326 @@
+"""The manifest of a release: what was published, how it was made, and the checksums of its parts.
+
+It is written last and once; a release exists when its manifest does, and consists of the parts it names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+
+from microagg_core.errors import StorageError
+from microagg_core.group.metrics.figures import Figures
+from microagg_core.inspect.check import Check
+from microagg_core.spec.about import About
+from microagg_core.spec.formats import CsvOutput, ReleasedFormatName
+from microagg_core.store.layout import ATTEMPT_DIGITS, SHA256_DIGITS, ReleaseLayout, is_release_id, revision_number
+from microagg_core.store.objects import canonical_json, sha256_hex
+from microagg_core.store.page_layout import PAGE_NAME, WRITTEN_PAGE, is_page_name, is_written_page
+
+#: 1: parts were named by their content alone, and ``software`` was a version number. 2: there were no pages. Both are
+#: read, and written as they were: what came with format 3 is left out, so that their digests stay.
+FORMAT_VERSION = 3
+_SINCE_3 = {"pages"}
+
+_PART_NAME = re.compile(
+    rf"data/part-\d{{5,}}-([0-9a-f]{{{SHA256_DIGITS}}})(-[0-9a-f]{{{ATTEMPT_DIGITS}}})?\.({'|'.join(get_args(ReleasedFormatName))})"
+)
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ColumnEntry(_Model):
+    """A released column: its name, its Arrow type as text, and its role."""
+
+    name: str = Field(min_length=1)
+    type: str = Field(min_length=1)
+    role: Literal["quasi_identifier", "blocking", "confidential"]
+
+
+class AlgorithmEntry(_Model):
+    """The algorithm with all its parameters."""
+
+    name: str
+    parameters: dict[str, Any] = {}
+
+
+class PartEntry(_Model):
+    """A part: its name relative to the manifest's folder, and what it must hold."""
+
+    name: str = Field(json_schema_extra={"pattern": f"^{_PART_NAME.pattern}$"})
+    rows: int = Field(ge=0)
+    bytes: int = Field(ge=0)
+    sha256: Sha256
+
+    @model_validator(mode="after")
+    def _named_after_content(self) -> PartEntry:
+        # The name is also a path that readers and clean-ups follow: nothing else may stand in it.
+        match = _PART_NAME.fullmatch(self.name)
+        if match is None or match[1] != self.sha256[:SHA256_DIGITS]:
+            raise ValueError("a part is named data/part-<number>-<checksum>-<attempt>.<format>")
+        return self
+
+
+class PageEntry(_Model):
+    """A page about the release, for those who read it; names are relative to the manifest's folder."""
+
+    #: Where a reader finds it.
+    name: str = Field(json_schema_extra={"pattern": f"^{PAGE_NAME.pattern}$"})
+    #: Where it was written before the manifest, under a name of that attempt's own.
+    written: str = Field(json_schema_extra={"pattern": f"^{WRITTEN_PAGE.pattern}$"})
+    bytes: int = Field(ge=1)
+    sha256: Sha256
+
+    @model_validator(mode="after")
+    def _named_as_pages_are(self) -> PageEntry:
+        # As for parts: nothing else may stand in a name that readers and clean-ups follow.
+        if not is_page_name(self.name) or not is_written_page(self.written, self.name, self.sha256):
+            raise ValueError("a page is named NAME.ending, and written as pages/NAME-<checksum>-<attempt>.ending")
+        return self
+
+
+class SeriesEntry(_Model):
+    """What a release promises together with the others of its series."""
+
+    mode: Literal["disjoint", "atoms", "rotation", "independent"]
+    guarantee: Literal["trace", "trace+changes"] | None = None
+    #: The releases of the series before this one.
+    night: int = Field(ge=0)
+    #: Of releases that promise nothing together: how many units share the rarest history; null where nobody knows.
+    smallest_trace: int | None = Field(default=None, ge=0)
+    #: Released units that had left: how many, where that is k or more and at least k away from every number that the
+    #: series told before; not there where none can be.
+    ghosts: Annotated[int, Field(ge=2)] | Literal["not told"] | None = None
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Manifests from before it was told have to come out as they were.
+        return {name: value for name, value in plain(self).items() if name != "ghosts" or value is not None}
+
+
+class ProtectEntry(_Model):
+    """What every released combination holds of a confidential column."""
+
+    #: It has at least so many distinct values; a missing one is none.
+    distinct: int | None = Field(default=None, ge=2)
+    #: Its distribution is at most so far from the whole release's, as an earth mover's distance among records that have
+    #: a value, and so is its share of records that have none.
+    t: float | None = Field(default=None, gt=0, lt=1)
+
+
+class ReleaseFacts(_Model):
+    """Everything a manifest says but for the revision and the parts, which publishing settles."""
+
+    name: str
+    id: str
+    created: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)$")
+    k: int = Field(ge=2)
+    unit: Literal["row", "units"]
+    rows: int = Field(ge=0)
+    #: Whether records are withheld: 0, or at least k; null in a later night of a series, where even that could tell of
+    #: single units. Earlier versions gave the number, by which who knows the others could tell the last of them.
+    suppressed: Annotated[int, Field(ge=0)] | Literal["at least k"] | None
+    columns: tuple[ColumnEntry, ...] = Field(min_length=1)
+    #: What its publisher says of the release and its columns; not there where he says nothing.
+    about: About | None = None
+    format: ReleasedFormatName
+    #: How released CSV is to be read: text is quoted, a missing value is the null word without quotes.
+    csv: CsvOutput | None = None
+    algorithm: AlgorithmEntry
+    #: How the algorithm's groups were improved: off, fast, thorough, or the seconds for each block.
+    refine: Literal["off", "fast", "thorough"] | dict[Literal["seconds"], float] = "off"
+    #: Whether the same spec, data and seed give the same bytes.
+    reproducible: bool = True
+    seed: int
+    undersized: str
+    missing: str
+    rounding: dict[str, Any] = {}
+    #: What every combination holds besides k, by confidential column.
+    protect: dict[str, ProtectEntry] = {}
+    series: SeriesEntry | None = None
+    losses: Figures = Figures()
+    checks: tuple[Check, ...] = ()
+    #: Versions of what made the release, and a digest of its sources; see :mod:`microagg_core.software`.
+    software: dict[str, str]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ReleaseFacts:
+        names = [column.name for column in self.columns]
+        if len(set(names)) != len(names):
+            raise ValueError("a column stands in it twice")
+        if not self.protect.keys() <= {column.name for column in self.columns if column.role == "confidential"}:
+            raise ValueError("what is no confidential column is protected")
+        if self.about is not None and not self.about.columns.keys() <= set(names):
+            raise ValueError("what is no column is described")
+        if (self.csv is not None) != (self.format == "csv"):
+            raise ValueError("a CSV release has a dialect, and no other has one")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Manifests from before there was a word about them have to come out as they were.
+        return {name: value for name, value in plain(self).items() if name != "about" or value is not None}
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns whose combinations k-anonymity is about, in the release's order."""
+        return tuple(column.name for column in self.columns if column.role != "confidential")
+
+
+class Manifest(ReleaseFacts):
+    """The manifest of one revision of a release."""
+
+    format_version: Literal[1, 2, 3] = 3
+    revision: str
+    parts: tuple[PartEntry, ...]
+    #: What was written about the release for those who use it.
+    pages: tuple[PageEntry, ...] = ()
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Manifest:
+        if len({page.name.lower() for page in self.pages}) != len(self.pages):
+            raise ValueError("a page stands in it twice")
+        if self.pages and self.format_version < 3:
+            raise ValueError("a manifest of this format has no pages")
+        if len({part.name for part in self.parts}) != len(self.parts):
+            raise ValueError("a part stands in it twice")
+        if sum(part.rows for part in self.parts) != self.rows:
+            raise ValueError("the rows of the parts do not add up")
+        if not is_release_id(self.id) or revision_number(self.revision) is None:
+            raise ValueError("the id or the revision is not one")
+        return self
+
+    @classmethod
+    def of(
+        cls, facts: ReleaseFacts, revision: str, parts: tuple[PartEntry, ...], pages: tuple[PageEntry, ...] = ()
+    ) -> Manifest:
+        """The facts, completed."""
+        return cls(
+            **{name: getattr(facts, name) for name in ReleaseFacts.model_fields},
+            revision=revision,
+            parts=parts,
+            pages=pages,
+        )
+
+    @property
+    def layout(self) -> ReleaseLayout:
+        """Names of the release's objects."""
+        return ReleaseLayout(self.id, self.revision)
+
+    def part_names(self) -> set[str]:
+        """The parts' names from the root of the output."""
+        return {self.layout.absolute(part.name) for part in self.parts}
+
+    def page_names(self) -> set[str]:
+        """Where readers find the pages, from the root of the output."""
+        return {self.layout.absolute(page.name) for page in self.pages}
+
+    def written_page_names(self) -> set[str]:
+        """Where the pages were written before the manifest, from the root of the output."""
+        return {self.layout.absolute(page.written) for page in self.pages}
+
+    def to_bytes(self) -> bytes:
+        """The manifest as it is written."""
+        return canonical_json(self.model_dump(mode="json", exclude=_SINCE_3 if self.format_version < 3 else None))
+
+    @property
+    def sha256(self) -> str:
+        """The digest by which a receiver knows that it is this manifest, and with it these files."""
+        return sha256_hex(self.to_bytes())
+
+    def unknown(self) -> int:
+        """How many things stand in it of which this version does not know what they say.
+
+        They are kept, since a later version may know more figures; a receiver may want to know all.
+        """
+        columns = {column.name for column in self.columns if column.role == "quasi_identifier"}
+        plain = (bool, int, float, str, type(None))
+        settings = [*self.algorithm.parameters.values(), *self.rounding.values()]
+        n_open = sum(not isinstance(value, plain) for value in settings)
+        named = {*self.rounding, *(self.losses.attributes or ()), *(self.losses.of_grouped.attributes or ())}
+        return n_open + len(named - columns) + self.losses.n_unknown()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str) -> Manifest:
+        """Read a manifest; ``where`` is its URL, for the message.
+
+        Raises:
+            StorageError: it is damaged, or written by a later version.
+        """
+        try:
+            value = json.loads(data, object_pairs_hook=_each_once)
+            version = value.get("format_version") if isinstance(value, dict) else None
+            if isinstance(version, int) and version > FORMAT_VERSION:
+                raise StorageError(
+                    f"{where} has format version {version}, and this software reads up to {FORMAT_VERSION}; "
+                    "use a newer microagg"
+                )
+            return cls.model_validate(value)
+        except ValidationError as error:
+            raise _damaged(where, _first_reason(error)) from None
+        except _TwiceError:
+            raise _damaged(where, "a field stands in it twice") from None
+        except (ValueError, RecursionError):
+            raise _damaged(where, "") from None
+
+
+def manifest_schema() -> dict[str, Any]:
+    """JSON schema (draft 2020-12) of a manifest, for programs that read releases.
+
+    >>> manifest_schema()["properties"]["format_version"]["enum"]
+    [1, 2, 3]
+    """
+    schema = Manifest.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "microagg release manifest"}
+
+
+class _TwiceError(ValueError):
+    """A mapping in JSON has a key twice: one reader would take the first value, and another the second."""
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise _TwiceError
+    return mapping
+
+
+def _first_reason(error: ValidationError) -> str:
+    """Which field is wrong, and why where that is one of our own rules; never a value."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(str(place) for place in first["loc"] if not isinstance(place, str) or place.isidentifier())
+    where = f"field {field}" if field else ""
+    why = {"value_error": str(first.get("ctx", {}).get("error", "")), "extra_forbidden": "is not known"}
+    return ": ".join(part for part in (where, why.get(first["type"], "")) if part)
+
+
+def _damaged(where: str, detail: str) -> StorageError:
+    reason = f" ({detail})" if detail else ""
+    return StorageError(f"{where} is not a valid release manifest{reason}; restore it, or publish the release again")
+
+
+def same_release(one: Manifest, other: Manifest) -> bool:
+    """Whether two manifests publish the same: the same bytes, the same promises about them, and the same words.
+
+    Their pages may differ, as other versions of the software describe a release otherwise.
+    """
+
+    def promised(m: Manifest) -> tuple[object, ...]:
+        checksums = [part.sha256 for part in m.parts]
+        return m.id, checksums, m.k, m.unit, m.rows, m.suppressed, m.columns, m.format, m.csv, m.about
+
+    return promised(one) == promised(other)

@@ -1,0 +1,224 @@
+"""What a release promises, and what it does not; how that is checked again, and how it is cited."""
+
+from __future__ import annotations
+
+import shlex
+
+from microagg_core.release.manifest import Manifest, ProtectEntry, SeriesEntry
+from microagg_core.release.pages.document import Block, Link, Name, Section, Snippet, Strong, Text, bullets, paragraph
+from microagg_core.release.pages.escaping import paragraphs, visible
+from microagg_core.release.pages.method import names
+from microagg_core.release.pages.release_words import about, address, in_role, title, units_word, year
+from microagg_core.spec.about import licence_url
+
+#: More columns than these make a command that nobody copies.
+_MOST_IN_A_COMMAND = 20
+
+
+def promises_section(manifest: Manifest) -> Section:
+    """k, what is demanded besides, and the series."""
+    keys = (*in_role(manifest, "quasi_identifier"), *in_role(manifest, "blocking"))
+    shared = (
+        f" is shared by at least {manifest.k} {units_word(manifest)} (k-anonymity, k = {manifest.k}), missing values "
+        "counted as values."
+    )
+    promised: list[Text] = [("Every combination of ", *names(keys), shared)]
+    promised += [_protected(name, entry) for name, entry in manifest.protect.items()]
+    blocks: list[Block] = [bullets(*promised)]
+    if manifest.series is not None:
+        blocks += [paragraph(_of_series(manifest.series)), bullets(*_nights(manifest.series, manifest.k))]
+    passed = ", ".join(visible(check.name) for check in manifest.checks if check.passed)
+    if passed:
+        blocks.append(paragraph(f"Before it was published, the files were read again and checked: {passed}."))
+    blocks += [paragraph(Strong("Not promised")), bullets(*_not_promised(manifest))]
+    return Section("promises", "What is promised", tuple(blocks))
+
+
+def _protected(name: str, entry: ProtectEntry) -> Text:
+    words: list[str] = []
+    if entry.distinct is not None:
+        words.append(
+            f"has at least {entry.distinct} different values, missing ones apart, among those who share a combination"
+        )
+    if entry.t is not None:
+        words.append(
+            "is distributed among those who share a combination nearly as in the whole release (t-closeness: their "
+            f"distance, an earth mover's, is at most {entry.t:g} among those with a value, and the shares of those "
+            "without differ by no more)"
+        )
+    return (Name(name), f" {', and '.join(words) or 'is protected'}.")
+
+
+_MODES = {
+    "disjoint": "in which everybody is released once, and never again",
+    "atoms": "in which those who were grouped together stay together, with the same means",
+    "rotation": "in which those who were grouped together stay together for a number of releases, and are never "
+    "released again afterwards",
+    "independent": "in which each release was grouped anew",
+}
+_NOTHING_TOGETHER = (
+    "The releases of the series promise nothing together: who has several may learn more than one tells."
+)
+_CHANGES = (
+    "From one release to the next, a value of a column that is released as it came changes for nobody of those who "
+    "share a combination, or for at least {k}."
+)
+_OLDER = "Values by which records are grouped are those of the release in which they first stood, so they may be older."
+
+
+def _of_series(series: SeriesEntry) -> str:
+    order = "the first" if series.night == 0 else f"number {series.night + 1}"
+    return f"This release is {order} of a series, {_MODES[series.mode]}."
+
+
+def _nights(series: SeriesEntry, k: int) -> list[str]:
+    if series.mode == "independent":
+        rare = series.smallest_trace
+        shared = "" if rare is None else f" The rarest history of releases is shared by {rare:,}."
+        return [f"{_NOTHING_TOGETHER}{shared}"]
+    said = [
+        f"What all releases of the series did with somebody, absence included, they did with at least {k}. Adding, "
+        "subtracting or comparing the files tells of that many or more."
+    ]
+    if series.guarantee == "trace+changes":
+        said.append(_CHANGES.format(k=k))
+    if series.night and series.mode in ("atoms", "rotation"):
+        said.append(_OLDER)
+    return said
+
+
+def pooling_words(k: int) -> str:
+    """Say what members of a group of k compute who pool their own values.
+
+    >>> pooling_words(5)
+    "4 of 5 who share a combination can compute the fifth's values from their own and the mean"
+    """
+    if k == 2:
+        return "each of 2 who share a combination can compute the other's values from his own and the mean"
+    last = {3: "third", 4: "fourth", 5: "fifth"}.get(k, "last one")
+    return f"{k - 1} of {k} who share a combination can compute the {last}'s values from their own and the mean"
+
+
+def _not_promised(manifest: Manifest) -> list[Text]:
+    unsafe = tuple(c for c in in_role(manifest, "confidential") if c.name not in manifest.protect)
+    said: list[Text] = []
+    if unsafe:
+        differ = " differ" if len(unsafe) > 1 else " differs"
+        why = "where all have one value, whoever knows that somebody is among them knows it."
+        said.append(("That ", *names(unsafe), f"{differ} among those who share a combination: {why}"))
+    said.append((f"That values are kept from those who know others of their group: {pooling_words(manifest.k)}.",))
+    said.append(("That nothing follows from other data about the same people or firms. Do not try to find anybody.",))
+    return said
+
+
+# --- Verifying -------------------------------------------------------------------------------------------------
+
+
+_BY_HAND = """\
+python3 -c '
+import json
+for part in json.load(open("manifest.json"))["parts"]:
+    print(part["sha256"], part["name"], sep="  ")
+' | sha256sum --check
+"""
+
+
+def verify_section(manifest: Manifest) -> Section:
+    """With microagg, and without."""
+    return Section(
+        "verify",
+        "How to check it",
+        (
+            paragraph(
+                "With microagg, which reads every file and counts again. ",
+                Name("DIGEST"),
+                " is the SHA-256 of ",
+                Name("manifest.json"),
+                ", which you should have from the publisher by another way; ",
+                Name("--k"),
+                " and the columns are what you demand, so change them to what you were promised:",
+            ),
+            Snippet("sh", "with microagg", _command(manifest)),
+            paragraph("Without it, the digests of all files against the manifest, and the manifest's own:"),
+            Snippet("sh", "without microagg", f"{_BY_HAND}sha256sum manifest.json\n"),
+            paragraph(
+                "Where ",
+                Name("manifest.json.minisig"),
+                " lies beside it, the release is signed, and the publisher's key tells whether by him:",
+            ),
+            Snippet("sh", "the signature", "minisign -V -p PUBLISHER.pub -m manifest.json\n"),
+        ),
+    )
+
+
+def _command(manifest: Manifest) -> str:
+    words = ["microagg", "verify", address(manifest) or ".", "--k", str(manifest.k)]
+    for option, role in (("--quasi-identifiers", "quasi_identifier"), ("--blocking", "blocking")):
+        columns = [column.name for column in in_role(manifest, role)]
+        fit = all("," not in name and visible(name) == name for name in columns)
+        if columns and fit and len(columns) <= _MOST_IN_A_COMMAND:
+            words += [option, ",".join(columns)]
+    for option in ("distinct", "t"):
+        held = [f"{name}={of}" for name, entry in manifest.protect.items() if (of := getattr(entry, option))]
+        fit = all("," not in text and visible(text) == text for text in held)
+        if held and fit and len(held) <= _MOST_IN_A_COMMAND:
+            words += [f"--{option}", ",".join(held)]
+    return " ".join(shlex.quote(word) for word in words) + " --sha256 DIGEST\n"
+
+
+# --- Citing ----------------------------------------------------------------------------------------------------
+
+
+def citation(manifest: Manifest) -> str:
+    """How to cite the release: as its publisher wants it, or put together from what is said.
+
+    A citation without the release it is of is of no use, so that stands in every one.
+    """
+    said, which = about(manifest), f"release {manifest.id}, revision {manifest.revision}"
+    if said.citation:
+        return f"{' '.join(paragraphs(said.citation)).rstrip('.')}. {which.capitalize()}."
+    whose = f"{said.publisher} " if said.publisher else ""
+    where = f" {url}" if (url := address(manifest)) else ""
+    return (
+        f"{whose}({year(manifest)}): {title(manifest)}. {which.capitalize()}. Microaggregated, k = {manifest.k}.{where}"
+    )
+
+
+def cite_section(manifest: Manifest) -> Section:
+    """The citation, and the same for reference managers."""
+    said = about(manifest)
+    blocks: list[Block] = [paragraph(citation(manifest)), Snippet("bibtex", "BibTeX", _bibtex(manifest))]
+    if said.licence:
+        blocks.append(paragraph("Licence: ", licence_word(said.licence)))
+    return Section("cite", "How to cite it", tuple(blocks))
+
+
+def licence_word(licence: str) -> Link:
+    """A licence by its name or address, which leads to its text."""
+    return Link(licence, licence_url(licence))
+
+
+def _bibtex(manifest: Manifest) -> str:
+    said = about(manifest)
+    fields = {
+        "title": title(manifest),
+        "author": said.publisher or "",
+        "year": year(manifest),
+        "version": f"{manifest.id}, {manifest.revision}",
+        "url": address(manifest) or "",
+        "note": f"Microaggregated, k = {manifest.k}",
+    }
+    lines = [f"  {name} = {{{_in_braces(text)}}},\n" for name, text in fields.items() if text]
+    # A key has no letters that TeX takes for something else.
+    key = "".join(mark for mark in manifest.name if mark.isascii() and (mark.isalnum() or mark in "-_")) or "release"
+    return f"@misc{{{key}-{year(manifest)},\n{''.join(lines)}}}\n"
+
+
+def _in_braces(text: str) -> str:
+    r"""A text of BibTeX.
+
+    >>> print(_in_braces("R&D {50 %}"))
+    R\&D \{50 \%\}
+    """
+    plain = visible(text).replace("\\", r"\textbackslash ")
+    return "".join(f"\\{mark}" if mark in "{}&%$#_" else mark for mark in plain)

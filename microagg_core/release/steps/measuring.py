@@ -1,0 +1,152 @@
+"""Measure: what the release lost, combined from the blocks, and what it gives away, combined from its files.
+
+Losses are published, as far as :mod:`microagg_core.inspect.published` lets them; risk is for the operator alone.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from microagg_core.data.kinds.contract import Kind
+from microagg_core.data.tables.slices import read_slice
+from microagg_core.errors import MicroaggError, sanitized
+from microagg_core.group.grouping.bounds import gap_percent
+from microagg_core.group.metrics.certificate import Certificate, combined
+from microagg_core.group.metrics.figures import CertificateFigures, Figures
+from microagg_core.group.metrics.moments import Moments, merge_all
+from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
+from microagg_core.inspect.checks.means import Means
+from microagg_core.inspect.gate import notes_of
+from microagg_core.inspect.portrait.contract import Portrait
+from microagg_core.inspect.published import figures_of_few, figures_of_night, published_figures
+from microagg_core.plain import from_json
+from microagg_core.release.steps.checking import CarriedFiles, file_notes
+from microagg_core.release.steps.pieces import Pieces
+from microagg_core.release.steps.portraying import combine_portrait
+from microagg_core.release.steps.risks import Risk, combine_risk
+from microagg_core.release.steps.routing import Planned
+from microagg_core.store.layout import RunLayout
+
+#: Standardizing rounds nearby values by less than this takes from a bound.
+_SHRINK = 1.0 - 2.0**-30
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Loss and risk of a release, the lines of its blocks, and its portrait."""
+
+    figures: Figures
+    risk: Risk
+    blocks: pa.Table
+    portrait: Portrait
+    #: What could not be portrayed, in sentences.
+    troubles: tuple[str, ...] = ()
+
+
+def measure_release(
+    planned: Planned, layout: RunLayout, anonymized: Pieces, checked: Pieces, carried: CarriedFiles | None = None
+) -> Measured:
+    """Combine what the blocks lost with what the files give away.
+
+    Args:
+        planned: what is released.
+        layout: of the run.
+        anonymized: what was written of the blocks.
+        checked: what the gate's workers wrote of the files.
+        carried: the files of survivors, behind those of arrivals.
+    """
+    numbers, kinds, rows = range(planned.outline.n_partitions), planned.context.kinds, int(planned.outline.rows.sum())
+    n_files = planned.outline.n_files + (carried.n_files if carried else 0)
+    risk = combine_risk(checked, layout.key, planned, n_files)
+
+    def of_file(arrivals: Figures) -> Figures:
+        if carried is None or not carried.rows:
+            return arrivals
+        moments = _released_moments(checked, layout, n_files, kinds)
+        return figures_of_night(rows + carried.rows, kinds, moments, arrivals)
+
+    if not numbers:  # a night of a series in which no record was grouped
+        portrait = _portrait(checked, layout, planned, n_files, None)
+        return Measured(of_file(figures_of_few(0)), risk, pa.table({}), *portrait)
+    data = anonymized.read_all(layout.loss_statistics(i) for i in numbers)
+    statistics = reduce(add, (from_json(LossStatistics, of_partition) for of_partition in data))
+    tables = anonymized.read_all(layout.block_results(i) for i in numbers)
+    blocks = pa.concat_tables([read_slice(of_partition) for of_partition in tables])
+    n_groups = int(np.asarray(blocks["groups"]).sum())
+    moments = _released_moments(checked, layout, planned.outline.n_files, kinds)
+    figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
+    return Measured(of_file(figures), risk, blocks, *_portrait(checked, layout, planned, n_files, statistics))
+
+
+def _portrait(
+    checked: Pieces, layout: RunLayout, planned: Planned, n_files: int, statistics: LossStatistics | None
+) -> tuple[Portrait, tuple[str, ...]]:
+    """Combine the portrait; where it cannot be made, an empty one and a sentence, as no page stops a release."""
+    try:
+        return combine_portrait(checked, layout.key, planned, n_files, statistics), ()
+    except MicroaggError:  # such as damaged work, which is made again
+        raise
+    except Exception as error:
+        trouble = f"the operator's page has no pictures: {sanitized(error, 'portraying').message}"
+        return Portrait(planned.survey.arrivals, 0, left_out=(trouble,)), (trouble,)
+
+
+def _released_moments(checked: Pieces, layout: RunLayout, n_files: int, kinds: Sequence[Kind]) -> tuple[Moments, ...]:
+    """Moments of the released quasi-identifiers, as the gate read them from the files."""
+    files = notes_of(Means(), file_notes(checked, layout, n_files))
+    return tuple(merge_all(file.moments[j] for file in files) for j in range(len(kinds)))
+
+
+def rounded(value: float, direction: str, digits: int = 6) -> float:
+    """A number to so many significant digits, rounded in one of decimal's directions, so that no claim gets stronger.
+
+    >>> rounded(12.3456789, decimal.ROUND_FLOOR), rounded(12.3456712, decimal.ROUND_CEILING)
+    (12.3456, 12.3457)
+    """
+    return float(decimal.Context(prec=digits, rounding=direction).plus(decimal.Decimal(value)))
+
+
+def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:
+    """What is proved of ``sse``: a lower bound, the gap to it in percent of the loss; and what made the groups.
+
+    Blocks lose independently of each other, so their bounds add up. All refers to what is released, after
+    rounding. Bounds are rounded down, by more than standardizing has rounded nearby values, and gap and ratio
+    computed from them, so that none claims too much.
+    """
+    sse = losses_of(statistics).sse
+    total = math.fsum(np.asarray(blocks["lower_bound"]).tolist())
+    bound = min(rounded(total * _SHRINK, decimal.ROUND_FLOOR), significant(sse))
+    figures = Figures(lower_bound=bound, gap=significant(gap_percent(sse, bound))) | _choices(blocks)
+    figures |= Figures(refined=bool(np.any(np.asarray(blocks["improved"]))))
+    return figures | Figures(certificate=_certificate(blocks)) if "bound" in blocks.column_names else figures
+
+
+def _certificate(blocks: pa.Table) -> CertificateFigures:
+    """How far from the least possible the loss is at most, from bounds that the algorithm proved for every block."""
+    columns = [blocks[name].to_pylist() for name in ("sse", "weight", "bound")]
+    whole = combined(Certificate(*figures) for figures in zip(*columns, strict=True))
+    whole = replace(whole, bound=whole.bound * _SHRINK)
+    return CertificateFigures(
+        sse=significant(whole.sse),
+        weight=significant(whole.weight),
+        bound=rounded(whole.bound, decimal.ROUND_FLOOR),
+        optimum_at_least=rounded(whole.optimum_at_least, decimal.ROUND_FLOOR),
+        ratio=rounded(whole.ratio, decimal.ROUND_CEILING) if math.isfinite(whole.ratio) else None,
+    )
+
+
+def _choices(blocks: pa.Table) -> Figures:
+    """What was tried, and what was chosen by some block, where the choice was left to the blocks."""
+    tried = {name for names in pc.unique(blocks["tried"]).to_pylist() for name in names.split(",") if name}
+    if not tried:
+        return Figures()
+    return Figures(tried=tuple(sorted(tried)), chosen=tuple(sorted(pc.unique(blocks["algorithm"]).to_pylist())))

@@ -1,0 +1,369 @@
+"""Survey: what is in the input, counted part by part, before anything is decided.
+
+Of each part: rows, missing and non-finite values, moments and decimals of the quasi-identifiers, records of each
+blocking key, a sample of each confidential column's values, digests of what names a unit, and a fingerprint by which a
+later read is known to be of the same rows. All from the confidential values on is of all records. What comes before and
+decides about blocks is of the records that take part: in a night of a series, the arrivals.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Bools, Ints
+from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.kinds.contract import Kind, Ticks, Traits
+from microagg_core.data.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
+from microagg_core.data.tables.ordering import as_key
+from microagg_core.data.tables.slices import Slices
+from microagg_core.errors import DataError
+from microagg_core.group.metrics.moments import Moments, merge_all
+from microagg_core.inspect.disclosing import Confidential
+from microagg_core.inspect.disclosures import Disclosure
+from microagg_core.kernels.tools.hashing import mix_words
+from microagg_core.plain import from_plain, to_plain
+from microagg_core.release.steps.confidential import ConfidentialGathering, Gathered, merged_sketches
+from microagg_core.release.steps.keys import ROWS, WAITED, merge_keys, write_keys
+from microagg_core.release.steps.pieces import Piece, Pieces
+from microagg_core.release.steps.reading import PartBatch, file_with, records_of_part
+from microagg_core.release.steps.sampling import PartSample
+from microagg_core.release.steps.units import (
+    UnitDigests,
+    coarser_columns,
+    read_salt,
+    refuse_nameless_units,
+    several_columns,
+    unit_checks,
+)
+from microagg_core.release.steps.work import Context, Receipt, Task, load_context
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.store.layout import RunLayout
+
+_FINGERPRINT_SEED = 0x5EED
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the survey found; everything private to the work area."""
+
+    #: All records of each part: what records are numbered by.
+    rows_of_parts: tuple[int, ...]
+    #: Those of them that take part; all, but for a night of a series.
+    arrivals_of_parts: tuple[int, ...]
+    fingerprints: tuple[str, ...]
+    row_bytes: float
+    missing: tuple[int, ...]
+    moments: tuple[Moments, ...]
+    #: What the kind of each quasi-identifier wants to know of its values.
+    traits: tuple[Traits, ...]
+    #: What the confidential columns would disclose.
+    disclosures: tuple[Disclosure, ...]
+    #: What is to be said of units.
+    remarks: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        """Records in the input."""
+        return sum(self.rows_of_parts)
+
+    @property
+    def arrivals(self) -> int:
+        """Records that take part, in what was counted and in what is released."""
+        return sum(self.arrivals_of_parts)
+
+    @property
+    def staged_bytes(self) -> float:
+        """Bytes of all rows on their way."""
+        return self.arrivals * self.row_bytes
+
+    def first_record(self, part: int) -> int:
+        """The record number of a part's first row."""
+        return sum(self.rows_of_parts[:part])
+
+    @property
+    def first_records(self) -> NDArray[np.int64]:
+        """The record number of each part's first row."""
+        rows = np.array(self.rows_of_parts, dtype=np.int64)
+        return np.cumsum(rows) - rows
+
+    def parts_of(self, records: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The part in which each record came."""
+        return np.searchsorted(self.first_records, records, side="right") - 1
+
+
+def blocking_columns(table: pa.Table, context: Context) -> list[pa.Array]:
+    """Blocking values as keys."""
+    return [as_key(one_array(table[column.name])) for column in context.schema.blocking]
+
+
+def missing_pattern(missing: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """A bit for each missing quasi-identifier."""
+    pattern = np.zeros(len(missing), dtype=np.uint64)
+    for j in range(missing.shape[1] if missing.any() else 0):
+        pattern |= missing[:, j].astype(np.uint64) << np.uint64(j)
+    return pattern
+
+
+class Fingerprint:
+    """A sum over the rows of a part that tells whether it is read as it was surveyed."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._sums = [0, 0]
+
+    def add(self, table: pa.Table, names: Sequence[str]) -> None:
+        """Account for the part's next rows."""
+        columns = [pa.array(np.arange(self._rows, self._rows + table.num_rows)), *(table[n] for n in names)]
+        hashes = hash_rows(columns, table.num_rows, _FINGERPRINT_SEED)
+        for i, words in enumerate((hashes, mix_words(hashes))):
+            self._sums[i] = (self._sums[i] + sum_of(words)) % 2**64
+        self._rows += table.num_rows
+
+    def text(self) -> str:
+        """The fingerprint of all rows so far."""
+        return f"{self._rows}-{self._sums[0]:016x}-{self._sums[1]:016x}"
+
+
+def refuse_broken_text(name: str, column: pa.ChunkedArray) -> None:
+    """Stop where a text is none: Parquet files may hold any bytes in a column of text.
+
+    Raises:
+        DataError: naming the column.
+    """
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        raise DataError(
+            f"column {name!r} holds text that is not UTF-8, which cannot be written as text; "
+            "correct it, or give the column another role"
+        ) from None
+
+
+def value_bytes(column: pa.ChunkedArray) -> int:
+    """Bytes that the values take, however they are chunked: the same rows always come to the same.
+
+    >>> value_bytes(pa.chunked_array([["a", "bcd"], [None]])), value_bytes(pa.chunked_array([[1, 2]]))
+    (28, 16)
+    """
+    kind = column.type
+    if pa.types.is_null(kind):
+        return 0
+    if is_text_or_bytes(kind):
+        return int(pc.sum(pc.binary_length(column)).as_py() or 0) + 8 * len(column)
+    return len(column) * max(1, int(kind.bit_width) // 8)
+
+
+class PartSurvey:
+    """What accumulates over the batches of one part."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.needs_valid_text = released_format(context.spec.output).needs_valid_text
+        self.rows = 0
+        self.arrivals = 0
+        self.is_marked = False
+        self.bytes = 0
+        p = len(context.kinds)
+        self.missing = np.zeros(p, dtype=np.int64)
+        self.not_finite = np.zeros(p, dtype=np.int64)
+        self.moments: list[list[Moments]] = [[] for _ in range(p)]
+        self.traits: list[Traits] = [kind.NO_TRAITS for kind in context.kinds]
+        self.keys: list[pa.Table] = []
+        self.confidential = ConfidentialGathering(context)
+        self.fingerprint = Fingerprint()
+
+    def add(self, batch: PartBatch) -> None:
+        """Account for the next batch."""
+        self.rows += batch.whole.num_rows
+        self.fingerprint.add(batch.whole, self.context.schema.travelling)
+        self.is_marked |= batch.marks is not None
+        table = batch.table
+        self.arrivals += table.num_rows
+        travelling = dict.fromkeys(self.context.schema.travelling)
+        self.bytes += sum(value_bytes(table[name]) for name in travelling)
+        rough = self.context.rough
+        quasi = rough.ticks([table[kind.name] for kind in rough.kinds])
+        self._add_quasi_identifiers(*quasi)
+        self._add_keys(table, quasi[1], batch.waited)
+        self._add_confidential(batch.whole, quasi if batch.marks is None else None)
+
+    def _add_quasi_identifiers(self, ticks: Sequence[Ticks], missing: Bools) -> None:
+        for j, (kind, values) in enumerate(zip(self.context.kinds, ticks, strict=True)):
+            finite = kind.finite(values)
+            usable = finite & ~missing[:, j]
+            there = values if usable.all() else values[usable]
+            self.moments[j].append(kind.moments(there))
+            self.traits[j] = kind.more_traits(self.traits[j], there)
+            self.not_finite[j] += len(finite) - np.count_nonzero(finite)
+            self.missing[j] += np.count_nonzero(missing[:, j])
+
+    def _add_keys(self, table: pa.Table, missing: NDArray[np.bool_], waited: NDArray[np.bool_] | None) -> None:
+        columns = blocking_columns(table, self.context)
+        names = ["pattern", *(f"b{i}" for i in range(len(columns)))]
+        keys = pa.Table.from_arrays([pa.array(missing_pattern(missing)), *columns], names=names)
+        sums = []
+        if waited is not None:
+            keys = keys.append_column(WAITED, pa.array(waited.astype(np.int64)))
+            sums = [(WAITED, "sum")]
+        counted = keys.group_by(names, use_threads=False).aggregate([([], "count_all"), *sums])
+        for column, name in zip(self.context.schema.blocking, names[1:], strict=True):
+            refuse_broken_text(column.name, counted[name])
+        self.keys.append(counted.rename_columns([*names, ROWS, *(name for name, _ in sums)]))
+        if len(self.keys) > 32:
+            self.keys = [merge_keys(self.keys)]
+
+    def _add_confidential(self, table: pa.Table, quasi: tuple[list[Ticks], Bools] | None) -> None:
+        if self.needs_valid_text:
+            for column in self.context.schema.confidential:
+                refuse_broken_text(column.name, table[column.name])
+        self.confidential.add(table, quasi)
+
+
+def survey_part(task: Task) -> Receipt:
+    """Survey one input part; writes its statistics, keys, sketches and unit digests."""
+    context = load_context(task.run, task.reads)
+    found = PartSurvey(context)
+    units = UnitDigests(task, context.spec, context.schema, read_salt(task), len(context.parts))
+    sample = PartSample(task.number, len(context.parts), context.spec.seed, context.schema.grouping)
+    names = tuple(dict.fromkeys((*context.schema.travelling, *units.columns)))
+    for batch in records_of_part(task, context, task.number, 0, names):
+        found.add(batch)
+        units.add(batch.whole)
+        sample.add(batch)
+    units.end()
+    pieces, slices = _write(task, found, units.nameless)
+    pieces += [*units.pieces, *sample.write(task)]
+    return Receipt(task.step, task.number, found.rows, tuple(pieces), slices + units.slices)
+
+
+def _write(task: Task, found: PartSurvey, nameless: list[int]) -> tuple[list[Piece], Slices]:
+    layout, number = task.layout, task.number
+    statistics = {
+        "rows": found.rows,
+        "arrivals": found.arrivals,
+        "is_marked": found.is_marked,
+        "bytes": found.bytes,
+        "missing": found.missing.tolist(),
+        "not_finite": found.not_finite.tolist(),
+        "fingerprint": found.fingerprint.text(),
+        "moments": to_plain([merge_all(batches) for batches in found.moments]),
+        "traits": found.traits,
+        "nameless": nameless,
+        "text_bytes": found.confidential.text_bytes.tolist(),
+    }
+    pieces, slices = [task.put(layout.survey(number, "json"), json.dumps(statistics).encode())], Slices()
+    if found.keys:
+        keys, slices = write_keys(task, merge_keys(found.keys))
+        pieces.append(keys)
+    gathered = found.confidential.gathered()
+    for i, data in enumerate(gathered.to_bytes() if gathered else ()):
+        pieces.append(task.put(layout.survey(number, f"confidential-{i}.arrows"), data))
+    return pieces, slices
+
+
+def combine_survey(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, context: Context, n_parts: int) -> Survey:
+    """Merge the parts' surveys, in part order, and refuse what cannot be released.
+
+    Raises:
+        DataError: no rows or fewer than k, which a night of a series may have; missing values that the spec does not
+            allow, or infinite values.
+    """
+    parts = [json.loads(data) for data in surveyed.read_all(layout.survey(i, "json") for i in range(n_parts))]
+    rows, arrivals = [p["rows"] for p in parts], [p["arrivals"] for p in parts]
+    if not any(p["is_marked"] for p in parts):
+        _refuse_few(sum(rows), spec.k)
+    nameless = [sum(of_check) for of_check in zip(*(p["nameless"] for p in parts), strict=True)]
+    refuse_nameless_units(spec, unit_checks(spec, context.schema), nameless)
+    _refuse_values(spec, context, parts)
+    # A marked part has tables of values even where no record came.
+    filled = [i for i in range(n_parts) if rows[i]] or [0]
+    moments = tuple(
+        merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"])
+        for j in range(len(context.kinds))
+    )
+    return Survey(
+        rows_of_parts=tuple(rows),
+        arrivals_of_parts=tuple(arrivals),
+        fingerprints=tuple(p["fingerprint"] for p in parts),
+        row_bytes=sum(p["bytes"] for p in parts) / max(1, sum(arrivals)),
+        missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
+        moments=moments,
+        traits=tuple(kind.all_traits(p["traits"][j] for p in parts) for j, kind in enumerate(context.kinds)),
+        disclosures=_disclosures(context, layout, surveyed, filled, parts),
+        remarks=_remarks(spec, layout, surveyed, filled),
+    )
+
+
+def _remarks(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, filled: list[int]) -> tuple[str, ...]:
+    """What is to be said of the columns of a unit."""
+    written = (
+        surveyed.read_all(layout.survey(part, f"unit-{i}.arrows") for part in filled)
+        for i in range(len(several_columns(spec)))
+    )
+    return coarser_columns(spec, [merged_sketches(of_column) for of_column in written])
+
+
+def _disclosures(
+    context: Context, layout: RunLayout, surveyed: Pieces, filled: list[int], parts: list[dict[str, Any]]
+) -> tuple[Disclosure, ...]:
+    """What the confidential columns would disclose, by what all parts gathered."""
+    n_columns = len(context.schema.confidential)
+    if not n_columns:
+        return ()
+
+    def written(i: int) -> Iterable[bytes]:
+        return surveyed.read_all(layout.survey(part, f"confidential-{i}.arrows") for part in filled)
+
+    text_bytes = np.sum([p["text_bytes"] for p in parts], axis=0)
+    return disclosures_of(context, Gathered.of_parts(n_columns, written), text_bytes, sum(p["rows"] for p in parts))
+
+
+def disclosures_of(context: Context, gathered: Gathered, text_bytes: Ints, n_records: int) -> tuple[Disclosure, ...]:
+    """What the confidential columns would disclose, by what was gathered of so many records."""
+    names = tuple(column.name for column in context.schema.confidential)
+    sketches = gathered.sketches[: len(names)]
+    lengths = tuple(int(b) / max(1, sketch.rows) for b, sketch in zip(text_bytes, sketches, strict=True))
+    together = gathered.sketches[-1] if len(names) > 1 else None
+    quasi = tuple(kind.name for kind in context.kinds)
+    draws = (gathered.records, gathered.keys)
+    return Confidential(names, quasi, sketches, lengths, together, *draws, context.spec.k, n_records).disclosures()
+
+
+def _refuse_few(rows: int, k: int) -> None:
+    if rows == 0:
+        raise DataError("the input has no records")
+    if rows < k:
+        raise DataError(f"the input has {rows} records, fewer than k={k}")
+
+
+def _any_of(what: str, kind: Kind, column: pa.ChunkedArray) -> bool:
+    """Whether a column of a quasi-identifier has a missing or an infinite value."""
+    ticks, missing = kind.ticks(column)
+    return bool(missing.any() if what == "missing" else (~kind.finite(ticks)).any())
+
+
+def _refuse_values(spec: ReleaseSpec, context: Context, parts: list[dict[str, Any]]) -> None:
+    problems = []
+    for j, kind in enumerate(context.kinds):
+        for what, count_in in (("infinite", "not_finite"), ("missing", "missing")):
+            counts = [p[count_in][j] for p in parts]
+            if sum(counts) == 0 or (what == "missing" and spec.missing == "separate"):
+                continue
+            part = context.parts[next(i for i, c in enumerate(counts) if c)]
+            cure = "; correct them" if what == "infinite" else "; fill them in, or set missing: separate"
+            of_part = partial(_any_of, what, kind)
+            place = f"the first in {file_with(part, context, kind.name, of_part)}, part {part.number}"
+            problems.append(f"quasi-identifier {kind.name!r} has {sum(counts)} {what} values ({place}){cure}")
+    if problems:
+        raise DataError("\n".join(problems))

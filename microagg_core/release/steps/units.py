@@ -1,0 +1,353 @@
+"""Units: one record each, or the run stops.
+
+What names a unit is hashed to 128 bits under a secret of the run, so that repeated units are found without the
+identifiers themselves going anywhere. Digests are written in the order of their first byte, in runs of bounded size; a
+task then compares one range of them from all runs.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Bools, Bytes, UInt64s
+from microagg_core.blocks.memory import RUN_UNITS, STEADY_PARTS, TASK_UNITS, grown_size
+from microagg_core.data.tables.hashing import hash_rows, missing_in, one_array
+from microagg_core.data.tables.slices import Slice, Slices
+from microagg_core.data.tables.spelling import has_spellings, in_normal_form
+from microagg_core.errors import DataError
+from microagg_core.inspect.disclosures import in_percent
+from microagg_core.inspect.sketches import Sketch
+from microagg_core.release.steps.confidential import ColumnSketch, named_values, sketch_bytes
+from microagg_core.release.steps.keys import KEYS
+from microagg_core.release.steps.pieces import Piece, Range, read_ranges, sealed, unsealed
+from microagg_core.release.steps.work import Receipt, Run, Task
+from microagg_core.spec.columns import FileSchema
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.store.layout import RunLayout
+from microagg_core.store.objects import sha256_hex
+
+_SEEDS = (0x5EED, 0xF00D)
+_ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
+#: The half of a digest's second word that tells spellings apart.
+_SPELLING = np.uint64(2**32 - 1)
+_SPELLING_IS = "spelling (case, spaces, leading zeros, forms of one letter)"
+_BUCKETS = 256
+#: A value with more rows than this, or than the root of all rows, is a region's or a visit's number, not a person's.
+_MOST_ROWS_OF_A_PERSON = 100
+#: The share of records from which a part of the unit that repeats is refused, not told.
+_MOSTLY_REPEATS = 0.5
+#: The number of the first object of digests in a part's survey, behind that of its keys.
+FIRST_DIGESTS = KEYS + 1
+_DIGEST_BYTES = 16
+
+Pairs = UInt64s
+
+
+@dataclass(frozen=True)
+class UnitCheck:
+    """Columns that together name a unit, and whether ids that differ only in spelling are taken for one."""
+
+    columns: tuple[str, ...]
+    is_spelled: bool
+
+
+def unit_checks(spec: ReleaseSpec, schema: FileSchema) -> list[UnitCheck]:
+    """What may not repeat: each identifier, and where units are named, their spelling.
+
+    Whether named units repeat to the byte is found out where they are met with the ledger.
+    """
+    types = {column.name: column.type for column in schema.columns}
+    acknowledged = set(spec.acknowledge.spelling_of_units)
+
+    def check(columns: tuple[str, ...]) -> UnitCheck:
+        spelled = any(has_spellings(types[name]) for name in columns)
+        return UnitCheck(columns, spelled and not acknowledged.issuperset(columns))
+
+    if spec.unit == "row":
+        return [check((name,)) for name in spec.roles.identifiers]
+    unit = check(tuple(spec.unit))
+    return [unit] if unit.is_spelled else []
+
+
+def several_columns(spec: ReleaseSpec) -> tuple[str, ...]:
+    """The columns of a unit that is named by several."""
+    return tuple(spec.unit) if spec.unit != "row" and len(spec.unit) > 1 else ()
+
+
+def draw_salt(run: Run) -> Piece:
+    """Draw the run's secret, once, and again where it is damaged; it lies with the digests and is in no message."""
+    name = run.layout.salt()
+    while True:
+        data, version = run.work.versioned(name)
+        if data is not None and unsealed(data) is not None:
+            return Piece(name, len(data), sha256_hex(data), "salt", 0)
+        run.work.put_if(name, sealed(str(secrets.randbits(62)).encode()), version)
+
+
+def read_salt(task: Task) -> int:
+    """The run's secret."""
+    return int(unsealed(task.pieces.read(task.layout.salt())) or b"")
+
+
+def _pairs(data: bytes) -> Pairs:
+    return np.frombuffer(data, dtype=np.uint64).reshape(-1, 2)
+
+
+def _sum_of(pairs: Pairs) -> int:
+    """A checksum of digests that adds up: that of a range is the sum, modulo 2^64, of those of its parts."""
+    return int(((pairs[:, 0] * _ODD[0]) ^ (pairs[:, 1] * _ODD[1])).sum())
+
+
+class UnitDigests:
+    """The digests of one input part, for each check, written in runs as they come.
+
+    The first word of a digest, and the upper half of the second, are of the unit's normal spelling; the lower half is
+    of its own.
+    """
+
+    def __init__(self, task: Task, spec: ReleaseSpec, schema: FileSchema, salt: int, n_parts: int = 1) -> None:
+        self._task, self._salt = task, salt
+        self._most = grown_size(RUN_UNITS, n_parts, STEADY_PARTS)
+        self._checks = unit_checks(spec, schema)
+        self._unit = several_columns(spec)
+        self._sketches = [ColumnSketch() for _ in self._unit]
+        self._held: list[list[Pairs]] = [[] for _ in self._checks]
+        self._rows = 0
+        self._run = 0
+        #: Records of which nobody knows whose they are, for each check.
+        self.nameless = [0] * len(self._checks)
+        self.pieces: list[Piece] = []
+        #: Digests by their first byte, of every object; objects are numbered over the checks of all runs.
+        self.slices = Slices()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are looked at."""
+        return tuple(dict.fromkeys((*self._unit, *(name for check in self._checks for name in check.columns))))
+
+    def add(self, table: pa.Table) -> None:
+        """Account for the part's next rows."""
+        for i, check in enumerate(self._checks):
+            arrays = [one_array(table[name]) for name in check.columns]
+            normal = [in_normal_form(array) for array in arrays] if check.is_spelled else arrays
+            named = reduce(np.logical_and, map(_is_name, normal))
+            self.nameless[i] += len(named) - int(np.count_nonzero(named))
+            first, second = (hash_rows(normal, table.num_rows, self._salt ^ seed) for seed in _SEEDS)
+            exact = hash_rows(arrays, table.num_rows, self._salt) if check.is_spelled else second
+            pairs = np.column_stack([first, (second & ~_SPELLING) | (exact & _SPELLING)])
+            self._held[i].append(pairs if named.all() else pairs[named])
+        for name, sketch in zip(self._unit, self._sketches, strict=True):
+            values = in_normal_form(table[name])
+            sketch.add_values(hash_rows([values], len(values), self._salt), _is_name(values))
+        self._rows += table.num_rows
+        if self._rows >= self._most:
+            self.flush()
+
+    def end(self) -> None:
+        """Write what is left, and the sketch of each column of a unit of several."""
+        self.flush()
+        for i, sketch in enumerate(self._sketches):
+            if sketch.batches:
+                name = self._task.layout.survey(self._task.number, f"unit-{i}.arrows")
+                self.pieces.append(self._task.put(name, sketch_bytes(sketch.merged())))
+
+    def flush(self) -> None:
+        """Write what is held; digests that begin alike lie behind each other, so a range of them is one of bytes."""
+        if not self._rows:
+            return
+        for check, held in enumerate(self._held):
+            pairs = np.concatenate(held)
+            pairs = np.take(pairs, np.argsort(_bucket_of(pairs), kind="stable"), axis=0)
+            number = FIRST_DIGESTS + self._run * len(self._checks) + check
+            self.pieces.append(self._task.put(_name(self._task.layout, self._task.number, number), pairs.tobytes()))
+            self.slices += _buckets(pairs, self._task.number, number)
+        self._held = [[] for _ in self._checks]
+        self._rows, self._run = 0, self._run + 1
+
+
+def _name(layout: RunLayout, part: int, number: int) -> str:
+    return layout.survey(part, f"units-{number}.digests")
+
+
+def _bucket_of(pairs: Pairs) -> Bytes:
+    """The first byte of each digest."""
+    return (pairs[:, 0] >> np.uint64(56)).astype(np.uint8)
+
+
+def _buckets(pairs: Pairs, part: int, number: int) -> Slices:
+    """Where the digests of each first byte lie in an object."""
+    ends = np.cumsum(np.bincount(_bucket_of(pairs), minlength=_BUCKETS))
+    edges = [0, *ends.tolist()]
+    return Slices.of(
+        Slice(part, number, bucket, a * _DIGEST_BYTES, b * _DIGEST_BYTES, b - a, _sum_of(pairs[a:b]))
+        for bucket, (a, b) in enumerate(pairwise(edges))
+        if b > a
+    )
+
+
+def unit_tasks(receipts: Sequence[Receipt], n_checks: int, run: Run) -> list[Task]:
+    """Tasks that look for repeated units, each over a range of digests from all objects of one check."""
+    array = Slices.joined(receipt.slices for receipt in receipts).array
+    tasks: list[Task] = []
+    for check in range(n_checks):
+        mine = array[(array["object"] >= FIRST_DIGESTS) & (_check_of(array["object"], n_checks) == check)]
+        digests = np.bincount(mine["destination"], mine["rows"], _BUCKETS).astype(np.int64)
+        # Neighbouring buckets of an object lie behind each other, so that they are read together.
+        mine["destination"] = ((np.cumsum(digests) - digests) // TASK_UNITS)[mine["destination"]]
+        sent = Slices(mine).by_destination(int(mine["destination"].max(initial=0)) + 1)
+        wanted = [slices for slices in sent if len(slices)]
+        tasks += [Task("units", len(tasks) + place, run, slices) for place, slices in enumerate(wanted)]
+    return tasks
+
+
+def _check_of(number: NDArray[np.integer[Any]] | int, n_checks: int) -> Any:
+    """The check for which an object was written."""
+    return (number - FIRST_DIGESTS) % n_checks
+
+
+def check_units(task: Task) -> Receipt:
+    """Count repeated units in a range of digests; the receipt's rows are the repetitions in whatever spelling.
+
+    Where there are some, its piece has how many repeat to the byte.
+
+    Raises:
+        DamagedWorkError: digests are gone or not what was written.
+    """
+    ranges = [
+        Range(_name(task.layout, s.maker, s.object), s.start, s.end, s.checksum, "survey", s.maker) for s in task.slices
+    ]
+    runs = read_ranges(task.run.work, ranges, lambda data: _sum_of(_pairs(data)))
+    suspects = suspicious([_pairs(run) for run in runs])
+    repeated = count_repeated(suspects & np.array([~np.uint64(0), ~_SPELLING]))
+    if not repeated:
+        return Receipt(task.step, task.number, 0, ())
+    exact = task.put(task.layout.survey(task.number, "repeated.json"), json.dumps(count_repeated(suspects)).encode())
+    return Receipt(task.step, task.number, repeated, (exact,))
+
+
+def suspicious(runs: Sequence[Pairs]) -> Pairs:
+    """The rows that share their first half with another one: as a rule none, which the first halves alone tell.
+
+    >>> suspicious([np.array([[1, 2], [4, 4]], dtype=np.uint64), np.array([[1, 3]], dtype=np.uint64)]).tolist()
+    [[1, 2], [1, 3]]
+    """
+    heads = np.concatenate([np.empty(0, dtype=np.uint64), *(run[:, 0] for run in runs)])
+    heads.sort()
+    shared = np.unique(heads[1:][heads[1:] == heads[:-1]])
+    return np.concatenate([np.empty((0, 2), dtype=np.uint64), *(run[np.isin(run[:, 0], shared)] for run in runs)])
+
+
+def count_repeated(pairs: Pairs) -> int:
+    """How many rows repeat an earlier one.
+
+    >>> count_repeated(np.array([[1, 2], [1, 3], [1, 2], [4, 4]], dtype=np.uint64))
+    1
+    """
+    ordered = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    return int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
+
+
+def refuse_repeated_units(
+    spec: ReleaseSpec, checks: Sequence[UnitCheck], tasks: Sequence[Task], receipts: Sequence[Receipt]
+) -> None:
+    """Stop where a unit has more than one record, or may have under ids that differ only in spelling.
+
+    Raises:
+        DataError: naming the column(s) and how many records repeat.
+    """
+    repeated, exact = [0] * len(checks), [0] * len(checks)
+    for task, receipt in zip(tasks, receipts, strict=True):
+        check = _check_of(task.slices[0].object, len(checks))
+        repeated[check] += receipt.rows
+        exact[check] += sum(json.loads(task.run.pieces(receipt.pieces).read(p.name)) for p in receipt.pieces)
+    for check, count, to_the_byte in zip(checks, repeated, exact, strict=True):
+        if to_the_byte:
+            raise DataError(repeated_units(spec, check.columns, to_the_byte))
+        if count:
+            raise DataError(_differ_in_spelling(spec, check.columns, count))
+
+
+def refuse_nameless_units(spec: ReleaseSpec, checks: Sequence[UnitCheck], nameless: Sequence[int]) -> None:
+    """Stop where nobody knows whose a record is.
+
+    Raises:
+        DataError: naming the column(s) and how many records.
+    """
+    what, cure = ("identifier", ", or give the column the role drop if it does not identify")
+    if spec.unit != "row":
+        what, cure = "unit", ", or leave these records out"
+    for check, count in zip(checks, nameless, strict=True):
+        if count:
+            raise DataError(
+                f"{what} {_quoted(check.columns)} is missing in {count} record(s), so nobody knows whether they are "
+                f"of one person or firm or of several; fill it in{cure}"
+            )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _differ_in_spelling(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str:
+    what = "identifier" if spec.unit == "row" else "unit"
+    return (
+        f"{what} {_quoted(names)}: {count} id(s) differ from others only in {_SPELLING_IS}, so a person or firm may be "
+        f"counted twice; {_cure_of_spelling(names)}"
+    )
+
+
+def _cure_of_spelling(names: tuple[str, ...]) -> str:
+    return f"clean them, or, if they are different ones, list {', '.join(names)} under acknowledge.spelling_of_units"
+
+
+def repeated_units(spec: ReleaseSpec, names: tuple[str, ...], count: int) -> str:
+    """What is to be said of so many records whose unit has another one."""
+    if spec.unit == "row":
+        return (
+            f"identifier {_quoted(names)} repeats in {count} records, so a row is not a person or firm of its own: "
+            "name the unit's columns under unit; or, if it does not identify, give it the role drop, but then k counts "
+            "rows, and who has several may be alone in a group"
+        )
+    return (
+        f"unit {_quoted(names)} repeats in {count} records: this version releases one record a unit and counts no unit "
+        f"twice; aggregate the input to one record a unit first; or, if their ids differ in {_SPELLING_IS}, "
+        f"{_cure_of_spelling(names)}"
+    )
+
+
+def coarser_columns(spec: ReleaseSpec, sketches: Sequence[Sketch]) -> tuple[str, ...]:
+    """Tell of columns of a unit of several that alone may name the person; what the spec acknowledges is not told.
+
+    Raises:
+        DataError: most records share their value with others, as visits do their person's.
+    """
+    unit, words = several_columns(spec), []
+    for name, sketch in zip(unit, sketches, strict=True):
+        shared, rows = 1.0 - sketch.share_shared_by(1, 1), sketch.rows / max(1, sketch.distinct())
+        is_coarse = rows > min(_MOST_ROWS_OF_A_PERSON, sketch.rows**0.5)
+        if shared <= 0 or is_coarse or name in spec.acknowledge.part_of_unit:
+            continue
+        told = (
+            f"unit {_quoted(unit)}: {in_percent(shared)} of the records share their {name!r} with others, "
+            f"{rows:.1f} records each on average; if {name!r} alone names a person or firm, k counts something "
+            "smaller: name it alone, with one record each"
+        )
+        if shared >= _MOSTLY_REPEATS:
+            raise DataError(f"{told}; if it does not, list {name} under acknowledge.part_of_unit")
+        words.append(told)
+    return tuple(words)
+
+
+def _is_name(array: pa.Array) -> Bools:
+    """Which values name anything: neither missing, nor a text of nothing."""
+    return named_values(array)[0] if has_spellings(array.type) else ~missing_in(array)

@@ -1,0 +1,240 @@
+"""The attack: releases are read, matched and solved, and what comes of it is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+
+from microagg_core.arrays import Floats, Ints
+from microagg_core.data.formats.released.csv import arrow_type
+from microagg_core.errors import SpecError
+from microagg_core.plain import to_plain
+from microagg_core.release.manifest import ColumnEntry, Manifest
+from microagg_core.release.released import find_release
+from microagg_core.series.attack.evidence import ColumnsOfAttack, Evidence, comparable_type, read_evidence
+from microagg_core.series.attack.matching import MatchedRows, match_records
+from microagg_core.series.attack.solving import Solution, solve_records
+from microagg_core.series.attack.traces import small_traces
+from microagg_core.store.layout import MANIFEST
+from microagg_core.store.urls import shown
+
+#: With more releases than these, pairs are described of each release and the next; the totals are of all together.
+MOST_WITH_ALL_PAIRS = 10
+
+
+@dataclass(frozen=True)
+class AttackedRelease:
+    """One of the releases: which it is, and what it is made of."""
+
+    url: str
+    id: str
+    revision: str
+    k: int
+    rows: int
+    groups: int
+
+
+@dataclass(frozen=True)
+class AttackedPair:
+    """What two of the releases tell by themselves; they are named by their places in the list, from 1."""
+
+    first: int
+    second: int
+    #: Records found in both, in the first alone and in the second alone. Where confidential values do not tell which
+    #: record is which, it counts as one of either.
+    matched: int
+    only_in_first: int
+    only_in_second: int
+    records_solved: int
+    below_k: int
+    smallest_trace: int | None
+
+
+@dataclass(frozen=True)
+class AttackReport:
+    """What an outsider computes from all the releases; counts and names of columns, never a value."""
+
+    k: int
+    columns: tuple[str, ...]
+    #: Records whose quasi-identifiers follow exactly, but for what rounded means leave open.
+    records_solved: int
+    #: Records whose groups, taken together, fewer than k records can share; and the fewest that do.
+    below_k: int
+    smallest_trace: int | None
+    #: Records that were too much to decide on; more of them may be solvable.
+    undecided: int
+    releases: tuple[AttackedRelease, ...]
+    pairs: tuple[AttackedPair, ...]
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether nobody is solved, and nobody shares his groups with too few."""
+        return not self.records_solved and not self.below_k
+
+    def document(self) -> dict[str, Any]:
+        """As plain values, for programs."""
+        plain: dict[str, Any] = to_plain(self)
+        return plain
+
+
+@dataclass(frozen=True)
+class SolvedRecords:
+    """The solved records of one release: their rows, in the order of its parts, and what was computed."""
+
+    rows: Ints
+    values: Floats
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What the attack finds: counts for everybody, and the values that were computed for who asks."""
+
+    report: AttackReport
+    quasi_identifiers: tuple[str, ...]
+    solved: tuple[SolvedRecords, ...]
+
+
+def attack(urls: Sequence[str], columns: Sequence[str] = (), storage_options: dict[str, Any] | None = None) -> Attack:
+    """Attack releases; see :func:`~microagg_core.release.released.find_release` for what the URLs may be.
+
+    Args:
+        urls: two or more.
+        columns: the confidential columns that tell which record is which; default: all that the releases share.
+        storage_options: of the store.
+
+    Raises:
+        SpecError: fewer than two URLs, or releases that cannot be compared.
+        StorageError: there is no release at a URL, or it is damaged.
+    """
+    if len(urls) < 2:
+        raise SpecError("an attack needs two releases or more; give the URL of another one")
+    places = [find_release(url, storage_options) for url in urls]
+    manifests = [manifest for _, manifest in places]
+    names = _shared_columns(manifests, [shown(folder.url) for folder, _ in places], columns)
+    releases = [read_evidence(folder, manifest, names) for folder, manifest in places]
+    described = tuple(
+        AttackedRelease(shown(folder.url_of(MANIFEST)), m.id, m.revision, m.k, m.rows, len(of.sizes))
+        for (folder, m), of in zip(places, releases, strict=True)
+    )
+    return attack_evidence(releases, described, names)
+
+
+def attack_evidence(
+    releases: Sequence[Evidence], described: tuple[AttackedRelease, ...], names: ColumnsOfAttack
+) -> Attack:
+    """The same with releases that have been read."""
+    k = min(release.k for release in described)
+    matching = match_records(releases)
+    pairs = [_Pair(releases, *places, k) for places in _described_pairs(len(releases))]
+    solution = solve_records(releases, matching, [solved for pair in pairs for solved in pair.solved_among(matching)])
+    traces = small_traces(matching, k)
+    report = AttackReport(
+        k=k,
+        columns=names.confidential,
+        records_solved=solution.n_solved,
+        below_k=traces.below_k,
+        smallest_trace=traces.smallest,
+        undecided=solution.undecided,
+        releases=described,
+        pairs=tuple(pair.described() for pair in pairs),
+    )
+    solved = tuple(
+        _of_release(matching.record[matching.release == number], solution) for number in range(len(releases))
+    )
+    return Attack(report, names.quasi_identifiers, solved)
+
+
+def _described_pairs(n_releases: int) -> list[tuple[int, int]]:
+    if n_releases <= MOST_WITH_ALL_PAIRS:
+        return list(combinations(range(n_releases), 2))
+    return list(pairwise(range(n_releases)))
+
+
+def _of_release(record: Ints, solution: Solution) -> SolvedRecords:
+    rows = np.flatnonzero(solution.solved[record])
+    return SolvedRecords(rows, solution.values[record[rows]])
+
+
+class _Pair:
+    """Two of the releases, by themselves."""
+
+    def __init__(self, releases: Sequence[Evidence], one: int, other: int, k: int) -> None:
+        pair = [releases[one], releases[other]]
+        self._places = one, other
+        self._n_rows = [len(of.group) for of in pair]
+        self._matching = match_records(pair)
+        self._solution = solve_records(pair, self._matching)
+        self._traces = small_traces(self._matching, k)
+
+    def solved_among(self, matching: MatchedRows) -> Iterator[tuple[Ints, Floats]]:
+        """What is solved, by the numbers that the records have among those of all releases."""
+        for place, mine in zip(self._places, (0, 1), strict=True):
+            solved = _of_release(self._matching.record[self._matching.release == mine], self._solution)
+            yield matching.record[matching.release == place][solved.rows], solved.values
+
+    def described(self) -> AttackedPair:
+        """The counts."""
+        matched = sum(self._n_rows) - self._matching.n_records
+        return AttackedPair(
+            first=self._places[0] + 1,
+            second=self._places[1] + 1,
+            matched=matched,
+            only_in_first=self._n_rows[0] - matched,
+            only_in_second=self._n_rows[1] - matched,
+            records_solved=self._solution.n_solved,
+            below_k=self._traces.below_k,
+            smallest_trace=self._traces.smallest,
+        )
+
+
+def _shared_columns(manifests: Sequence[Manifest], urls: Sequence[str], wanted: Sequence[str]) -> ColumnsOfAttack:
+    quasi_identifiers = [_names(manifest, "quasi_identifier") for manifest in manifests]
+    for url, manifest, names in zip(urls, manifests, quasi_identifiers, strict=True):
+        if not manifest.rows:
+            raise SpecError(f"{url} holds no record, so nothing can be computed from it; attack other releases")
+        if not names:
+            raise SpecError(f"{url} has no quasi-identifiers, so nothing can be computed; attack releases with means")
+        if sorted(names) != sorted(quasi_identifiers[0]):
+            raise SpecError(
+                f"{url} has other quasi-identifiers than {urls[0]}; attack releases with the same ones together"
+            )
+    confidential = _shared(manifests, "confidential")
+    missing = [name for name in wanted if name not in confidential]
+    if missing:
+        raise SpecError(
+            f"--columns: {missing[0]!r} is no confidential column that all the releases have; "
+            f"choose from {', '.join(confidential) or 'none'}"
+        )
+    if not confidential:
+        raise SpecError(
+            "the releases share no confidential column of one type, so that no record can be known again; "
+            "attack releases that do"
+        )
+    return ColumnsOfAttack(tuple(quasi_identifiers[0]), _shared(manifests, "blocking"), tuple(wanted) or confidential)
+
+
+def _names(manifest: Manifest, role: str) -> list[str]:
+    return [column.name for column in manifest.columns if column.role == role]
+
+
+def _shared(manifests: Sequence[Manifest], role: str) -> tuple[str, ...]:
+    """The columns of a role that all releases have, with values that can be compared."""
+    comparable = [
+        {(column.name, _type_of(column)) for column in manifest.columns if column.role == role}
+        for manifest in manifests
+    ]
+    everywhere = set.intersection(*comparable)
+    return tuple(c.name for c in manifests[0].columns if c.role == role and (c.name, _type_of(c)) in everywhere)
+
+
+def _type_of(column: ColumnEntry) -> str:
+    """A column's type as far as it matters to comparing."""
+    values = column.type.removeprefix("dictionary<values=").split(", indices=")[0]
+    try:
+        return str(comparable_type(arrow_type(values)))
+    except ValueError:
+        return values

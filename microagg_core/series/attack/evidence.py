@@ -1,0 +1,145 @@
+"""What one release tells an outsider: its groups with their means, and digests by which its records are known again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Floats, Ints, UInt64s
+from microagg_core.data.tables.hashing import hash_rows
+from microagg_core.data.tables.ordering import as_key
+from microagg_core.errors import StorageError
+from microagg_core.release.manifest import Manifest, PartEntry
+from microagg_core.release.parts import is_whole
+from microagg_core.release.released import part_batches
+from microagg_core.store.objects import Store
+from microagg_core.store.urls import shown
+
+_SEEDS = (0x5D8E3A1C70B94F26, 0x1F83D9ABFB41BD6B)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The records of one release, in the order of its parts; of confidential and blocking values only digests."""
+
+    #: The group of each record: equal released quasi-identifiers and blocking values.
+    group: Ints
+    #: By group: its mean in each quasi-identifier as a number, and how many records it has.
+    means: Floats
+    sizes: Ints
+    #: Two words a record: over its confidential values, and over these and its blocking values.
+    confidential: UInt64s
+    labelled: UInt64s
+    #: Two words a group: over its quasi-identifiers and blocking values.
+    keys: UInt64s
+
+    @property
+    def sums(self) -> Floats:
+        """The sum of each group in each quasi-identifier, which is what an outsider computes with."""
+        return self.means * self.sizes[:, None]
+
+
+@dataclass(frozen=True)
+class ColumnsOfAttack:
+    """The columns that all releases share, by what they are good for."""
+
+    quasi_identifiers: tuple[str, ...]
+    blocking: tuple[str, ...]
+    confidential: tuple[str, ...]
+
+
+def numbered(words: NDArray[np.integer[Any]]) -> Ints:
+    """A number for each row of whole numbers; equal rows have the same.
+
+    >>> numbered(np.array([[7, 1], [7, 0], [7, 1]], dtype=np.uint64)).tolist()
+    [1, 0, 1]
+    """
+    order = np.lexsort(words.T[::-1])
+    ordered = words[order]
+    starts = np.r_[False, (ordered[1:] != ordered[:-1]).any(axis=1)][: len(words)]
+    numbers = np.empty(len(words), dtype=np.int64)
+    numbers[order] = np.cumsum(starts)
+    return numbers
+
+
+def comparable_type(kind: pa.DataType) -> pa.DataType:
+    """The type in which values of two releases are compared: neither width nor encoding is part of a value.
+
+    >>> comparable_type(pa.dictionary(pa.int8(), pa.string())), comparable_type(pa.int16())
+    (DataType(large_string), DataType(int64))
+    """
+    if pa.types.is_dictionary(kind):
+        return comparable_type(kind.value_type)
+    if pa.types.is_string(kind):
+        return pa.large_string()
+    if pa.types.is_integer(kind) and kind != pa.uint64():
+        return pa.int64()
+    return pa.float64() if pa.types.is_floating(kind) else kind
+
+
+def read_evidence(folder: Store, manifest: Manifest, columns: ColumnsOfAttack) -> Evidence:
+    """Read a release's parts, each against its checksum.
+
+    Raises:
+        StorageError: a part is missing, damaged or does not hold what the manifest says.
+    """
+    gathered = [_of_part(folder, manifest, part, columns) for part in manifest.parts]
+    keys, confidential, labelled, means = (np.concatenate(arrays) for arrays in zip(*gathered, strict=True))
+    group = numbered(keys)
+    _, first, sizes = np.unique(group, return_index=True, return_counts=True)
+    return Evidence(group, means[first], sizes, confidential, labelled, keys[first])
+
+
+def _of_part(
+    folder: Store, manifest: Manifest, part: PartEntry, columns: ColumnsOfAttack
+) -> tuple[UInt64s, UInt64s, UInt64s, Floats]:
+    damaged = StorageError(
+        f"{shown(folder.url_of(part.name))} is missing or not what was published; restore it, or attack other releases"
+    )
+    if not is_whole(folder, part.name, part):
+        raise damaged
+    try:
+        with folder.local_copy(part.name) as path:
+            schema, batches = part_batches(path, manifest)
+            tables = [schema.empty_table(), *batches]
+            return _digested(pa.concat_tables(tables), manifest, columns)
+    except (pa.ArrowException, OSError, ValueError, KeyError):  # the library's message may quote a value
+        raise damaged from None
+
+
+def _digested(
+    table: pa.Table, manifest: Manifest, columns: ColumnsOfAttack
+) -> tuple[UInt64s, UInt64s, UInt64s, Floats]:
+    means = [_numbers(table.column(name)) for name in columns.quasi_identifiers]
+    return (
+        _digests(table, manifest.key_columns),
+        _digests(table, columns.confidential),
+        _digests(table, (*columns.confidential, *columns.blocking)),
+        np.column_stack(means),
+    )
+
+
+def _digests(table: pa.Table, names: Sequence[str]) -> UInt64s:
+    columns = [_comparable(table.column(name)) for name in names]
+    return np.column_stack([hash_rows(columns, table.num_rows, seed) for seed in _SEEDS])
+
+
+def _comparable(column: pa.ChunkedArray) -> pa.Array:
+    return as_key(pc.cast(column, comparable_type(column.type)).combine_chunks())
+
+
+def _numbers(column: pa.ChunkedArray) -> Floats:
+    """Means as numbers: dates and times as their counts of days or ticks; NaN where one is missing."""
+    kind = column.type
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        column = pc.cast(column, pa.int32())
+    elif pa.types.is_temporal(kind):
+        column = pc.cast(column, pa.int64())
+    numbers: Floats = np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    return numbers

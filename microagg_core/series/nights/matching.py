@@ -1,0 +1,301 @@
+"""Who is who tonight: the units of the input met with those of the ledger.
+
+Each input part tells the digests of its units, cut by range of units; a range is met with the ledger's; and each part
+learns what its records are: arrivals, survivors with their atoms, or units that are never released again. Who simply
+survives is not heard of again here: only units of which something may have to be said in the ledger are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Bools, Bytes, Ints, UInt64s
+from microagg_core.data.formats.reading import read_part
+from microagg_core.data.tables.slices import RECORD, Slices, read_slice, to_bytes, write_slices
+from microagg_core.plain import to_json
+from microagg_core.release.steps.pieces import Piece
+from microagg_core.release.steps.shuffling import Scatter, gather_with_makers
+from microagg_core.release.steps.units import count_repeated
+from microagg_core.release.steps.work import Receipt, Task, load_context
+from microagg_core.series.atoms import range_of_atoms
+from microagg_core.series.digests import units_of
+from microagg_core.series.joining import as_columns, pairs_of, positions_in
+from microagg_core.series.marks import ARRIVAL, ATOM, CHANGED, CLOSED, CODE, SURVIVOR, WAITED, survive
+from microagg_core.series.night import Night
+from microagg_core.series.nights.counts import MatchCounts
+from microagg_core.series.nights.knowing import confidential_digests, layout_of, load_night
+from microagg_core.series.nights.likeness import words_of_range
+from microagg_core.series.ranges import NO_ATOM, State, range_of, range_schema
+
+#: The objects of a matched range: what the records are, for the parts; and for the ranges of atoms, the live units that
+#: are not in tonight's input, and those that are and have other values than in their last release.
+MARKS, ABSENT, ALTERED = 0, 1, 2
+UNIT_RANGE = "unit_range"
+#: The half of a row's digest.
+_HALF = np.uint64(2**32 - 1)
+#: The greatest number of the bits of a digest that are told.
+GREATEST_WORD = 2**40 - 1
+
+
+# --- Who is there ----------------------------------------------------------------------------------------------
+
+
+def identify_part(task: Task) -> Receipt:
+    """Tell the digests of one input part's units, and of their values where what changed is to be found."""
+    context, (night, key) = load_context(task.run, task.reads), load_night(task)
+    # What the ledger has of rows is compared with tonight's: survivors' for changes, arrivals' with who is gone.
+    is_later = night.state is not None
+    confidential = [c.name for c in context.schema.confidential] if is_later else []
+    names = tuple(dict.fromkeys((*night.unit, *confidential)))
+    scatter, rows = Scatter(task, layout_of(task).identified), 0
+    for table in read_part(context.parts[task.number], context.spec.input, names):
+        units = units_of([table[name] for name in night.unit], key, night.unit_form)
+        columns = {RECORD: pa.array(np.arange(rows, rows + table.num_rows)), **as_columns(units, "u")}
+        if is_later:
+            row, values = confidential_digests(context, night, key, table)
+            columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
+            columns |= {name: pa.array(bits) for name, bits in _bits_of(row).items()}
+        scatter.add(pa.table(columns), range_of(units[:, 0], night.n_ranges))
+        rows += table.num_rows
+    scatter.flush()
+    return Receipt(task.step, task.number, rows, tuple(scatter.pieces), scatter.slices)
+
+
+def half_of(row: UInt64s) -> NDArray[np.uint32]:
+    """Half of a row's digest: enough to see that a file has another row than the input."""
+    return (row & _HALF).astype(np.uint32)
+
+
+def _words_of(table: pa.Table) -> UInt64s:
+    """The bits of a row's digest as one number."""
+    half, more = (np.asarray(table[name]).astype(np.uint64) for name in ("half", "more"))
+    return np.asarray(half << np.uint64(8) | more)
+
+
+def _bits_of(row: UInt64s) -> dict[str, NDArray[Any]]:
+    """40 bits of a row's digest, by which changes are found: one in a million millions goes unseen.
+
+    Of such a unit the ledger would have an old row, and the night on which it is to come as a ghost would stop.
+    """
+    return {"half": half_of(row), "more": (row >> np.uint64(32)).astype(np.uint8)}
+
+
+class _Tonight:
+    """The units of one range that are in tonight's input: part and place in it, and where the ledger has them."""
+
+    def __init__(self, task: Task, night: Night, state: pa.Table) -> None:
+        self.table = _gathered(task, night)
+        self.state = state
+        self.units = pairs_of(self.table, "u")
+        self.index = positions_in(self.units, pairs_of(state, "u"))
+        self.listed = self.index >= 0
+        self.codes = _codes(night, state, self.index)
+        self.codes[self._is_changed(night)] = CHANGED
+
+    @property
+    def there(self) -> Bools:
+        """Of each unit of the ledger, whether it is in the input."""
+        there = np.zeros(self.state.num_rows, dtype=np.bool_)
+        there[self.index[self.listed]] = True
+        return there
+
+    @property
+    def atoms(self) -> UInt64s:
+        """The atom of every survivor."""
+        atoms = np.full(len(self.index), NO_ATOM, dtype=np.uint64)
+        survivors = survive(self.codes)
+        atoms[survivors] = np.asarray(self.state["atom"])[self.index[survivors]]
+        return atoms
+
+    def differing(self, name: str, then: NDArray[Any]) -> Bools:
+        """Which survivors have another digest tonight than then."""
+        differs = np.zeros(len(self.index), dtype=np.bool_)
+        mine = np.flatnonzero(survive(self.codes))
+        differs[mine] = np.asarray(self.table[name])[mine] != then[self.index[mine]]
+        return differs
+
+    def _is_changed(self, night: Night) -> Bools:
+        if not night.n_carried:
+            return np.zeros(len(self.index), dtype=np.bool_)
+        bits = _bits_of(np.asarray(self.state["row"]))
+        changed = np.any([self.differing(name, then) for name, then in bits.items()], axis=0)
+        return np.asarray(changed | np.any(self.changes(night), axis=1))
+
+    def changes(self, night: Night) -> Bools:
+        """For each unit and watched column, whether a survivor's value is another than was last released."""
+        names = [f"d{j}" for j in range(len(night.columns))]
+        changes = [self.differing(name, np.asarray(self.state[name])) for name in names]
+        return np.column_stack(changes) if changes else np.zeros((len(self.index), 0), dtype=np.bool_)
+
+
+def _gathered(task: Task, night: Night) -> pa.Table:
+    """All digests that were told for the range, with the number of the part they come from."""
+    makers = pa.field("part", pa.int32())
+    told = gather_with_makers(task.run, task.slices, "identify", layout_of(task).identified, makers)
+    if told is not None:
+        return told
+    fields = [(RECORD, pa.int64()), ("u0", pa.uint64()), ("u1", pa.uint64())]
+    fields += [(f"d{j}", pa.uint32()) for j in range(len(night.columns))]
+    return pa.schema([*fields, ("half", pa.uint32()), ("more", pa.uint8()), ("part", pa.int32())]).empty_table()
+
+
+# --- Met with the ledger ---------------------------------------------------------------------------------------
+
+
+def match_range(task: Task) -> Receipt:
+    """Meet one range of tonight's units with the ledger's."""
+    night, _ = load_night(task)
+    tonight = _Tonight(task, night, night.read_units(task.number))
+    marks, slices = _marks(task, tonight)
+    absent, of_absent = _absent(task, night, tonight)
+    altered, of_altered = _altered(task, night, tonight)
+    met, counts = to_bytes(_met(night, tonight)), to_json(_counted(tonight))
+    layout, number = layout_of(task), task.number
+    written = [task.put(layout.met(number), met), task.put(layout.matched(number), counts)]
+    if night.state is not None:
+        written.append(task.put(layout.words(number), to_bytes(_words(night, tonight))))
+    pieces, more = (marks, absent, altered, *written), slices + of_absent + of_altered
+    return Receipt(task.step, number, len(tonight.index), pieces, more)
+
+
+def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
+    """What each record of the input is, whatever its values."""
+    codes = np.full(len(index), ARRIVAL, dtype=np.uint8)
+    listed = index >= 0
+    states, since = np.asarray(state["state"])[index[listed]], np.asarray(state["since"])[index[listed]]
+    live = {"independent": ARRIVAL, "disjoint": CLOSED}.get(night.mode, SURVIVOR)
+    gone = ARRIVAL if night.mode == "independent" else CLOSED
+    codes[listed] = np.select(
+        [states == State.LIVE, states == State.GONE, states == State.FORGOTTEN, since <= night.waited],
+        [live, gone, CLOSED, WAITED],
+        ARRIVAL,
+    )
+    return codes
+
+
+def _marks(task: Task, tonight: _Tonight) -> tuple[Piece, Slices]:
+    columns = {RECORD: tonight.table[RECORD], CODE: pa.array(tonight.codes), ATOM: pa.array(tonight.atoms)}
+    parts = np.asarray(tonight.table["part"]).astype(np.int64)
+    data, slices = write_slices(pa.table(columns), parts, task.number, MARKS)
+    return task.put(layout_of(task).marks_told(task.number), data), slices
+
+
+def _absent(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, Slices]:
+    """The live units that are not in tonight's input, for the ranges of their atoms."""
+    is_absent = ~tonight.there & (np.asarray(tonight.state["state"]) == State.LIVE) & bool(night.n_carried)
+    index = np.flatnonzero(is_absent)
+    table = tonight.state.select([ATOM, "row"]).take(pa.array(index)).append_column("index", pa.array(index))
+    return _to_atoms(task, night, table, layout_of(task).absent(task.number), ABSENT)
+
+
+def _altered(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, Slices]:
+    """Survivors with other values than in their last release, column by column, where that is to be looked at."""
+    watched = len(night.columns) if night.n_carried else 0
+    is_asked = bool(night.compared) and bool(night.n_carried)
+    rows = np.flatnonzero((tonight.codes == CHANGED) & is_asked)
+    index = tonight.index[rows]
+    columns = {name: tonight.state[name].take(pa.array(index)) for name in (ATOM, "row")}
+    columns |= {"place": tonight.table[RECORD].take(pa.array(rows)), "part": tonight.table["part"].take(pa.array(rows))}
+    if watched:
+        changes = tonight.changes(night)[rows]
+        columns |= {f"changed{j}": pa.array(changes[:, j].copy()) for j in range(watched)}
+    return _to_atoms(task, night, pa.table(columns), layout_of(task).altered(task.number), ALTERED)
+
+
+def _to_atoms(task: Task, night: Night, table: pa.Table, name: str, number: int) -> tuple[Piece, Slices]:
+    destination = range_of_atoms(np.asarray(table[ATOM]), night.n_atom_ranges)
+    data, slices = write_slices(table, destination, task.number, number)
+    return task.put(name, data), slices
+
+
+def _met(night: Night, tonight: _Tonight) -> pa.Table:
+    """The units of which the ledger may have something new to say, as it has them, and where they are in the input.
+
+    Everybody but those who simply survive; and of these who may vanish tonight.
+    """
+    state, there = tonight.state, tonight.there
+    wanted = (np.asarray(state["state"]) == State.LIVE) & ~there & (bool(night.n_carried) or night.mode == "disjoint")
+    wanted |= (np.asarray(state["state"]) == State.HELD) & ~there
+    absent = np.flatnonzero(wanted)
+    may_vanish = night.may_vanish(np.asarray(state["since"]))
+    wanted_there = tonight.codes != SURVIVOR
+    wanted_there[tonight.listed] |= may_vanish[tonight.index[tonight.listed]]
+    present = np.flatnonzero(wanted_there)
+    listed = tonight.listed[present]
+    of_ledger = np.concatenate([absent, tonight.index[present[listed]]])
+    new = present[~listed]
+    nowhere = np.full(len(absent), -1, dtype=np.int64)
+    order = np.concatenate([present[listed], new])
+    columns: dict[str, pa.Array] = {}
+    for name, kind in zip(range_schema(len(night.columns)).names, range_schema(len(night.columns)).types, strict=True):
+        kept = np.asarray(state[name])[of_ledger]
+        fresh = np.asarray(tonight.table[name])[new] if name in ("u0", "u1") else np.full(len(new), _NEW.get(name, 0))
+        columns[name] = pa.array(np.concatenate([kept, fresh.astype(kept.dtype)]), kind)
+    columns["index"] = pa.array(np.concatenate([of_ledger, np.full(len(new), -1, dtype=np.int64)]))
+    for name, values in (("part", tonight.table["part"]), ("place", tonight.table[RECORD])):
+        columns[name] = pa.array(np.concatenate([nowhere, np.asarray(values).astype(np.int64)[order]]))
+    return pa.table(columns)
+
+
+#: What a ledger has of a unit that it does not have yet; the night in which it was first seen is set when it is told.
+_NEW = {"atom": NO_ATOM, "last": -1, "since": -1, "state": State.HELD}
+
+
+def _words(night: Night, tonight: _Tonight) -> pa.Table:
+    """By which people under new ids are noticed."""
+    released = np.asarray(tonight.state["last"]) != -1
+    bits = pa.table(_bits_of(np.asarray(tonight.state["row"])[released]))
+    arrived = _words_of(tonight.table)[~tonight.listed]
+    return words_of_range(_words_of(bits), ~tonight.there[released], arrived, night.n_ranges)
+
+
+def _counted(tonight: _Tonight) -> MatchCounts:
+    states, there = np.asarray(tonight.state["state"]), tonight.there
+    released = np.asarray(tonight.state["last"]) != -1
+    of_rows = np.unique(np.asarray(tonight.state["row"])[released], return_counts=True)[1]
+    return MatchCounts(
+        repeated=count_repeated(tonight.units) if len(tonight.units) else 0,
+        arrivals=int(np.isin(tonight.codes, (ARRIVAL, WAITED)).sum()),
+        closed=int((tonight.codes == CLOSED).sum()),
+        released_before=int((there & released).sum()),
+        leavers=int((~there & (states == State.LIVE)).sum()),
+        released=int(released.sum()),
+        alone=int((of_rows == 1).sum()),
+    )
+
+
+# --- What the records are --------------------------------------------------------------------------------------
+
+
+def mark_part(task: Task) -> Receipt:
+    """Put together what the records of one input part are, in their order."""
+
+    def marks_told(number: int, _: int) -> str:
+        return layout_of(task).marks_told(number)
+
+    makers = pa.field(UNIT_RANGE, pa.uint16())
+    told = gather_with_makers(task.run, task.slices, "match", marks_told, makers)
+    if told is None:
+        told = pa.schema([(RECORD, pa.int64()), (CODE, pa.uint8()), (ATOM, pa.uint64()), makers]).empty_table()
+    told = told.take(pa.array(np.argsort(np.asarray(told[RECORD]), kind="stable")))
+    layout, number = layout_of(task), task.number
+    pieces = (
+        task.put(task.layout.marks(number), to_bytes(told.select([CODE]))),
+        task.put(layout.atoms_of_part(number), to_bytes(_narrow(told, ATOM))),
+        task.put(layout.unit_ranges(number), to_bytes(told.select([UNIT_RANGE]))),
+    )
+    return Receipt(task.step, number, told.num_rows, pieces)
+
+
+def _narrow(table: pa.Table, name: str) -> pa.Table:
+    values = np.asarray(table[name])
+    return pa.table({name: values.astype(np.min_scalar_type(int(values.max(initial=0))))})
+
+
+def read_unit_ranges(task: Task, part: int) -> Ints:
+    """The range of units of every record of a part."""
+    return np.asarray(read_slice(task.pieces.read(layout_of(task).unit_ranges(part)))[UNIT_RANGE]).astype(np.int64)

@@ -1,0 +1,191 @@
+"""Sweeping: what attempts at publishing that died left at the output goes before anybody else is grouped or erased."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from microagg_core.errors import StorageError
+from microagg_core.inspect.check import Check
+from microagg_core.release.latest import committed_revisions_in
+from microagg_core.release.leftovers import unnamed_files
+from microagg_core.release.manifest import Manifest
+from microagg_core.release.publish import read_manifest
+from microagg_core.release.steps.cleaning import is_under_way
+from microagg_core.release.steps.work import Run, work_store
+from microagg_core.series.attempts import Attempt, drop_attempts, noted_attempts
+from microagg_core.series.generations import Generation
+from microagg_core.series.invariants import require
+from microagg_core.series.ledger import Ledger, ledger_of
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.store.layout import ReleaseLayout, is_release_id
+from microagg_core.store.objects import Store
+from microagg_core.store.page_layout import attempt_of
+from microagg_core.store.urls import shown
+
+#: As long as a run counts as alive without a sign.
+_ALIVE_SECONDS = 3600.0
+
+
+def sweep_output(ledger: Ledger, output: Store, work: Store, own_run: str = "") -> int:
+    """Remove what attempts that died left where readers could find it, and their records.
+
+    Args:
+        ledger: of the series.
+        output: where the series is published.
+        work: where runs give signs of life.
+        own_run: the key of the run that asks; what an earlier try of its own left is of the same groups, and stays
+            until it publishes.
+
+    Returns:
+        How many files were removed.
+
+    Raises:
+        StorageError: another run is publishing, or something cannot be read or removed.
+    """
+    dead = [attempt for attempt in noted_attempts(ledger.store) if not own_run or attempt.run_key != own_run]
+    for attempt in dead:
+        if is_under_way(Run(work, attempt.run_key)):
+            raise StorageError(
+                f"another run of the series {ledger.series} is publishing release {attempt.release_id} in "
+                f"{shown(attempt.output)}; run again when it is done, or an hour after it died"
+            )
+    return _remove(ledger, output, dead)
+
+
+def sweep_published(ledger: Ledger, output: Store, work: Store, manifest: Manifest) -> None:
+    """After a publication: remove what earlier tries left, but for runs under way, which remove their own.
+
+    Raises:
+        GateError: the release's folder holds what no manifest names.
+        StorageError: something cannot be read or removed.
+    """
+    ours = {_attempt_in(name) for name in manifest.part_names()}
+    attempts = noted_attempts(ledger.store)
+    others = [a for a in attempts if a.name not in ours and is_under_way(Run(work, a.run_key))]
+    _remove(ledger, output, [attempt for attempt in attempts if attempt not in others])
+    kept = {attempt.name for attempt in others}
+    unnamed = unnamed_files(output, manifest.id)
+    names = [name for name in unnamed if _attempt_in(name) not in kept and not (kept and _is_unfinished(name))]
+    require("output-named", [f"{len(names)} files of release {manifest.id} are named by no manifest"] if names else [])
+
+
+def sweep_unknown(output: Store, *, at_once: bool = False, is_all_wanted: bool = True) -> int:
+    """Remove what attempts left of which there is no record, as runs of earlier versions do, and unfinished files.
+
+    Args:
+        output: where they are.
+        at_once: remove also what was written in the last hour, so that a run may be about to name it.
+        is_all_wanted: stop where something has to stay for that.
+
+    Returns:
+        How many files were removed.
+
+    Raises:
+        StorageError: something has to stay, or cannot be removed.
+    """
+    n_abandoned = output.remove_abandoned(everything=at_once)
+    names = [name for name in unnamed_files(output) if _attempt_in(name) or _is_unfinished(name)]
+    changes = {folder: output.last_change(folder) or 0.0 for folder in {name.rsplit("/", 1)[0] for name in names}}
+    due = time.time() - (0.0 if at_once else _ALIVE_SECONDS)
+    old = [name for name in names if changes[name.rsplit("/", 1)[0]] <= due]
+    if is_all_wanted and len(old) < len(names):
+        raise StorageError(
+            f"{len(names) - len(old)} files of {shown(output.url)} are named by no manifest, and are not an hour old; "
+            "stop whatever publishes there, then have microagg clean --all remove them"
+        )
+    output.delete_many(old)
+    return len(old) + n_abandoned
+
+
+def clean_output(spec: ReleaseSpec, everything: bool) -> int:
+    """Remove from a spec's output what runs that died left there; returns how many files.
+
+    Raises:
+        StorageError: a run may be publishing, or something cannot be removed.
+    """
+    ledger, output = ledger_of(spec), Store(spec.output.url, dict(spec.output.storage_options))
+    return sweep_output(ledger, output, work_store(spec)) + sweep_unknown(
+        output, at_once=everything, is_all_wanted=False
+    )
+
+
+def _remove(ledger: Ledger, output: Store, attempts: list[Attempt]) -> int:
+    """Remove the files of attempts, but for those that a manifest names, then their records."""
+    n = 0
+    for attempt in attempts:
+        place = Store(attempt.output, output.storage_options)
+        unnamed = unnamed_files(place, f"{attempt.release_id}/{attempt.revision}")
+        names = [name for name in unnamed if _attempt_in(name) == attempt.name]
+        place.delete_many(names)
+        n += len(names)
+    drop_attempts(ledger.store, attempts)
+    return n
+
+
+def _is_unfinished(name: str) -> bool:
+    return name.endswith(".unfinished")
+
+
+def _attempt_in(name: str) -> str | None:
+    """The attempt that wrote a file of the output."""
+    return attempt_of(name.split("/", 2)[-1])
+
+
+# --- What a look at ledger and output together shows -----------------------------------------------------------
+
+
+def output_checks(ledger: Ledger, output: Store) -> list[Check]:
+    """Hold the ledger against the output: marks, releases, files that no manifest names."""
+    nights = [ledger.generation(night) for night in ledger.nights()]
+    if not nights:
+        return []
+    return [_marks_check(ledger, nights), _releases_check(ledger, output), _files_check(output)]
+
+
+def _marks_check(ledger: Ledger, nights: list[Generation]) -> Check:
+    """Every night that others go on from has the mark that it was published."""
+    void = {number for n in nights if n.kind == "void" for number in range(n.goes_on_from + 1, n.night + 1)}
+    expected = [night.night for night in nights[:-1] if night.night not in void]
+    missing = [night for night in expected if not ledger.is_published(night)]
+    wrong = f"{len(missing)} of {len(expected)} marks in published/ are missing; the next run or microagg forget, "
+    wrong += "which ask the manifests, writes them again"
+    return Check("marks", not missing, wrong if missing else f"{len(expected)} nights are marked as published")
+
+
+def unknown_releases(ledger: Ledger, output: Store) -> list[Manifest]:
+    """The releases of the series at the output that the ledger does not know."""
+    nights = (ledger.generation(night) for night in ledger.nights())
+    names = {night.release_name for night in nights if night.kind != "void"}
+    return [m for m in manifests_of(output, ledger.series) if (m.id, m.revision) not in names]
+
+
+def unknown_in_words(output: Store, unknown: list[Manifest]) -> str:
+    """Say that a ledger does not know releases, and what to do."""
+    return (
+        f"the ledger knows nothing of {len(unknown)} releases of {shown(output.url)}, such as "
+        f"{unknown[0].layout.folder}: it is an old copy, or its newest nights are gone; restore it, or make it again "
+        "with microagg series rebuild"
+    )
+
+
+def _releases_check(ledger: Ledger, output: Store) -> Check:
+    unknown = unknown_releases(ledger, output)
+    right = f"all releases of {shown(output.url)} are known"
+    return Check("releases", not unknown, unknown_in_words(output, unknown) if unknown else right)
+
+
+def _files_check(output: Store) -> Check:
+    """No file lies in a folder of releases that no manifest names."""
+    names = list(unnamed_files(output))
+    wrong = f"{len(names)} files of {shown(output.url)} are named by no manifest; microagg clean removes what runs left"
+    return Check("files", not names, wrong if names else "manifests name every file of the output")
+
+
+def manifests_of(output: Store, series: str) -> Iterator[Manifest]:
+    """Read the manifests of all releases of a series at its output."""
+    for release_id in filter(is_release_id, output.folders()):
+        for revision in committed_revisions_in(output, release_id):
+            manifest = read_manifest(output, ReleaseLayout(release_id, revision))
+            if manifest.name == series:
+                yield manifest

@@ -1,0 +1,336 @@
+"""Objects on a disk: whole or absent, created once, replaced in one step, and never through a link."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import stat
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from microagg_core.errors import StorageError
+from microagg_core.store.folders import Folders, raise_unless_missing
+from microagg_core.store.process_marks import is_gone, this_process
+
+#: Unfinished files carry this ending and start with a dot, and with the mark of their process; no listing shows them.
+_UNFINISHED = ".unfinished"
+_UNFINISHED_NAME = re.compile(rf"\.(?:([0-9a-f]{{12}}-\d+)-)?[0-9a-f]{{32}}\{_UNFINISHED}")
+#: A file that grows is minutes old at most. Should a process that was stopped for longer go on elsewhere, it cannot
+#: move its file into its place: its write fails, and nothing else.
+_ABANDONED_SECONDS = 3600.0
+_CHUNK = 4 * 2**20
+_PRIVATE_FILE, _FILE = 0o600, 0o666
+
+
+def _is_unfinished(name: str) -> bool:
+    return name.startswith(".") and name.endswith(_UNFINISHED)
+
+
+@dataclass(frozen=True)
+class LocalDisk:
+    """The objects below one folder. Raises what the operating system raises.
+
+    Args:
+        root: the folder.
+        private: folders and files are for this user alone, whatever the umask.
+        follow_links: links are as good as what they point at; else they are refused.
+    """
+
+    root: Path
+    private: bool = False
+    follow_links: bool = False
+
+    @property
+    def _folders(self) -> Folders:
+        return Folders(self.root, self.private, self.follow_links)
+
+    def path(self, name: str) -> Path:
+        """Where an object lies."""
+        return self.root / name if name else self.root
+
+    @contextmanager
+    def _place(self, name: str, make: bool = False) -> Iterator[tuple[int, str]]:
+        """The open folder of an object, and its name in it."""
+        folder, _, last = name.rpartition("/")
+        with self._folders.opened(folder, make) as handle:
+            yield handle, last
+
+    def _open_in(self, folder: int, last: str, mode: str, name: str) -> BinaryIO:
+        """Open a file in an open folder; one that is new has the rights of the umask, or is private."""
+
+        def opener(_path: str, flags: int) -> int:
+            rights = _PRIVATE_FILE if self.private else _FILE
+            handle = os.open(last, flags | self._folders.no_follow, rights, dir_fd=folder)
+            if self.private and flags & os.O_CREAT:
+                os.fchmod(handle, rights)
+            return handle
+
+        try:
+            return open(self.path(name), mode, opener=opener)  # type: ignore[return-value]
+        except OSError:
+            self._folders.refuse_link(folder, last, name)
+            raise
+
+    def open(self, name: str, sequential: bool = False) -> BinaryIO:
+        """A seekable file."""
+        with self._place(name) as (folder, last):
+            return self._open_in(folder, last, "rb", name)
+
+    def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """Bytes ``start`` to ``end`` (exclusive; None: to the end)."""
+        with self.open(name) as file:
+            file.seek(start)
+            return file.read() if end is None else file.read(end - start)
+
+    def read_ranges(self, ranges: list[tuple[str, int, int]]) -> list[bytes]:
+        """Several ranges, in the order asked for."""
+        return [self.read(name, start, end) for name, start, end in ranges]
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The whole object, a few megabytes at a time."""
+        with self.open(name) as file:
+            while chunk := file.read(_CHUNK):
+                yield chunk
+
+    def _new_file(self, name: str, unfinished: str, opened: ExitStack) -> tuple[int, str, BinaryIO]:
+        """A file of our own beside the object; the folder stays open with the stack."""
+        for _ in range(100):
+            with contextlib.suppress(FileNotFoundError):  # somebody's clean-up took the empty folder
+                folder, last = opened.enter_context(self._place(name, make=True))
+                self._folders.refuse_link(folder, last, name)
+                return folder, last, self._open_in(folder, unfinished, "xb", name)
+            opened.close()
+        raise FileNotFoundError(str(self.path(name).parent))
+
+    @contextmanager
+    def _finished(self, name: str, fill: Callable[[BinaryIO], object], durable: bool) -> Iterator[tuple[int, str, str]]:
+        """A complete file beside the object: open folder, its name, the object's; what is not moved away is removed."""
+        unfinished = f".{this_process()}-{uuid.uuid4().hex}{_UNFINISHED}"
+        with ExitStack() as opened:
+            folder, last, file = self._new_file(name, unfinished, opened)
+            try:
+                with file:
+                    fill(file)
+                    file.flush()
+                    if durable:
+                        os.fsync(file.fileno())
+                yield folder, unfinished, last
+                if durable:
+                    os.fsync(folder)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(unfinished, dir_fd=folder)
+                if not _exists(folder, last):
+                    self._prune(name.rpartition("/")[0])
+
+    def _replace(self, name: str, fill: Callable[[BinaryIO], object], durable: bool) -> None:
+        with self._finished(name, fill, durable) as (folder, unfinished, last):
+            try:
+                os.replace(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
+            except IsADirectoryError:
+                if not self.private:
+                    raise
+                # In an area of our own a folder in the place of a file is damage, and the next run writes over that.
+                self.delete_all(name)
+                os.replace(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def put(self, name: str, data: bytes, durable: bool = False) -> None:
+        """Write or replace an object in one step."""
+        self._replace(name, lambda file: _write(file, [data]), durable)
+
+    def put_file(self, name: str, local_path: Path, durable: bool = False) -> None:
+        """The same for the content of a file."""
+
+        def fill(file: BinaryIO) -> None:
+            with local_path.open("rb") as source:
+                shutil.copyfileobj(source, file, _CHUNK)
+
+        self._replace(name, fill, durable)
+
+    def put_checked(self, name: str, chunks: Iterable[bytes], sha256: str, n_bytes: int) -> bool:
+        """Write a stream if it has the checksum and length; False, and nothing written, if it has not."""
+        sums: list[tuple[str, int]] = []
+        with self._finished(name, lambda file: sums.append(_write(file, chunks)), True) as (folder, unfinished, last):
+            if sums == [(sha256, n_bytes)]:
+                os.replace(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
+        return sums == [(sha256, n_bytes)]
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Make an object that must not be there yet; it appears whole, and one of many callers gets True."""
+        with self._finished(name, lambda file: _write(file, [data]), True) as (folder, unfinished, last):
+            try:
+                os.link(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
+            except FileExistsError:
+                # A network disk may have linked, lost the answer and tried again: two names mean it was us.
+                return os.stat(unfinished, dir_fd=folder).st_nlink > 1
+            except OSError as error:
+                raise _no_links(error, self.path(name)) from None
+        return True
+
+    def size(self, name: str) -> int | None:
+        """Bytes, or None where there is no such object."""
+        try:
+            with self._place(name) as (folder, last):
+                self._folders.refuse_link(folder, last, name)
+                status = os.stat(last, dir_fd=folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+    def delete(self, name: str) -> None:
+        """Remove an object and the folders below the root that it leaves empty."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._place(name) as (folder, last):
+            self._folders.refuse_link(folder, last, name)
+            os.unlink(last, dir_fd=folder)
+        self._prune(name.rpartition("/")[0])
+
+    def delete_many(self, names: Sequence[str]) -> None:
+        """Remove objects, missing ones included."""
+        for name in names:
+            self.delete(name)
+
+    def _prune(self, folder: str) -> None:
+        """Remove a folder and those above it, up to the root, as long as they are empty or gone."""
+        while folder:
+            try:
+                with self._place(folder) as (above, last):
+                    os.rmdir(last, dir_fd=above)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                return
+            folder = folder.rpartition("/")[0]
+
+    def delete_all(self, prefix: str) -> None:
+        """Remove everything below a folder, unfinished files too; nothing at all where there is a link below it."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._folders.opened(prefix) as top:
+            self._folders.refuse_links_below(top, prefix)
+            for _, folders, files, here in os.fwalk(".", topdown=False, dir_fd=top, onerror=raise_unless_missing):
+                for name in files:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=here)
+                for name in folders:
+                    with contextlib.suppress(OSError):  # not empty: somebody writes there
+                        os.rmdir(name, dir_fd=here)
+        self._prune(prefix)
+
+    def remove_abandoned(self, prefix: str, everything: bool) -> int:
+        """Remove files that were never completed and that nobody writes any more; return how many."""
+        names = []
+        for name, state in self._files(prefix, _is_unfinished):
+            match = _UNFINISHED_NAME.fullmatch(name.rpartition("/")[2])
+            is_old = time.time() - state.st_mtime > _ABANDONED_SECONDS
+            if match and (everything or is_old or is_gone(match[1] or "")):
+                names.append(name)
+        self.delete_many(names)
+        return len(names)
+
+    def _files(
+        self, prefix: str, is_wanted: Callable[[str], bool] = lambda _: True
+    ) -> Iterator[tuple[str, os.stat_result]]:
+        """The name and state of every file below a folder; links to files are among them, and are not followed."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._folders.opened(prefix) as top:
+            for folder, _, names, here in os.fwalk(".", dir_fd=top, onerror=raise_unless_missing):
+                below = "/".join(step for step in (prefix, folder.removeprefix(".").lstrip("/")) if step)
+                for name in filter(is_wanted, names):
+                    with contextlib.suppress(FileNotFoundError):
+                        yield f"{below}/{name}" if below else name, os.stat(name, dir_fd=here, follow_symlinks=False)
+
+    def names(self, prefix: str, unfinished: bool = False) -> list[str]:
+        """The names of all objects below a folder; with ``unfinished``, also of what was never completed."""
+        return [name for name, _ in self._files(prefix) if unfinished or not _is_unfinished(name.rpartition("/")[2])]
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Bytes of every object below a folder, by name."""
+        files = self._files(prefix)
+        return {name: state.st_size for name, state in files if not _is_unfinished(name.rpartition("/")[2])}
+
+    def last_change(self, prefix: str) -> float | None:
+        """When anything below a folder was last written, in seconds since 1970; None where there is nothing."""
+        return max((state.st_mtime for _, state in self._files(prefix)), default=None)
+
+    def folders(self, prefix: str) -> list[str]:
+        """The names of the folders one level below a folder.
+
+        A link to a folder is none, so that it is never mistaken for a release; in a private place it is listed, and
+        refused where it is used.
+        """
+        try:
+            with self._folders.opened(prefix) as folder, os.scandir(folder) as entries:
+                return [
+                    entry.name
+                    for entry in entries
+                    if entry.is_dir(follow_symlinks=self.follow_links) or (self.private and entry.is_symlink())
+                ]
+        except FileNotFoundError:
+            return []
+
+    def versioned(self, name: str) -> tuple[bytes | None, str]:
+        """Content (None: no such object), and the version by which :meth:`put_if` sees that it changed."""
+        try:
+            data = self.read(name)
+        except FileNotFoundError:
+            return None, ""
+        return data, hashlib.sha256(data).hexdigest()
+
+    def put_if(self, name: str, data: bytes, version: str) -> bool:
+        """Replace an object if it still is what :meth:`versioned` saw; False if somebody was faster."""
+        with self._place(name, make=True) as (folder, _):
+            _lock(folder)
+            if self.versioned(name)[1] != version:
+                return False
+            self.put(name, data, durable=True)
+        return True
+
+    @contextmanager
+    def local_copy(self, name: str) -> Iterator[Path]:
+        """A local file with the object's content: here, the object itself."""
+        with self.open(name):
+            pass
+        yield self.path(name)
+
+
+def _write(file: BinaryIO, chunks: Iterable[bytes]) -> tuple[str, int]:
+    """Write chunks; the checksum and the length of what was written."""
+    digest, length = hashlib.sha256(), 0
+    for chunk in chunks:
+        file.write(chunk)
+        digest.update(chunk)
+        length += len(chunk)
+    return digest.hexdigest(), length
+
+
+def _no_links(error: OSError, path: Path) -> OSError | StorageError:
+    import errno
+
+    if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+        return StorageError(
+            f"writing {path}: this file system has no hard links, without which two runs could both publish; "
+            "use another disk or an object store"
+        )
+    return error
+
+
+def _exists(folder: int, last: str) -> bool:
+    try:
+        os.stat(last, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _lock(folder: int) -> None:
+    """Hold an open folder against other processes until it is closed; nothing is left behind, even by a crash."""
+    import fcntl
+
+    # Some network disks cannot lock; the caller looks again afterwards, so going on beats stopping.
+    with contextlib.suppress(OSError):
+        fcntl.flock(folder, fcntl.LOCK_EX)

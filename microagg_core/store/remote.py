@@ -1,0 +1,356 @@
+"""Objects in a remote store, through fsspec.
+
+The file system is asked for at every use: fsspec keeps one instance for each process and set of options, so a
+store can be pickled and sent anywhere. Processes are to be spawned, not forked: a forked child gets an instance of
+its own, but on its way to it takes the parent's connections apart, and the parent waits for a timeout. Listings
+are never taken from a cache, because another process may have written since.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from microagg_core.errors import SpecError
+from microagg_core.store.local import LocalDisk
+from microagg_core.store.patience import ask, patient
+from microagg_core.store.ranged import plain_ranges
+from microagg_core.store.removals import Removal
+from microagg_core.store.settled import settled
+from microagg_core.store.troubles import explaining, service_code
+from microagg_core.store.urls import shown
+
+#: A request that is not answered is over after 40 s, and asked again by `patience`: botocore's own patience, times its
+#: tries, times those of s3fs, would be half an hour.
+_S3_PATIENCE = {"connect_timeout": 10, "read_timeout": 20, "retries": {"mode": "standard", "max_attempts": 1}}
+_S3_TRIES = 1
+#: A worker asks for many small ranges at once; botocore's ten connections would have most of them wait.
+REQUESTS_AT_ONCE = 64
+_S3_CONNECTIONS = {"max_pool_connections": REQUESTS_AT_ONCE}
+#: Requests cost less. botocore puts its User-Agent together twice for each, unless it is given one. What is read is
+#: checked by checksums of ours, so none of the server's is asked for: of a range it has none, and a server that does
+#: not know that header may refuse the signature. What is written keeps its checksum: buckets with locked objects want
+#: one, and without one botocore hashes all of it for the signature, over TLS too.
+_S3_CHEAPER = {"user_agent": "microagg", "response_checksum_validation": "when_required"}
+
+_CHUNK = 8 * 2**20
+#: A transfer in parts holds this much of each in memory, and this many of them.
+_TRANSFER = {"chunksize": 16 * 2**20, "max_concurrency": 4}
+_PRECONDITION = {"PreconditionFailed", "412"}
+_DELETES_AT_ONCE = 8
+
+
+def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    """The fsspec file system of a URL, and the path in it; its listings are never cached.
+
+    Raises:
+        SpecError: no file system is known for the URL, or it does not know an option.
+
+    >>> file_system_of("memory://a/b", {})[1]
+    '/a/b'
+    """
+    from fsspec.core import url_to_fs
+
+    plain: dict[str, Any] = {} if "::" in url else {"use_listings_cache": False}
+    if url.startswith(("s3://", "s3a://")):
+        plain["config_kwargs"] = {**_S3_PATIENCE, **_S3_CONNECTIONS, **_S3_CHEAPER, **options.get("config_kwargs", {})}
+    try:
+        fs, path = url_to_fs(url, **{**options, **plain})
+    except ValueError:
+        raise SpecError(
+            f"{shown(url)}: no file system is known for this kind of URL, or it is not written "
+            "as that one wants it; correct the URL"
+        ) from None
+    except TypeError:
+        raise SpecError(
+            f"{shown(url)}: the file system does not know one of its storage options; correct them"
+        ) from None
+    if url.startswith(("s3://", "s3a://")):
+        fs.retries = _S3_TRIES
+    return fs, str(path)
+
+
+def _remove_one_by_one(fs: Any, paths: Sequence[str]) -> None:
+    def remove(path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            settled(lambda: fs.rm_file(path))
+
+    with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
+        for _ in pool.map(remove, paths):
+            pass
+
+
+@dataclass(frozen=True)
+class RemoteStore:
+    """The objects below one URL. Raises what fsspec and its file systems raise."""
+
+    url: str
+    options: dict[str, Any]
+
+    def _connect(self) -> tuple[Any, str]:
+        """The file system and the path of the root in it."""
+        fs, root = file_system_of(self.url, self.options)
+        return fs, root.rstrip("/")
+
+    def _at(self, name: str) -> tuple[Any, str]:
+        fs, root = self._connect()
+        return fs, f"{root}/{name}" if name else root
+
+    @staticmethod
+    def _is_s3(fs: Any) -> bool:
+        return "s3" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
+
+    @patient
+    def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """Bytes ``start`` to ``end`` (exclusive; None: to the end)."""
+        fs, path = self._at(name)
+        if start == 0 and end is None:
+            return self._read_whole(fs, path)
+        return bytes(fs.cat_file(path, start=start, end=end))
+
+    def _read_whole(self, fs: Any, path: str) -> bytes:
+        # One request: s3fs would ask for the size first, and fetch ranges that may be of different versions.
+        return bytes(fs.cat_file(path, **({"max_concurrency": 1} if self._is_s3(fs) else {})))
+
+    @patient
+    def read_ranges(self, ranges: list[tuple[str, int, int]]) -> list[bytes]:
+        """Several ranges at once, in the order asked for."""
+        fs, root = self._connect()
+        wanted = [r for r in ranges if r[2] > r[1]]
+        every = [(f"{root}/{name}", start, end) for name, start, end in wanted]
+        contents = plain_ranges(fs, every) if self._is_s3(fs) else [None] * len(every)
+        full = [one for one, content in zip(every, contents, strict=True) if content is None]
+        answers = iter(fs.cat_ranges(*map(list, zip(*full, strict=True)), on_error="raise") if full else ())
+        read = iter([bytes(next(answers)) if content is None else content for content in contents])
+        return [next(read) if end > start else b"" for _, start, end in ranges]
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The whole object, a few megabytes at a time."""
+        fs, path = self._at(name)
+        length = int(ask(lambda: fs.info(path), self.url)["size"])
+        for start in range(0, length, _CHUNK):
+            yield self.read(name, start, min(start + _CHUNK, length))
+
+    @patient
+    def open(self, name: str, sequential: bool = False) -> BinaryIO:
+        """A seekable file; ``sequential`` reads ahead, otherwise exactly what is asked for is fetched."""
+        fs, path = self._at(name)
+        cache: dict[str, Any] = (
+            {"cache_type": "readahead", "block_size": _CHUNK} if sequential else {"cache_type": "none"}
+        )
+        return _Explained(fs.open(path, "rb", **cache), self.url)  # type: ignore[return-value]
+
+    @patient
+    def put(self, name: str, data: bytes, durable: bool = False) -> None:
+        """Write or replace an object with one request."""
+        fs, path = self._at(name)
+        settled(lambda: fs.pipe_file(path, data, **(_TRANSFER if self._is_s3(fs) else {})))
+
+    @patient
+    def put_file(self, name: str, local_path: Path, durable: bool = False) -> None:
+        """The same for the content of a file; in parts where it is large, and then it appears at the end."""
+        fs, path = self._at(name)
+        settled(lambda: fs.put_file(str(local_path), path, **(_TRANSFER if self._is_s3(fs) else {})))
+
+    def put_checked(self, name: str, chunks: Iterable[bytes], sha256: str, n_bytes: int) -> bool:
+        """Write a stream if it has the checksum and length; False, and nothing written, if it has not."""
+        with tempfile.TemporaryDirectory(prefix="microagg-") as folder:
+            disk = LocalDisk(Path(folder))
+            if not disk.put_checked("object", chunks, sha256, n_bytes):
+                return False
+            self.put_file(name, disk.path("object"))
+        return True
+
+    @patient
+    def create(self, name: str, data: bytes) -> bool:
+        """Make an object that must not be there yet, conditionally; one of many callers gets True."""
+        fs, path = self._at(name)
+        return self._conditional(lambda: fs.pipe_file(path, data, mode="create"))
+
+    def _conditional(self, request: Callable[[], object]) -> bool:
+        """Whether a conditional request was granted; 409, of a store busy with a rival's, decides nothing."""
+        try:
+            settled(request)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if service_code(error) in _PRECONDITION:
+                return False
+            raise
+        return True
+
+    @patient
+    def size(self, name: str) -> int | None:
+        """Bytes, or None where there is no such object."""
+        fs, path = self._at(name)
+        try:
+            info = fs.info(path)
+        except FileNotFoundError as error:
+            if service_code(error) == "NoSuchBucket":
+                raise
+            return None
+        return int(info["size"]) if info["type"] == "file" else None
+
+    def delete(self, name: str) -> None:
+        """Remove an object; a missing one is fine."""
+        self.delete_many([name])
+
+    @patient
+    def delete_many(self, names: Sequence[str]) -> None:
+        """Remove objects, missing ones included."""
+        if not names:
+            return
+        fs, root = self._connect()
+        if self._is_s3(fs):
+            settled(lambda: Removal(fs, root, shown(self.url)).remove(names))
+        else:
+            _remove_one_by_one(fs, [f"{root}/{name}" for name in names])
+
+    @patient
+    def delete_all(self, prefix: str) -> None:
+        """Remove everything below a folder."""
+        fs, root = self._connect()
+        names = self.names(prefix)
+        if self._is_s3(fs):
+            settled(lambda: Removal(fs, root, shown(self.url)).remove_below(prefix, names))
+        else:
+            self.delete_many(names)
+
+    @patient
+    def _found(self, prefix: str) -> dict[str, Any]:
+        """What is known of every object below a folder, by name, asked afresh."""
+        fs, root = self._connect()
+        path = f"{root}/{prefix}" if prefix else root
+        fs.invalidate_cache(path)
+        try:
+            entries = fs.find(path, detail=True)
+        except FileNotFoundError as error:
+            if service_code(error) == "NoSuchBucket":
+                raise
+            return {}
+        files = {str(name): info for name, info in entries.items() if info["type"] == "file"}
+        return {name[len(root) + 1 :]: info for name, info in files.items() if name.startswith(f"{path}/")}
+
+    def names(self, prefix: str, unfinished: bool = False) -> list[str]:
+        """The names of all objects below a folder; what is unfinished never has a name here."""
+        return list(self._found(prefix))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Bytes of every object below a folder, by name."""
+        return {name: int(info["size"]) for name, info in self._found(prefix).items()}
+
+    def last_change(self, prefix: str) -> float | None:
+        """When anything below a folder was last written, in seconds since 1970; None where that is not known."""
+        moments = [
+            info.get("LastModified") or info.get("created") or info.get("mtime")
+            for info in self._found(prefix).values()
+        ]
+        return max((moment.timestamp() for moment in moments if isinstance(moment, datetime.datetime)), default=None)
+
+    @patient
+    def folders(self, prefix: str) -> list[str]:
+        """The names of the folders one level below a folder."""
+        fs, path = self._at(prefix)
+        fs.invalidate_cache(path)
+        try:
+            entries = fs.ls(path, detail=True)
+        except FileNotFoundError as error:
+            if service_code(error) == "NoSuchBucket":
+                raise
+            return []
+        return [str(i["name"]).rstrip("/").rpartition("/")[2] for i in entries if i["type"] == "directory"]
+
+    @patient
+    def versioned(self, name: str) -> tuple[bytes | None, str]:
+        """Content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since.
+
+        The version is asked for first: should a rival write between the two requests, :meth:`put_if` refuses.
+        """
+        fs, path = self._at(name)
+        try:
+            version = str(fs.info(path).get("ETag") or "") if self._is_s3(fs) else ""
+            data = self._read_whole(fs, path)
+        except FileNotFoundError as error:
+            if service_code(error) == "NoSuchBucket":
+                raise
+            return None, ""
+        return data, version or hashlib.sha256(data).hexdigest()
+
+    @patient
+    def put_if(self, name: str, data: bytes, version: str) -> bool:
+        """Replace an object if it still is what :meth:`versioned` saw; False if somebody was faster."""
+        if not version:
+            return self.create(name, data)
+        fs, path = self._at(name)
+        if self._is_s3(fs):
+            try:
+                return self._conditional(lambda: fs.pipe_file(path, data, IfMatch=version))
+            except FileNotFoundError as error:
+                if service_code(error) == "NoSuchBucket":
+                    raise
+                return False
+        # No conditional replacement in this file system's interface: look once more, then write. A rival in
+        # between is noticed by the caller, who looks again afterwards.
+        if self.versioned(name)[1] != version:
+            return False
+        self.put(name, data)
+        return True
+
+    @contextmanager
+    def local_copy(self, name: str) -> Iterator[Path]:
+        """A temporary local file with the object's content."""
+        with tempfile.TemporaryDirectory(prefix="microagg-") as folder:
+            disk = LocalDisk(Path(folder))
+            with disk.path("object").open("wb") as file:
+                for chunk in self.chunks(name):
+                    file.write(chunk)
+            yield disk.path("object")
+
+
+class _Explained:
+    """A remote file whose troubles in the middle of reading come out as one sentence too."""
+
+    def __init__(self, file: Any, url: str) -> None:
+        self._file = file
+        self._url = url
+
+    def read(self, n: int = -1) -> bytes:
+        with explaining(self._url, "reading"):  # a read that failed has not moved on
+            return bytes(ask(lambda: self._file.read(n), self._url))
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._file.closed)
+
+    @staticmethod
+    def readable() -> bool:
+        return True
+
+    seekable = readable
+
+    @staticmethod
+    def writable() -> bool:
+        return False
+
+    def __enter__(self) -> _Explained:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

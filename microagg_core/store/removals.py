@@ -1,0 +1,156 @@
+"""Removing objects of an S3 bucket for good: many with one request, and with them the versions that a bucket keeps.
+
+A bucket may keep what is removed or written over as a version that no listing shows, for as long as its owner likes.
+Rows that are to go would stay there, so the versions go too. Whether a bucket does so is read from its answers about
+objects, which whoever may read and remove objects gets: no right to ask for a bucket's settings is needed.
+"""
+
+from __future__ import annotations
+
+import os.path
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from microagg_core.errors import StorageError
+from microagg_core.store.troubles import DENIED, service_code
+
+T = TypeVar("T")
+Key = str
+#: Keys, or a key and a version of it, as S3's request names them.
+Objects = Sequence[dict[str, str]]
+
+#: What S3 takes in one request.
+AT_ONCE = 1000
+_REQUESTS_AT_ONCE = 4
+#: Objects that a busy store leaves out of a request are asked for again.
+_BUSY = {"InternalError", "SlowDown", "ServiceUnavailable", "OperationAborted"}
+_ATTEMPTS = 5
+#: Stores with neither versions nor a listing of them, some of which name a version all the same.
+_NO_SUCH_REQUEST = {"NotImplemented", "MethodNotAllowed", "501", "405"}
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Who removes objects below one place of a bucket.
+
+    Args:
+        fs: the bucket's file system.
+        root: the path of the place in it.
+        shown: the place as it may stand in a message.
+    """
+
+    fs: Any
+    root: str
+    shown: str
+
+    @property
+    def _bucket(self) -> str:
+        return str(self.fs.split_path(self.root)[0])
+
+    def _key(self, name: str) -> Key:
+        return str(self.fs.split_path(f"{self.root}/{name}")[1])
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove objects, missing ones included.
+
+        Raises:
+            StorageError: the bucket keeps versions, and these credentials may not remove them.
+            OSError: what the file system says.
+        """
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+            for _ in pool.map(self._remove_batch, _batches(sorted(map(self._key, names)))):
+                pass
+
+    def remove_below(self, folder: str, names: Sequence[str]) -> None:
+        """The same for all that is below a folder, where these objects are listed, with the versions of others."""
+        if names and self._keeps_versions(self._key(names[0])):
+            self._remove_versions([self._key(name) for name in names], self._key(f"{folder}/"))
+        else:
+            self.remove(names)
+
+    def _remove_batch(self, keys: Sequence[Key]) -> None:
+        # Where the versions are removed first, no process that dies leaves any that a listing hides.
+        kept = keys if self._keeps_versions(keys[0]) else self._remove([{"Key": key} for key in keys])
+        if kept:
+            self._remove_versions(kept)
+
+    def _keeps_versions(self, key: Key) -> bool:
+        """Whether an object has a version; no answer about one that is missing."""
+        try:
+            answer = self.fs.call_s3("head_object", self.fs.kwargs, Bucket=self._bucket, Key=key)
+        except FileNotFoundError as error:
+            if service_code(error) == "NoSuchBucket":
+                raise
+            return False
+        return bool(answer.get("VersionId"))
+
+    def _remove(self, objects: Objects) -> list[Key]:
+        """Remove objects; returns the keys of those that the bucket has only hidden, in their order."""
+        hidden: list[Key] = []
+        for attempt in range(_ATTEMPTS):
+            answer = self.fs.call_s3("delete_objects", Bucket=self._bucket, Delete={"Objects": objects})
+            hidden += [one["Key"] for one in answer.get("Deleted", []) if one.get("DeleteMarker")]
+            errors = answer.get("Errors", [])
+            if not errors:
+                break
+            final = [one.get("Code", "") for one in errors if one.get("Code") not in _BUSY]
+            if final or attempt == _ATTEMPTS - 1:
+                raise _LeftOutError(final[0] if final else errors[0]["Code"])
+            time.sleep(0.1 * 2**attempt)
+            left = {(one["Key"], one.get("VersionId")) for one in errors}
+            objects = [one for one in objects if (one["Key"], one.get("VersionId")) in left]
+        return sorted(hidden)
+
+    def _remove_versions(self, keys: Sequence[Key], folder: Key | None = None) -> None:
+        """Remove all versions of these keys, and marks of their removal; with a folder, of all that is below it."""
+        wanted = set(keys)
+        # A prefix of characters, as S3 has it.
+        prefix = os.path.commonprefix([min(keys), max(keys)]) if folder is None else folder  # noqa: RUF071
+        try:
+            # All of them are listed first: some stores cannot go on from a version that is gone.
+            found = [one for one in self._versions(prefix) if folder is not None or one["Key"] in wanted]
+            for objects in _batches(found):
+                self._remove(objects)
+        except OSError as error:
+            code = service_code(error)
+            if code in DENIED:
+                raise self._denied() from None
+            if code not in _NO_SUCH_REQUEST:
+                raise
+            self._remove([{"Key": key} for key in keys])
+
+    def _denied(self) -> StorageError:
+        return StorageError(
+            f"{self.shown}: this bucket keeps versions of what is removed, and these credentials may not remove them "
+            "(s3:ListBucketVersions, s3:DeleteObjectVersion); allow both there, or use a bucket without versioning"
+        )
+
+    def _versions(self, prefix: Key) -> Iterator[dict[str, str]]:
+        """Every version, and every mark of removal, of the keys that begin so."""
+        where: dict[str, str] = {}
+        while True:
+            page = self.fs.call_s3("list_object_versions", Bucket=self._bucket, Prefix=prefix, **where)
+            listed = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+            yield from ({"Key": one["Key"], "VersionId": one["VersionId"]} for one in listed)
+            if not page.get("IsTruncated"):
+                return
+            where = {"KeyMarker": page["NextKeyMarker"]}
+            if page.get("NextVersionIdMarker"):
+                where["VersionIdMarker"] = page["NextVersionIdMarker"]
+
+
+def _batches(many: Sequence[T]) -> list[Sequence[T]]:
+    return [many[i : i + AT_ONCE] for i in range(0, len(many), AT_ONCE)]
+
+
+class _LeftOutError(OSError):
+    """An object that a request left out, with what says so of a whole request."""
+
+    operation_name = "DeleteObjects"
+
+    def __init__(self, code: str) -> None:
+        super().__init__("an object was not removed")
+        self.response = {"Error": {"Code": code}}
