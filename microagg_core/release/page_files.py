@@ -17,7 +17,7 @@ from functools import cached_property
 
 from microagg_core.errors import InternalError, MicroaggError
 from microagg_core.release.manifest import Manifest, PageEntry
-from microagg_core.release.withdrawal import is_withdrawn
+from microagg_core.release.revisions import is_withdrawn
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_core.store.page_layout import is_page_name, written_page
 

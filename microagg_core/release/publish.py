@@ -31,29 +31,104 @@ their manifests are: two runs differ in them only so far as a page says the mome
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from microagg_core.errors import MicroaggError, StorageError
-from microagg_core.release.latest import committed_revisions_in, update_latest
-from microagg_core.release.manifest import Manifest, ReleaseFacts, same_release
+from microagg_core.release.manifest import Manifest, PageEntry, PartEntry, ReleaseFacts, same_release
 from microagg_core.release.minisign import SecretKey
 from microagg_core.release.page_files import Page, PagesOf, bring_pages, no_pages, pages_for
-from microagg_core.release.parts import (
-    StagedPart,
-    Upload,
-    UploadAll,
-    plan_repairs,
-    plan_uploads,
-    upload_in_turn,
-    upload_part,
+from microagg_core.release.revisions import (
+    existing,
+    is_withdrawn,
+    read_manifest,
+    read_tombstone,
+    update_latest,
 )
 from microagg_core.release.signature import sign_before, sign_published
-from microagg_core.release.withdrawal import is_withdrawn, read_tombstone
 from microagg_core.store.layout import ATTEMPT_DIGITS, ReleaseLayout, revision_name, revision_number
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import is_local, shown
+
+
+@dataclass(frozen=True)
+class StagedPart:
+    """A part that the gate let pass: where it lies, and what it must hold."""
+
+    source: Store
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Upload:
+    """One part on its way to the output; small, so that it can be sent to a worker."""
+
+    part: StagedPart
+    target: str
+    entry: PartEntry
+
+
+UploadAll = Callable[[Store, Sequence[Upload]], None]
+
+
+def plan_uploads(
+    layout: ReleaseLayout, extension: str, parts: Sequence[StagedPart], attempt: str
+) -> tuple[Upload, ...]:
+    """Where each part goes, in the order given."""
+    uploads = []
+    for number, part in enumerate(parts):
+        target = layout.part(number, part.sha256, attempt, extension)
+        entry = PartEntry(name=layout.relative(target), rows=part.rows, bytes=part.bytes, sha256=part.sha256)
+        uploads.append(Upload(part, target, entry))
+    return tuple(uploads)
+
+
+def plan_repairs(manifest: Manifest, parts: Sequence[StagedPart]) -> tuple[Upload, ...]:
+    """What could be put back of a committed release: each of its parts whose content is among these."""
+    staged = {part.sha256: part for part in parts}
+    layout = manifest.layout
+    return tuple(
+        Upload(staged[entry.sha256], layout.absolute(entry.name), entry)
+        for entry in manifest.parts
+        if entry.sha256 in staged
+    )
+
+
+def is_whole(output: Store, name: str, entry: PartEntry | PageEntry) -> bool:
+    """Whether an object is there and holds what the manifest says; it is read, but for one of another size."""
+    if output.size(name) != entry.bytes:
+        return False
+    digest = hashlib.sha256()
+    for chunk in output.chunks(name):
+        digest.update(chunk)
+    return digest.hexdigest() == entry.sha256
+
+
+def upload_part(output: Store, upload: Upload) -> None:
+    """Copy one part to the output, unless it is there. May be repeated at will.
+
+    Raises:
+        StorageError: the part is not what the gate checked, or a store failed.
+    """
+    if is_whole(output, upload.target, upload.entry):
+        return
+    part = upload.part
+    if not output.put_checked(upload.target, part.source.chunks(part.name), part.sha256, part.bytes):
+        raise StorageError(
+            f"{shown(part.source.url_of(part.name))} is not what the gate checked (its checksum differs); "
+            "run the release again"
+        )
+
+
+def upload_in_turn(output: Store, uploads: Sequence[Upload]) -> None:
+    """Copy all parts, one after the other."""
+    for upload in uploads:
+        upload_part(output, upload)
 
 
 @dataclass(frozen=True)
@@ -101,32 +176,6 @@ def probe_conditional_create(output: Store, name: str) -> None:
             "both publish; use a store that does, or a local disk"
         )
     output.delete(name)
-
-
-def existing(output: Store, release_id: str) -> list[tuple[str, Manifest]]:
-    """The committed revisions of an id with their manifests, oldest first.
-
-    Raises:
-        StorageError: a manifest is damaged.
-
-    >>> existing(Store("memory://nothing-here"), "2026")
-    []
-    """
-    revisions = reversed(committed_revisions_in(output, release_id))
-    return [(revision, read_manifest(output, ReleaseLayout(release_id, revision))) for revision in revisions]
-
-
-def read_manifest(output: Store, layout: ReleaseLayout) -> Manifest:
-    """The manifest of a revision.
-
-    Raises:
-        StorageError: there is none, it is damaged, or it is that of another release.
-    """
-    url = shown(output.url_of(layout.manifest()))
-    manifest = Manifest.from_bytes(output.read(layout.manifest()), url)
-    if manifest.layout != layout:
-        raise StorageError(f"{url} is the manifest of another release or revision; restore the one that belongs there")
-    return manifest
 
 
 def publish(

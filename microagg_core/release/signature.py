@@ -16,12 +16,11 @@ from microagg_core.errors import SpecError, StorageError
 from microagg_core.inspect.check import Check
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.minisign import PublicKey, SecretKey, Signature, shown_id
-from microagg_core.release.released import ReleaseAtHand, read_release
+from microagg_core.release.revisions import ReleaseAtHand, read_release
 from microagg_core.spec.places import Sign
+from microagg_core.store.disk import read_private
 from microagg_core.store.layout import SIGNATURE
-from microagg_core.store.objects import Store
-from microagg_core.store.private_files import read_private
-from microagg_core.store.standing import Standing, standing_of
+from microagg_core.store.objects import Standing, Store, standing_of
 from microagg_core.store.urls import shown
 
 _KEY_CURE = "make a key with microagg keys, or with minisign -G"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from microagg_core.errors import SpecError
 from microagg_core.series.digests import SeriesKey
 from microagg_core.spec.series import Series
-from microagg_core.store.private_files import read_private
+from microagg_core.store.disk import read_private
 
 #: The variable of the environment that may hold the key.
 VARIABLE = "MICROAGG_SERIES_KEY"

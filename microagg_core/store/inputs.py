@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from microagg_core.errors import InputMissingError, StorageError
+from microagg_core.store.failures import ask, explaining, service_code
 from microagg_core.store.objects import Store
-from microagg_core.store.patience import ask
 from microagg_core.store.remote import file_system_of
-from microagg_core.store.troubles import explaining, service_code
 from microagg_core.store.urls import basename, shown
 
 

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from microagg_core.errors import StorageError, TransientStorageError
-from microagg_core.store.local import LocalDisk
+from microagg_core.store.disk import LocalDisk
+from microagg_core.store.failures import explaining
 from microagg_core.store.remote import RemoteStore
-from microagg_core.store.troubles import explaining
 from microagg_core.store.urls import is_local, join_url, local_path, shown
 
 Names = list[str]
@@ -255,3 +258,45 @@ class Store:
         """Copy an object of another store (or of this one) to ``new_name`` here."""
         with other.local_copy(name) as path:
             self.put_file(new_name, path)
+
+
+class Standing(Enum):
+    """What was found in the place of a file. Of a bucket's objects all are files, or missing."""
+
+    MISSING = "missing"
+    FILE = "a file"
+    #: A file that has another name as well, by which it may be changed.
+    SHARED = "a hard link"
+    LINK = "a link"
+    #: A folder, a pipe, a device.
+    SPECIAL = "no file"
+
+
+def standing_of(store: Store, name: str) -> Standing:
+    """What stands in the place of an object; no link below the store's root is followed, and nothing is opened.
+
+    >>> standing_of(Store("memory://standing"), "manifest.json")
+    <Standing.MISSING: 'missing'>
+    """
+    if not is_local(store.url) or "::" in store.url:
+        return Standing.MISSING if store.size(name) is None else Standing.FILE
+    path = Path(local_path(store.url))
+    for step in name.split("/"):
+        path /= step
+        try:
+            state = os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return Standing.MISSING
+        if stat.S_ISLNK(state.st_mode):
+            return Standing.LINK
+    if not stat.S_ISREG(state.st_mode):
+        return Standing.SPECIAL
+    return Standing.SHARED if state.st_nlink > 1 else Standing.FILE
+
+
+def linked_folders(store: Store) -> int:
+    """How many links to folders lie below a store's root on a disk; a listing, which follows none, shows none."""
+    if not is_local(store.url) or "::" in store.url:
+        return 0
+    walk = os.walk(local_path(store.url))
+    return sum(os.path.islink(os.path.join(above, name)) for above, names, _ in walk for name in names)  # noqa: PTH114, PTH118

@@ -1,32 +1,74 @@
-"""Objects in a remote store, through fsspec.
-
-The file system is asked for at every use: fsspec keeps one instance for each process and set of options, so a
-store can be pickled and sent anywhere. Processes are to be spawned, not forked: a forked child gets an instance of
-its own, but on its way to it takes the parent's connections apart, and the parent waits for a timeout. Listings
-are never taken from a cache, because another process may have written since.
-"""
+"""Requests that are over before whoever made them is interrupted."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
 import hashlib
+import signal
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from types import FrameType
+from typing import Any, BinaryIO, TypeVar
 
 from microagg_core.errors import SpecError
-from microagg_core.store.local import LocalDisk
-from microagg_core.store.patience import ask, patient
-from microagg_core.store.ranged import plain_ranges
-from microagg_core.store.removals import Removal
-from microagg_core.store.settled import settled
-from microagg_core.store.troubles import explaining, service_code
+from microagg_core.store.disk import LocalDisk
+from microagg_core.store.failures import ask, explaining, patient, service_code
+from microagg_core.store.s3 import Removal, plain_ranges
 from microagg_core.store.urls import shown
+
+T = TypeVar("T")
+
+#: What asks a process to end: by a key, by another process, by a terminal that is closed.
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def settled(call: Callable[[], T]) -> T:
+    """Make a request and stay until it is over, even when the user presses Ctrl-C.
+
+    A file system with an event loop of its own goes on with a request whose caller was interrupted: an object
+    could appear after the clean-up that was meant to remove it. So an interrupt is noted while the request lasts
+    and delivered when it is over. A second one is delivered at once, unless the handler is ``patient``: then whoever
+    has put it in place bounds the wait. Only the main thread is ever interrupted.
+
+    >>> settled(lambda: 7)
+    7
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    before = {number: signal.getsignal(number) for number in _INTERRUPTS}
+    handlers = {number: handler for number, handler in before.items() if callable(handler)}
+    noted: list[tuple[int, FrameType | None]] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append((number, frame))
+        handler = handlers[signal.Signals(number)]
+        if len(noted) == 2 and not getattr(handler, "patient", False):
+            handler(number, frame)
+
+    _exchange(dict.fromkeys(handlers, note))
+    try:
+        return call()
+    finally:
+        _exchange(handlers)
+        if noted:
+            handlers[signal.Signals(noted[0][0])](*noted[0])
+
+
+def _exchange(handlers: Mapping[signal.Signals, Callable[[int, FrameType | None], Any]]) -> None:
+    """Put handlers in place, all of them: one that raises in between would leave the others out."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
+    try:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
 
 #: A request that is not answered is over after 40 s, and asked again by `patience`: botocore's own patience, times its
 #: tries, times those of s3fs, would be half an hour.

@@ -14,7 +14,7 @@ from microagg_core.data.formats.released.csv import arrow_type
 from microagg_core.errors import SpecError
 from microagg_core.plain import to_plain
 from microagg_core.release.manifest import ColumnEntry, Manifest
-from microagg_core.release.released import find_release
+from microagg_core.release.revisions import find_release
 from microagg_core.series.attack.evidence import ColumnsOfAttack, Evidence, comparable_type, read_evidence
 from microagg_core.series.attack.matching import MatchedRows, match_records
 from microagg_core.series.attack.solving import Solution, solve_records
@@ -99,7 +99,7 @@ class Attack:
 
 
 def attack(urls: Sequence[str], columns: Sequence[str] = (), storage_options: dict[str, Any] | None = None) -> Attack:
-    """Attack releases; see :func:`~microagg_core.release.released.find_release` for what the URLs may be.
+    """Attack releases; see :func:`~microagg_core.release.revisions.find_release` for what the URLs may be.
 
     Args:
         urls: two or more.

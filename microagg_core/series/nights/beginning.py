@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from microagg_core.blocks.packing import rows_per_file
 from microagg_core.data.formats.reading import count_rows
 from microagg_core.errors import GateError, SpecError, StorageError
-from microagg_core.release.latest import newest
-from microagg_core.release.publish import read_manifest
+from microagg_core.release.revisions import newest, read_manifest
 from microagg_core.release.steps.cleaning import is_under_way
 from microagg_core.release.steps.work import Run
 from microagg_core.series.atoms import most_ranges

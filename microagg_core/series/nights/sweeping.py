@@ -7,10 +7,8 @@ from collections.abc import Iterator
 
 from microagg_core.errors import StorageError
 from microagg_core.inspect.check import Check
-from microagg_core.release.latest import committed_revisions_in
-from microagg_core.release.leftovers import unnamed_files
 from microagg_core.release.manifest import Manifest
-from microagg_core.release.publish import read_manifest
+from microagg_core.release.revisions import committed_revisions_in, read_manifest, unnamed_files
 from microagg_core.release.steps.cleaning import is_under_way
 from microagg_core.release.steps.work import Run, work_store
 from microagg_core.series.attempts import Attempt, drop_attempts, noted_attempts

@@ -6,19 +6,215 @@ import contextlib
 import hashlib
 import os
 import re
+import secrets
 import shutil
+import socket
 import stat
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
-from microagg_core.errors import StorageError
-from microagg_core.store.folders import Folders, raise_unless_missing
-from microagg_core.store.process_marks import is_gone, this_process
+from microagg_core.errors import SpecError, StorageError
+from microagg_core.store.layout import AUDIT, PROBES, RUNS, SERIES
+
+
+def this_process() -> str:
+    """Mark this process: its surroundings as twelve digits, and its number there.
+
+    >>> is_gone(this_process())
+    False
+    """
+    return f"{_surroundings()}-{os.getpid()}"
+
+
+def is_gone(mark: str) -> bool:
+    """Say whether a process is certainly gone; False where it is there, or where this process could not see it.
+
+    >>> is_gone("000000000000-1"), is_gone("")
+    (False, False)
+    """
+    surroundings, _, number = mark.partition("-")
+    if surroundings != _surroundings() or not number.isdecimal():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # somebody else's, so it is there
+        return False
+    return False
+
+
+@cache
+def _surroundings() -> str:
+    """Digest what processes share that see each other's numbers: the machine since its start, and the container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        space = Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:  # not Linux: no other process can tell
+        return secrets.token_hex(6)
+    return sha256(f"{socket.gethostname()} {boot} {space}".encode()).hexdigest()[:12]
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_PRIVATE_FOLDER = 0o700
+_OTHERS = 0o077
+
+
+@dataclass(frozen=True)
+class Folders:
+    """How folders below a root are entered.
+
+    Args:
+        root: where they begin; made if it has to be.
+        private: they are for this user alone, whatever the umask; wider rights are taken back.
+        follow_links: links are as good as what they point at: for reading what others keep.
+    """
+
+    root: Path
+    private: bool = False
+    follow_links: bool = False
+
+    @contextmanager
+    def opened(self, name: str, make: bool = False) -> Iterator[int]:
+        """The handle of a folder below the root; ``make`` makes what is missing on the way.
+
+        Raises:
+            StorageError: a link is on the way, or a private folder stays open to others.
+            OSError: what the operating system says.
+        """
+        handle = self._opened_root(make)
+        try:
+            names = [step for step in name.split("/") if step]
+            for i, step in enumerate(names):
+                below = self._entered(handle, step, "/".join(names[: i + 1]), make)
+                os.close(handle)
+                handle = below
+            yield handle
+        finally:
+            os.close(handle)
+
+    def _opened_root(self, make: bool) -> int:
+        try:
+            handle = os.open(self.root, _FOLDER)
+        except FileNotFoundError:
+            if not make:
+                raise
+            self._make_above()
+            with contextlib.suppress(FileExistsError):
+                self.root.mkdir()
+                if self.private:
+                    self.root.chmod(_PRIVATE_FOLDER)
+            handle = os.open(self.root, _FOLDER)
+        if self.private:
+            _tighten_root(handle)
+        return handle
+
+    def _make_above(self) -> None:
+        """Make what is missing on the way to the root: of a private root, for this user alone too."""
+        if not self.private:
+            self.root.parent.mkdir(parents=True, exist_ok=True)
+            return
+        for folder in reversed(self.root.parents):
+            if not folder.is_dir():
+                with contextlib.suppress(FileExistsError):
+                    folder.mkdir()
+                    folder.chmod(_PRIVATE_FOLDER)
+
+    def _entered(self, above: int, step: str, name: str, make: bool) -> int:
+        if make:
+            self._make(above, step)
+        try:
+            handle = os.open(step, _FOLDER | self.no_follow, dir_fd=above)
+        except OSError:
+            self.refuse_link(above, step, name)
+            raise
+        if self.private:
+            try:
+                _tighten(handle, f"{self.root}/{name}")
+            except BaseException:
+                os.close(handle)
+                raise
+        return handle
+
+    def _make(self, above: int, step: str) -> None:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(step, dir_fd=above)
+            if self.private:
+                os.chmod(step, _PRIVATE_FOLDER, dir_fd=above)
+
+    @property
+    def no_follow(self) -> int:
+        """The flag that keeps the operating system from following a link in the last place."""
+        return 0 if self.follow_links else os.O_NOFOLLOW
+
+    def refuse_link(self, folder: int, last: str, name: str) -> None:
+        """Stop where something in an open folder is a link, unless links are followed; what is missing is none.
+
+        Raises:
+            StorageError: it is one.
+        """
+        if not self.follow_links and _is_link(folder, last):
+            raise link_refused(f"{self.root}/{name} is a link")
+
+    def refuse_links_below(self, folder: int, name: str) -> None:
+        """Stop where anything below an open folder is a link. Whose name it is is not known, so it is not repeated.
+
+        Raises:
+            StorageError: there is one.
+        """
+        for _, folders, files, here in os.fwalk(".", dir_fd=folder, onerror=raise_unless_missing):
+            if any(_is_link(here, entry) for entry in (*folders, *files)):
+                raise link_refused(f"below {self.root}/{name} there is a link")
+
+
+def link_refused(what: str) -> StorageError:
+    """The error for a link where none may be."""
+    return StorageError(
+        f"{what}, and none is followed inside an output or a work area; remove the link (not what it points at), "
+        "then run again"
+    )
+
+
+def raise_unless_missing(error: OSError) -> None:
+    """For walks: what disappears under them is fine, all else is not."""
+    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        raise error
+
+
+def _is_link(folder: int, last: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _tighten(handle: int, path: str) -> None:
+    """Take back rights that others have to a folder of ours."""
+    mode = stat.S_IMODE(os.fstat(handle).st_mode)
+    if not mode & _OTHERS:
+        return
+    with contextlib.suppress(PermissionError):
+        os.fchmod(handle, mode & ~_OTHERS)
+    if os.fstat(handle).st_mode & _OTHERS:
+        raise StorageError(
+            f"{path} holds private rows but is open to others, and this user may not change that; give the work area "
+            "a folder of this user's own, on a disk that keeps rights"
+        )
+
+
+def _tighten_root(handle: int) -> None:
+    """The same for the root, where nothing lies in it but ours; else it is somebody's folder, and stays as it is."""
+    if os.fstat(handle).st_mode & _OTHERS and set(os.listdir(handle)) <= {RUNS, AUDIT, PROBES, SERIES}:
+        with contextlib.suppress(PermissionError):  # what lies in it is closed to others all the same
+            os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) & ~_OTHERS)
+
 
 #: Unfinished files carry this ending and start with a dot, and with the mark of their process; no listing shows them.
 _UNFINISHED = ".unfinished"
@@ -334,3 +530,35 @@ def _lock(folder: int) -> None:
     # Some network disks cannot lock; the caller looks again afterwards, so going on beats stopping.
     with contextlib.suppress(OSError):
         fcntl.flock(folder, fcntl.LOCK_EX)
+
+
+#: Keys are short; what is longer is another file, named by mistake.
+_MOST_BYTES = 4096
+
+
+def read_private(path: str, field: str, cure: str) -> bytes:
+    """What a file on this machine holds; ``field`` is where it was named, ``cure`` says how one is made.
+
+    Raises:
+        SpecError: there is no such file, others can read it, or it holds no key.
+    """
+    try:
+        # A pipe would be waited for without end.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - a descriptor
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise SpecError(f"{field}: {path} is not a file; name the file that holds the key")
+            if mode & _OTHERS:
+                raise SpecError(f"{field}: others can read {path}; chmod 600 {path}")
+            data = file.read(_MOST_BYTES + 1)
+    except IsADirectoryError:
+        raise SpecError(f"{field}: {path} is not a file; name the file that holds the key") from None
+    except FileNotFoundError:
+        raise SpecError(f"{field}: there is no file {path}; {cure}") from None
+    except OSError as error:
+        raise SpecError(f"{field}: {path} cannot be read ({error.strerror}); check its permissions") from None
+    if len(data) > _MOST_BYTES:
+        raise SpecError(f"{field}: {path} is too large for a key; name the file that holds the key alone")
+    if not data.strip():
+        raise SpecError(f"{field}: {path} is empty; {cure}")
+    return data
