@@ -27,8 +27,7 @@ from microagg_core.data.kinds.quasi_identifiers import finite_ticks
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo
-from microagg_core.group.grouping.bounds import Bound
-from microagg_core.group.metrics.certificate import Certificate
+from microagg_core.group.bounds import Bound, Certificate
 from microagg_core.group.metrics.statistics import LossStatistics, attribute_losses, losses_of
 from microagg_core.release.steps.anonymizing import BlockOutcome, block_statistics, run_block
 from microagg_core.release.steps.keys import ROWS

@@ -48,7 +48,7 @@ def _hash_tables() -> None:
 
 def _bound_and_measure() -> None:
     from microagg_core.group.metrics.statistics import loss_statistics
-    from microagg_core.group.refine.neighbour_bound import neighbour_bound_of
+    from microagg_core.group.refine.neighbours import neighbour_bound_of
 
     records = _records(_FEW, 2)
     neighbour_bound_of(records, 3)
@@ -64,10 +64,10 @@ def _link() -> None:
 
 
 def _anneal() -> None:
+    from microagg_core.group.costs import LARGE_K
     from microagg_core.group.refine.annealing import Annealing
-    from microagg_core.group.refine.costs import LARGE_K
     from microagg_core.group.refine.neighbours import Records
-    from microagg_core.group.refine.refining import refine
+    from microagg_core.group.refine.refinement import refine
 
     for k in (3, LARGE_K + 1):  # of which only the second goes downhill
         n = max(_FEW, 3 * k)
@@ -79,14 +79,14 @@ def _anneal() -> None:
 
 
 def _prove_factor() -> None:
-    from microagg_core.group.refine.certifying import factor_bound
+    from microagg_core.group.refine.bounds import factor_bound
 
     for n in (_FEW, _MANY):
         factor_bound(_records(n, 2), 2)
 
 
 def _prove_optimum() -> None:
-    from microagg_core.group.refine.refining import refine
+    from microagg_core.group.refine.refinement import refine
 
     refine(_records(_FEW, 2), np.arange(_FEW) // 2, 2, effort="thorough")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from microagg_core.group.algorithms.info import AlgorithmInfo
-from microagg_core.group.algorithms.tree_cost import bytes_of_tree, of_a_record, of_a_search
+from microagg_core.group.costs import bytes_of_tree, of_a_record, of_a_search
 
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints

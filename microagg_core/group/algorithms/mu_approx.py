@@ -44,15 +44,15 @@ def _grown(X: Floats, k: int, seed: int) -> SpanningTrees:
     """Grow and cut trees over a private copy of the records."""
     import numpy as np
 
-    from microagg_core.group.grouping.headway import Way
+    from microagg_core.group.headway import Progress
     from microagg_core.kernels.forests.decompose import decompose
     from microagg_core.kernels.forests.forest import forest
 
-    n, told = len(X), Way("growing trees")
+    n, progress = len(X), Progress("growing trees")
     generator = np.random.Generator(np.random.PCG64(seed))
     order = np.argsort(generator.random(n), kind="stable")
     heads = forest(X.T, k, order)
-    told.at()
+    progress.report()
     return SpanningTrees(heads, *decompose(heads, k, generator.random(n // k)))
 
 
@@ -63,7 +63,7 @@ def spanning_trees(X: Floats, k: int, seed: int = 0) -> SpanningTrees:
     >>> spanning_trees(np.array([[0.0], [1.0], [7.0], [9.0]]), 2).heads.tolist()
     [-1, 0, -1, 2]
     """
-    from microagg_core.group.grouping.scaling import private_copy
+    from microagg_core.group.labels import private_copy
 
     return _grown(private_copy(X), k, seed)
 

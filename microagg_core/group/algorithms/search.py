@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from microagg_core.group.algorithms.info import AlgorithmInfo, Parameter
-from microagg_core.group.refine.costs import DEFAULT_STEPS, refinement_bytes, refinement_seconds
+from microagg_core.group.costs import DEFAULT_STEPS, refinement_bytes, refinement_seconds
 
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from microagg_core.group.algorithms.info import AlgorithmInfo
-from microagg_core.group.refine.costs import factor_bytes, factor_seconds
+from microagg_core.group.costs import factor_bytes, factor_seconds
 
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints
-    from microagg_core.group.metrics.certificate import Certificate
+    from microagg_core.group.bounds import Certificate
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.group.metrics.certificate import Certificate
+from microagg_core.group.bounds import Certificate
 from microagg_core.group.metrics.means import Groups, float_means
 from microagg_core.group.metrics.moments import moments_of, offsets_from, standardized, steadied
 

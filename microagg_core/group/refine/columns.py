@@ -16,13 +16,13 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.group.grouping.bounds import Bound, in_units_of
-from microagg_core.group.grouping.headway import Way, only_for
+from microagg_core.group.bounds import Bound, in_units_of
+from microagg_core.group.costs import columns_are_affordable
+from microagg_core.group.headway import Progress, only_for
 from microagg_core.group.metrics.losses import group_means
-from microagg_core.group.refine.costs import columns_are_affordable
-from microagg_core.group.refine.improving import sse_of_labels
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.group.refine.programme import CandidateGroups, relaxation
+from microagg_core.group.refine.refinement import sse_of_labels
 from microagg_core.group.refine.search import searched
 from microagg_core.kernels.refinement.pricing import price_all
 
@@ -113,11 +113,11 @@ def _generate(task: _Task, candidates: CandidateGroups) -> _Proof:
     """Rounds of relaxation and pricing, with prices held low at first."""
     proof = _Proof(_NODES)
     n = len(task.D)
-    alone, told = [(i,) for i in range(n)], Way("pricing groups")
+    alone, progress = [(i,) for i in range(n)], Progress("pricing groups")
     for cap in _CAPS:
         while proof.rounds < _ROUNDS:
             proof.rounds += 1
-            told.at()
+            progress.report()
             cost = np.concatenate([np.array(list(candidates.cost.values())) / task.scale, cap * task.caps])
             solved = relaxation([*candidates.cost, *alone], cost, n)
             if solved is None:

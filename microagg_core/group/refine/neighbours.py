@@ -6,13 +6,14 @@ for each of them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
-from microagg_core.group.grouping.labels import checked_labels
-from microagg_core.group.grouping.scaling import private_copy
+from microagg_core.group.bounds import Bound, in_units_of, rounded_down
+from microagg_core.group.labels import checked_labels, private_copy
 from microagg_core.kernels.refinement.nearest_lists import nearest_of_all, nearest_sums, spread
 
 
@@ -94,3 +95,33 @@ class Records:
         of_records = np.empty_like(labels)
         of_records[self.order] = labels
         return checked_labels(of_records, (k, None), "refinement")
+
+
+def neighbour_bound(graph: NeighbourGraph, k: int, p: int) -> Bound:
+    """The neighbour bound from a graph with at least k-1 neighbours a class, in the graph's units."""
+    n = len(graph.record_class)
+    total = math.fsum(graph.squared_to_nearest(k - 1))
+    return Bound(rounded_down(total / (2 * k), p), "neighbours", {"records": n, "neighbours": k - 1})
+
+
+def one_group_bound(X: Floats) -> Bound:
+    """Of fewer than 2k records there is one partition: its loss, as the sum over pairs, is the bound."""
+    total = math.fsum(float(np.sum((X - row) ** 2)) for row in X)
+    n, p = X.shape
+    return Bound(rounded_down(total / (2 * n), n + p), "one group", {"records": n})
+
+
+def neighbour_bound_of(X: Floats, k: int) -> Bound:
+    """The neighbour bound of an (n, p) array of finite numbers, in near-linear time; exact for fewer than 2k records.
+
+    >>> neighbour_bound_of(np.array([[0.0], [2.0], [10.0], [12.0]]), 2).sse > 3.999
+    True
+    """
+    n, p = X.shape
+    if k < 2:
+        return Bound(0.0, "neighbours", {"records": n, "neighbours": 0})
+    if n < 2 * k:
+        Z = private_copy(X)
+        return in_units_of(X, Z, one_group_bound(Z))
+    records = Records.of(X, k - 1)
+    return in_units_of(X, records.Z, neighbour_bound(records.graph, k, p))

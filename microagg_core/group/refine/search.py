@@ -6,14 +6,13 @@ import time
 from dataclasses import dataclass
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.group.grouping.headway import Way
-from microagg_core.group.grouping.labels import checked_labels
-from microagg_core.group.grouping.scaling import private_copy
+from microagg_core.group.costs import DEFAULT_STEPS
+from microagg_core.group.headway import Progress
+from microagg_core.group.labels import checked_labels, private_copy
 from microagg_core.group.refine.annealing import Annealing
-from microagg_core.group.refine.costs import DEFAULT_STEPS
-from microagg_core.group.refine.improving import cut_large, neighbour_count, sse_of_labels
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.group.refine.programme import CandidateGroups, best_partition
+from microagg_core.group.refine.refinement import cut_large, neighbour_count, sse_of_labels
 from microagg_core.kernels.tree.mdav import quicker_peel
 
 #: Run by run: its share of all sweeps, its hottest temperature (in mean squared errors), the power of its fall, and
@@ -119,7 +118,7 @@ def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> t
     best, least = first, sse_of_labels(X, first)
     candidates, collects = CandidateGroups(X), len(X) <= _MOST_FOR_PROGRAMME
     candidates.add_partition(first)
-    run, told = 0, Way("searching", X)
+    run, progress = 0, Progress("searching", X)
     while not budget.is_spent(run):
         share, hottest, power, onward = _RUNS[run % len(_RUNS)]
         start, sweeps = best if onward else first, max(1, int(share * budget.sweeps))
@@ -130,7 +129,7 @@ def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> t
             sse = sse_of_labels(X, labels)
             if sse < least:
                 best, least = labels, sse
-            told.at(least, share=run / len(_RUNS) if budget.ends is None else None)
+            progress.report(least, share=run / len(_RUNS) if budget.ends is None else None)
             if budget.ends is not None and budget.is_spent(run):
                 break
         run += 1
@@ -142,5 +141,5 @@ def _runs(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> Ints:
     best, candidates = _annealed(annealing, X, first, budget)
     if budget.programme_seconds == 0.0 or len(X) > _MOST_FOR_PROGRAMME:
         return best
-    Way("choosing among all groups that were met", X).at()
+    Progress("choosing among all groups that were met", X).report()
     return annealing.downhill(best_partition(candidates, best, budget.programme_seconds), _DOWNHILL)

@@ -19,13 +19,12 @@ from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.hashing import hash_rows
 from microagg_core.data.tables.slices import RECORD, Slices, to_bytes, write_slices
 from microagg_core.group.algorithms import algorithms
-from microagg_core.group.algorithms.trying import best
-from microagg_core.group.grouping.bounds import Bound
-from microagg_core.group.grouping.headway import working_on
-from microagg_core.group.metrics.certificate import NOTHING, Certificate
+from microagg_core.group.algorithms.best import best
+from microagg_core.group.bounds import NOTHING, Bound, Certificate
+from microagg_core.group.headway import working_on
 from microagg_core.group.metrics.means import Groups
 from microagg_core.group.metrics.statistics import LossStatistics, loss_statistics
-from microagg_core.group.refine.certifying import refine_with_bound
+from microagg_core.group.refine.bounds import refine_with_bound
 from microagg_core.inspect.protect.block import BlockDemands
 from microagg_core.inspect.protect.protecting import protected_groups
 from microagg_core.kernels.tools.threads import cpu_seconds

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.group.grouping.bounds import Bound, in_units_of
-from microagg_core.group.metrics.certificate import Certificate
-from microagg_core.group.refine.costs import EFFORTS, factor_is_affordable
-from microagg_core.group.refine.improving import neighbour_count, refine_near
-from microagg_core.group.refine.neighbour_bound import neighbour_bound, neighbour_bound_of
-from microagg_core.group.refine.neighbours import Records
-from microagg_core.group.refine.optimum import affordable_optimum, least_loss
+from microagg_core.group.bounds import Bound, Certificate, in_units_of
+from microagg_core.group.costs import EFFORTS, factor_is_affordable
+from microagg_core.group.refine.neighbours import Records, neighbour_bound, neighbour_bound_of
+from microagg_core.group.refine.refinement import affordable_optimum, least_loss, neighbour_count, refine_near
 
 if TYPE_CHECKING:
     from microagg_core.group.factor import Optimum

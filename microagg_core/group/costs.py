@@ -144,3 +144,36 @@ def proof_bytes(n: int, p: int, k: int, thorough: bool) -> int:
     if thorough and optimum_is_affordable(n, p, k):
         return optimum_bytes(n, p)
     return factor_bytes(n, p) if factor_is_affordable(n, p, k) else 0
+
+
+#: With more attributes there is no tree.
+MOST_ATTRIBUTES = 16
+
+
+def of_a_search(n: int, p: int) -> float:
+    """How the seconds of a search grow with the number of records and, above all, of attributes.
+
+    >>> of_a_search(100_000, 0), of_a_search(100_000, 17)
+    (1.0, inf)
+    """
+    if p > MOST_ATTRIBUTES:
+        return math.inf
+    return math.pow(1.48, p) * math.pow(n / 100_000, 0.06 * p)
+
+
+def of_a_record(n: int) -> float:
+    """How the seconds that a record takes in the tree grow with the number of records.
+
+    >>> of_a_record(100_000)
+    1.0
+    """
+    return math.pow(n / 100_000, 0.15)
+
+
+def bytes_of_tree(n: int, p: int) -> int:
+    """Memory of the tree and of what goes with it, or of scans where there are too many attributes for a tree.
+
+    >>> bytes_of_tree(1000, 4)
+    80000
+    """
+    return n * (10 * p + 40 if p <= MOST_ATTRIBUTES else 56)
