@@ -224,7 +224,7 @@ def _death(code: int) -> str:
 
 
 class Compiling:
-    """Compilation in a thread, while something else is done; as a context, it is given up where the block ends early."""
+    """Compilation in a thread beside other work; as a context, it is given up where the block ends early."""
 
     def __init__(self, algorithm: str, effort: str | float, k: int | None, say: Say | None) -> None:
         self._cancelled, self._kept = Event(), True

@@ -69,7 +69,7 @@ _OTHERS = 0o077
 
 @dataclass(frozen=True)
 class Folders:
-    """How folders below a root are entered.
+    """Enter folders below a root, link by link.
 
     Args:
         root: where they begin; made if it has to be.
@@ -83,7 +83,7 @@ class Folders:
 
     @contextmanager
     def opened(self, name: str, make: bool = False) -> Iterator[int]:
-        """The handle of a folder below the root; ``make`` makes what is missing on the way.
+        """Open a folder below the root and yield its handle; ``make`` makes what is missing on the way.
 
         Raises:
             StorageError: a link is on the way, or a private folder stays open to others.
@@ -151,7 +151,6 @@ class Folders:
 
     @property
     def no_follow(self) -> int:
-        """The flag that keeps the operating system from following a link in the last place."""
         return 0 if self.follow_links else os.O_NOFOLLOW
 
     def refuse_link(self, folder: int, last: str, name: str) -> None:
@@ -164,7 +163,7 @@ class Folders:
             raise link_refused(f"{self.root}/{name} is a link")
 
     def refuse_links_below(self, folder: int, name: str) -> None:
-        """Stop where anything below an open folder is a link. Whose name it is is not known, so it is not repeated.
+        """Stop where anything below an open folder is a link; its name, which may be data, is not repeated.
 
         Raises:
             StorageError: there is one.
@@ -175,7 +174,6 @@ class Folders:
 
 
 def link_refused(what: str) -> StorageError:
-    """The error for a link where none may be."""
     return StorageError(
         f"{what}, and none is followed inside an output or a work area; remove the link (not what it points at), "
         "then run again"
@@ -183,7 +181,7 @@ def link_refused(what: str) -> StorageError:
 
 
 def raise_unless_missing(error: OSError) -> None:
-    """For walks: what disappears under them is fine, all else is not."""
+    """Pass over what disappears during a walk, and raise all else."""
     if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
         raise error
 
@@ -210,7 +208,7 @@ def _tighten(handle: int, path: str) -> None:
 
 
 def _tighten_root(handle: int) -> None:
-    """The same for the root, where nothing lies in it but ours; else it is somebody's folder, and stays as it is."""
+    """Take back rights to the root, too, where nothing lies in it but ours; else it is somebody's folder, and stays."""
     if os.fstat(handle).st_mode & _OTHERS and set(os.listdir(handle)) <= {RUNS, AUDIT, PROBES, SERIES}:
         with contextlib.suppress(PermissionError):  # what lies in it is closed to others all the same
             os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) & ~_OTHERS)
@@ -232,7 +230,7 @@ def _is_unfinished(name: str) -> bool:
 
 @dataclass(frozen=True)
 class LocalDisk:
-    """The objects below one folder. Raises what the operating system raises.
+    """Objects below one folder; methods do what those of `Store` say, and raise what the operating system raises.
 
     Args:
         root: the folder.
@@ -249,12 +247,11 @@ class LocalDisk:
         return Folders(self.root, self.private, self.follow_links)
 
     def path(self, name: str) -> Path:
-        """Where an object lies."""
         return self.root / name if name else self.root
 
     @contextmanager
     def _place(self, name: str, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The open folder of an object, and its name in it."""
+        """Open the folder of an object, and yield its handle and the object's name in it."""
         folder, _, last = name.rpartition("/")
         with self._folders.opened(folder, make) as handle:
             yield handle, last
@@ -276,28 +273,24 @@ class LocalDisk:
             raise
 
     def open(self, name: str, sequential: bool = False) -> BinaryIO:
-        """A seekable file."""
         with self._place(name) as (folder, last):
             return self._open_in(folder, last, "rb", name)
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """Bytes ``start`` to ``end`` (exclusive; None: to the end)."""
         with self.open(name) as file:
             file.seek(start)
             return file.read() if end is None else file.read(end - start)
 
     def read_ranges(self, ranges: list[tuple[str, int, int]]) -> list[bytes]:
-        """Several ranges, in the order asked for."""
         return [self.read(name, start, end) for name, start, end in ranges]
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The whole object, a few megabytes at a time."""
         with self.open(name) as file:
             while chunk := file.read(_CHUNK):
                 yield chunk
 
     def _new_file(self, name: str, unfinished: str, opened: ExitStack) -> tuple[int, str, BinaryIO]:
-        """A file of our own beside the object; the folder stays open with the stack."""
+        """Make a file of our own beside the object; the folder stays open with the stack."""
         for _ in range(100):
             with contextlib.suppress(FileNotFoundError):  # somebody's clean-up took the empty folder
                 folder, last = opened.enter_context(self._place(name, make=True))
@@ -308,7 +301,7 @@ class LocalDisk:
 
     @contextmanager
     def _finished(self, name: str, fill: Callable[[BinaryIO], object], durable: bool) -> Iterator[tuple[int, str, str]]:
-        """A complete file beside the object: open folder, its name, the object's; what is not moved away is removed."""
+        """Write a complete file beside the object and yield folder and both names; remove it unless it was moved."""
         unfinished = f".{this_process()}-{uuid.uuid4().hex}{_UNFINISHED}"
         with ExitStack() as opened:
             folder, last, file = self._new_file(name, unfinished, opened)
@@ -339,12 +332,9 @@ class LocalDisk:
                 os.replace(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
 
     def put(self, name: str, data: bytes, durable: bool = False) -> None:
-        """Write or replace an object in one step."""
         self._replace(name, lambda file: _write(file, [data]), durable)
 
     def put_file(self, name: str, local_path: Path, durable: bool = False) -> None:
-        """The same for the content of a file."""
-
         def fill(file: BinaryIO) -> None:
             with local_path.open("rb") as source:
                 shutil.copyfileobj(source, file, _CHUNK)
@@ -352,7 +342,6 @@ class LocalDisk:
         self._replace(name, fill, durable)
 
     def put_checked(self, name: str, chunks: Iterable[bytes], sha256: str, n_bytes: int) -> bool:
-        """Write a stream if it has the checksum and length; False, and nothing written, if it has not."""
         sums: list[tuple[str, int]] = []
         with self._finished(name, lambda file: sums.append(_write(file, chunks)), True) as (folder, unfinished, last):
             if sums == [(sha256, n_bytes)]:
@@ -360,7 +349,6 @@ class LocalDisk:
         return sums == [(sha256, n_bytes)]
 
     def create(self, name: str, data: bytes) -> bool:
-        """Make an object that must not be there yet; it appears whole, and one of many callers gets True."""
         with self._finished(name, lambda file: _write(file, [data]), True) as (folder, unfinished, last):
             try:
                 os.link(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
@@ -372,7 +360,6 @@ class LocalDisk:
         return True
 
     def size(self, name: str) -> int | None:
-        """Bytes, or None where there is no such object."""
         try:
             with self._place(name) as (folder, last):
                 self._folders.refuse_link(folder, last, name)
@@ -389,7 +376,6 @@ class LocalDisk:
         self._prune(name.rpartition("/")[0])
 
     def delete_many(self, names: Sequence[str]) -> None:
-        """Remove objects, missing ones included."""
         for name in names:
             self.delete(name)
 
@@ -419,7 +405,6 @@ class LocalDisk:
         self._prune(prefix)
 
     def remove_abandoned(self, prefix: str, everything: bool) -> int:
-        """Remove files that were never completed and that nobody writes any more; return how many."""
         names = []
         for name, state in self._files(prefix, _is_unfinished):
             match = _UNFINISHED_NAME.fullmatch(name.rpartition("/")[2])
@@ -432,7 +417,7 @@ class LocalDisk:
     def _files(
         self, prefix: str, is_wanted: Callable[[str], bool] = lambda _: True
     ) -> Iterator[tuple[str, os.stat_result]]:
-        """The name and state of every file below a folder; links to files are among them, and are not followed."""
+        """Yield name and state of every file below a folder; links to files are among them, and are not followed."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._folders.opened(prefix) as top:
             for folder, _, names, here in os.fwalk(".", dir_fd=top, onerror=raise_unless_missing):
                 below = "/".join(step for step in (prefix, folder.removeprefix(".").lstrip("/")) if step)
@@ -441,20 +426,17 @@ class LocalDisk:
                         yield f"{below}/{name}" if below else name, os.stat(name, dir_fd=here, follow_symlinks=False)
 
     def names(self, prefix: str, unfinished: bool = False) -> list[str]:
-        """The names of all objects below a folder; with ``unfinished``, also of what was never completed."""
         return [name for name, _ in self._files(prefix) if unfinished or not _is_unfinished(name.rpartition("/")[2])]
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Bytes of every object below a folder, by name."""
         files = self._files(prefix)
         return {name: state.st_size for name, state in files if not _is_unfinished(name.rpartition("/")[2])}
 
     def last_change(self, prefix: str) -> float | None:
-        """When anything below a folder was last written, in seconds since 1970; None where there is nothing."""
         return max((state.st_mtime for _, state in self._files(prefix)), default=None)
 
     def folders(self, prefix: str) -> list[str]:
-        """The names of the folders one level below a folder.
+        """List the folders one level below.
 
         A link to a folder is none, so that it is never mistaken for a release; in a private place it is listed, and
         refused where it is used.
@@ -470,7 +452,6 @@ class LocalDisk:
             return []
 
     def versioned(self, name: str) -> tuple[bytes | None, str]:
-        """Content (None: no such object), and the version by which :meth:`put_if` sees that it changed."""
         try:
             data = self.read(name)
         except FileNotFoundError:
@@ -478,7 +459,6 @@ class LocalDisk:
         return data, hashlib.sha256(data).hexdigest()
 
     def put_if(self, name: str, data: bytes, version: str) -> bool:
-        """Replace an object if it still is what :meth:`versioned` saw; False if somebody was faster."""
         with self._place(name, make=True) as (folder, _):
             _lock(folder)
             if self.versioned(name)[1] != version:
@@ -488,14 +468,13 @@ class LocalDisk:
 
     @contextmanager
     def local_copy(self, name: str) -> Iterator[Path]:
-        """A local file with the object's content: here, the object itself."""
         with self.open(name):
             pass
         yield self.path(name)
 
 
 def _write(file: BinaryIO, chunks: Iterable[bytes]) -> tuple[str, int]:
-    """Write chunks; the checksum and the length of what was written."""
+    """Write chunks; returns the SHA-256 and the length of what was written."""
     digest, length = hashlib.sha256(), 0
     for chunk in chunks:
         file.write(chunk)
@@ -537,7 +516,7 @@ _MOST_BYTES = 4096
 
 
 def read_private(path: str, field: str, cure: str) -> bytes:
-    """What a file on this machine holds; ``field`` is where it was named, ``cure`` says how one is made.
+    """Read a key file on this machine; ``field`` is where it was named, ``cure`` says how one is made.
 
     Raises:
         SpecError: there is no such file, others can read it, or it holds no key.

@@ -64,7 +64,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def service_code(error: BaseException) -> str | None:
-    """The code that an object store's answer carried ('NoSuchBucket', '403', ...), or None.
+    """Find the code that an object store's answer carried ('NoSuchBucket', '403', ...).
 
     >>> service_code(FileNotFoundError()) is None
     True
@@ -79,7 +79,7 @@ def service_code(error: BaseException) -> str | None:
 
 
 def _action(error: BaseException) -> str:
-    """What the request that was refused takes, in words; nothing where that is not known."""
+    """Name the grants that the refused request takes; '' where they are not known."""
     names = (getattr(link, "operation_name", None) for link in _chain(error))
     action = next((_ACTIONS[name] for name in names if name in _ACTIONS), None)
     return f"; it takes {action}" if action else ""
@@ -90,7 +90,7 @@ def _named(error: BaseException, names: set[str]) -> bool:
 
 
 def _of_the_store(error: BaseException, code: str | None, where: str) -> StorageError | None:
-    """Troubles that only a remote store has."""
+    """Explain failures that only a remote store has."""
     if _named(error, _NO_CREDENTIALS | _TOKEN_OVER):
         return StorageError(
             f"{where}: no usable credentials were found; give them to every worker by its environment, profile or role"
@@ -115,7 +115,7 @@ def _of_the_store(error: BaseException, code: str | None, where: str) -> Storage
 
 
 def _of_any(error: BaseException, where: str, local: bool) -> StorageError | None:
-    """Troubles that a disk and a remote store share."""
+    """Explain failures that a disk and a remote store share."""
     if isinstance(error, FileNotFoundError):
         missing = "it does not exist" if local else "it does not exist, or its bucket does not"
         return StorageError(f"{where}: {missing}; check the URL")
@@ -140,7 +140,7 @@ def _of_any(error: BaseException, where: str, local: bool) -> StorageError | Non
 
 
 def explained(error: Exception, url: str, doing: str) -> MicroaggError | None:
-    """The error of ours that says what happened, or None where the exception is not about storage.
+    """Make one sentence of an exception about storage; None where it is about something else.
 
     >>> explained(FileNotFoundError(2, "secret"), "/data/x", "reading").message
     'reading /data/x: it does not exist; check the URL'
@@ -219,7 +219,7 @@ def impatient() -> Iterator[None]:
 
 
 def ask(request: Callable[[], T], url: str) -> T:
-    """Make a request, again and again while the store does not answer it and patience lasts.
+    """Repeat a request while the store does not answer it and patience lasts.
 
     Raises:
         Exception: what the last request raised.
@@ -248,7 +248,7 @@ def ask(request: Callable[[], T], url: str) -> T:
 
 
 def patient(method: F) -> F:
-    """Have a method of a store be asked again, as :func:`ask` does."""
+    """Have a method of a store repeat its requests, as :func:`ask` does."""
 
     @wraps(method)
     def asked(store: Any, *args: Any, **named: Any) -> Any:

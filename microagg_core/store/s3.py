@@ -35,7 +35,7 @@ _REFUSED: WeakSet[Any] = WeakSet()
 
 
 def plain_ranges(fs: Any, ranges: Sequence[tuple[str, int, int]]) -> list[bytes | None]:
-    """The contents of ranges ``(path, start, end)`` in S3; None where they are to be asked for in full."""
+    """Read ranges ``(path, start, end)`` of S3; None in the place of those that are to be asked for in full."""
     if len(ranges) >= _LEAST and fs not in _REFUSED and _is_plain(fs):
         from fsspec.asyn import sync
 
@@ -47,7 +47,7 @@ def plain_ranges(fs: Any, ranges: Sequence[tuple[str, int, int]]) -> list[bytes 
 
 
 def _is_plain(fs: Any) -> bool:
-    """Whether a request is its address, its range and a signature: no keys of encryption, payers or versions."""
+    """Say whether requests are address, range and signature alone: no keys of encryption, payers or versions."""
     return not any(getattr(fs, name, True) for name in _MORE_THAN_PLAIN)
 
 
@@ -79,7 +79,7 @@ async def _contents(fs: Any, ranges: Sequence[tuple[str, int, int]]) -> list[byt
 
 
 async def _range(client: Any, url: str, start: int, end: int) -> bytes | None:
-    """What one request is answered with; None where it is not the range."""
+    """Ask for one range; None where the answer is anything else."""
     from botocore.awsrequest import AWSRequest
 
     request = AWSRequest("GET", url, headers={"Range": f"bytes={start}-{end - 1}"})
@@ -111,7 +111,7 @@ _NO_SUCH_REQUEST = {"NotImplemented", "MethodNotAllowed", "501", "405"}
 
 @dataclass(frozen=True)
 class Removal:
-    """Who removes objects below one place of a bucket.
+    """Removal of objects below one place of a bucket.
 
     Args:
         fs: the bucket's file system.
@@ -142,7 +142,7 @@ class Removal:
                 pass
 
     def remove_below(self, folder: str, names: Sequence[str]) -> None:
-        """The same for all that is below a folder, where these objects are listed, with the versions of others."""
+        """Remove all that is below a folder, where these objects are listed, with the versions of others."""
         if names and self._keeps_versions(self._key(names[0])):
             self._remove_versions([self._key(name) for name in names], self._key(f"{folder}/"))
         else:
@@ -155,7 +155,7 @@ class Removal:
             self._remove_versions(kept)
 
     def _keeps_versions(self, key: Key) -> bool:
-        """Whether an object has a version; no answer about one that is missing."""
+        """Say whether an object has a version; False for one that is missing, as the bucket then says nothing."""
         try:
             answer = self.fs.call_s3("head_object", self.fs.kwargs, Bucket=self._bucket, Key=key)
         except FileNotFoundError as error:
@@ -165,7 +165,7 @@ class Removal:
         return bool(answer.get("VersionId"))
 
     def _remove(self, objects: Objects) -> list[Key]:
-        """Remove objects; returns the keys of those that the bucket has only hidden, in their order."""
+        """Remove objects; returns the keys, sorted, of those that the bucket has only hidden."""
         hidden: list[Key] = []
         for attempt in range(_ATTEMPTS):
             answer = self.fs.call_s3("delete_objects", Bucket=self._bucket, Delete={"Objects": objects})
@@ -206,7 +206,7 @@ class Removal:
         )
 
     def _versions(self, prefix: Key) -> Iterator[dict[str, str]]:
-        """Every version, and every mark of removal, of the keys that begin so."""
+        """List every version, and every mark of removal, of the keys that begin so."""
         where: dict[str, str] = {}
         while True:
             page = self.fs.call_s3("list_object_versions", Bucket=self._bucket, Prefix=prefix, **where)
@@ -224,7 +224,7 @@ def _batches(many: Sequence[T]) -> list[Sequence[T]]:
 
 
 class _LeftOutError(OSError):
-    """An object that a request left out, with what says so of a whole request."""
+    """Error for an object that a request left out, in the form of botocore's for a whole request."""
 
     operation_name = "DeleteObjects"
 
