@@ -1,4 +1,13 @@
-"""Revisions of releases at an output: found, read, named by latest.json, withdrawn."""
+"""Revisions of releases at an output: find, read, name the latest, withdraw.
+
+Withdrawal: the data of a revision are taken back, as somebody in them has to be forgotten, or its run died half-way.
+Its manifest stays, as publishing relies on that; a tombstone beside it tells readers. It is there before the first file
+goes, so whoever finds a file missing finds the reason too, and a withdrawal that was stopped is finished by doing it
+again. What was read before cannot be taken back.
+
+Where a page of the release stood, a notice says the same. Pages are replaced, not removed, so that a copy of one that
+was on its way finds another version than it looked at, and is refused.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +48,7 @@ _ATTEMPTS = 20
 
 @pydantic.dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Tombstone:
-    """Why and when a revision was withdrawn, and what stands in its place."""
+    """Reason and date of a withdrawal, and the revision in its place."""
 
     reason: Literal["erasure", "never published"]
     #: When, in UTC.
@@ -51,7 +60,7 @@ class Tombstone:
     format: Literal[1] = 1
 
     def in_words(self, layout_folder: str) -> str:
-        """What a reader is told.
+        """Write the sentence for readers.
 
         >>> Tombstone("erasure", "2026-11-19T02:00:00Z", 4, "day/r0002").in_words("day/r0001")
         'day/r0001 was withdrawn on 2026-11-19 (erasure), and its data are gone; read day/r0002 instead'
@@ -63,7 +72,7 @@ class Tombstone:
 
 
 def is_withdrawn(output: Store, folder: str) -> bool:
-    """Whether a revision, given by its folder ('' for the root), was withdrawn.
+    """Say whether a revision, given by its folder ('' for the root), was withdrawn.
 
     >>> is_withdrawn(Store("memory://nothing-here"), "2026/r0001")
     False
@@ -72,7 +81,7 @@ def is_withdrawn(output: Store, folder: str) -> bool:
 
 
 def read_tombstone(output: Store, folder: str) -> Tombstone | None:
-    """The tombstone of a revision, given by its folder ('' for the root); None where it was not withdrawn.
+    """Read the tombstone of a revision, given by its folder ('' for the root); None where there is none.
 
     Raises:
         StorageError: it is damaged.
@@ -91,7 +100,7 @@ def read_tombstone(output: Store, folder: str) -> Tombstone | None:
 
 
 def put_up(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> None:
-    """Tell readers of a withdrawal. Where another tombstone is there, that is what they were told; it stays."""
+    """Put up a tombstone. Where another is there, readers have seen that one, and it stays."""
     output.create(layout.withdrawn(), canonical_json(to_plain(tombstone)))
 
 
@@ -115,7 +124,7 @@ def withdraw(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> int:
 
 
 def _pages(output: Store, layout: ReleaseLayout) -> list[str]:
-    """The names of a revision's pages; none where there is no manifest, or none that can be read."""
+    """List a revision's pages; none where there is no manifest that can be read."""
     data = output.read_if_there(layout.manifest())
     try:
         return [] if data is None else [page.name for page in Manifest.from_bytes(data, layout.manifest()).pages]
@@ -124,7 +133,7 @@ def _pages(output: Store, layout: ReleaseLayout) -> list[str]:
 
 
 def _told(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> Tombstone:
-    """What readers were told first, if that can be read."""
+    """Read the tombstone that readers saw first, if it can be read."""
     try:
         return read_tombstone(output, layout.folder) or tombstone
     except StorageError:
@@ -149,7 +158,7 @@ _NOTICES: dict[str, Callable[[str], str]] = {
 
 
 def notice_of(name: str, sentence: str) -> bytes:
-    """What stands in the place of a page of a release that was withdrawn, in the page's format.
+    """Write the notice that replaces a page of a withdrawn release, in the page's format.
 
     >>> notice_of("README.md", "It is gone"), notice_of("views.sql", "It is gone")
     (b'It is gone\\n', b'-- It is gone\\n')
@@ -166,7 +175,7 @@ _ATTEMPTS_AT_LATEST = 60
 
 
 def committed_revisions_in(store: Store, folder: str) -> list[str]:
-    """The names of the revisions below a folder that are committed, newest first, from a fresh listing.
+    """List the committed revisions below a folder, newest first, from a fresh listing.
 
     >>> committed_revisions_in(Store("memory://nothing-here"), "2026")
     []
@@ -178,7 +187,7 @@ def committed_revisions_in(store: Store, folder: str) -> list[str]:
 
 
 def readable_revisions_in(store: Store, folder: str) -> list[str]:
-    """Those of them that were not withdrawn, newest first.
+    """List the committed revisions that were not withdrawn, newest first.
 
     >>> readable_revisions_in(Store("memory://nothing-here"), "2026")
     []
@@ -188,7 +197,7 @@ def readable_revisions_in(store: Store, folder: str) -> list[str]:
 
 
 def newest(output: Store) -> ReleaseLayout | None:
-    """The greatest release of the output that can be read, from a fresh listing; None where there is none.
+    """Find the greatest release of the output that can be read, from a fresh listing; None where there is none.
 
     >>> newest(Store("memory://nothing-here")) is None
     True
@@ -202,7 +211,7 @@ def newest(output: Store) -> ReleaseLayout | None:
 
 
 def parse_latest(data: bytes | None) -> ReleaseLayout | None:
-    """The release that ``latest.json`` names, or None where it is missing or makes no sense.
+    """Read which release ``latest.json`` names; None where it is missing or makes no sense.
 
     >>> parse_latest(b'{"id": "2026", "revision": "r0002", "manifest": "2026/r0002/manifest.json"}')
     ReleaseLayout(id='2026', revision='r0002')
@@ -230,6 +239,19 @@ def _is_readable(output: Store, layout: ReleaseLayout) -> bool:
 def update_latest(output: Store) -> ReleaseLayout | None:
     """Make ``latest.json`` name the newest committed release; returns what it names in the end.
 
+    It is derived, never decided: the writer takes the greatest id (digits read as numbers) and revision among the
+    manifests that a fresh listing shows, writes that, and looks again until what is written and what is listed
+    agree. It never moves backwards, because
+
+    - a writer replaces only the very version that it read (a conditional request; a lock on a disk), so one that was
+      held up between listing and writing finds its version gone and starts over, with a newer listing;
+    - a manifest is there before its writer comes here, so of two writers the later one sees both releases;
+    - where a store cannot replace conditionally, a late writer may put the older release there for a moment, and its
+      own second look repairs that; whoever publishes after a crash repairs what the crash left.
+
+    Two ways lead back, both an operator's: a release whose manifest was taken away is not the latest any more, and
+    neither is one that was withdrawn.
+
     Raises:
         StorageError: the store cannot be read or written.
 
@@ -254,7 +276,7 @@ def update_latest(output: Store) -> ReleaseLayout | None:
 
 @dataclass(frozen=True)
 class ReleaseAtHand:
-    """A release as it was found: its folder, and its manifest as read and as the bytes that it is."""
+    """Release as it was found: its folder, and its manifest as read and as bytes."""
 
     folder: Store
     manifest: Manifest
@@ -262,12 +284,12 @@ class ReleaseAtHand:
 
     @property
     def sha256(self) -> str:
-        """The digest of the manifest, which names the digests of all else."""
+        """Digest of the manifest, which names the digests of all else."""
         return sha256_hex(self.data)
 
 
 def find_release(url: str, storage_options: dict[str, Any] | None = None) -> tuple[Store, Manifest]:
-    """The release at a URL: its folder and its manifest; see :func:`read_release`.
+    """Find the release at a URL: its folder and its manifest; see :func:`read_release`.
 
     >>> find_release("memory://nothing-here")
     Traceback (most recent call last):
@@ -282,7 +304,7 @@ release in it, or of a manifest
 def read_release(
     url: str, storage_options: dict[str, Any] | None = None, *, follow_links: bool = True
 ) -> ReleaseAtHand:
-    """The release at a URL.
+    """Find and read the release at a URL.
 
     The URL may be a manifest, the folder of a revision, the folder of a release id (its newest revision is
     taken), or the root of an output (what ``latest.json`` names is taken).
@@ -311,7 +333,7 @@ def read_release(
 
 
 def _tombstone(folder: Store) -> Tombstone | None:
-    """What tells that the release was withdrawn, if anything does."""
+    """Read the tombstone in a release's folder, if there is one."""
     try:
         withdrawn = is_withdrawn(folder, "")
     except TransientStorageError:
@@ -322,7 +344,7 @@ def _tombstone(folder: Store) -> Tombstone | None:
 
 
 def _folder_of_release(store: Store) -> str:
-    """Where the release lies below the store: '' where the store is its folder."""
+    """Find where the release lies below the store: '' where the store is its folder."""
     if store.exists(MANIFEST):
         return ""
     if store.exists(LATEST):
@@ -342,7 +364,7 @@ def _folder_of_release(store: Store) -> str:
 
 
 def part_batches(path: Path, manifest: Manifest) -> tuple[pa.Schema, Iterator[pa.Table]]:
-    """The schema of one part, and its rows as tables of bounded size.
+    """Read the schema of one part, and its rows as tables of bounded size.
 
     Reading the batches checks every value of a CSV part against its column's type.
 
@@ -376,7 +398,7 @@ def unnamed_files(output: Store, place: str = "") -> Iterator[str]:
 
 
 def _names_of(output: Store, layout: ReleaseLayout, names: list[str]) -> set[str]:
-    """The names that may be in a revision's folder, which has these."""
+    """List the names that may be in a revision's folder, which holds ``names``."""
     if layout.manifest() not in names:
         return {layout.withdrawn()}
     manifest = read_manifest(output, layout)
@@ -385,7 +407,7 @@ def _names_of(output: Store, layout: ReleaseLayout, names: list[str]) -> set[str
 
 
 def existing(output: Store, release_id: str) -> list[tuple[str, Manifest]]:
-    """The committed revisions of an id with their manifests, oldest first.
+    """Read the manifests of an id's committed revisions, oldest first.
 
     Raises:
         StorageError: a manifest is damaged.
@@ -398,7 +420,7 @@ def existing(output: Store, release_id: str) -> list[tuple[str, Manifest]]:
 
 
 def read_manifest(output: Store, layout: ReleaseLayout) -> Manifest:
-    """The manifest of a revision.
+    """Read the manifest of a revision.
 
     Raises:
         StorageError: there is none, it is damaged, or it is that of another release.

@@ -1,4 +1,8 @@
-"""Looking at a release: what stands in the place of parts and pages, what is in them, how often combinations occur."""
+"""Rechecking a release from its files alone: checksums, rows, columns, types and k, and what a receiver demands.
+
+Whoever holds a release can run this; it needs neither the spec nor the work area. The manifest's promises are held
+against the files, and the receiver's demands against both.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +59,7 @@ class Findings:
 
     @property
     def uncounted(self) -> int:
-        """Parts of which the records are not known."""
+        """Number of parts whose records are not known."""
         return len(self.missing) + len(self.links) + len(self.unreadable) + len(self.columns)
 
 
@@ -148,7 +152,7 @@ class Look:
             counter.add_batches(part_batches(path, self._manifest)[1] if number else batches)
 
     def _is_of_one_combination(self, path: Path) -> bool:
-        """Whether all records of a part are alike to others: then a large block may have been cut into equal files."""
+        """Say whether all records of a part are alike: then a large block may have been cut into equal files."""
         keys = self._manifest.key_columns
         if not keys:
             return False
@@ -158,7 +162,7 @@ class Look:
 
 
 def recounted(folder: Store, manifest: Manifest, counter: CombinationCounter) -> tuple[int, int]:
-    """How many combinations have fewer than k records, and how many the smallest has; exact, by a second pass.
+    """Count again, exactly, how many combinations have fewer than k records, and how many the smallest has.
 
     Each content is read once, as it was counted once.
 
@@ -194,7 +198,10 @@ def _counted(batches: Iterator[pa.Table], rows_read: list[int]) -> Iterator[pa.T
 def protection_checks(
     folder: Store, manifest: Manifest, uncounted: int, demanded: Sequence[Demand] = ()
 ) -> tuple[Check, ...]:
-    """A check for each column of which something is promised, and for each of which something is demanded.
+    """Check every column of which something is promised or demanded.
+
+    All records of a combination are in one file. Where a file says otherwise, its share of a combination has to hold
+    what is promised by itself: then all of them together do.
 
     Combinations are those of the manifest's key columns. Over fewer columns, combinations are some of these together,
     and no worse than the worst of them.
@@ -243,7 +250,7 @@ def _protection_check(name: str, demand: Demand, broken: int, wholes: Mapping[st
 
 
 def _tables(folder: Store, manifest: Manifest) -> Iterator[pa.Table]:
-    """The parts one by one, of which each fits into memory."""
+    """Read the parts one by one; each fits into memory."""
     for part in manifest.parts:
         with folder.local_copy(part.name) as path:
             schema, batches = part_batches(path, manifest)
@@ -252,7 +259,7 @@ def _tables(folder: Store, manifest: Manifest) -> Iterator[pa.Table]:
 
 
 def _distributions(folder: Store, manifest: Manifest, demands: list[Demand]) -> dict[str, Distribution]:
-    """How the columns of these demands are distributed over all parts; without those that have too many values."""
+    """Count how these demands' columns are distributed over all parts; without those of too many values."""
     types = {demand.column: ValueCounts(pa.null(), MOST_VALUES_OF_PROTECTED) for demand in demands}
     for table in _tables(folder, manifest) if demands else ():
         for name, counts in types.items():
@@ -270,7 +277,7 @@ _OF_STORAGE = (
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What rechecking a release found; holds names and counts, never a value."""
+    """Result of rechecking a release; holds names and counts, never a value."""
 
     url: str
     name: str
@@ -286,7 +293,6 @@ class VerifyReport:
 
     @property
     def passed(self) -> bool:
-        """Whether every check passed."""
         return all(check.passed for check in self.checks)
 
     @property
@@ -295,13 +301,11 @@ class VerifyReport:
         return max((_exit_code(check) for check in self.checks if not check.passed), default=EXIT_DONE)
 
     def document(self) -> dict[str, Any]:
-        """As plain values, for programs."""
         checks = [{**to_plain(check), "exit_code": _exit_code(check)} for check in self.checks]
         return {**to_plain(self), "checks": checks, "passed": self.passed}
 
 
 def _exit_code(check: Check) -> int:
-    """What the failure of a check means."""
     return StorageError.exit_code if check.name in _OF_STORAGE else GateError.exit_code
 
 
@@ -349,7 +353,7 @@ def verify(
 
 
 def _counters(manifest: Manifest, demands: Demands) -> dict[str, CombinationCounter]:
-    """What is counted: the release's key columns, and those of the receiver, where they are others.
+    """Count the release's key columns, and those of the receiver, where they are others.
 
     Both, for either may be the one that tells: the receiver may know that a column which the release takes for
     confidential is known to others, and the release may have a key column of which the receiver has not thought.
@@ -391,7 +395,7 @@ def _parts_check(name: str, well: str, trouble: str, names: list[str], n_parts: 
 
 
 def _pages_check(findings: Findings, manifest: Manifest) -> Check:
-    """Pages that are there are what the manifest says; a missing one misleads nobody, and is told elsewhere."""
+    """Check pages that are there; a missing one misleads nobody, and is a remark."""
     wrong, n = findings.wrong_pages, len(manifest.pages)
     detail = f"{len(wrong)} pages or copies of pages are not what was published: {_some(wrong)}"
     return Check("pages", not wrong, detail if wrong else f"what is there of {n} pages is what was published")
@@ -422,7 +426,7 @@ def _footers_check(findings: Findings, manifest: Manifest) -> Check:
 
 
 def _gate_check(manifest: Manifest) -> Check:
-    """What the manifest itself tells of the checks before publication."""
+    """Check what the manifest itself says of the checks before publication."""
     failed = [check.name for check in manifest.checks if not check.passed]
     detail = f"{len(manifest.checks)} checks passed before it was published"
     if failed:
@@ -431,7 +435,7 @@ def _gate_check(manifest: Manifest) -> Check:
 
 
 def _remarks(release: ReleaseAtHand, findings: Findings) -> Iterator[tuple[str, str]]:
-    """What may be right, and is refused where somebody demands anything: the name of the check, and a sentence."""
+    """Name and describe what may be right, and is refused where somebody demands anything."""
     manifest = release.manifest
     shared = list(findings.shared)
     if standing_of(release.folder, MANIFEST) is Standing.SHARED:
@@ -478,7 +482,7 @@ def _k_check(name: str, release: ReleaseAtHand, findings: Findings, counter: Com
 
 
 def _unlisted(folder: Store, manifest: Manifest) -> tuple[str, int]:
-    """Files besides. Their names are not repeated: who put them there may have named them after data."""
+    """Count files besides. Their names are not repeated: who put them there may have named them after data."""
     listed = {part.name for part in manifest.parts} | {MANIFEST, SIGNATURE}
     listed |= {name for page in manifest.pages for name in (page.name, page.written)}
     try:

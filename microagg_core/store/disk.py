@@ -71,6 +71,10 @@ _OTHERS = 0o077
 class Folders:
     """Enter folders below a root, link by link.
 
+    The root itself may be a link, which is its owner's affair. Below it every step is taken from the folder that is
+    open already and refuses links; what is done in the last folder is done through its handle, so that nobody who swaps
+    a folder for a link meanwhile can lead a write or a removal astray.
+
     Args:
         root: where they begin; made if it has to be.
         private: they are for this user alone, whatever the umask; wider rights are taken back.

@@ -1,4 +1,4 @@
-"""What libraries raise about storage, turned into one sentence for the person who runs the release.
+"""Failures of storage: in one sentence for whoever runs the release, and waited for where they pass by themselves.
 
 The libraries' own messages are not passed on: they name endpoints, options and sometimes the content they
 choked on. What is kept is the URL, what was being done, and the kind of trouble.
@@ -220,6 +220,9 @@ def impatient() -> Iterator[None]:
 
 def ask(request: Callable[[], T], url: str) -> T:
     """Repeat a request while the store does not answer it and patience lasts.
+
+    Only troubles that pass by themselves are waited for. A bucket that is not there, credentials that are refused and
+    whatever a disk says are told at once.
 
     Raises:
         Exception: what the last request raised.

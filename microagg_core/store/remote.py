@@ -1,4 +1,10 @@
-"""Requests that are over before whoever made them is interrupted."""
+"""Objects in a remote store, through fsspec.
+
+The file system is asked for at every use: fsspec keeps one instance for each process and set of options, so a
+store can be pickled and sent anywhere. Processes are to be spawned, not forked: a forked child gets an instance of
+its own, but on its way to it takes the parent's connections apart, and the parent waits for a timeout. Listings
+are never taken from a cache, because another process may have written since.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Ranges of objects in a bucket, asked for with no more than a request takes.
-
-Of the CPU that a request of botocore costs, most goes into what a range does not need: endpoints resolved anew,
-parameters validated, events, an answer's headers parsed. Here a range is asked for over the same connections, and
-signed by the same signer. What the server does not answer with just that range is None, and to be asked for in full:
-its tries, and the words for its troubles, are those of every other request. Who reads checks what comes by checksums.
-"""
+"""Fast reading of ranges, and removal for good, in S3 buckets."""
 
 from __future__ import annotations
 
@@ -35,7 +29,14 @@ _REFUSED: WeakSet[Any] = WeakSet()
 
 
 def plain_ranges(fs: Any, ranges: Sequence[tuple[str, int, int]]) -> list[bytes | None]:
-    """Read ranges ``(path, start, end)`` of S3; None in the place of those that are to be asked for in full."""
+    """Read ranges ``(path, start, end)`` of S3; None in the place of those that are to be asked for in full.
+
+    Of the CPU that a request of botocore costs, most goes into what a range does not need: endpoints resolved anew,
+    parameters validated, events, an answer's headers parsed. Here a range is asked for over the same connections, and
+    signed by the same signer. What the server does not answer with just that range is None, and to be asked for in
+    full: its tries, and the words for its troubles, are those of every other request. Who reads checks what comes by
+    checksums.
+    """
     if len(ranges) >= _LEAST and fs not in _REFUSED and _is_plain(fs):
         from fsspec.asyn import sync
 
@@ -112,6 +113,11 @@ _NO_SUCH_REQUEST = {"NotImplemented", "MethodNotAllowed", "501", "405"}
 @dataclass(frozen=True)
 class Removal:
     """Removal of objects below one place of a bucket.
+
+    A bucket may keep what is removed or written over as a version that no listing shows, for as long as its owner
+    likes. Rows that are to go would stay there, so the versions go too. Whether a bucket does so is read from its
+    answers about objects, which whoever may read and remove objects gets: no right to ask for a bucket's settings is
+    needed.
 
     Args:
         fs: the bucket's file system.

@@ -1,4 +1,12 @@
-"""Groups of two and three records as columns of a set partition: rows of three numbers, -1 last in a pair."""
+"""The best partition into groups of two and three records, as a set partition whose relaxation is priced and cut.
+
+No group of four or more is needed: its two halves lose no more. The linear relaxation over a few groups is solved;
+then groups are added that its prices cannot exclude, of all pairs and triples there are, and inequalities of odd
+sets that its solution breaks. When nothing can be added, the solution is mostly whole, and then it is the best
+partition; else a branch and bound among what the prices cannot exclude may find a better one than is known.
+
+Groups of two and three records are rows of three numbers, -1 last in a pair.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +162,11 @@ def _grown(member: Bools, x: Floats, seed: int) -> list[tuple[float, Ints]]:
 
 
 def broken_sets(groups: Ints, x: Floats, n: int) -> list[OddSet]:
-    """Odd sets, within the connected pieces of the groups in fractional use, whose inequality is broken."""
+    """Odd sets, within the connected pieces of the groups in fractional use, whose inequality is broken.
+
+    For an odd set S, a partition has at most (|S| - 1) / 2 groups that hold two or more records of S. Half a group
+    each, as in a triangle of three half pairs, breaks that.
+    """
     used = np.flatnonzero((x > _FRACTIONAL) & (x < 1 - _FRACTIONAL))
     part, share = groups[used], x[used]
     third = np.where(part[:, 2] < 0, part[:, 1], part[:, 2])

@@ -1,9 +1,8 @@
-"""Correlations where values are missing: sums over the records that have both attributes of a pair, and their merging.
+"""Loss of a release as sums over its records: a block's statistics, and how blocks combine.
 
-A correlation is that of the records that have both attributes, with their own means and variances over these records
-(pairwise complete, as ``pandas.DataFrame.corr`` has it). So each *pair* has means and squares of its own, kept about
-its own mean and merged by Chan's formula: nothing cancels however far the pair's records lie from the file's mean,
-and what is constant there has squares of exactly 0.
+Everything is measured on the released records' standardized quasi-identifiers (mean 0, population variance 1, with
+all digits: not the scale to 24 bits on which the groups are made). Missing values take no part; a correlation is over
+the records that have both attributes.
 """
 
 from __future__ import annotations
@@ -29,6 +28,11 @@ from microagg_core.plain import PlainFloats
 @dataclass(frozen=True)
 class PairMoments:
     """For attributes i and j, over the records that have both; two sets combine by addition.
+
+    A correlation is that of the records that have both attributes, with their own means and variances over these
+    records (pairwise complete, as ``pandas.DataFrame.corr`` has it). So each *pair* has means and squares of its own,
+    kept about its own mean and merged by Chan's formula: nothing cancels however far the pair's records lie from the
+    file's mean, and what is constant there has squares of exactly 0.
 
     All are (p, p): ``n`` records; ``mean`` of i; ``squares``, of the deviations of i from that mean; ``products``, of
     the deviations of i and j.
@@ -134,6 +138,8 @@ class TopTwo:
 @dataclass(frozen=True)
 class Contributions:
     """What the largest groups make of the losses; two sets combine by addition.
+
+    A sum of which one group makes nearly all is that group's own figure, whatever the size of the file.
 
     ``sse`` and ``absolute`` of each attribute; ``whole`` of the sums over all attributes: of squared differences, of
     distances, and of what distances from the file's mean lose when records become means. Of each pair of attributes,

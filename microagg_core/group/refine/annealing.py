@@ -169,7 +169,11 @@ Improvement = Callable[[Grouping, ShortInts, UInt64s], None]
 
 @dataclass
 class RegionalAnnealing:
-    """Groups of padded records with neighbours, improved in so many regions; ``every`` is the kernels'."""
+    """Groups of padded records with neighbours, improved in so many regions; ``every`` is the kernels'.
+
+    A region's records know only each other as neighbours. So that no border stays for long, regions are drawn anew
+    after a few sweeps, across other attributes and elsewhere.
+    """
 
     X: Floats
     near: ShortInts

@@ -98,7 +98,13 @@ class Records:
 
 
 def neighbour_bound(graph: NeighbourGraph, k: int, p: int) -> Bound:
-    """The neighbour bound from a graph with at least k-1 neighbours a class, in the graph's units."""
+    """The neighbour bound from a graph with at least k-1 neighbours a class, in the graph's units.
+
+    It holds for any k. In a group of m records the sum of squared errors is 1/(2m) times the sum of squared distances
+    over ordered pairs. A record's m-1 mates are no nearer to it than its m-1 nearest neighbours, and the mean of its m
+    least squared distances (its own 0 among them) grows with m, so that m = k is the least: all groups together lose at
+    least 1/(2k) times the sum, over records, of the squared distances to the k-1 nearest.
+    """
     n = len(graph.record_class)
     total = math.fsum(graph.squared_to_nearest(k - 1))
     return Bound(rounded_down(total / (2 * k), p), "neighbours", {"records": n, "neighbours": k - 1})

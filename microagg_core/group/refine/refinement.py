@@ -1,4 +1,8 @@
-"""Refinement: improve a partition by a fixed number of steps or, for k = 2, to the optimum; never make it worse."""
+"""Refinement: improve a partition by a fixed number of steps or, for k = 2, to the optimum; never make it worse.
+
+Whatever the steps do, the result is kept only if its loss, computed anew from the records, is less than that of
+the partition that came in.
+"""
 
 from __future__ import annotations
 
