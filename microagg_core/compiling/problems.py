@@ -29,7 +29,7 @@ _FEW, _MANY = 40, 1600
 
 
 def _records(n: int, p: int) -> Floats:
-    """Records without ties, and a few with."""
+    """Draw records without ties, and a few with."""
     X = np.random.default_rng(0).random((n, p))
     X[: n // 10] = X[0]
     return X
@@ -122,7 +122,7 @@ _PROBLEMS: dict[str, Callable[[], None]] = {
 
 
 def _run_algorithm(info: AlgorithmInfo) -> None:
-    """Both sizes, as far as the algorithm takes them."""
+    """Run both sizes, as far as the algorithm takes them."""
     p = 1 if info.each_attribute else min(2, info.max_attributes or 2)
     # A search's steps change nothing of what it compiles.
     parameters: dict[str, Any] = {one.name: one.minimum for one in info.parameters if one.name == "steps"}
@@ -139,7 +139,7 @@ def solve(part: str) -> None:
 
 
 def _end_with_the_parent() -> None:
-    """Its end of the pipe closes when it is gone, however it went."""
+    """End when the other end of the pipe closes: the parent is gone, however it went."""
     os.read(0, 1)  # not through sys.stdin, whose lock would be held when this process itself ends
     os._exit(0)
 

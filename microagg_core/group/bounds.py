@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal["neighbours", "one group", "columns", "factor", "optim
 
 @dataclass(frozen=True)
 class Bound:
-    """A proved lower bound on the sum of squared errors of partitions into groups of at least k.
+    """Proved lower bound on the sum of squared errors of partitions into groups of at least k.
 
     ``kind`` says how it was proved ("blocks" and "attributes": as the sum of what each of them loses), ``facts`` holds
     what the proof went through, as plain values.
@@ -31,7 +31,7 @@ class Bound:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def gap(self, sse: float) -> float:
-        """How much of a loss may be avoidable, in percent of that loss; a loss of nothing has no gap.
+        """Compute how much of a loss may be avoidable, in percent of that loss; a loss of nothing has no gap.
 
         >>> Bound(3.0, "neighbours").gap(4.0), Bound(0.0, "neighbours").gap(0.0)
         (25.0, 0.0)
@@ -39,7 +39,7 @@ class Bound:
         return gap_percent(sse, self.sse)
 
     def ratio(self, sse: float) -> float:
-        """At most so many times the least possible loss is a loss; 1 for no loss at all, infinite without a bound.
+        """Bound how many times the least possible loss a loss is; 1 for no loss at all, infinite without a bound.
 
         >>> Bound(2.0, "factor").ratio(3.0), Bound(0.0, "factor").ratio(3.0), Bound(0.0, "factor").ratio(0.0)
         (1.5, inf, 1.0)
@@ -50,7 +50,7 @@ class Bound:
 
 
 def gap_percent(sse: float, bound: float) -> float:
-    """The share of a loss that lies above a lower bound, in percent; 0 where there is no loss.
+    """Compute the share of a loss that lies above a lower bound, in percent; 0 where there is no loss.
 
     >>> gap_percent(4.0, 3.0), gap_percent(0.0, 0.0)
     (25.0, 0.0)
@@ -59,7 +59,7 @@ def gap_percent(sse: float, bound: float) -> float:
 
 
 def rounded_down(value: float, p: int) -> float:
-    """Less than the sum of non-negative terms that ``value`` was computed as, whatever the rounding of each.
+    """Lower a computed sum of non-negative terms below the exact one, whatever the rounding of each.
 
     A squared distance over p attributes is off by less than (p + 4) units of 2**-52, its root and square by less
     than four more; a tree may pass over a neighbour that is nearer by the rounding of as many additions as it has
@@ -69,7 +69,7 @@ def rounded_down(value: float, p: int) -> float:
 
 
 def in_units_of(X: Floats, Z: Floats, bound: Bound) -> Bound:
-    """A bound for Z, which is X times a power of two, as one for X; never rounded up."""
+    """Convert a bound for Z, which is X times a power of two, to one for X; never rounded up."""
     exponent = int(np.frexp(np.abs(X).max())[1]) - int(np.frexp(np.abs(Z).max())[1])
     with np.errstate(over="ignore", under="ignore"):
         sse = float(np.ldexp(bound.sse, 2 * exponent))
@@ -93,7 +93,7 @@ class Certificate:
 
     @property
     def lower_bound(self) -> Bound:
-        """What is certified: no partition into groups of two or more has a smaller SSE than half the bound.
+        """Half the bound: no partition into groups of two or more has a smaller SSE.
 
         >>> Certificate(sse=3.0, weight=4.0, bound=4.0).lower_bound
         Bound(sse=2.0, kind='factor', facts={'weight': 4.0})
@@ -102,12 +102,11 @@ class Certificate:
 
     @property
     def optimum_at_least(self) -> float:
-        """The SSE that no partition is below."""
         return self.lower_bound.sse
 
     @property
     def ratio(self) -> float:
-        """At most so many times the least SSE is the partition's.
+        """Bound on how many times the least SSE is the partition's.
 
         >>> Certificate(sse=3.0, weight=4.0, bound=4.0).ratio
         1.5
@@ -115,7 +114,7 @@ class Certificate:
         return self.lower_bound.ratio(self.sse)
 
     def document(self) -> dict[str, float | None]:
-        """All figures by name; an infinite ratio is None.
+        """Map names to figures; an infinite ratio is None.
 
         >>> Certificate(sse=0.0, weight=0.0, bound=0.0).document()["ratio"]
         1.0
@@ -129,7 +128,7 @@ NOTHING = Certificate(sse=0.0, weight=0.0, bound=0.0)
 
 
 def combined(certificates: Iterable[Certificate]) -> Certificate:
-    """The certificate of blocks that are partitioned apart: sums, each bound's sum rounded down.
+    """Certify blocks that are partitioned apart: sums, with the bounds' rounded down.
 
     >>> combined([Certificate(1.0, 1.0, 1.0), Certificate(2.0, 3.0, 3.0)]).sse
     3.0

@@ -49,8 +49,6 @@ Listener = Callable[[Headway], None]
 
 @dataclass
 class _Listening:
-    """A listener, when it last received something, and the records that the work is about."""
-
     listener: Listener
     every: float
     began: float

@@ -125,7 +125,7 @@ class AlgorithmInfo:
         return {name: value if isinstance(value, str) else float(value) for name, value in given.items()}
 
     def with_costs_of(self, params: Mapping[str, Any]) -> AlgorithmInfo:
-        """The same algorithm with the cost of its runs with these parameters.
+        """Copy with the cost of runs with these parameters.
 
         >>> from microagg_core.group.algorithms import algorithms
         >>> v_mdav = algorithms()["v_mdav"]
@@ -136,7 +136,7 @@ class AlgorithmInfo:
         return replace(self, cost_seconds=lambda n, p, k: times * self.cost_seconds(n, p, k))
 
     def with_refinement(self, effort: str | float) -> AlgorithmInfo:
-        """The same algorithm with the cost and memory of what follows it: an effort by name, or seconds a block.
+        """Copy with the cost and memory of what follows: an effort by name, or seconds a block.
 
         >>> from microagg_core.group.algorithms import algorithms
         >>> mdav = algorithms()["mdav"]
@@ -245,7 +245,7 @@ class AlgorithmInfo:
         return checked_labels(labels, self.sizes(k), self.name), certificate
 
     def document(self) -> dict[str, Any]:
-        """Everything a program may want to show, as plain values.
+        """Map everything that a program may want to show to plain values.
 
         >>> from microagg_core.group.algorithms import algorithms
         >>> algorithms()["v_mdav"].document()["parameters"][0]["default"]

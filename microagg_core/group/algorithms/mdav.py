@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    """Group the records; MDAV draws nothing at random, so the seed changes nothing."""
     from microagg_core.kernels.tree.mdav import quicker_peel
 
     return quicker_peel(X.T, k, 2 * k)
@@ -27,7 +26,7 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    """A copy of the data, and the tree."""
+    """Add up a copy of the data, and the tree."""
     return 8 * n * p + bytes_of_tree(n, p)
 
 

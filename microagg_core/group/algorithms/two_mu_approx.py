@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    """Group the records; nothing is drawn at random, so the seed changes nothing."""
     return certified(X)[0]
 
 
 def certified(X: Floats) -> tuple[Ints, Certificate]:
-    """The groups, and how far from the least possible loss they can be at most."""
+    """Group, and certify how far from the least possible loss the groups can be at most."""
     from microagg_core.group.factor import minimum_factor
 
     factor = minimum_factor(X)

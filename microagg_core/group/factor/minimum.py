@@ -67,14 +67,14 @@ Engine = Callable[[Graph], Cover | None]
 
 
 def _positions(graph: Graph, copies: Ints, mates: Ints) -> Ints:
-    """Where the pairs of matched copies stand in the graph's lists; a pair that is matched twice counts once."""
+    """Find where the pairs of matched copies are in the graph's lists; a pair that is matched twice counts once."""
     a, b = copies % graph.n, mates % graph.n
     codes = np.unique(np.minimum(a, b) * graph.n + np.maximum(a, b))
     return np.searchsorted(graph.codes, codes)
 
 
 def networkx_engine(graph: Graph) -> Cover | None:
-    """The reference: a maximum-weight matching by networkx, which checks its own optimality on whole numbers.
+    """Match by networkx, the reference, which checks its own optimality on whole numbers.
 
     Two first copies matched weigh 2M - w, a first and a second one M - w, M above the sum of all weights: so
     that every first copy which is matched outweighs all else. Slow: seconds for a hundred records.
@@ -94,7 +94,7 @@ def networkx_engine(graph: Graph) -> Cover | None:
 
 
 def _searched(graph: Graph) -> Matching | None:
-    """The kernel's state when every first copy is matched; its heap is made larger until it suffices."""
+    """Search until every first copy is matched, with a larger heap until it suffices."""
     source, other = np.concatenate([graph.left, graph.right]), np.concatenate([graph.right, graph.left])
     order = np.lexsort((other, source))
     weight = np.concatenate([graph.weight, graph.weight])[order]
@@ -111,7 +111,7 @@ def _searched(graph: Graph) -> Matching | None:
 
 
 def blossom_engine(graph: Graph) -> Cover | None:
-    """The fast one: our own primal-dual search, in compiled code, which also gives the duals that prove it."""
+    """Match by our own primal-dual search, in compiled code, which also gives the duals that prove it."""
     matching = _searched(graph)
     if matching is None:
         return None
@@ -125,7 +125,7 @@ ENGINES: dict[str, Engine] = {"blossom": blossom_engine, "networkx": networkx_en
 
 
 def cut(graph: Graph, chosen: Ints) -> Ints:
-    """Leave out the edges of a factor that both of their records can do without; positions of those that stay.
+    """Leave out the edges of a factor that both of their records can do without; returns positions of the others.
 
     The heaviest goes first, of equally heavy ones that of the lowest records. What stays is edges, and paths of
     two edges. In a lightest factor only edges of weight 0 go.
@@ -147,7 +147,7 @@ def cut(graph: Graph, chosen: Ints) -> Ints:
 
 
 def labels_of(graph: Graph, chosen: Ints) -> Ints:
-    """Group numbers 0..g-1 of the factor's components, in the order of each group's first record."""
+    """Number the factor's components 0..g-1, in the order of each group's first record."""
     left, right = graph.left[chosen], graph.right[chosen]
     edges = coo_array((np.ones(len(chosen), np.int8), (left, right)), shape=(graph.n, graph.n))
     _, component = connected_components(edges, directed=False)
@@ -161,7 +161,7 @@ def labels_of(graph: Graph, chosen: Ints) -> Ints:
 
 
 def factor_sse(X: Floats, labels: Ints) -> float:
-    """The sum of squared distances to the centroids of groups of two and three, from those between records.
+    """Add up squared distances to the centroids of groups of two and three, from those between records.
 
     >>> factor_sse(np.array([[0.0], [2.0], [4.0], [1.0], [1.0]]), np.array([0, 0, 0, 1, 1]))
     8.0
@@ -190,7 +190,7 @@ def _broken(what: str) -> InternalError:
 
 
 def prices_of(duals: Duals, scale: float) -> Prices:
-    """Duals ready to price pairs; InternalError for duals too large to be summed safely."""
+    """Prepare duals to price pairs; InternalError for duals too large to be summed safely."""
     parent, around = duals.parent, duals.z.copy()
     depth = np.zeros(len(parent), np.int64)
     if max(int(np.abs(duals.y).max()), int(duals.z.max())) > _LARGEST:
@@ -208,7 +208,7 @@ def prices_of(duals: Duals, scale: float) -> Prices:
 
 
 def whole_bound(duals: Duals) -> int:
-    """The least whole weight that a factor can have, if no pair is lighter than its price.
+    """Compute the least whole weight that a factor can have, if no pair is lighter than its price.
 
     >>> whole_bound(Duals(np.array([2, 2, 0, 0]), np.zeros(6, np.int64), np.full(6, -1)))
     2
@@ -230,7 +230,7 @@ def whole_bound(duals: Duals) -> int:
 
 
 def in_units(points: Points, whole: int) -> float:
-    """The squared distance, in units of X, that a whole weight has been shown to reach, rounded down.
+    """Convert a whole weight to a squared distance in units of X, rounded down.
 
     >>> from microagg_core.group.factor.points import points_of
     >>> points = points_of(np.array([[0.0], [3.0]]))
@@ -249,7 +249,7 @@ _NEIGHBOURS = 8
 
 @dataclass(frozen=True)
 class Proof:
-    """How a factor was proved: ``whole_weight`` equals ``whole_bound``, in units of 2**-``exponent``.
+    """Proof of a factor: ``whole_weight`` equals ``whole_bound``, in units of 2**-``exponent``.
 
     ``pairs`` is the number of all pairs of records, each shown not to help; ``looked_at`` of them singly, the
     others in boxes that are too far away; ``candidates`` were in the graph that the engine was given last, in
@@ -268,7 +268,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Factor:
-    """A minimum-weight [1,2]-factor: its components as groups of two and three, its certificate and its proof."""
+    """Minimum-weight [1,2]-factor: its components as groups of two and three, its certificate and its proof."""
 
     labels: Ints
     left: Ints
@@ -278,7 +278,7 @@ class Factor:
 
 
 def _solve_and_price(points: Points, tree: PairTree, neighbours: int) -> tuple[Graph, Cover, Duals, int, int]:
-    """Solve on candidates and add the pairs that could help, until there are none; with rounds and pairs looked at."""
+    """Solve on candidates and add pairs that could help, until there are none; with rounds and pairs looked at."""
     graph = neighbour_graph(points, tree, neighbours)
     rounds, progress = 0, Progress("pairing records")
     while True:
@@ -316,7 +316,7 @@ def _finished(X: Floats, points: Points, graph: Graph, cover: Cover, proof: Proo
 
 
 def minimum_factor(X: Floats, *, engine: str = "auto", neighbours: int = _NEIGHBOURS) -> Factor:
-    """The lightest set of pairs that meets each record once or twice, of all pairs; a pair weighs its squared distance.
+    """Find the lightest set of pairs that meets each record once or twice; a pair weighs its squared distance.
 
     X is an (n, p) array of finite numbers, n >= 2, taken as it is given. ``engine`` is "networkx" (all pairs at
     once: for few records), "blossom" (candidate pairs, from each record's ``neighbours`` nearest, then a proof

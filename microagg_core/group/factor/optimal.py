@@ -35,7 +35,7 @@ _FEW = 24
 
 
 def distinct(groups: Ints, n: int) -> Ints:
-    """Each group once, its records ascending; of n records.
+    """Keep each group once, its records ascending; of n records.
 
     >>> distinct(np.array([[2, 0, -1], [2, 1, 0], [0, 2, -1]]), 3).tolist()
     [[0, 1, 2], [0, 2, -1]]
@@ -45,7 +45,7 @@ def distinct(groups: Ints, n: int) -> Ints:
 
 
 def costs(points: Points, groups: Ints) -> Ints:
-    """Six times each group's SSE, in whole weights: 3 W of a pair, 2 (W + W + W) of a triple."""
+    """Compute six times each group's SSE, in whole weights: 3 W of a pair, 2 (W + W + W) of a triple."""
     a, b, c = groups.T.copy()
     whole = weights_of(points.rows, a, b, points.scale)
     triple = np.flatnonzero(c >= 0)
@@ -57,7 +57,7 @@ def costs(points: Points, groups: Ints) -> Ints:
 
 
 def incidence(groups: Ints, n: int) -> csc_array:
-    """Records by groups: 1 where a record is in a group."""
+    """Build the matrix of records by groups: 1 where a record is in a group."""
     inside = groups >= 0
     ends = np.concatenate([[0], np.cumsum(inside.sum(axis=1))])
     records = groups[inside]
@@ -65,7 +65,7 @@ def incidence(groups: Ints, n: int) -> csc_array:
 
 
 def groups_of(labels: Ints) -> Ints:
-    """The groups of a partition whose groups have two or three records.
+    """List the groups of a partition whose groups have two or three records.
 
     >>> groups_of(np.array([0, 1, 0, 1, 1])).tolist()
     [[0, 2, -1], [1, 3, 4]]
@@ -78,7 +78,7 @@ def groups_of(labels: Ints) -> Ints:
 
 
 def labels_from(groups: Ints, n: int) -> Ints | None:
-    """Group numbers in the order of first records, or None if the groups do not hold each record exactly once.
+    """Number groups in the order of first records; None if they do not hold each record exactly once.
 
     >>> labels_from(np.array([[1, 3, -1], [0, 2, 4]]), 5).tolist()
     [0, 1, 0, 1, 0]
@@ -94,7 +94,7 @@ def labels_from(groups: Ints, n: int) -> Ints | None:
 
 
 def first_groups(tree: PairTree, neighbours: int) -> Ints:
-    """Each record with any one, and any two, of its nearest; of few records, all groups."""
+    """Join each record with any one, and any two, of its nearest; of few records, make all groups."""
     n = len(tree.order)
     count = n - 1 if n <= _FEW else min(neighbours, n - 1)
     left, right = nearest_pairs(tree, count)
@@ -115,7 +115,7 @@ _KEPT = 3
 
 
 def touching(sets: Sequence[OddSet], groups: Ints, n: int) -> csc_array:
-    """Odd sets by groups: 1 where a group holds two or more records of a set."""
+    """Build the matrix of odd sets by groups: 1 where a group holds two or more records of a set."""
     sizes = [len(members) for members in sets]
     rows = np.repeat(np.arange(len(sets)), sizes)
     columns = np.array([record for members in sets for record in members], np.int64)
@@ -127,12 +127,12 @@ def touching(sets: Sequence[OddSet], groups: Ints, n: int) -> csc_array:
 
 
 def limits(sets: Sequence[OddSet]) -> Ints:
-    """How many groups may touch each set twice."""
+    """Count how many groups may touch each set twice."""
     return np.array([len(members) // 2 for members in sets], np.int64)
 
 
 def _fully(member: Bools, x: Floats) -> list[tuple[float, Ints]]:
-    """The most broken of all odd subsets of a few records; ``member`` is groups by records."""
+    """Find the most broken of all odd subsets of a few records; ``member`` is groups by records."""
     count = member.shape[1]
     subsets = (np.arange(1 << count)[:, None] >> np.arange(count)) & 1
     sizes = subsets.sum(axis=1)
@@ -143,7 +143,7 @@ def _fully(member: Bools, x: Floats) -> list[tuple[float, Ints]]:
 
 
 def _grown(member: Bools, x: Floats, seed: int) -> list[tuple[float, Ints]]:
-    """Sets grown from a record, two records at a time, each time the two that break the inequality most."""
+    """Grow sets from a record, two records at a time, each time the two that break the inequality most."""
     whole = member.astype(np.int64)
     inside = np.zeros(member.shape[1], bool)
     inside[seed] = True
@@ -162,7 +162,7 @@ def _grown(member: Bools, x: Floats, seed: int) -> list[tuple[float, Ints]]:
 
 
 def broken_sets(groups: Ints, x: Floats, n: int) -> list[OddSet]:
-    """Odd sets, within the connected pieces of the groups in fractional use, whose inequality is broken.
+    """Find odd sets, within the connected pieces of the groups in fractional use, whose inequality is broken.
 
     For an odd set S, a partition has at most (|S| - 1) / 2 groups that hold two or more records of S. Half a group
     each, as in a triangle of three half pairs, breaks that.
@@ -241,7 +241,7 @@ def relax(task: RelaxationTask, groups: Ints, sets: tuple[OddSet, ...], seconds:
 def not_excluded(
     task: RelaxationTask, relaxed: Relaxed, price: Ints, slack: int, room: int = _ROOM
 ) -> tuple[Ints, Ints, bool]:
-    """Groups that cost less than prices, less charges, plus slack; by how much without it; whether these are all."""
+    """Find groups that cost less than prices, less charges, plus slack; by how much without it; if these are all."""
     groups, excess, are_all = cheap_groups(task.tree, price, task.points.scale, slack, room)
     if relaxed.sets and len(groups):
         excess = excess - touching(relaxed.sets, groups, task.points.n).astype(np.int64).T @ relaxed.charge
@@ -250,7 +250,7 @@ def not_excluded(
 
 
 def relaxed_bound(task: RelaxationTask, relaxed: Relaxed) -> int:
-    """A whole cost that no partition is below, proved for all pairs and triples in whole numbers; 0 where it fails.
+    """Prove a whole cost that no partition is below, for all pairs and triples in whole numbers; 0 where it fails.
 
     Where every group costs at least its records' prices less the charges of the sets it touches twice, a partition
     costs at least the sum of all prices, less each charge at most (|S| - 1) / 2 times: so many groups can touch
@@ -284,7 +284,7 @@ _CLOSED = 1e-9
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best partition found, its SSE, and a bound that the SSE of every partition has been proved to reach.
+    """Best partition found, its SSE, and a bound that the SSE of every partition has been proved to reach.
 
     ``rounds`` counts the relaxations that were solved; ``groups`` and ``odd_sets`` are what the last one held.
     """
@@ -298,7 +298,7 @@ class Optimum:
 
     @property
     def gap(self) -> float:
-        """At most this part of the SSE could still be saved: (sse - bound) / sse, 0 where rounding alone is left.
+        """Part of the SSE that could still be saved, at most: (sse - bound) / sse, 0 where rounding alone is left.
 
         >>> Optimum(np.array([0, 0]), sse=2.0, bound=1.5, rounds=1, groups=1, odd_sets=0).gap
         0.25

@@ -27,7 +27,7 @@ from microagg_core.plain import PlainFloats
 
 @dataclass(frozen=True)
 class PairMoments:
-    """For attributes i and j, over the records that have both; two sets combine by addition.
+    """Moments of attributes i and j over the records that have both; two sets combine by addition.
 
     A correlation is that of the records that have both attributes, with their own means and variances over these
     records (pairwise complete, as ``pandas.DataFrame.corr`` has it). So each *pair* has means and squares of its own,
@@ -45,7 +45,6 @@ class PairMoments:
 
     @classmethod
     def sum_of(cls, parts: Sequence[PairMoments]) -> PairMoments:
-        """Those of all parts' records together."""
         n, mean, squares, products = (np.stack([getattr(part, f.name) for part in parts]) for f in fields(cls))
         total = n.sum(axis=0)
         # Counted from a part that has records: means that are equal are apart by exactly 0.
@@ -61,7 +60,7 @@ class PairMoments:
         return self.sum_of((self, other))
 
     def correlations(self) -> Floats:
-        """The correlation of each pair, within [-1, 1]; NaN where it has none.
+        """Compute the correlation of each pair, within [-1, 1]; NaN where it has none.
 
         A pair has none with fewer than two common records, or where one of its attributes is constant in them.
 
@@ -79,7 +78,7 @@ class PairMoments:
 
 
 def pair_moments(values: Floats, missing: Bools, counts: Ints | None = None) -> PairMoments:
-    """The moments of all pairs of columns of (n, p) values, n > 0, of which some are missing.
+    """Compute the moments of all pairs of columns of (n, p) values, n > 0, of which some are missing.
 
     ``counts`` are the records that each row stands for; None: one each.
     """
@@ -93,7 +92,7 @@ def pair_moments(values: Floats, missing: Bools, counts: Ints | None = None) -> 
 
 
 def _complete(values: Floats, counts: Ints, there: Ints) -> PairMoments:
-    """Of records that have the same attributes, those named, and no other."""
+    """Compute the moments of records that have the same attributes, those named, and no other."""
     p, pairs = values.shape[1], np.ix_(there, there)
     of_each, of_pairs = moments_of_pairs(np.ascontiguousarray(values[:, there] if len(there) < p else values), counts)
     n, mean, squares, products = np.zeros((4, p, p))
@@ -110,7 +109,7 @@ _WHOLE = 3
 
 @dataclass(frozen=True)
 class TopTwo:
-    """The largest and the second-largest contribution of a group to each of some sums; two sets combine by addition.
+    """Largest and second-largest contribution of a group to each of some sums; two sets combine by addition.
 
     >>> (TopTwo.of(np.array([[5.0], [1.0]])) + TopTwo.of(np.array([[3.0]]))).second.tolist()
     [3.0]
@@ -121,14 +120,13 @@ class TopTwo:
 
     @classmethod
     def of(cls, contributions: Floats) -> TopTwo:
-        """Of a row a group, a column a sum."""
+        """Find the largest two of contributions, a row a group and a column a sum."""
         none = np.zeros((2, contributions.shape[1]))
         ordered = np.partition(np.concatenate([none, contributions]), -2, axis=0)
         return cls(ordered[-1], ordered[-2])
 
     @classmethod
     def sum_of(cls, parts: Sequence[TopTwo]) -> TopTwo:
-        """The largest two of all parts' groups."""
         return cls.of(np.stack([largest for part in parts for largest in (part.first, part.second)]))
 
     def __add__(self, other: TopTwo) -> TopTwo:
@@ -137,7 +135,7 @@ class TopTwo:
 
 @dataclass(frozen=True)
 class Contributions:
-    """What the largest groups make of the losses; two sets combine by addition.
+    """Share of the largest groups in the losses; two sets combine by addition.
 
     A sum of which one group makes nearly all is that group's own figure, whatever the size of the file.
 
@@ -154,7 +152,6 @@ class Contributions:
 
     @classmethod
     def sum_of(cls, parts: Sequence[Contributions]) -> Contributions:
-        """Those of all parts' groups."""
         names = [f.name for f in fields(cls) if f.name != "crossed"]
         tops = {name: TopTwo.sum_of([getattr(part, name) for part in parts]) for name in names}
         return cls(**tops, crossed=np.sum([part.crossed for part in parts], axis=0))
@@ -164,7 +161,7 @@ class Contributions:
 
 
 def contributions_of(of_groups: Floats, n_attributes: int) -> Contributions:
-    """What the largest groups contribute: the sums that :func:`~microagg_core.kernels.tools.loss_sums.loss_sums` makes.
+    """Name the sums that :func:`~microagg_core.kernels.tools.loss_sums.loss_sums` makes of groups.
 
     >>> contributions_of(np.array([[9.0] * 5, [5.0] * 5, [4.0] * 5]), 1).whole.second.tolist()
     [4.0, 4.0, 4.0]
@@ -196,7 +193,7 @@ class LossStatistics:
 
     @classmethod
     def sum_of(cls, parts: Sequence[LossStatistics]) -> LossStatistics:
-        """Those of all parts' records together; it takes less than adding one by one."""
+        """Add up parts at once, which takes less than one by one."""
         each: dict[str, list[Any]] = {f.name: [getattr(part, f.name) for part in parts] for f in fields(cls)}
         before, after = (PairMoments.sum_of(each.pop(name)) for name in ("before", "after"))
         largest = Contributions.sum_of(each.pop("largest"))
@@ -208,7 +205,7 @@ class LossStatistics:
 
 
 def significant(value: float, digits: int = 6) -> float:
-    """A number to so many significant digits.
+    """Round to so many significant digits.
 
     >>> significant(12.3456789), significant(0.0)
     (12.3457, 0.0)
@@ -217,7 +214,7 @@ def significant(value: float, digits: int = 6) -> float:
 
 
 def readable(value: float, digits: int = 6, *, apart: bool | None = None) -> str:
-    """A number to so many significant digits as a person reads it, not as a power of ten unless it is very small.
+    """Write a number to so many significant digits, not as a power of ten unless it is very small.
 
     ``apart``: whether thousands have commas; None: from 10,000 on, as years have none.
 
@@ -231,7 +228,7 @@ def readable(value: float, digits: int = 6, *, apart: bool | None = None) -> str
 
 
 def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints | None = None) -> LossStatistics:
-    """The statistics of some records: standardized values before and after, zero where missing.
+    """Add up some records: standardized values before and after, zero where missing.
 
     ``labels`` are the records' groups, 0..g-1, whose records lack the same values; ``after`` has a row for each group.
     None: each record is one.
@@ -261,13 +258,12 @@ def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints 
 
 
 def losses_of(s: LossStatistics) -> Losses:
-    """SSE, SST, SDE and SDT, and the losses they make."""
     return Losses(sse=float(s.sse.sum()), sst=float(_squares(s.before).sum()), sde=s.sde, sdt=s.sdt)
 
 
 @dataclass(frozen=True)
 class AttributeLosses:
-    """Of one attribute: loss in percent of its variance, the share of variance kept, and IL1s."""
+    """Loss of one attribute in percent of its variance, the share of variance kept, and IL1s."""
 
     l_sse: float
     variance_kept: float
@@ -275,7 +271,6 @@ class AttributeLosses:
 
 
 def attribute_losses(s: LossStatistics) -> list[AttributeLosses]:
-    """The losses of each attribute."""
     sst, kept = _squares(s.before), _squares(s.after)
     n = np.maximum(np.diag(s.before.n), 1.0)
     return [
@@ -289,7 +284,7 @@ def attribute_losses(s: LossStatistics) -> list[AttributeLosses]:
 
 
 def correlation_change(s: LossStatistics) -> CorrelationChange:
-    """By how much correlations change, over the pairs of attributes that have one before and after.
+    """Measure by how much correlations change, over the pairs of attributes that have one before and after.
 
     A pair with fewer than two common records, or with an attribute that is constant in these, has none: it is counted
     in ``left_out``, and takes no part in the ``mean`` and the ``largest`` change (None where no pair has one).
@@ -309,7 +304,7 @@ def correlation_change(s: LossStatistics) -> CorrelationChange:
 
 
 def correlation_changes(s: LossStatistics) -> tuple[Floats, Ints]:
-    """By how much each pair's correlation changes, of those that have one before and after; and their places."""
+    """Measure each pair's change of correlation, of those that have one before and after; and their places."""
     all_pairs = np.triu_indices(len(s.sse), 1)
     change = np.abs(s.after.correlations() - s.before.correlations())[all_pairs]
     places = np.flatnonzero(np.isfinite(change))
@@ -317,5 +312,5 @@ def correlation_changes(s: LossStatistics) -> tuple[Floats, Ints]:
 
 
 def _squares(pairs: PairMoments) -> Floats:
-    """Sums of squared deviations of each attribute."""
+    """Take the sums of squared deviations of each attribute."""
     return np.diag(pairs.squares)

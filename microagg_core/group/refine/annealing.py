@@ -186,7 +186,7 @@ class RegionalAnnealing:
     turn: int = 0
 
     def anneal(self, groups: Spread, sweeps: int, heat: float, power: int) -> Spread:
-        """The groups after so many sweeps in all, the first of them at the heat."""
+        """Anneal for so many sweeps in all, the first of them at the heat."""
         stretch, progress = max(_SWEEPS, -(-sweeps // _MOST_TIMES)), Progress("annealing", self.X)
         for start in range(0, sweeps, stretch):
             way = (start, min(start + stretch, sweeps), sweeps, heat, power)
@@ -204,7 +204,7 @@ class RegionalAnnealing:
         anneal(g, draft_of(g, self.k, self.every), near, self.k, *way, self.every, self.quantiles, random, *none_kept)
 
     def descend(self, groups: Spread, most: int, tolerance: float) -> Spread:
-        """The groups after so many sweeps downhill at most, half of them in other regions."""
+        """Go downhill for so many sweeps at most, half of them in other regions."""
         for sweeps in (-(-most // 2), most // 2):
             if sweeps:
                 groups = self._improved(groups, partial(self._descend_region, sweeps, tolerance))
@@ -214,7 +214,7 @@ class RegionalAnnealing:
         descend(g, near, self.k, most, tolerance)
 
     def _improved(self, groups: Spread, improve: Improvement) -> Spread:
-        """The groups after a stretch in new regions."""
+        """Improve the groups once in new regions."""
         regions = Regions.of(groups, self.regions, self.k, self.turn)
         result = Spread.empty(len(groups.label), int(regions.slots[-1]), groups.centre.shape[1])
         turn, self.turn = self.turn, self.turn + 1
@@ -244,8 +244,6 @@ _STEPS_AT_ONCE = 2_000_000
 
 
 class Annealing:
-    """Runs of the annealing kernel over the same records and neighbours."""
-
     def __init__(self, X: Floats, near: ShortInts, k: int, seed: int) -> None:
         n, p = X.shape
         self.near, self.k = np.ascontiguousarray(near), k
@@ -258,11 +256,9 @@ class Annealing:
         self.regions = region_count(n, k)
 
     def grouping(self, labels: Ints) -> Grouping:
-        """Groups as labels 0 to g-1 say, none of 2k records or more."""
         return grouping_of(self.X, labels, self.k)
 
     def draft(self, grouping: Grouping) -> GroupDraft:
-        """An empty draft, with room for what one change may touch."""
         return draft_of(grouping, self.k, self.every)
 
     def run(self, labels: Ints, sweeps: int, hottest: float, power: int, downhill: int) -> Ints:
@@ -280,7 +276,7 @@ class Annealing:
     def _anneal(
         self, g: Grouping, d: GroupDraft, start: int, stop: int, way: tuple[int, float, int], best: Ints, least: float
     ) -> float:
-        """The least total after these sweeps, some at a time: all that they go on from is in the arrays."""
+        """Anneal for these sweeps, some at a time, as the arrays hold all that is needed; returns the least total."""
         at_once, progress = max(1, _STEPS_AT_ONCE // len(best)), Progress("annealing", self.X)
         for first in range(start, stop, at_once):
             last = min(first + at_once, stop)
@@ -290,7 +286,7 @@ class Annealing:
         return least
 
     def _run_in_regions(self, groups: Spread, sweeps: int, heat: float, power: int, downhill: int) -> Ints:
-        """Groups that may be anything at the end, as whoever asked compares them with those at the start."""
+        """Anneal in regions; groups may lose more at the end, so the caller compares them with those at the start."""
         self.random = random_state(int(self.random[0]))
         regional = RegionalAnnealing(
             self.X, self.near, self.k, self.every, _QUANTILES, self.regions, int(self.random[0])
@@ -301,7 +297,7 @@ class Annealing:
         return labels
 
     def snapshots(self, labels: Ints, sweeps: int, hottest: float, power: int, downhill: int) -> Iterator[Ints]:
-        """A run in parts: partitions on the way down, each with its way downhill, and the last one."""
+        """Run in parts: yield partitions on the way down, each with its way downhill, and the last one."""
         g = self.grouping(labels)
         d = self.draft(g)
         start = total_sse(g)
@@ -315,7 +311,7 @@ class Annealing:
         yield self.downhill(best, downhill)
 
     def downhill(self, labels: Ints, most: int) -> Ints:
-        """Labels 0 to g-1 after at most so many sweeps downhill."""
+        """Go downhill for at most so many sweeps; returns labels 0 to g-1."""
         numbered: Ints = np.unique(labels, return_inverse=True)[1]
         if most > 0:
             g = self.grouping(numbered)

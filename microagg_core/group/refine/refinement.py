@@ -28,7 +28,7 @@ _POWER = 2
 
 
 def sse_of_labels(X: Floats, labels: Ints) -> float:
-    """The sum of squared distances of records to their group's mean, computed from nothing but both.
+    """Add up squared distances of records to their group's mean, computed from nothing but both.
 
     >>> sse_of_labels(np.array([[0.0], [2.0], [5.0], [5.0]]), np.array([0, 0, 1, 1]))
     2.0
@@ -37,12 +37,12 @@ def sse_of_labels(X: Floats, labels: Ints) -> float:
 
 
 def neighbour_count(n: int, k: int) -> int:
-    """How many neighbours of each record the search looks at."""
+    """Count how many neighbours of each record the search looks at."""
     return min(n - 1, max(10, min(k + 2, 26)))
 
 
 def refine_near(records: Records, given: Ints, k: int, effort: str, seed: int) -> Ints:
-    """Refine records whose neighbours are known; the very array that came in where nothing was gained.
+    """Refine records whose neighbours are known; returns the very array that came in where nothing was gained.
 
     A thorough annealing begins less hot than the fast one, and may end in a valley that is not as deep (with 60 % zeros
     in 2 files of 20): the fast one, of fewer steps, is made as well, and the better of both kept.
@@ -59,7 +59,6 @@ def refine_near(records: Records, given: Ints, k: int, effort: str, seed: int) -
 
 
 def _annealed(records: Records, start: Ints, k: int, effort: str, seed: int) -> Ints:
-    """The groups of places after an annealing from the start."""
     n, p = records.Z.shape
     annealing = Annealing(records.Z, records.near(neighbour_count(n, k)), k, seed)
     hottest = _HOTTEST if effort != "fast" else _HOTTEST_FAST[k > LARGE_K]
@@ -88,7 +87,7 @@ _NOTHING = 1e-12
 
 
 def affordable_optimum(records: Records, k: int, effort: str | float) -> Optimum | None:
-    """The best groups of two and three places with what is proved of them; None where nobody asks for so much.
+    """Find the best groups of two and three places, with their proof; None where that is too much or not wanted.
 
     It stops by counts, not by the clock, so that the same records give the same groups on every machine.
 
@@ -108,7 +107,7 @@ def affordable_optimum(records: Records, k: int, effort: str | float) -> Optimum
 
 
 def least_loss(records: Records, given: Ints, optimum: Optimum, seed: int) -> Ints:
-    """The optimum's groups, or refined ones where these lose less; the very array that came in where nothing is gained.
+    """Take the optimum's groups, or refined ones where these lose less; the given array where neither gains.
 
     An optimum that is proved needs no comparison with refined groups.
     """

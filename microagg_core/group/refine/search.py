@@ -43,7 +43,7 @@ class Budget:
     programme_seconds: float | None = None
 
     def is_spent(self, run: int) -> bool:
-        """Whether the run of this number is not to start, or not to go on."""
+        """Say whether the run of this number is not to start, or not to go on."""
         return time.monotonic() >= self.ends if self.ends is not None else run >= len(_RUNS)
 
 
@@ -102,19 +102,18 @@ def _budget(annealing: Annealing, first: Ints, steps: int, seconds: float | None
 
 
 def _mdav_groups(X: Floats, k: int) -> Ints:
-    """MDAV's groups, from which runs start."""
     return checked_labels(quicker_peel(private_copy(X).T, k, 2 * k), (k, 2 * k - 1), "mdav")
 
 
 def searched(records: Records, k: int, sweeps: int, seed: int = 0) -> tuple[Ints, CandidateGroups]:
-    """The best partition of places after the usual runs from MDAV's groups, and all groups that were met."""
+    """Make the usual runs from MDAV's groups: the best partition of places, and all groups that were met."""
     given = _mdav_groups(records.Z, k)
     annealing = Annealing(records.Z, records.near(neighbour_count(len(given), k)), k, seed)
     return _annealed(annealing, records.Z, given, Budget(sweeps))
 
 
 def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> tuple[Ints, CandidateGroups]:
-    """All runs: the best partition, and the groups met where a programme is worth it."""
+    """Make all runs: the best partition, and the groups met where a programme is worth it."""
     best, least = first, sse_of_labels(X, first)
     candidates, collects = CandidateGroups(X), len(X) <= _MOST_FOR_PROGRAMME
     candidates.add_partition(first)
@@ -137,7 +136,7 @@ def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> t
 
 
 def _runs(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> Ints:
-    """All runs, then the programme, and downhill from what it finds."""
+    """Make all runs, then solve the programme, and go downhill from what it finds."""
     best, candidates = _annealed(annealing, X, first, budget)
     if budget.programme_seconds == 0.0 or len(X) > _MOST_FOR_PROGRAMME:
         return best
