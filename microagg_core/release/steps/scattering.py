@@ -37,7 +37,7 @@ from microagg_core.release.steps.shuffling import Scatter, gather_slices
 from microagg_core.release.steps.survey import Fingerprint
 from microagg_core.release.steps.value_counts import ColumnCounts
 from microagg_core.release.steps.work import Receipt, Run, Task
-from microagg_core.series.nights.surviving import Survivors
+from microagg_core.series.survivors import Survivors
 from microagg_core.store.values_layout import ValuesLayout
 
 Ints = NDArray[np.int64]
