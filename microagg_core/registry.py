@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from microagg_core.errors import InternalError, SpecError
 
 T = TypeVar("T")
-_Parts: TypeAlias = Callable[[Any, type[Any]], list[Any]]
 
 
 def members(package: str, of: type[T], group: str = "") -> tuple[T, ...]:
@@ -30,13 +28,13 @@ def members(package: str, of: type[T], group: str = "") -> tuple[T, ...]:
     >>> len({info.name for info in members("microagg_core.group.algorithms", AlgorithmInfo)}) > 10
     True
     """
-    values = _remembered(package, of, group, _objects)
+    values = (value for module in _modules(package, group) for value in _objects(module, of))
     return tuple({id(value): value for value in values}.values())
 
 
 def classes(package: str, of: type[T], group: str = "") -> tuple[type[T], ...]:
     """Derive from a type, are not abstract, and are defined in the modules of a package or named by entry points."""
-    return _remembered(package, of, group, _subclasses)
+    return tuple(value for module in _modules(package, group) for value in _subclasses(module, of))
 
 
 @cache
@@ -71,15 +69,12 @@ def forget() -> None:
     """Look at folders and entry points again: tests add files."""
     names.cache_clear()
     _entry_points.cache_clear()
-    _remembered.cache_clear()
+    _modules.cache_clear()
 
 
 @cache
-def _remembered(
-    package: str, of: type[Any], group: str, parts: Callable[[Any, type[Any]], list[Any]]
-) -> tuple[Any, ...]:
-    modules = (_loaded(package, name, group) for name in names(package, group))
-    return tuple(value for module in modules for value in parts(module, of))
+def _modules(package: str, group: str) -> tuple[Any, ...]:
+    return tuple(_loaded(package, name, group) for name in names(package, group))
 
 
 def _loaded(package: str, name: str, group: str) -> Any:
