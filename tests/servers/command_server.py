@@ -2,7 +2,7 @@
 
     python -m servers.command_server SOCKET    imports the command, then forks for every request that it is sent
 
-A process that is forked is left, as the command's own is, through the interpreter's end: what libraries print there is seen.
+A forked process leaves through the interpreter's end, as the command's own does: what libraries print there is seen.
 It ends when its standard input is closed, so it never outlives the tests.
 """
 
@@ -61,7 +61,7 @@ class CommandServer:
             socket.socket(socket.AF_UNIX) as connection,
             tempfile.TemporaryFile() as out,
             tempfile.TemporaryFile() as err,
-            open(os.devnull, "rb") as nothing,
+            Path(os.devnull).open("rb") as nothing,
         ):
             connection.connect(str(self._socket))
             connection.settimeout(_LONGEST_SECONDS)
