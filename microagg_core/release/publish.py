@@ -257,7 +257,8 @@ def finish(
     Raises:
         StorageError: signature, pages or latest.json could not be brought up to date.
     """
-    layout, warnings = manifest.layout, []
+    layout = manifest.layout
+    warnings: list[str] = []
     if signing_key is not None:
         with _saying(f"the signature of {layout.folder} was not written"):
             warnings += sign_published(output, manifest, signing_key, keeps_others=already)
