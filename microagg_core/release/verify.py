@@ -80,18 +80,18 @@ class Look:
         self._blocking = {column.name for column in manifest.columns if column.role == "blocking"}
         self.findings = Findings()
 
-    def at_all(self) -> Findings:
+    def look(self) -> Findings:
         """Look at every part, and at every page under both of its names."""
         for part in self._manifest.parts:
             if self._is_there(part):
                 with self._folder.local_copy(part.name) as path:
-                    self._at_file(path, part)
+                    self._look_at_file(path, part)
         for page in self._manifest.pages:
             for name in (page.name, page.written):
-                self._at_page(name, page)
+                self._look_at_page(name, page)
         return self.findings
 
-    def _at_page(self, name: str, page: PageEntry) -> None:
+    def _look_at_page(self, name: str, page: PageEntry) -> None:
         standing = standing_of(self._folder, name)
         if standing is Standing.MISSING:
             self.findings.missing_pages.append(name)
@@ -112,18 +112,18 @@ class Look:
             places[standing].append(part.name)
         return standing in (Standing.FILE, Standing.SHARED)
 
-    def _at_file(self, path: Path, part: PartEntry) -> None:
+    def _look_at_file(self, path: Path, part: PartEntry) -> None:
         sha256 = _sha256_of(path)
         if path.stat().st_size != part.bytes or sha256 != part.sha256:
             self.findings.damaged.append(part.name)
         is_repeated = sha256 in self._contents
         self._contents.add(sha256)
         try:
-            self._at_content(path, part, is_repeated)
+            self._look_at_content(path, part, is_repeated)
         except (pa.ArrowException, OSError, ValueError):  # the library's message may quote what it stumbled over
             self.findings.unreadable.append(part.name)
 
-    def _at_content(self, path: Path, part: PartEntry, is_repeated: bool) -> None:
+    def _look_at_content(self, path: Path, part: PartEntry, is_repeated: bool) -> None:
         manifest, findings = self._manifest, self.findings
         schema, batches = part_batches(path, manifest)
         declared = [(column.name, column.type) for column in manifest.columns]
@@ -138,8 +138,8 @@ class Look:
                 findings.repeated.append(part.name)
         else:
             self._count(path, _counted(batches, rows_read))
-        if said := released_format(manifest).besides(path, self._blocking):
-            findings.besides[part.name] = said
+        if extras := released_format(manifest).besides(path, self._blocking):
+            findings.besides[part.name] = extras
         findings.total_rows += rows_read[0]
         if rows_read[0] != part.rows:
             findings.rows.append(part.name)
@@ -223,7 +223,7 @@ def protection_checks(
         if uncounted or role_of.get(demand.column) != "confidential"
     }
     counted = {name: demand for name, demand in demands.items() if name not in failed}
-    wholes = _distributions(folder, manifest, [one for one in counted.values() if one.closeness is not None])
+    wholes = _distributions(folder, manifest, [demand for demand in counted.values() if demand.closeness is not None])
     broken = dict.fromkeys(counted, 0)
     for table in _tables(folder, manifest) if counted else ():
         labels = combinations_of([table[name] for name in manifest.key_columns], table.num_rows)
@@ -318,26 +318,26 @@ def verify(
         StorageError: there is no release, its manifest is damaged, or the store cannot be read.
         SpecError: a signature is demanded, and the package that checks it is missing.
     """
-    wanted = demands or Demands()
+    demands = demands or Demands()
     release = read_release(release_url, storage_options, follow_links=False)
     manifest = release.manifest
-    counters = _counters(manifest, wanted)
-    findings = Look(release.folder, manifest, list(counters.values())).at_all()
+    counters = _counters(manifest, demands)
+    findings = Look(release.folder, manifest, list(counters.values())).look()
     remarks = list(_remarks(release, findings))
     checks = [
         *_checks_of_files(findings, manifest),
-        *((Check(name, False, text) for name, text in remarks) if wanted.is_strict else ()),
-        *wanted.checks(manifest, release.sha256),
-        *(() if wanted.public_key is None else [signature_check(release, wanted.public_key)]),
-        *_k_checks(release, findings, counters, wanted),
-        *protection_checks(release.folder, manifest, findings.uncounted, wanted.protect),
+        *((Check(name, False, text) for name, text in remarks) if demands.is_strict else ()),
+        *demands.checks(manifest, release.sha256),
+        *(() if demands.public_key is None else [signature_check(release, demands.public_key)]),
+        *_k_checks(release, findings, counters, demands),
+        *protection_checks(release.folder, manifest, findings.uncounted, demands.protect),
     ]
-    said, unlisted = _unlisted(release.folder, manifest)
-    if unlisted and wanted.is_strict:
-        checks.insert(0, Check("unlisted files", False, said))
-    warnings = [] if wanted.is_strict else [text for _, text in remarks]
-    if said and not (unlisted and wanted.is_strict):
-        warnings.append(said)
+    sentence, unlisted = _unlisted(release.folder, manifest)
+    if unlisted and demands.is_strict:
+        checks.insert(0, Check("unlisted files", False, sentence))
+    warnings = [] if demands.is_strict else [text for _, text in remarks]
+    if sentence and not (unlisted and demands.is_strict):
+        warnings.append(sentence)
     return VerifyReport(
         url=shown(release.folder.url_of(MANIFEST)),
         name=manifest.name,

@@ -177,9 +177,9 @@ class Folders:
                 raise link_refused(f"below {self.root}/{name} there is a link")
 
 
-def link_refused(what: str) -> StorageError:
+def link_refused(place: str) -> StorageError:
     return StorageError(
-        f"{what}, and none is followed inside an output or a work area; remove the link (not what it points at), "
+        f"{place}, and none is followed inside an output or a work area; remove the link (not what it points at), "
         "then run again"
     )
 

@@ -176,8 +176,8 @@ def factor_sse(X: Floats, labels: Ints) -> float:
         return total
 
     parts = squared(start, start + 1)
-    one = start[triple]
-    parts[triple] += squared(one, one + 2) + squared(one + 1, one + 2)
+    first = start[triple]
+    parts[triple] += squared(first, first + 2) + squared(first + 1, first + 2)
     return math.fsum(parts / sizes)
 
 
@@ -185,8 +185,8 @@ def factor_sse(X: Floats, labels: Ints) -> float:
 _LARGEST = 2**60
 
 
-def _broken(what: str) -> InternalError:
-    return InternalError(f"a bug: the proof of a minimum-weight factor does not hold ({what}); please report it")
+def _broken(reason: str) -> InternalError:
+    return InternalError(f"a bug: the proof of a minimum-weight factor does not hold ({reason}); please report it")
 
 
 def prices_of(duals: Duals, scale: float) -> Prices:

@@ -158,7 +158,7 @@ def _grown(member: Bools, x: Floats, seed: int) -> list[tuple[float, Ints]]:
         best = int(np.argmax(gains))
         inside[[near[i[best]], near[j[best]]]] = True
         sets.append((float(gains[best]) - inside.sum() // 2, np.flatnonzero(inside)))
-    return sorted(sets, key=lambda one: -one[0])[:_KEPT]
+    return sorted(sets, key=lambda gain_and_set: -gain_and_set[0])[:_KEPT]
 
 
 def broken_sets(groups: Ints, x: Floats, n: int) -> list[OddSet]:
@@ -182,7 +182,7 @@ def broken_sets(groups: Ints, x: Floats, n: int) -> list[OddSet]:
             sets = _fully(member, share[rows])
         else:
             seeds = range(0, len(records), max(1, len(records) // _SEEDS))
-            sets = [one for seed in seeds for one in _grown(member, share[rows], seed)]
+            sets = [grown for seed in seeds for grown in _grown(member, share[rows], seed)]
         odd_sets |= {tuple(records[members].tolist()) for broken, members in sets if broken > _FRACTIONAL}
     return sorted(odd_sets)
 
@@ -363,7 +363,7 @@ def _close(task: RelaxationTask, best: _Best, budget: _Budget) -> tuple[Relaxed 
         worst = np.argsort(-excess, kind="stable")[: 3 * n]
         worst = worst[excess[worst] > _TOLERANCE * task.unit]
         present = set(sets)
-        broken = tuple(one for one in broken_sets(groups, relaxed.use, n) if one not in present)
+        broken = tuple(odd for odd in broken_sets(groups, relaxed.use, n) if odd not in present)
         if len(worst) == 0 and not broken:
             return last, rounds
         sets = sets + broken
