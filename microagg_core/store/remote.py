@@ -304,7 +304,7 @@ class RemoteStore:
 
     @patient
     def versioned(self, name: str) -> tuple[bytes | None, str]:
-        """Content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since.
+        """Read content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since.
 
         The version is asked for first: should a rival write between the two requests, :meth:`put_if` refuses.
         """

@@ -317,13 +317,12 @@ class _Budget:
 
     @classmethod
     def of(cls, seconds: float | None) -> _Budget:
-        """So many seconds from now, or counts."""
+        """Allow so many seconds from now, or counts."""
         if seconds is None:
             return cls(math.inf, _ROUNDS, {"node_limit": _NODES})
         return cls(time.monotonic() + seconds, math.inf, {})
 
     def left(self) -> float:
-        """Seconds."""
         return self.ends - time.monotonic()
 
 
@@ -373,7 +372,7 @@ def _close(task: RelaxationTask, best: _Best, budget: _Budget) -> tuple[Relaxed 
 def _solve_whole(
     task: RelaxationTask, groups: Ints, records: Ints, sets: tuple[OddSet, ...], budget: _Budget
 ) -> Ints | None:
-    """The cheapest groups that hold each of some records exactly once, by branch and bound; None if not found."""
+    """Find the cheapest groups that hold each of some records exactly once, by branch and bound; None if it fails."""
     if len(records) == 0:
         # A relaxation that is whole already: its bound was below its cost by the rounding of prices alone. The
         # solver refuses a problem without groups.
@@ -420,7 +419,7 @@ def _branch(task: RelaxationTask, relaxed: Relaxed, best: _Best, bound: int, bud
 
 
 def optimal_two(X: Floats, *, seconds: float | None = 60.0) -> Optimum:
-    """The partition into groups of two or more with the least SSE, or the best found in the time, with a proved gap.
+    """Find the partition into groups of two or more with the least SSE, or the best within the time and its gap.
 
     X is an (n, p) array of finite numbers, n >= 2, taken as it is given. Where the time is not met, or with
     ``seconds=None``, which stops by counts alone, the same input gives the same partition. The gap is proved in whole
