@@ -369,18 +369,19 @@ def _counters(manifest: Manifest, demands: Demands) -> dict[str, CombinationCoun
 
 
 def _checks_of_files(findings: Findings, manifest: Manifest) -> Iterator[Check]:
-    n = len(manifest.parts)
-    yield _parts_check("parts", f"{n} of {n} are there", "parts are missing", findings.missing, n)
-    yield _parts_check(
-        "checksums", f"{n} of {n} parts are what was published", "parts are not what was published", findings.damaged, n
-    )
-    yield _columns_check(findings, manifest)
+    n, columns = len(manifest.parts), f"{len(manifest.columns)} columns with the declared names and types"
+
+    def check(name: str, parts: list[str], bad: str, good: str) -> Check:
+        return Check(name, not parts, f"{len(parts)} of {n} parts {bad}: {_some(parts)}" if parts else good)
+
+    yield check("parts", findings.missing, "are missing", f"{n} of {n} are there")
+    yield check("checksums", findings.damaged, "are not what was published", f"{n} of {n} parts are what was published")
+    yield check("columns", findings.columns + findings.unreadable, f"do not hold the {columns}", columns)
     yield _rows_check(findings, manifest)
-    yield _parts_check("files", "no part is a link", "parts are links or no files at all", findings.links, n)
-    yield _parts_check(
-        "repeated parts", "none has the content of another", "parts have the content of another", findings.repeated, n
-    )
-    yield _footers_check(findings, manifest)
+    yield check("files", findings.links, "are links or no files at all", "no part is a link")
+    yield check("repeated parts", findings.repeated, "have the content of another", "none has the content of another")
+    kinds = " and ".join(sorted(set(findings.besides.values())))
+    yield check("nothing besides", list(findings.besides), f"carry {kinds}", "nothing but the released values")
     if manifest.pages:
         yield _pages_check(findings, manifest)
     yield _gate_check(manifest)
@@ -390,23 +391,11 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
-def _parts_check(name: str, well: str, trouble: str, names: list[str], n_parts: int) -> Check:
-    return Check(name, not names, f"{len(names)} of {n_parts} {trouble}: {_some(names)}" if names else well)
-
-
 def _pages_check(findings: Findings, manifest: Manifest) -> Check:
     """Check pages that are there; a missing one misleads nobody, and is a remark."""
     wrong, n = findings.wrong_pages, len(manifest.pages)
     detail = f"{len(wrong)} pages or copies of pages are not what was published: {_some(wrong)}"
     return Check("pages", not wrong, detail if wrong else f"what is there of {n} pages is what was published")
-
-
-def _columns_check(findings: Findings, manifest: Manifest) -> Check:
-    names = findings.columns + findings.unreadable
-    detail = f"{len(manifest.columns)} columns with the declared names and types"
-    if names:
-        detail = f"{len(names)} of {len(manifest.parts)} parts do not hold the {detail}: {_some(names)}"
-    return Check("columns", not names, detail)
 
 
 def _rows_check(findings: Findings, manifest: Manifest) -> Check:
@@ -415,14 +404,6 @@ def _rows_check(findings: Findings, manifest: Manifest) -> Check:
     if findings.rows:
         detail += f"; another number than declared in {_some(findings.rows)}"
     return Check("rows", passed, detail)
-
-
-def _footers_check(findings: Findings, manifest: Manifest) -> Check:
-    names, kinds = list(findings.besides), sorted(set(findings.besides.values()))
-    detail = "nothing but the released values"
-    if names:
-        detail = f"{len(names)} of {len(manifest.parts)} parts carry {' and '.join(kinds)}: {_some(names)}"
-    return Check("nothing besides", not names, detail)
 
 
 def _gate_check(manifest: Manifest) -> Check:
