@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import StorageError
 from microagg_core.inspect.kanonymity import CombinationCounter
 from microagg_core.release.manifest import Manifest, PageEntry, PartEntry

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import StorageError, TransientStorageError
 from microagg_core.release.latest import committed_revisions_in, parse_latest, readable_revisions_in
 from microagg_core.release.manifest import Manifest

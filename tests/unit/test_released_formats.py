@@ -16,11 +16,11 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.data.formats import inputs, released
+from microagg_core.data.formats.options import InputFormatName, ReleasedFormatName
 from microagg_core.data.formats.released.arrow import ArrowRelease
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.spec.formats import InputFormatName, ReleasedFormatName
-from microagg_core.spec.places import Output
+from microagg_core.spec.release import Output
 
 RELEASED_FORMATS = get_args(ReleasedFormatName)
 DAY = datetime.date(2020, 2, 29)

@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from microagg_core.group.algorithms import algorithms
+from microagg_core.spec.clusters import Adapt, Slurm, Ssh
 from microagg_core.spec.loading import canonical, spec_schema
-from microagg_core.spec.pools import Adapt
 from microagg_core.spec.problems import PATTERNS
 from microagg_core.spec.release import (
     LocalCluster,
@@ -21,7 +21,6 @@ from microagg_core.spec.release import (
     SshCluster,
     parse_bytes,
 )
-from microagg_core.spec.remote_workers import Slurm, Ssh
 from microagg_core.spec.series import UNTIL_PATTERN
 
 SMALLEST: dict[str, Any] = {

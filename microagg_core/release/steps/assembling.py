@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.data.formats.released.order import content_order
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.slices import RECORD, to_bytes
 from microagg_core.errors import InternalError
 from microagg_core.release.steps.pieces import Piece
