@@ -31,34 +31,108 @@ their manifests are: two runs differ in them only so far as a page says the mome
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from microagg_core.errors import MicroaggError, StorageError
-from microagg_core.release.latest import committed_revisions_in, update_latest
-from microagg_core.release.manifest import Manifest, ReleaseFacts, same_release
+from microagg_core.release.manifest import Manifest, PageEntry, PartEntry, ReleaseFacts, same_release
 from microagg_core.release.minisign import SecretKey
 from microagg_core.release.page_files import Page, PagesOf, bring_pages, no_pages, pages_for
-from microagg_core.release.parts import (
-    StagedPart,
-    Upload,
-    UploadAll,
-    plan_repairs,
-    plan_uploads,
-    upload_in_turn,
-    upload_part,
+from microagg_core.release.revisions import (
+    existing,
+    is_withdrawn,
+    read_manifest,
+    read_tombstone,
+    update_latest,
 )
 from microagg_core.release.signature import sign_before, sign_published
-from microagg_core.release.withdrawal import is_withdrawn, read_tombstone
 from microagg_core.store.layout import ATTEMPT_DIGITS, ReleaseLayout, revision_name, revision_number
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import is_local, shown
 
 
 @dataclass(frozen=True)
+class StagedPart:
+    """Part that the gate let pass: where it lies, and what it must hold."""
+
+    source: Store
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Upload:
+    """Part on its way to the output; small, so that it can be sent to a worker."""
+
+    part: StagedPart
+    target: str
+    entry: PartEntry
+
+
+UploadAll = Callable[[Store, Sequence[Upload]], None]
+
+
+def plan_uploads(
+    layout: ReleaseLayout, extension: str, parts: Sequence[StagedPart], attempt: str
+) -> tuple[Upload, ...]:
+    """Name the target of each part, in the order given."""
+    uploads = []
+    for number, part in enumerate(parts):
+        target = layout.part(number, part.sha256, attempt, extension)
+        entry = PartEntry(name=layout.relative(target), rows=part.rows, bytes=part.bytes, sha256=part.sha256)
+        uploads.append(Upload(part, target, entry))
+    return tuple(uploads)
+
+
+def plan_repairs(manifest: Manifest, parts: Sequence[StagedPart]) -> tuple[Upload, ...]:
+    """Plan to put back those parts of a committed release whose content is among these."""
+    staged = {part.sha256: part for part in parts}
+    layout = manifest.layout
+    return tuple(
+        Upload(staged[entry.sha256], layout.absolute(entry.name), entry)
+        for entry in manifest.parts
+        if entry.sha256 in staged
+    )
+
+
+def is_whole(output: Store, name: str, entry: PartEntry | PageEntry) -> bool:
+    """Say whether an object holds what the manifest says; it is read unless its size differs."""
+    if output.size(name) != entry.bytes:
+        return False
+    digest = hashlib.sha256()
+    for chunk in output.chunks(name):
+        digest.update(chunk)
+    return digest.hexdigest() == entry.sha256
+
+
+def upload_part(output: Store, upload: Upload) -> None:
+    """Copy one part to the output, unless it is there. May be repeated at will.
+
+    Raises:
+        StorageError: the part is not what the gate checked, or a store failed.
+    """
+    if is_whole(output, upload.target, upload.entry):
+        return
+    part = upload.part
+    if not output.put_checked(upload.target, part.source.chunks(part.name), part.sha256, part.bytes):
+        raise StorageError(
+            f"{shown(part.source.url_of(part.name))} is not what the gate checked (its checksum differs); "
+            "run the release again"
+        )
+
+
+def upload_in_turn(output: Store, uploads: Sequence[Upload]) -> None:
+    for upload in uploads:
+        upload_part(output, upload)
+
+
+@dataclass(frozen=True)
 class Published:
-    """How publishing ended: the committed manifest, and whether it had been there before."""
+    """Result of publishing: the committed manifest, and whether it had been there before."""
 
     manifest: Manifest
     manifest_url: str
@@ -78,7 +152,7 @@ BeforeCommit = Callable[[Manifest], None]
 
 
 def new_attempt() -> str:
-    """A name for one attempt at publishing, unlike any other.
+    """Draw a name for one attempt at publishing, unlike any other.
 
     >>> len(new_attempt())
     12
@@ -87,7 +161,7 @@ def new_attempt() -> str:
 
 
 def probe_conditional_create(output: Store, name: str) -> None:
-    """Find out whether the store keeps its word: an object that exists is not created again.
+    """Make sure that the store keeps its word: an object that exists is not created again.
 
     Raises:
         StorageError: it granted the same creation twice, so two runs could both publish. The object is still there.
@@ -101,32 +175,6 @@ def probe_conditional_create(output: Store, name: str) -> None:
             "both publish; use a store that does, or a local disk"
         )
     output.delete(name)
-
-
-def existing(output: Store, release_id: str) -> list[tuple[str, Manifest]]:
-    """The committed revisions of an id with their manifests, oldest first.
-
-    Raises:
-        StorageError: a manifest is damaged.
-
-    >>> existing(Store("memory://nothing-here"), "2026")
-    []
-    """
-    revisions = reversed(committed_revisions_in(output, release_id))
-    return [(revision, read_manifest(output, ReleaseLayout(release_id, revision))) for revision in revisions]
-
-
-def read_manifest(output: Store, layout: ReleaseLayout) -> Manifest:
-    """The manifest of a revision.
-
-    Raises:
-        StorageError: there is none, it is damaged, or it is that of another release.
-    """
-    url = shown(output.url_of(layout.manifest()))
-    manifest = Manifest.from_bytes(output.read(layout.manifest()), url)
-    if manifest.layout != layout:
-        raise StorageError(f"{url} is the manifest of another release or revision; restore the one that belongs there")
-    return manifest
 
 
 def publish(
@@ -192,7 +240,7 @@ def publish(
 
 
 def _free_number(output: Store, release_id: str, number: int) -> int:
-    """The first number from there on of which no revision was taken back."""
+    """Find the first number from there on of which no revision was taken back."""
     while is_withdrawn(output, ReleaseLayout(release_id, revision_name(number)).folder):
         number += 1
     return number
@@ -202,7 +250,7 @@ def finish(
     output: Store, manifest: Manifest, *, already: bool, signing_key: SecretKey | None = None,
     pages_of: PagesOf = no_pages,
 ) -> Published:  # fmt: skip
-    """What follows a commit, for anybody to do at any time: signature, pages, latest.json, clearing what nobody names.
+    """Do what follows a commit, as anybody may at any time: signature, pages, latest.json, clearing unnamed files.
 
     Raises:
         StorageError: signature, pages or latest.json could not be brought up to date.
@@ -255,14 +303,14 @@ def _found(
     output: Store, manifest: Manifest, parts: Sequence[StagedPart], upload_all: UploadAll, on_commit: OnCommit,
     signing_key: SecretKey | None, pages_of: PagesOf,
 ) -> Published:  # fmt: skip
-    """The very release is published already: what is missing or damaged of it is put back."""
+    """Put back what is missing or damaged of the very release, which is published already."""
     upload_all(output, plan_repairs(manifest, parts))
     on_commit(manifest, False)
     return finish(output, manifest, already=True, signing_key=signing_key, pages_of=pages_of)
 
 
 def _taken(output: Store, manifest: Manifest, parts: Sequence[StagedPart], upload_all: UploadAll) -> StorageError:
-    """Why the id cannot be used; parts of the other release that this run happens to make are put back all the same."""
+    """Explain why the id cannot be used; parts of the published release that this run happens to make are put back."""
     layout = manifest.layout
     if tombstone := read_tombstone(output, layout.folder):
         words = tombstone.in_words(layout.folder)
@@ -337,17 +385,17 @@ class _Attempt:
             return found
 
     def _tell(self, on_commit: OnCommit) -> None:
-        """Say that the release is there, unless it was taken back while this attempt stood still."""
+        """Announce the release, unless it was taken back while this attempt stood still."""
         if not is_withdrawn(self.output, self.manifest.layout.folder):
             on_commit(self.manifest, True)
 
     def remove(self) -> None:
-        """Remove what this attempt wrote; only right where its manifest cannot come to be any more."""
+        """Remove the objects of this attempt; only right where its manifest cannot come to be any more."""
         targets = {upload.target for upload in self.uploads} | self.manifest.written_page_names()
         self.output.delete_many([*sorted(targets), self.manifest.layout.probe(self.name)])
 
     def _give_up(self, error: BaseException) -> Manifest | None:
-        """After a failure: the manifest that is there all the same; our parts go unless it may name them."""
+        """After a failure, return the manifest that is there all the same; parts go unless it may name them."""
         is_certain = False
         try:
             found = self._committed()
@@ -368,7 +416,7 @@ class _Attempt:
         return read_manifest(self.output, layout) if self.output.exists(layout.manifest()) else None
 
     def _explained(self, error: MicroaggError, is_certain: bool) -> MicroaggError:
-        """The error with a word on what is left at the output."""
+        """Add to the error what is left at the output."""
         folder = shown(self.output.url_of(self.manifest.layout.folder))
         if is_certain:
             left = f"what was uploaded to {folder} could not be removed either: no manifest names it, and the next "

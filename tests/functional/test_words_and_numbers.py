@@ -13,7 +13,7 @@ import pyarrow.csv
 import pytest
 from command_line import Project
 
-from microagg_core.group.grouping.headway import Headway, listening
+from microagg_core.group.headway import Headway, listening
 from microagg_core.pages.operator.charts import correlation_chart
 from microagg_flows.executors import InProcess
 from microagg_flows.expecting import expect_release

@@ -1,4 +1,13 @@
-"""X"""
+"""Rows on their way between partitions: one object holds many slices, each read by itself.
+
+A task that sends rows to many others writes one object with the slices in order of their destination, and returns
+where each begins and ends; a receiving task reads its ranges. So a shuffle of p by q needs p objects, not p times q.
+Where they lie is told in arrays: of a census there are millions of them.
+
+A pack of rows is narrowed once, and every slice of it is one frame, compressed at once: whole numbers take as few bytes
+as the pack's need, record numbers are steps, and texts that repeat are codes, beside which a frame has the values that
+its own codes stand for. A frame says all that it takes to read it; frames of one pack say it in the same bytes.
+"""
 
 from __future__ import annotations
 
