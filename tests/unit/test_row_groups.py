@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from microagg_core.data.formats.inputs import row_groups
+from microagg_core.data.formats.inputs import parquet as row_groups
 from microagg_core.data.formats.inputs.parquet import FileAhead, blocks_of
 from microagg_core.data.formats.reading import Stretch, input_format
 from microagg_core.data.places import Input

@@ -23,7 +23,8 @@ from rich.table import Table
 from microagg_core.compare.compare import Comparison, compare, read_columns
 from microagg_core.compare.grid import Grid
 from microagg_core.compare.published import Figure
-from microagg_core.data.formats.options import compression_of, format_of
+from microagg_core.data.formats.options import compression_of
+from microagg_core.data.formats.reading import format_of
 from microagg_core.pages.loss_plot import check_ending, plot_losses
 from microagg_core.plain import to_plain
 from microagg_core.spec.marked_yaml import parse

@@ -2,7 +2,7 @@
 
 The file is divided evenly by its size alone, and each division moved behind the next line end. A line end within quotes
 ends no record, and whether a byte stands within quotes is a matter of all quotes before it. Arrow's reader, which says
-what a file holds, opens quotes at the start of a field alone, takes two of them within quotes for one, and anywhere else
+what a file holds, opens quotes at the start of a field alone, takes two of them within quotes for one, and elsewhere
 for text. So of a run of quotes only the parity counts, and what stands before it: an odd run at the start of a field
 opens or closes, and an odd run anywhere else leaves a place that is not within quotes, whatever was before. What each
 range does to being within quotes is found on its own and put together here; as a rule its last lines tell. No library
