@@ -38,6 +38,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if not item.get_closest_marker("soak")]
 
 
+def is_whole() -> bool:
+    """Tell whether every case was asked for."""
+    return _whole
+
+
 def share(cases: Iterable[T], most: int) -> list[T]:
     """Draw at most so many of the cases, in their order.
 
