@@ -17,8 +17,8 @@ from microagg_core.compare.expecting.cells import Cell
 from microagg_core.compare.grid import Grid
 from microagg_core.compiling import compile_parts
 from microagg_core.errors import DataError, SpecError, sanitized
+from microagg_core.release.context import work_store
 from microagg_core.release.publish import new_attempt
-from microagg_core.release.steps.work import work_store
 from microagg_core.spec.release import Algorithm, ReleaseSpec
 from microagg_core.store.layout import RUNS
 from microagg_core.store.urls import join_url

@@ -14,16 +14,15 @@ import pyarrow as pa
 from microagg_core.compare.expecting import drawing
 from microagg_core.compare.expecting.cells import Cell
 from microagg_core.compare.expecting.drafts import Drafts, Frugality
-from microagg_core.compare.expecting.figures import Expected, Trial, read_expected, written_names
-from microagg_core.compare.expecting.rows import save_drafts
+from microagg_core.compare.expecting.figures import EXPECT, EXPECTED_OF_CELL, Expected, Trial
+from microagg_core.compare.expecting.rows import DRAFT_ROUTES, DRAFTS, DRAW_ROWS, LOOKS, know_drafts
 from microagg_core.errors import sanitized
 from microagg_core.group.metrics.statistics import significant
 from microagg_core.pages.expected_report import Expectation
-from microagg_core.release.steps.keys import read_keys
-from microagg_core.release.steps.oversize import Passes
+from microagg_core.release.records import MARKS
+from microagg_core.release.steps.keys import KEYS, counted_keys
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release
-from microagg_flows.run_work import PLANNED
 
 _NIGHT = "of a night of a series nothing is expected, as its survivors are not grouped again"
 
@@ -44,7 +43,7 @@ def expect_release(release: Release) -> Expectation:
     """
     try:
         with awaited(release.progress, "what is to be expected"):
-            expected, left_out = ((), (_NIGHT,)) if release.marks else _of_plan(release)
+            expected, left_out = ((), (_NIGHT,)) if release.has(MARKS) else _of_plan(release)
     except Exception as error:
         raise sanitized(error, "what is to be expected of the plan") from None
     plan, spec = release.planned, release.spec
@@ -79,29 +78,27 @@ def _as_planned(release: Release, expected: Expected) -> Expected:
 
 def blocking_keys(release: Release) -> pa.Table:
     """The keys that were counted, of all input parts."""
-    counted = release.pieces("keys")
-    return read_keys(counted.read_all(piece.name for piece in counted.pieces))
+    return counted_keys(release.written(KEYS))
 
 
 def try_cells(release: Release, keys: pa.Table, cells: Sequence[Cell], frugality: Frugality) -> Tried:
     """Have workers group some of a planned release's blocks, or all, by each cell's settings."""
-    plan, n_parts = release.planned, len(release.planned.context.parts)
-    passes = Passes(release.run, release.do, release.reads("context"), n_parts, release.pieces("survey"))
-    drawn = drawing.draw_blocks(plan.context, plan.survey, keys, passes, cells, frugality, release.hold)
-    trials = _trials(release, drawn, n_parts) if drawn.looks else ()
+    plan = release.planned
+    drawn = drawing.draw_blocks(plan.context, plan.survey, keys, release, cells, frugality, release.hold)
+    trials = _trials(release, drawn) if drawn.looks else ()
     pairs = zip(drawn.looks, trials, strict=True)
     without = [(look.cell, trial.reason) for look, trial in pairs if trial.expected is None]
     return Tried(tuple(trial for trial in trials if trial.expected), (*drawn.left_out, *without))
 
 
-def _trials(release: Release, drawn: Drafts, n_parts: int) -> tuple[Trial, ...]:
-    knowing, layout, n_looks = (*PLANNED, "drafts"), release.layout, len(drawn.looks)
-    release.known["drafts"] = drafts = save_drafts(release.run, drawn)
+def _trials(release: Release, drawn: Drafts) -> tuple[Trial, ...]:
+    written = [output.name for output in (DRAFTS, LOOKS, DRAFT_ROUTES)] + [DRAW_ROWS.name, EXPECT.name]
     try:
-        read = release.do(release.with_keys(release.tasks("draw-rows", n_parts, knowing)))
-        rows = tuple(piece for receipt in read for piece in receipt.pieces)
-        release.do([task.reading(rows) for task in release.tasks("expect", n_looks, knowing)])
-        return read_expected(release.pieces("expect"), layout, n_looks)
+        know_drafts(release, drawn)
+        release.do(DRAW_ROWS)
+        release.do(EXPECT, n=len(drawn.looks))
+        return tuple(release.written(EXPECTED_OF_CELL).read_all(EXPECTED_OF_CELL))
     finally:
-        written = written_names(layout, n_looks, len(drawn.drafts), n_parts)
-        release.work.delete_many([*written, *(piece.name for piece in drafts)])
+        for name in written:
+            release.work.delete_all(release.layout.objects(name))
+        release.forget_steps(DRAW_ROWS, EXPECT)

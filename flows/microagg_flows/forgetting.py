@@ -9,8 +9,9 @@ from typing import Any
 
 from microagg_core.data.formats.reading import read_unit_list
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.release.steps.cleaning import is_under_way
-from microagg_core.release.steps.work import Run, work_store
+from microagg_core.release.cleaning import is_under_way
+from microagg_core.release.context import work_store
+from microagg_core.release.step import Run
 from microagg_core.series.digests import SeriesKey, units_of
 from microagg_core.series.eraser import Eraser
 from microagg_core.series.erasure import Erasure, decide_erasure, refuse_unknown_releases, resumed_erasure

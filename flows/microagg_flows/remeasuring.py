@@ -15,12 +15,12 @@ from typing import Any
 
 from microagg_core.errors import SpecError, StorageError
 from microagg_core.pages.risk_report import is_complete
+from microagg_core.release.audit import read_risk, write_risk
+from microagg_core.release.context import work_store
+from microagg_core.release.facts import meant_moment, settled_spec, staged_parts
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.publish import new_attempt
 from microagg_core.release.revisions import find_release
-from microagg_core.release.steps.audit import read_risk, write_risk
-from microagg_core.release.steps.publishing import meant_moment, settled_spec, staged_parts
-from microagg_core.release.steps.work import work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import RUNS

@@ -12,10 +12,10 @@ from microagg_core.errors import SpecError
 from microagg_core.pages.operator.inputs import EXPECTED, RUN, ReportInputs, read_inputs, refuse_other_release
 from microagg_core.pages.operator.page import operator_page
 from microagg_core.plain import to_plain
+from microagg_core.release.audit import keep_document, write_audit, write_portrait, write_risk
+from microagg_core.release.context import work_store
+from microagg_core.release.facts import release_facts, staged_parts
 from microagg_core.release.manifest import Manifest, PartEntry
-from microagg_core.release.steps.audit import keep_document, write_audit, write_portrait, write_risk
-from microagg_core.release.steps.publishing import release_facts, staged_parts
-from microagg_core.release.steps.work import work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import ReleaseLayout, revision_name

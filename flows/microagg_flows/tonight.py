@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from microagg_core.release.manifest import SeriesEntry
-from microagg_core.release.steps.work import Receipt
 from microagg_core.series.matching import MatchCounts
 from microagg_core.series.night import Beginning
 from microagg_core.series.survivors import FateCounts
@@ -19,7 +18,8 @@ class Tonight:
     beginning: Beginning
     matched: MatchCounts = field(default_factory=MatchCounts)
     fates: FateCounts = field(default_factory=FateCounts)
-    match: list[Receipt] = field(default_factory=list)
+    #: Units of the input.
+    n_units: int = 0
     #: The nights whose releases hold the values of survivors.
     nights: tuple[int, ...] = ()
     _notes: NightNotes | None = None

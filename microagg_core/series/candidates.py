@@ -14,23 +14,28 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
-from microagg_core.data.tables.slices import RECORD, Slices, to_bytes, write_slices
-from microagg_core.plain import from_json, to_json
-from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.routing import Planned, load_planned
-from microagg_core.release.steps.shuffling import gather_slices, read_slices
-from microagg_core.release.steps.work import Receipt, Task
+from microagg_core.data.tables.slices import RECORD
+from microagg_core.release.planned import PLANNED, Planned, load_planned
+from microagg_core.release.step import CompanionStep, JsonOutput, Rows, Step, TableOutput, Work
+from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS, Candidate
+from microagg_core.release.steps.checking import FILE_NOTES, check_carried_file
 from microagg_core.series.atoms import from_number, numbered_atoms, places_of_atoms, range_of_classes
 from microagg_core.series.digests import as_columns, classes_of, numbered_pairs, pairs_of, positions_of_numbers
 from microagg_core.series.marks import ATOM
-from microagg_core.series.matching import half_of, read_unit_ranges
-from microagg_core.series.night import GHOSTS_FROM, Added, Night, confidential_digests, layout_of, load_night
-from microagg_core.series.survivors import absent_units, number_of_ghosts
+from microagg_core.series.matching import ABSENT, UNIT_RANGES, half_of, read_unit_ranges
+from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Added, Night, confidential_digests, load_night
+from microagg_core.series.survivors import SURVIVOR_DIGESTS, absent_units, number_of_ghosts
 from microagg_core.series.units import NO_ATOM
 
-#: The objects of a checked file: what is told of its rows, for the parts of their records and the ranges of ghosts; and
-#: its new atoms, for their ranges.
-ROWS, ATOMS = 0, 1
+#: What a checked file of arrivals says of its rows, sent to the parts of their records; and its new atoms, to their
+#: ranges. Of a file of survivors: rows of which the ledger has to hear, and ghosts, sent to ranges of units.
+ARRIVED, NEW_ATOMS, EXCEPTIONS, GHOSTS = Rows("arrived"), Rows("new-atoms"), Rows("exceptions"), Rows("ghosts")
+#: The atoms that a file of survivors does not hold as they were: how many units, in which class.
+SEEN = TableOutput("seen")
+#: From which number the new atoms of each file of arrivals are numbered.
+NUMBERING = JsonOutput("numbering", list[int])
+#: What the files have of the records of an input part, sent to ranges of units.
+JOINED = Rows("joined")
 
 
 @dataclass(frozen=True)
@@ -41,22 +46,34 @@ class Looked:
     numbers: int = 0
 
 
-def tell_arrivals(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[list[Piece], Slices]:
-    """New atom and digests of every row, for the input part of its record; and the classes of the atoms."""
-    (night, key), layout = load_night(task), layout_of(task)
-    number, distinct = numbered_pairs(classes_of(table, _keys_of(plan), key))
-    atoms, n_numbers = numbered_atoms(distinct)
-    rows, values = confidential_digests(plan.context, night, key, table)
-    told = _told(records, atoms[number], np.ones(len(records), dtype=np.bool_), rows, values)
-    data, slices = write_slices(told, plan.survey.parts_of(records), task.number, ROWS)
-    new = pa.table({ATOM: pa.array(atoms), **as_columns(distinct, "k")})
-    of_atoms, more = write_slices(new, range_of_classes(distinct, night.n_atom_ranges), task.number, ATOMS)
-    pieces = [
-        task.put(layout.classes(task.number), data),
-        task.put(layout.new_atoms(task.number), of_atoms),
-        task.put(layout.looked(task.number), to_json(Looked(GateCounts(), n_numbers))),
-    ]
-    return pieces, slices + more
+@dataclass(frozen=True)
+class Arrivals:
+    """Rows of a candidate file of arrivals, of which the ledger has to hear."""
+
+    work: Work
+    plan: Planned
+
+    @classmethod
+    def of(cls, work: Work, plan: Planned) -> Arrivals | None:
+        """Begin with a file; None where no ledger knows units."""
+        return cls(work, plan) if work.has(NIGHT) else None
+
+    def add(self, rows: Candidate) -> None:
+        """Send new atom and digests of every row to the input part of its record; and the classes of the atoms."""
+        work, plan, table, records = self.work, self.plan, rows.table, rows.records
+        night, key = load_night(work)
+        number, distinct = numbered_pairs(classes_of(table, _keys_of(plan), key))
+        atoms, n_numbers = numbered_atoms(distinct)
+        digests, values = confidential_digests(plan.context, night, key, table)
+        arrived = _told(records, atoms[number], np.ones(len(records), dtype=np.bool_), digests, values)
+        work.send(ARRIVED, arrived, plan.survey.parts_of(records))
+        new = pa.table({ATOM: pa.array(atoms), **as_columns(distinct, "k")})
+        work.send(NEW_ATOMS, new, range_of_classes(distinct, night.n_atom_ranges))
+        work.write(LOOKED, Looked(GateCounts(), n_numbers))
+
+    def end(self) -> int:
+        """Nothing is left to write."""
+        return 0
 
 
 def _keys_of(plan: Planned) -> list[str]:
@@ -78,24 +95,23 @@ def _told(
     return pa.table({**columns, "differs": pa.array(differs)})
 
 
-def look_at_survivors(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[list[Piece], Slices]:
-    """Compare a file with the atoms that it should hold; tells what is not as it was."""
-    (night, key), layout = load_night(task), layout_of(task)
-    held = _Held.of(task, plan, night, table, records)
+def check_survivors(work: Work) -> int:
+    """Re-read a file of survivors, compare it with the atoms that it should hold, and tell what is not as it was."""
+    plan, (night, key) = load_planned(work), load_night(work)
+    candidate, notes = check_carried_file(work, plan)
+    if not notes.readable:
+        return notes.rows
+    table = candidate.table
+    held = _Held.of(work, night, candidate.records)
     klass = classes_of(table, _keys_of(plan), key)
     rows, values = confidential_digests(plan.context, night, key, table)
     differs = held.differs(rows, values)
-    told, destination = held.exceptions(plan, rows, values, differs)
-    data, slices = write_slices(told, destination, task.number, ROWS)
+    held.send_exceptions(work, plan, rows, values, differs)
     # Who has tonight the values of his last release cannot have others; whose are others, the ledger tells.
     altered = (differs != 0) & ~(held.is_changed & bool(night.compared))
-    wrong = GateCounts(moved=held.moved(klass), altered=int(altered.sum()), unknown=held.unknown)
-    pieces = [
-        task.put(layout.exceptions(task.number), data),
-        task.put(layout.seen(task.number), to_bytes(held.seen(klass))),
-        task.put(layout.looked(task.number), to_json(Looked(wrong))),
-    ]
-    return pieces, slices
+    work.write(SEEN, held.seen(klass))
+    work.write(LOOKED, Looked(GateCounts(moved=held.moved(klass), altered=int(altered.sum()), unknown=held.unknown)))
+    return notes.rows
 
 
 @dataclass(frozen=True)
@@ -117,15 +133,14 @@ class _Held:
     atom: Ints
 
     @classmethod
-    def of(cls, task: Task, plan: Planned, night: Night, table: pa.Table, records: Ints) -> _Held:
-        atom_range = task.number - plan.outline.n_files
-        atoms = night.read_atoms(atom_range)
-        came = gather_slices(task.run, task.slices, "scatter", layout_of(task).survivors_read)
+    def of(cls, work: Work, night: Night, records: Ints) -> _Held:
+        atoms = night.read_atoms(work.number)
+        came = work.gather(SURVIVOR_DIGESTS)
         row, atom = (np.full(len(records), -1, dtype=np.int64) for _ in range(2))
         if came is not None:
             row = positions_of_numbers(records, np.asarray(came[RECORD]))
             atom[row >= 0] = places_of_atoms(np.asarray(came[ATOM]), atoms)[row[row >= 0]]
-        absent = absent_units(task, task.sent_by("match"))
+        absent = absent_units(work)
         if absent is not None:
             numbers = number_of_ghosts(np.asarray(absent["unit_range"]), np.asarray(absent["index"]))
             ghost = positions_of_numbers(records, numbers)
@@ -182,11 +197,10 @@ class _Held:
         atom = np.asarray(self.atoms[ATOM])[places]
         return pa.table({ATOM: pa.array(atom), **as_columns(classes, "k"), "n": pa.array(counts)})
 
-    def exceptions(
-        self, plan: Planned, rows: UInt64s, values: list[NDArray[np.uint32]], differs: UInt64s
-    ) -> tuple[pa.Table, Ints]:
-        """The rows of which the ledger has to hear, and who was to be in the file and is not; and where they go."""
-        n_parts = len(plan.context.parts)
+    def send_exceptions(
+        self, work: Work, plan: Planned, rows: UInt64s, values: list[NDArray[np.uint32]], differs: UInt64s
+    ) -> None:
+        """Send the rows of which the ledger has to hear, and who was to be in the file and is not."""
         is_ghost = (self.records >= GHOSTS_FROM) & (self.atom >= 0)
         missing = np.zeros(0, dtype=np.int64)
         if self.came is not None:
@@ -199,50 +213,33 @@ class _Held:
         ghost = np.concatenate([is_ghost[some], np.zeros(n, dtype=np.bool_)])
         of_rows = [np.concatenate([values_of[some], np.zeros(n, values_of.dtype)]) for values_of in (rows, differs)]
         digests = [np.concatenate([d[some], np.zeros(n, d.dtype)]) for d in values]
-        destination = np.where(
-            ghost, n_parts + records // GHOSTS_FROM - 1, plan.survey.parts_of(np.where(ghost, 0, records))
-        )
-        numbers = np.where(ghost, records % GHOSTS_FROM, records)
         nobody = np.full(len(records), NO_ATOM, dtype=np.uint64)
         out = np.arange(len(records)) < len(some)
-        return _told(numbers, nobody, out, of_rows[0], digests, of_rows[1]), destination
+        numbers = np.where(ghost, records % GHOSTS_FROM, records)
+        told = _told(numbers, nobody, out, of_rows[0], digests, of_rows[1])
+        mine, ghosts = np.flatnonzero(~ghost), np.flatnonzero(ghost)
+        work.send(EXCEPTIONS, told.take(pa.array(mine)), plan.survey.parts_of(records[mine]))
+        of_part = pa.array(np.full(len(ghosts), -1, dtype=np.int32))
+        of_ghosts = told.take(pa.array(ghosts)).append_column("part", of_part)
+        work.send(GHOSTS, of_ghosts, records[ghosts] // GHOSTS_FROM - 1)
 
 
-def join_part(task: Task) -> Receipt:
-    """Tell the ranges of units what the files have of the records of one input part; or pass ghosts on to a range."""
-    plan = load_planned(task)
-    layout, n_parts = layout_of(task), len(plan.context.parts)
-    told = _gathered(task, plan)
-    if told is None:
-        return Receipt(task.step, task.number, 0, ())
-    is_part = task.number < n_parts
-    first = plan.survey.first_record(task.number) if is_part else 0
-    place = np.asarray(told[RECORD]) - first
-    table = told.set_column(0, RECORD, pa.array(place))
-    table = table.append_column("part", pa.array(np.full(len(place), task.number if is_part else -1, dtype=np.int32)))
-    if is_part:
-        destination = read_unit_ranges(task, task.number)[place]
-    else:
-        destination = np.full(len(place), task.number - n_parts, dtype=np.int64)
-    data, slices = write_slices(table, destination, task.number)
-    return Receipt(task.step, task.number, told.num_rows, (task.put(layout.joined(task.number), data),), slices)
-
-
-def _gathered(task: Task, plan: Planned) -> pa.Table | None:
-    """What all files tell of the part's records, their new atoms with the numbers that they have in the series."""
-    layout, tables = layout_of(task), []
-    firsts = from_json(list[int], task.pieces.read(layout.numbering()))
-    n_files = plan.outline.n_files
-
-    def name_of(file: int, _: int) -> str:
-        return layout.classes(file) if file < n_files else layout.exceptions(file)
-
-    for one, table in zip(task.slices, read_slices(task.run, task.slices, "check-files", name_of), strict=True):
-        if one.maker < n_files:
-            atoms = from_number(np.asarray(table[ATOM]), firsts[one.maker])
-            table = table.set_column(1, ATOM, pa.array(atoms))
-        tables.append(table)
-    return pa.concat_tables(tables).combine_chunks() if tables else None
+def join_part(work: Work) -> int:
+    """Tell the ranges of units what the files have of the records of one input part."""
+    plan, firsts = load_planned(work), work.read(NUMBERING)
+    tables = [
+        table.set_column(1, ATOM, pa.array(from_number(np.asarray(table[ATOM]), firsts[one.maker])))
+        for one, table in work.gather_each(ARRIVED)
+    ]
+    tables += [table for _, table in work.gather_each(EXCEPTIONS)]
+    if not tables:
+        return 0
+    told = pa.concat_tables(tables).combine_chunks()
+    place = np.asarray(told[RECORD]) - plan.survey.first_record(work.number)
+    of_part = pa.array(np.full(len(place), work.number, dtype=np.int32))
+    table = told.set_column(0, RECORD, pa.array(place)).append_column("part", of_part)
+    work.send(JOINED, table, read_unit_ranges(work)[place])
+    return int(told.num_rows)
 
 
 @dataclass(frozen=True)
@@ -259,3 +256,38 @@ class GateCounts(Added):
     unknown: int = 0
     #: Atoms of which some are released, and others may be later.
     split: int = 0
+
+
+#: What was noted of a candidate file.
+LOOKED = JsonOutput("looked", Looked)
+
+TELL_ARRIVALS = CompanionStep(
+    step="check-files",
+    starts=Arrivals.of,
+    knows=(NIGHT, NIGHT_KEY),
+    writes=(LOOKED,),
+    sends=(ARRIVED, NEW_ATOMS),
+)
+CHECK_SURVIVORS = Step(
+    name="check-survivors",
+    stage="validate",
+    per="range of atoms",
+    does=check_survivors,
+    knows=(*PLANNED, NIGHT, NIGHT_KEY),
+    same=(CANDIDATE, ORIGINS),
+    receives=(SURVIVOR_DIGESTS, ABSENT),
+    writes=(*FILE_NOTES, SEEN, LOOKED),
+    sends=(EXCEPTIONS, GHOSTS),
+    is_gate=True,
+)
+JOIN = Step(
+    name="join",
+    stage="validate",
+    per="part",
+    does=join_part,
+    knows=(*PLANNED, NUMBERING),
+    same=(UNIT_RANGES,),
+    receives=(ARRIVED, EXCEPTIONS),
+    sends=(JOINED,),
+    is_gate=True,
+)

@@ -6,7 +6,6 @@ import datetime
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -18,11 +17,11 @@ from microagg_core.blocks.packing import rows_per_file
 from microagg_core.data.formats.reading import count_rows
 from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import GateError, InternalError, SpecError, StorageError
-from microagg_core.plain import from_json, to_json
+from microagg_core.release.cleaning import is_under_way
+from microagg_core.release.context import Context
+from microagg_core.release.pieces import sealed, unsealed
 from microagg_core.release.revisions import newest, read_manifest
-from microagg_core.release.steps.cleaning import is_under_way
-from microagg_core.release.steps.pieces import Piece, sealed, unsealed
-from microagg_core.release.steps.work import Context, Run, Task
+from microagg_core.release.step import JsonOutput, Output, Run, Work
 from microagg_core.series.atoms import FIRST_NUMBER, most_ranges, no_atoms
 from microagg_core.series.digests import SeriesKey, UnitForm, rows_of, values_of
 from microagg_core.series.fates import Guarantee, Leavers, Policy, SeriesMode
@@ -35,7 +34,6 @@ from microagg_core.series.voids import taken_back
 from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import ReleaseLayout
-from microagg_core.store.night_layout import NightLayout
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown
 
@@ -156,37 +154,15 @@ class Night:
         return self.ledger.read_atoms(self.state, number, self.n_atom_ranges)
 
 
-def save_night(run: Run, night: Night, key: SeriesKey) -> tuple[Piece, ...]:
-    """Write both where workers of the run find them; they go with the run's folder."""
-    layout = NightLayout(run.key)
-    return (
-        run.put(layout.night(), to_json(night), "night"),
-        run.put(layout.key(), sealed(key.secret), "night"),
-    )
+#: What the tasks of a night know besides the run's context: the night itself, and the series' key. They go with the
+#: run's folder.
+NIGHT = JsonOutput("night", Night)
+NIGHT_KEY = Output("night-key", lambda key: sealed(key.secret), lambda data: SeriesKey(unsealed(data) or b""), "sealed")
 
 
-def has_night(task: Task) -> bool:
-    """Whether the task belongs to a night whose ledger is kept."""
-    name = NightLayout(task.run.key).night()
-    return any(piece.name == name for piece in task.reads)
-
-
-def load_night(task: Task) -> tuple[Night, SeriesKey]:
-    """Night and key, read once a process."""
-    layout, pieces = NightLayout(task.run.key), task.pieces
-    return _read_night(task.run, pieces.piece(layout.night()), pieces.piece(layout.key()))
-
-
-@lru_cache(maxsize=4)
-def _read_night(run: Run, night: Piece, key: Piece) -> tuple[Night, SeriesKey]:
-    pieces = run.pieces((night, key))
-    secret = unsealed(pieces.read(key.name))
-    return from_json(Night, pieces.read(night.name)), SeriesKey(secret or b"")
-
-
-def layout_of(task: Task) -> NightLayout:
-    """Names of the night's objects."""
-    return NightLayout(task.run.key)
+def load_night(work: Work) -> tuple[Night, SeriesKey]:
+    """Read night and key, once a process."""
+    return work.load(NIGHT), work.load(NIGHT_KEY)
 
 
 def confidential_digests(

@@ -15,19 +15,17 @@ import pyarrow as pa
 from microagg_core.arrays import Ints, Pairs
 from microagg_core.errors import InternalError
 from microagg_core.inspect.check import Check
-from microagg_core.plain import from_json
-from microagg_core.release.steps.pieces import Pieces
-from microagg_core.release.steps.routing import Planned
-from microagg_core.release.steps.work import Receipt
+from microagg_core.release.planned import Planned
+from microagg_core.release.step import Pieces, Receipt
+from microagg_core.release.steps.candidate import CANDIDATE
 from microagg_core.series.atoms import no_atoms
-from microagg_core.series.candidates import GateCounts, Looked
+from microagg_core.series.candidates import LOOKED, GateCounts, Looked
 from microagg_core.series.digests import ABSENT, numbered_pairs, pairs_of
 from microagg_core.series.generations import Generation, Past, UnitCounts, parts_digest
 from microagg_core.series.invariants import Census
 from microagg_core.series.night import Beginning, Night, frozen_facts
-from microagg_core.series.traces import RangeNotes, TraceNotes
+from microagg_core.series.traces import RANGE_NOTES, TRACE_NOTES, RangeNotes, TraceNotes
 from microagg_core.series.units import empty_range
-from microagg_core.store.night_layout import NightLayout
 from microagg_core.store.objects import Store
 
 #: The pairwise test looks at graphs of at most so many edges.
@@ -43,13 +41,10 @@ class NightNotes:
     looked: tuple[Looked, ...]
 
     @classmethod
-    def read(cls, pieces: Pieces, night: Night, run_key: str, n_files: int) -> NightNotes:
-        """All that was noted."""
-        layout = NightLayout(run_key)
+    def read(cls, pieces: Pieces) -> NightNotes:
+        """Read all that was noted."""
         return cls(
-            tuple(from_json(RangeNotes, pieces.read(layout.range_notes(i))) for i in range(night.n_ranges)),
-            tuple(from_json(TraceNotes, pieces.read(layout.trace_notes(i))) for i in range(night.n_atom_ranges)),
-            looked_at(pieces, run_key, n_files),
+            tuple(pieces.read_all(RANGE_NOTES)), tuple(pieces.read_all(TRACE_NOTES)), tuple(pieces.read_all(LOOKED))
         )
 
     @classmethod
@@ -86,12 +81,6 @@ class NightNotes:
     def smallest(self) -> int | None:
         """How many units share the rarest trace of those that are new tonight; None where there are none."""
         return min((one.smallest for one in self.atoms if one.smallest is not None), default=None)
-
-
-def looked_at(pieces: Pieces, run_key: str, n_files: int) -> tuple[Looked, ...]:
-    """What was noted of the candidate files."""
-    layout = NightLayout(run_key)
-    return tuple(from_json(Looked, pieces.read(layout.looked(i))) for i in range(n_files))
 
 
 def smallest_trace(night: Night, notes: NightNotes) -> int | None:
@@ -192,7 +181,9 @@ def generation_of(
         release_id=identity,
         revision=revision,
         output=output.url,
-        manifest_sha256=parts_digest(part.pieces[0].sha256 for part in checked if part.rows or len(checked) == 1),
+        manifest_sha256=parts_digest(
+            part.piece(CANDIDATE).sha256 for part in checked if part.rows or len(checked) == 1
+        ),
         date=beginning.date,
         run_key=run_key,
         parent=night.ledger.parent_of(night.number),

@@ -19,8 +19,8 @@ from microagg_core.inspect.protect.protecting import Protected
 from microagg_core.release.demands import Demands
 from microagg_core.release.manifest import Manifest, ProtectEntry
 from microagg_core.release.steps import protecting
+from microagg_core.release.steps.value_counts import DISTRIBUTIONS
 from microagg_core.release.verify import verify
-from microagg_core.store.values_layout import ValuesLayout
 from microagg_flows.release import Release
 from microagg_flows.stages import validate
 from releasing.runs import data_digests, forge, released_table, run_stages, start, write_release
@@ -256,8 +256,7 @@ def test_values_that_nobody_counted_stop_the_release(tmp_path: Path) -> None:
     run_stages(release, "survey", "plan", "scatter", "anonymize")
     run_stages(release, "validate")
     assert {check.name for check in release.checks} >= {"distributions", "closeness"}
-    values = ValuesLayout(release.key)
-    name = values.distributions()
+    name = DISTRIBUTIONS.path(release.key, DISTRIBUTIONS.name)
     used = distributions_in(read_slice(release.work.read(name)))
     forge(release, name, to_bytes(table_of([*used[:-1], Distribution.of(pa.array([1, 2, 2]))])))
     with pytest.raises(GateError, match="values are not as often as they were counted in 'income'"):

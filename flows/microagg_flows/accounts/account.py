@@ -18,8 +18,8 @@ from typing import Any
 from microagg_core.errors import InterruptionError, MicroaggError, TransientStorageError, sanitized
 from microagg_core.pages.run_results import RUNNING, Compared, OutcomeClass, RunResults, cure_of, outcome_of
 from microagg_core.plain import to_plain
+from microagg_core.release.context import work_store
 from microagg_core.release.publish import new_attempt
-from microagg_core.release.steps.work import work_store
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.failures import impatient

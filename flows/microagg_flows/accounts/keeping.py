@@ -15,8 +15,8 @@ import psutil
 
 from microagg_core.errors import SpecError
 from microagg_core.pages.run_results import RUNNING, UNTOLD, UNTOLD_SENTENCE, cure_of
-from microagg_core.release.steps.cleaning import is_under_way
-from microagg_core.release.steps.work import Run
+from microagg_core.release.cleaning import is_under_way
+from microagg_core.release.step import Run
 from microagg_core.store.layout import AUDIT, RUNS, newest_results
 from microagg_core.store.objects import Store
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from microagg_core.extras import needing
-from microagg_core.release.steps.surroundings import Surroundings
+from microagg_core.release.surroundings import Surroundings
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters.records import WorkerRecord
 from microagg_flows.executors import Executor

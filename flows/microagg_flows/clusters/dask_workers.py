@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from microagg_core.errors import ClusterError
-from microagg_core.release.steps.surroundings import Surroundings
+from microagg_core.release.surroundings import Surroundings
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters.dask_executor import DaskExecutor
 from microagg_flows.clusters.handshake import greet_scheduler, records_of, surroundings_of

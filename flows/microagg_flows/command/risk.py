@@ -44,7 +44,7 @@ def risk(
 
 def figures_of(outcome: Outcome) -> dict[str, Any] | None:
     """The risk of the release that a run ended with; None where nobody measured it."""
-    from microagg_core.release.steps.audit import read_risk
+    from microagg_core.release.audit import read_risk
 
     release = outcome.release
     if release is None or release.published is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from microagg_core.errors import ClusterError, MicroaggError, StorageError
-from microagg_core.release.steps.surroundings import END, TOKEN
+from microagg_core.release.surroundings import END, TOKEN
 from microagg_core.spec.release import RunningCluster
 from microagg_flows.doctor.findings import Finding, looked, strange, well, wrong
 from microagg_flows.doctor.patient import Patient

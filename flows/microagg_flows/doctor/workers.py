@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from microagg_core.blocks.memory import WORKER_BASE_BYTES, bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError
-from microagg_core.release.steps.surroundings import Surroundings
-from microagg_core.release.steps.work import work_store
+from microagg_core.release.context import work_store
+from microagg_core.release.surroundings import Surroundings
 from microagg_core.store.layout import AUDIT, RUNS, newest_results
 from microagg_flows.clusters import cluster_for, hired_workers
 from microagg_flows.clusters.dask_settings import pause_share

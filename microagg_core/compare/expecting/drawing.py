@@ -25,10 +25,11 @@ from microagg_core.compare.expecting.cells import Cell, CellCosts, cells_by_k
 from microagg_core.compare.expecting.drafts import CellLook, Drafts, DrawnBlock, Frugality, LookAhead, Step
 from microagg_core.compiling import grouping_parts, needed_parts
 from microagg_core.errors import DataError
-from microagg_core.release.steps.oversize import Passes, surveyed_samples
+from microagg_core.release.context import Context
+from microagg_core.release.steps.cuts import surveyed_samples
 from microagg_core.release.steps.sampling import uniform
 from microagg_core.release.steps.survey import Survey
-from microagg_core.release.steps.work import Context
+from microagg_core.release.wiring import StepsDone
 from microagg_core.spec.release import ReleaseSpec
 
 #: Records that are grouped for one k: enough blocks for a loss that is off by some percent. Smaller inputs are whole.
@@ -73,7 +74,7 @@ def draw_blocks(
     context: Context,
     survey: Survey,
     keys: pa.Table,
-    passes: Passes,
+    done: StepsDone,
     cells: Sequence[Cell],
     frugality: Frugality,
     hold: Holding | None = None,
@@ -87,7 +88,7 @@ def draw_blocks(
     left_out: list[tuple[Cell, str]] = []
     for k, of_k in cells_by_k(cells).items():
         try:
-            drawing = _Drawing(context, survey, keys, passes, k, frugality, hold)
+            drawing = _Drawing(context, survey, keys, done, k, frugality, hold)
         except DataError as error:
             left_out += [(cell, error.message) for cell in of_k]
             continue
@@ -137,7 +138,7 @@ class _Drawing:
         context: Context,
         survey: Survey,
         keys: pa.Table,
-        passes: Passes,
+        done: StepsDone,
         k: int,
         frugality: Frugality,
         hold: Holding | None,
@@ -146,7 +147,7 @@ class _Drawing:
         released = {c.name: t for c, t in zip(schema.released, schema.released_types, strict=True)}
         rules = StrataRules(k, spec.blocks.undersized, spec.blocks.labels, spec.blocks.totals_known)
         self._strata = plan_strata(keys, rules, [released[c.name] for c in schema.blocking], hold)
-        self._context, self._survey, self._passes = context, survey, passes
+        self._context, self._survey, self._done = context, survey, done
         self._k, self._frugality = k, frugality
         self._whole: dict[int | None, _Drawn | None] = {}
         self._some_drawn: dict[object, _Drawn] = {}
@@ -240,7 +241,7 @@ class _Drawing:
             return {}
         name = strata.tobytes()
         if name not in self._known:
-            self._known[name] = surveyed_samples(self._context, self._strata, self._survey, strata, self._passes)[1]
+            self._known[name] = surveyed_samples(self._context, self._strata, self._survey, strata, self._done)[1]
         return self._known[name]
 
     # --- All of it ---

@@ -16,7 +16,7 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.compare.expecting.drafts import CellLook, LookAhead
 from microagg_core.compare.expecting.grouping import GroupedUnits, RowsOfUnits, group_units
 from microagg_core.compare.expecting.limits import broken_limits
-from microagg_core.compare.expecting.rows import load_drafts, load_looks, rows_name
+from microagg_core.compare.expecting.rows import DRAFT_ROWS, DRAFTS, LOOKS
 from microagg_core.compiling import compile_parts
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError, MicroaggError, sanitized
@@ -31,13 +31,11 @@ from microagg_core.inspect.risk.exposing import OtherColumns, expose
 from microagg_core.inspect.risk.inference import Inference
 from microagg_core.inspect.risk.tables import label_lines
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.plain import PlainFloats, from_json, to_json
+from microagg_core.plain import PlainFloats
+from microagg_core.release.planned import PLANNED, Planned, load_planned
+from microagg_core.release.step import JsonOutput, Step, Work
 from microagg_core.release.steps.measuring import proved_figures
-from microagg_core.release.steps.pieces import Pieces
 from microagg_core.release.steps.protecting import demands_of
-from microagg_core.release.steps.routing import Planned, load_planned
-from microagg_core.release.steps.work import Receipt, Task
-from microagg_core.store.layout import RunLayout
 
 #: Digits of seconds: more of them differ from one time to the next.
 _DIGITS_OF_TIME = 3
@@ -114,37 +112,35 @@ class Trial:
         return float(np.hypot(mine.l_sse_error or 0.0, others.l_sse_error or 0.0))
 
 
-def expect(task: Task) -> Receipt:
+EXPECTED_OF_CELL = JsonOutput("expected-of-cell", Trial)
+
+
+def expect(work: Work) -> int:
     """Group what is looked at by one cell's settings, and measure."""
-    plan, look = load_planned(task), load_looks(task)[task.number]
+    plan, look = load_planned(work), work.load(LOOKS)[work.number]
     compile_parts(look.cell.parts(look.proves, bool(demands_of(plan.context))))
-    draft = load_drafts(task)[look.draft]
+    draft = work.load(DRAFTS)[look.draft]
     try:
-        trial = _tried(plan, look, draft, RowsOfUnits.of(task, plan, draft, look.draft))
+        trial = _tried(plan, look, draft, RowsOfUnits.of(work, plan, draft, look.draft))
     except DataError as error:
         trial = Trial(None, error.message)
     except MicroaggError:
         raise
     except Exception as error:  # a release with these settings would end with it; others need not
         trial = Trial(None, sanitized(error, "grouping with these settings").message)
-    piece = task.put(_figures_name(task.layout, task.number), to_json(trial))
-    return Receipt(task.step, task.number, trial.expected.drawn_records if trial.expected else 0, (piece,))
+    work.write(EXPECTED_OF_CELL, trial)
+    return trial.expected.drawn_records if trial.expected else 0
 
 
-def read_expected(pieces: Pieces, layout: RunLayout, n_looks: int) -> tuple[Trial, ...]:
-    """What came of each look."""
-    data = pieces.read_all(_figures_name(layout, j) for j in range(n_looks))
-    return tuple(from_json(Trial, of_look) for of_look in data)
-
-
-def written_names(layout: RunLayout, n_looks: int, n_drafts: int, n_parts: int) -> list[str]:
-    """All that workers may write of so many looks and drafts, of which nothing is to stay."""
-    rows = [rows_name(layout, j, part) for j in range(n_drafts) for part in range(n_parts)]
-    return [*rows, *(_figures_name(layout, j) for j in range(n_looks))]
-
-
-def _figures_name(layout: RunLayout, look: int) -> str:
-    return layout.plan_file(f"expected-{look}.json")
+EXPECT = Step(
+    name="expect",
+    stage="plan",
+    per="cell",
+    does=expect,
+    knows=(*PLANNED, DRAFTS, LOOKS),
+    all=(DRAFT_ROWS,),
+    writes=(EXPECTED_OF_CELL,),
+)
 
 
 def _tried(plan: Planned, look: CellLook, draft: LookAhead, rows: RowsOfUnits) -> Trial:

@@ -21,17 +21,16 @@ from microagg_core.blocks.masking import (
 )
 from microagg_core.compare.expecting.cells import CellCosts
 from microagg_core.compare.expecting.drafts import CellLook, LookAhead
-from microagg_core.compare.expecting.rows import UNIT, rows_name
+from microagg_core.compare.expecting.rows import UNIT, rows_of_draft
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.encoding import Encoding
-from microagg_core.data.tables.slices import read_slice
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import LossStatistics
 from microagg_core.inspect.distributions import Distribution
+from microagg_core.release.planned import Planned
+from microagg_core.release.step import Work
 from microagg_core.release.steps.protecting import PartitionDemands
-from microagg_core.release.steps.routing import Planned
-from microagg_core.release.steps.work import Task
 from microagg_core.spec.release import ReleaseSpec
 
 #: What is grouped before the clock starts, so that kernels are loaded by then: as much as takes so long, by the model.
@@ -52,18 +51,16 @@ class RowsOfUnits:
     first: Ints
 
     @classmethod
-    def of(cls, task: Task, plan: Planned, draft: LookAhead, number: int) -> RowsOfUnits:
+    def of(cls, work: Work, plan: Planned, draft: LookAhead, number: int) -> RowsOfUnits:
         """Gather those of a draft, of all parts.
 
         Raises:
             DataError: there are none.
         """
-        pieces = task.pieces
-        names = [rows_name(task.layout, number, part) for part in range(len(plan.context.parts))]
-        data = pieces.read_all(name for name in names if pieces.has(name))
-        if not data:
+        tables = rows_of_draft(work, number)
+        if not tables:
             raise DataError("none of the records that were looked at is there; the input changed, start again")
-        table = pa.concat_tables([read_slice(of_part) for of_part in data])
+        table = pa.concat_tables(tables)
         unit = np.asarray(table[UNIT])
         # The size of a piece is known from a sample: it may have fewer records than were thought.
         enough = np.bincount(unit, minlength=len(draft.units))[unit] >= draft.k

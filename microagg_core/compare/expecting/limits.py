@@ -8,8 +8,8 @@ import numpy as np
 
 from microagg_core.inspect.risk.contract import ConfidentialValues, Exposure
 from microagg_core.inspect.risk.inference import distinct_values
+from microagg_core.release.context import Context
 from microagg_core.release.steps.protecting import ProtectionFigures, check_protection, column_demands
-from microagg_core.release.steps.work import Context
 
 
 def broken_limits(context: Context, exposure: Exposure, certain: Mapping[str, float], links: float) -> tuple[str, ...]:

@@ -13,54 +13,35 @@ from microagg_core.blocks.cuts import with_record_numbers
 from microagg_core.blocks.routes import Routes
 from microagg_core.compare.expecting.drafts import CellLook, Drafts, DrawnBlock, LookAhead
 from microagg_core.data.tables.hashing import one_array
-from microagg_core.data.tables.slices import RECORD, read_slice, to_bytes
-from microagg_core.plain import from_json, to_json
-from microagg_core.release.steps.keys import read_own_keys
-from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.reading import records_of_part
-from microagg_core.release.steps.routing import Planned, Routed, load_planned, route_batch
-from microagg_core.release.steps.work import Receipt, Run, Task
-from microagg_core.store.layout import RunLayout
+from microagg_core.data.tables.slices import RECORD
+from microagg_core.release.planned import PLANNED, Planned, Routed, load_planned, route_batch
+from microagg_core.release.records import records_of_part
+from microagg_core.release.step import JsonOutput, Step, TableOutput, Work
+from microagg_core.release.steps.keys import PART_KEYS, read_own_keys
+from microagg_core.release.wiring import StepsDone
 
 #: The unit of a row, by its place in the draft.
 UNIT = "unit"
-_MAKER = "expected"
+#: What is looked at; what is tried on it, one for each task; and the keys of each draft.
+DRAFTS = JsonOutput("drafts", tuple[LookAhead, ...])
+LOOKS = JsonOutput("looks", tuple[CellLook, ...])
+DRAFT_ROUTES = TableOutput("draft-routes")
+#: The rows that a part has of a draft, whose number is in their metadata.
+DRAFT_ROWS = TableOutput("draft-rows")
+_DRAFT = b"draft"
 
 
-def save_drafts(run: Run, drawn: Drafts) -> tuple[Piece, ...]:
+def know_drafts(done: StepsDone, drawn: Drafts) -> None:
     """Write what is looked at where workers find it."""
-    routes = (
-        run.put(_routes_name(run.layout, j), to_bytes(routes), _MAKER, 1 + j) for j, routes in enumerate(drawn.routes)
-    )
-    looks = run.put(_looks_name(run.layout), to_json(drawn.looks), _MAKER, 1 + len(drawn.drafts))
-    return (run.put(_drafts_name(run.layout), to_json(drawn.drafts), _MAKER), looks, *routes)
+    done.know(DRAFTS, tuple(drawn.drafts))
+    done.know(LOOKS, tuple(drawn.looks))
+    done.know(DRAFT_ROUTES, *drawn.routes)
 
 
-def load_drafts(task: Task) -> tuple[LookAhead, ...]:
-    """What is looked at."""
-    return from_json(tuple[LookAhead, ...], task.pieces.read(_drafts_name(task.layout)))
-
-
-def load_looks(task: Task) -> tuple[CellLook, ...]:
-    """What is tried on it, one for each task."""
-    return from_json(tuple[CellLook, ...], task.pieces.read(_looks_name(task.layout)))
-
-
-def rows_name(layout: RunLayout, draft: int, part: int) -> str:
-    """Where the rows lie that a part has of a draft."""
-    return layout.plan_file(f"expected-rows-{draft}-{part:05d}.arrows")
-
-
-def _drafts_name(layout: RunLayout) -> str:
-    return layout.plan_file("expected-drafts.json")
-
-
-def _looks_name(layout: RunLayout) -> str:
-    return layout.plan_file("expected-looks.json")
-
-
-def _routes_name(layout: RunLayout, draft: int) -> str:
-    return layout.plan_file(f"expected-routes-{draft}.arrows")
+def rows_of_draft(work: Work, draft: int) -> list[pa.Table]:
+    """Read the rows that all parts have of a draft."""
+    tables = [table for _, table in work.reads.each(DRAFT_ROWS)]
+    return [table for table in tables if int(table.schema.metadata[_DRAFT]) == draft]
 
 
 @dataclass(frozen=True)
@@ -102,29 +83,37 @@ def _behind_cuts(unit: DrawnBlock, routed: Routed, rows: Ints) -> Ints:
     return rows[inside]
 
 
-def draw_rows(task: Task) -> Receipt:
+def draw_rows(work: Work) -> int:
     """Write the rows that an input part has of what is looked at."""
-    plan, drafts, number = load_planned(task), load_drafts(task), task.number
-    pieces = task.pieces
-    looked = [
-        _Looked.of(draft, read_slice(pieces.read(_routes_name(task.layout, j)))) for j, draft in enumerate(drafts)
-    ]
+    plan, drafts = load_planned(work), work.load(DRAFTS)
+    routes = work.reads.read_all(DRAFT_ROUTES)
+    looked = [_Looked.of(draft, of_draft) for draft, of_draft in zip(drafts, routes, strict=True)]
     of_drafts: list[list[pa.Table]] = [[] for _ in drafts]
-    if any(len(np.intersect1d(read_own_keys(task, number, of.draft.hash_seed), of.routes.hashes)) for of in looked):
-        for j, rows in _rows_of_part(task, plan, looked):
+    if any(len(np.intersect1d(read_own_keys(work, of.draft.hash_seed), of.routes.hashes)) for of in looked):
+        for j, rows in _rows_of_part(work, plan, looked):
             of_drafts[j].append(rows)
-    written = tuple(
-        task.put(rows_name(task.layout, j, number), to_bytes(pa.concat_tables(tables)))
-        for j, tables in enumerate(of_drafts)
-        if tables
-    )
-    return Receipt(task.step, number, sum(rows.num_rows for tables in of_drafts for rows in tables), written)
+    for j, tables in enumerate(of_drafts):
+        if tables:
+            work.write(DRAFT_ROWS, pa.concat_tables(tables).replace_schema_metadata({_DRAFT: str(j)}))
+    return sum(rows.num_rows for tables in of_drafts for rows in tables)
 
 
-def _rows_of_part(task: Task, plan: Planned, looked: list[_Looked]) -> Iterator[tuple[int, pa.Table]]:
+DRAW_ROWS = Step(
+    name="draw-rows",
+    stage="plan",
+    per="part",
+    does=draw_rows,
+    reads_input=True,
+    knows=(*PLANNED, DRAFTS, DRAFT_ROUTES),
+    same=(PART_KEYS,),
+    writes=(DRAFT_ROWS,),
+)
+
+
+def _rows_of_part(work: Work, plan: Planned, looked: list[_Looked]) -> Iterator[tuple[int, pa.Table]]:
     """The part's rows, batch by batch, each with the place of its draft."""
-    context, first = plan.context, plan.survey.first_record(task.number)
-    for batch in records_of_part(task, context, task.number, first, context.schema.travelling):
+    context, first = plan.context, plan.survey.first_record(work.number)
+    for batch in records_of_part(work, context, work.number, first, context.schema.travelling):
         for j, of in enumerate(looked):
             routed = route_batch(context, plan.encoding, of.routes, of.draft.hash_seed, batch, all_known=False)
             units = of.units_of(routed)

@@ -13,10 +13,12 @@ import pyarrow as pa
 
 from microagg_core.arrays import Ints
 from microagg_core.data.formats.writing import released_format
-from microagg_core.data.tables.slices import RECORD, read_slice
-from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.routing import Planned
-from microagg_core.release.steps.work import Task
+from microagg_core.data.tables.slices import RECORD
+from microagg_core.release.planned import Planned
+from microagg_core.release.step import BytesOutput, TableOutput, Work
+
+#: A file that would be published; and the private record numbers and quasi-identifiers that came in, row by row.
+CANDIDATE, ORIGINS = BytesOutput("candidate"), TableOutput("origins")
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,10 @@ class Candidate:
         return self.origins.columns[1:] or None
 
 
-def read_candidate(task: Task, plan: Planned) -> tuple[Candidate, Piece]:
-    """The candidate file of a task's number, and the piece that it is: only these bytes may be published."""
-    form, layout, number = released_format(plan.context.spec.output), task.layout, task.number
-    piece = task.pieces.piece(layout.candidate(number, form.name))
-    table = form.read_back(task.pieces.read(piece.name), plan.context.schema.released_schema)
+def read_candidate(work: Work, plan: Planned) -> Candidate:
+    """Read the candidate file of a task, and vouch for it: only these bytes may be published."""
+    form, piece = released_format(plan.context.spec.output), work.reads.piece(CANDIDATE)
+    table = form.read_back(work.read(CANDIDATE), plan.context.schema.released_schema)
+    work.vouch(piece)
     # One chunk a column, or all that look at a column would join its chunks, each anew.
-    return Candidate(table.combine_chunks(), read_slice(task.pieces.read(layout.origins(number)))), piece
+    return Candidate(table.combine_chunks(), work.read(ORIGINS))

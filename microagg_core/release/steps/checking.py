@@ -6,90 +6,94 @@ surveyed. A candidate file is read back with what lies beside it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
 from microagg_core.inspect.check import Check
+from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.gate import Notes, make_checks, note_carried_file, note_file
-from microagg_core.plain import to_json
-from microagg_core.release.steps.candidate import read_candidate
-from microagg_core.release.steps.noting import notes_of_input, promise_of, read_notes
-from microagg_core.release.steps.pieces import Piece, Pieces
-from microagg_core.release.steps.portraying import note_portrait
-from microagg_core.release.steps.protecting import note_protection
-from microagg_core.release.steps.risks import note_risk
-from microagg_core.release.steps.routing import Planned, load_planned
-from microagg_core.release.steps.value_counts import (
-    ColumnCounts,
-    check_distributions,
-    combine_counts,
-    load_distributions,
-    read_distributions,
-)
-from microagg_core.release.steps.work import Receipt, Task
-from microagg_core.series.candidates import look_at_survivors, tell_arrivals
-from microagg_core.series.night import has_night
-from microagg_core.store.layout import RunLayout
-from microagg_core.store.values_layout import ValuesLayout
+from microagg_core.release.planned import PLANNED, Planned, load_planned
+from microagg_core.release.step import JsonOutput, Pieces, Step, TableOutput, Work
+from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS, Candidate, read_candidate
+from microagg_core.release.steps.noting import EXPECTED, promise_of
+from microagg_core.release.steps.portraying import DRAWN, PORTRAIT_SUMS, note_portrait
+from microagg_core.release.steps.protecting import PROTECTION, note_protection
+from microagg_core.release.steps.risks import RISK_LABELS, RISK_NOTES, note_risk
+from microagg_core.release.steps.value_counts import DISTRIBUTIONS, ColumnCounts, check_distributions, combine_counts
+
+#: What the gate notes of a candidate file, and the confidential values that it counts there.
+NOTES, CHECKED_VALUES = JsonOutput("notes", Notes), TableOutput("checked-values")
+#: All that is written of a candidate file.
+FILE_NOTES = (NOTES, RISK_NOTES, RISK_LABELS, PORTRAIT_SUMS, DRAWN, PROTECTION)
 
 # --- A worker's half -----------------------------------------------------------------------------------------
 
 
-def check_file(task: Task) -> Receipt:
-    """Re-read one candidate file and write what is noted of it; the receipt names the file before what was written."""
-    planned, layout, number = load_planned(task), task.layout, task.number
-    candidate, piece = read_candidate(task, planned)
-    table, records = candidate.table, candidate.records
-    if number < planned.outline.n_files:
-        notes = note_file(promise_of(planned), table, candidate.origins, planned.survey.parts_of(records))
-    else:
-        notes = note_carried_file(promise_of(planned), table, candidate.origins)
-    pieces = (piece, task.put(layout.checks(number), to_json(notes)), *_values(task, planned, table, notes))
+def check_file(work: Work) -> int:
+    """Re-read one candidate file of arrivals and write what is noted of it."""
+    planned = load_planned(work)
+    candidate = read_candidate(work, planned)
+    table = candidate.table
+    notes = note_file(promise_of(planned), table, candidate.origins, planned.survey.parts_of(candidate.records))
+    note_all(work, planned, candidate, notes, work.number)
     if notes.readable:
-        pieces += note_risk(task, planned, candidate)
-        pieces += note_portrait(task, planned, candidate)
-        pieces += note_protection(task, planned, candidate)
-    if not (has_night(task) and notes.readable):
-        return Receipt(task.step, number, notes.rows, pieces)
-    tell = tell_arrivals if number < planned.outline.n_files else look_at_survivors
-    told, slices = tell(task, planned, table, records)
-    return Receipt(task.step, number, notes.rows, (*pieces, *told), slices)
+        values = ColumnCounts(planned.context)
+        values.add_released(table, work.load(DISTRIBUTIONS))
+        work.write(CHECKED_VALUES, values.to_table())
+        for companion in work.companions(planned):
+            companion.add(candidate)
+            companion.end()
+    return notes.rows
 
 
-def _values(task: Task, plan: Planned, table: pa.Table, notes: Notes) -> tuple[Piece, ...]:
-    """What is counted of the confidential values of a file of arrivals."""
-    if task.number >= plan.outline.n_files or not notes.readable:
-        return ()
-    values = ColumnCounts(plan.context)
-    values.add_released(table, load_distributions(task))
-    return (task.put(ValuesLayout(task.run.key).checked_values(task.number), values.to_bytes()),)
+CHECK_FILES = Step(
+    name="check-files",
+    stage="validate",
+    per="file",
+    does=check_file,
+    knows=(*PLANNED, DISTRIBUTIONS),
+    same=(CANDIDATE, ORIGINS),
+    writes=(*FILE_NOTES, CHECKED_VALUES),
+    is_gate=True,
+)
+
+
+def check_carried_file(work: Work, planned: Planned) -> tuple[Candidate, Notes]:
+    """Re-read one candidate file of survivors of a series and write what is noted of it."""
+    candidate = read_candidate(work, planned)
+    notes = note_carried_file(promise_of(planned), candidate.table, candidate.origins)
+    note_all(work, planned, candidate, notes, planned.outline.n_files + work.number)
+    return candidate, notes
+
+
+def note_all(work: Work, planned: Planned, candidate: Candidate, notes: Notes, file: int) -> None:
+    """Write what the gate noted of a file, and what all else that looks at it notes."""
+    work.write(NOTES, notes)
+    if notes.readable:
+        note_risk(work, planned, candidate, file)
+        note_portrait(work, planned, candidate)
+        note_protection(work, planned, candidate)
 
 
 # --- The flow's half -----------------------------------------------------------------------------------------
 
 
-def run_checks(
-    checked: Pieces, layout: RunLayout, planned: Planned, carried: CarriedFiles | None = None
-) -> list[Check]:
+def run_checks(written: Pieces, planned: Planned, carried: CarriedFiles | None = None) -> list[Check]:
     """Have the gate compare what was noted of the files with what was noted of the input."""
-    parts = notes_of_input(checked, layout, len(planned.context.parts))
-    promise, n_files = promise_of(planned), planned.outline.n_files
+    promise = promise_of(planned)
     if carried is not None:
-        promise, n_files = replace(promise, carried=carried.rows, in_series=True), n_files + carried.n_files
-    return make_checks(promise, file_notes(checked, layout, n_files), parts)
+        promise = replace(promise, carried=carried.rows, in_series=True)
+    return make_checks(promise, written.read_all(NOTES), written.read_all(EXPECTED))
 
 
-def run_value_checks(checked: Pieces, used: Pieces, run_key: str, plan: Planned) -> list[Check]:
+def run_value_checks(written: Pieces, used: Sequence[Distribution | None], plan: Planned) -> list[Check]:
     """Have the gate compare the files' confidential values with what the workers were told of them.
 
     None where a file could not be looked at, which another check says.
     """
-    names = [ValuesLayout(run_key).checked_values(i) for i in range(plan.outline.n_files)]
-    if not all(checked.has(name) for name in names):
+    if len(written.of(CHECKED_VALUES)) < plan.outline.n_files:
         return []
-    counted = combine_counts(plan.context, checked, names)
-    return [check_distributions(plan.context, read_distributions(used, run_key), counted)]
+    return [check_distributions(plan.context, used, combine_counts(plan.context, written, CHECKED_VALUES))]
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,3 @@ class CarriedFiles:
 
     n_files: int
     rows: int
-
-
-def file_notes(checked: Pieces, layout: RunLayout, n_files: int) -> list[Notes]:
-    """What the gate noted of the files."""
-    return read_notes(checked, (layout.checks(i) for i in range(n_files)))

@@ -24,7 +24,7 @@ from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.inspect.draws import WORD, Draw, drawn_rows, merge_draws
 from microagg_core.inspect.sketches import SAMPLE_TOGETHER, SAMPLE_VALUES, Sketch, merge_sketches, sketch_of
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.release.steps.work import Context
+from microagg_core.release.context import Context
 from microagg_core.spec.columns import Column
 
 #: Records that are drawn of the whole input: enough for a share of variance to a percent, and looked at in a second.

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.data.kinds.contract import Kind
-from microagg_core.data.tables.slices import read_slice
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.group.bounds import Certificate, combined, gap_percent
 from microagg_core.group.metrics.figures import CertificateFigures, Figures
@@ -27,13 +26,12 @@ from microagg_core.inspect.checks.means import Means
 from microagg_core.inspect.gate import notes_of
 from microagg_core.inspect.portrait.contract import Portrait
 from microagg_core.inspect.published import figures_of_few, figures_of_night, published_figures
-from microagg_core.plain import from_json
-from microagg_core.release.steps.checking import CarriedFiles, file_notes
-from microagg_core.release.steps.pieces import Pieces
+from microagg_core.release.planned import Planned
+from microagg_core.release.step import Pieces
+from microagg_core.release.steps.anonymize import BLOCK_LINES, LOSSES
+from microagg_core.release.steps.checking import NOTES, CarriedFiles
 from microagg_core.release.steps.portraying import combine_portrait
 from microagg_core.release.steps.risks import Risk, combine_risk
-from microagg_core.release.steps.routing import Planned
-from microagg_core.store.layout import RunLayout
 
 #: Standardizing rounds nearby values by less than this takes from a bound.
 _SHRINK = 1.0 - 2.0**-30
@@ -51,47 +49,41 @@ class Measured:
     troubles: tuple[str, ...] = ()
 
 
-def measure_release(
-    planned: Planned, layout: RunLayout, anonymized: Pieces, checked: Pieces, carried: CarriedFiles | None = None
-) -> Measured:
+def measure_release(planned: Planned, written: Pieces, carried: CarriedFiles | None = None) -> Measured:
     """Combine what the blocks lost with what the files give away.
 
     Args:
         planned: what is released.
-        layout: of the run.
-        anonymized: what was written of the blocks.
-        checked: what the gate's workers wrote of the files.
+        written: of the blocks, and of the files by the gate's workers.
         carried: the files of survivors, behind those of arrivals.
     """
     numbers, kinds, rows = range(planned.outline.n_partitions), planned.context.kinds, int(planned.outline.rows.sum())
     n_files = planned.outline.n_files + (carried.n_files if carried else 0)
-    risk = combine_risk(checked, layout.key, planned, n_files)
+    risk = combine_risk(written, planned)
 
     def of_file(arrivals: Figures) -> Figures:
         if carried is None or not carried.rows:
             return arrivals
-        moments = _released_moments(checked, layout, n_files, kinds)
+        moments = _released_moments(written, n_files, kinds)
         return figures_of_night(rows + carried.rows, kinds, moments, arrivals)
 
     if not numbers:  # a night of a series in which no record was grouped
-        portrait = _portrait(checked, layout, planned, n_files, None)
+        portrait = _portrait(written, planned, n_files, None)
         return Measured(of_file(figures_of_few(0)), risk, pa.table({}), *portrait)
-    data = anonymized.read_all(layout.loss_statistics(i) for i in numbers)
-    statistics = reduce(add, (from_json(LossStatistics, of_partition) for of_partition in data))
-    tables = anonymized.read_all(layout.block_results(i) for i in numbers)
-    blocks = pa.concat_tables([read_slice(of_partition) for of_partition in tables])
+    statistics = reduce(add, written.read_all(LOSSES))
+    blocks = pa.concat_tables(written.read_all(BLOCK_LINES))
     n_groups = int(np.asarray(blocks["groups"]).sum())
-    moments = _released_moments(checked, layout, planned.outline.n_files, kinds)
+    moments = _released_moments(written, planned.outline.n_files, kinds)
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
-    return Measured(of_file(figures), risk, blocks, *_portrait(checked, layout, planned, n_files, statistics))
+    return Measured(of_file(figures), risk, blocks, *_portrait(written, planned, n_files, statistics))
 
 
 def _portrait(
-    checked: Pieces, layout: RunLayout, planned: Planned, n_files: int, statistics: LossStatistics | None
+    checked: Pieces, planned: Planned, n_files: int, statistics: LossStatistics | None
 ) -> tuple[Portrait, tuple[str, ...]]:
     """Combine the portrait; where it cannot be made, an empty one and a sentence, as no page stops a release."""
     try:
-        return combine_portrait(checked, layout.key, planned, n_files, statistics), ()
+        return combine_portrait(checked, planned, n_files, statistics), ()
     except MicroaggError:  # such as damaged work, which is made again
         raise
     except Exception as error:
@@ -99,9 +91,9 @@ def _portrait(
         return Portrait(planned.survey.arrivals, 0, left_out=(trouble,)), (trouble,)
 
 
-def _released_moments(checked: Pieces, layout: RunLayout, n_files: int, kinds: Sequence[Kind]) -> tuple[Moments, ...]:
+def _released_moments(checked: Pieces, n_files: int, kinds: Sequence[Kind]) -> tuple[Moments, ...]:
     """Moments of the released quasi-identifiers, as the gate read them from the files."""
-    files = notes_of(Means(), file_notes(checked, layout, n_files))
+    files = notes_of(Means(), checked.read_all(NOTES)[:n_files])
     return tuple(merge_all(file.moments[j] for file in files) for j in range(len(kinds)))
 
 

@@ -17,10 +17,12 @@ from microagg_core.group.metrics.moments import Moments, merge_all
 from microagg_core.inspect.checks.contract import InputBatch, Promise
 from microagg_core.inspect.checks.means import Means
 from microagg_core.inspect.gate import Notes
-from microagg_core.plain import from_json, from_plain
-from microagg_core.release.steps.pieces import Pieces
-from microagg_core.release.steps.routing import Planned, Routed
-from microagg_core.store.layout import RunLayout
+from microagg_core.plain import from_plain
+from microagg_core.release.planned import Planned, Routed
+from microagg_core.release.step import JsonOutput
+
+#: What the release should hold of an input part.
+EXPECTED = JsonOutput("expected", Notes)
 
 
 def promise_of(planned: Planned) -> Promise:
@@ -54,16 +56,6 @@ def _expected_rows(planned: Planned, routes: Routes, released: Routed) -> pa.Tab
             columns.append(kinds[column.name].with_nulls(values) if column.name in kinds else values)
     rows = pa.Table.from_arrays(columns, names=[c.name for c in schema.released])
     return released_format(planned.context.spec.output).released_form(rows)
-
-
-def read_notes(written: Pieces, names: Iterable[str]) -> list[Notes]:
-    """Notes of files or parts."""
-    return [from_json(Notes, data) for data in written.read_all(names)]
-
-
-def notes_of_input(scattered: Pieces, layout: RunLayout, n_parts: int) -> list[Notes]:
-    """What was noted of the parts of the input."""
-    return read_notes(scattered, (layout.expected(i) for i in range(n_parts)))
 
 
 def moments_of_released(notes: Iterable[Notes], n_attributes: int) -> tuple[Moments, ...]:

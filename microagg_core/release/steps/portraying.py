@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.registry import kind_for, kind_of
 from microagg_core.data.tables.hashing import one_array
-from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.group.metrics.moments import standardized
 from microagg_core.group.metrics.statistics import LossStatistics
 from microagg_core.inspect.portrait.columns import DrawnColumn, ShownColumn
@@ -35,13 +34,10 @@ from microagg_core.inspect.portrait.design import (
 )
 from microagg_core.inspect.portrait.fitting import LinearModel, Scaled, regression_of
 from microagg_core.inspect.risk.asking import is_asked
-from microagg_core.plain import from_json, to_json
+from microagg_core.release.planned import Planned
+from microagg_core.release.step import JsonOutput, Pieces, TableOutput, Work
 from microagg_core.release.steps.candidate import Candidate
-from microagg_core.release.steps.pieces import Piece, Pieces
-from microagg_core.release.steps.routing import Planned
-from microagg_core.release.steps.work import Task
 from microagg_core.spec.analyses import Formula
-from microagg_core.store.portrait_layout import PortraitLayout
 
 
 @dataclass(frozen=True)
@@ -61,24 +57,29 @@ class FileSums:
     analyses: tuple[AnalysisSums, ...]
 
 
+#: The drawn records of a candidate file, before and after; and the sums over all its records.
+DRAWN, PORTRAIT_SUMS = TableOutput("drawn"), JsonOutput("portrait-sums", FileSums)
+
+
 # --- A worker's half -----------------------------------------------------------------------------------------
 
 
-def note_portrait(task: Task, plan: Planned, candidate: Candidate) -> tuple[Piece, ...]:
+def note_portrait(work: Work, plan: Planned, candidate: Candidate) -> None:
     """Write the drawn records of a candidate file, and the sums over all; nothing of survivors of a series.
 
     Nothing either where that fails: no picture stops a release, and :func:`combine_portrait` misses the file.
     """
     if candidate.came is None:
-        return ()
-    table, layout, number = candidate.table, PortraitLayout(task.run.key), task.number
+        return
+    table = candidate.table
     formulas = [Formula.parse(text) for text in plan.context.spec.analyses]
     try:
         sums = tuple(sums_of(plan, formula, table, candidate.origins) for formula in formulas)
-        drawn = to_bytes(drawn_records(plan, candidate))
+        drawn = drawn_records(plan, candidate)
     except (ArithmeticError, LookupError, TypeError, ValueError):  # pyarrow's are among them
-        return ()
-    return task.put(layout.sums(number), to_json(FileSums(table.num_rows, sums))), task.put(layout.drawn(number), drawn)
+        return
+    work.write(PORTRAIT_SUMS, FileSums(table.num_rows, sums))
+    work.write(DRAWN, drawn)
 
 
 def drawn_records(plan: Planned, candidate: Candidate) -> pa.Table:
@@ -165,25 +166,20 @@ def _standardized(plan: Planned, j: int, came: pa.ChunkedArray, released: pa.Chu
 # --- The flow's half -----------------------------------------------------------------------------------------
 
 
-def combine_portrait(
-    checked: Pieces, run_key: str, plan: Planned, n_files: int, statistics: LossStatistics | None
-) -> Portrait:
+def combine_portrait(checked: Pieces, plan: Planned, n_files: int, statistics: LossStatistics | None) -> Portrait:
     """What the notes of all files come to.
 
     Args:
         checked: what the gate's workers wrote.
-        run_key: of the run.
         plan: what is released.
         n_files: all of them, those of survivors included.
         statistics: of all records that were grouped; None where none was.
     """
-    layout, kinds = PortraitLayout(run_key), plan.encoding.kinds
-    numbers = [number for number in range(n_files) if checked.has(layout.drawn(number))]
-    if lacking := plan.outline.n_files - len(numbers):
+    kinds, files = plan.encoding.kinds, checked.read_all(PORTRAIT_SUMS)
+    if lacking := plan.outline.n_files - len(files):
         raise ValueError(f"{lacking} files were not portrayed")
-    files = [from_json(FileSums, data) for data in checked.read_all(map(layout.sums, numbers))]
     none = pa.table({f"{side}{j}": np.zeros(0) for side in "ba" for j in range(len(kinds))})
-    drawn = pa.concat_tables([none, *(read_slice(data) for data in checked.read_all(map(layout.drawn, numbers)))])
+    drawn = pa.concat_tables([none, *checked.read_all(DRAWN)])
     columns = [
         DrawnColumn(ShownColumn(kind), np.asarray(drawn[f"b{j}"]), np.asarray(drawn[f"a{j}"]))
         for j, kind in enumerate(kinds)

@@ -28,14 +28,12 @@ from microagg_core.inspect.protect.protecting import protected_groups
 from microagg_core.inspect.risk.candidates import Candidates
 from microagg_core.inspect.risk.exposing import OtherColumns, expose
 from microagg_core.inspect.risk.inference import distinct_values
-from microagg_core.plain import from_json, to_json
+from microagg_core.release.context import Context
+from microagg_core.release.planned import Planned
+from microagg_core.release.step import JsonOutput, Pieces, Work
 from microagg_core.release.steps.candidate import Candidate
-from microagg_core.release.steps.pieces import Piece, Pieces
-from microagg_core.release.steps.routing import Planned
-from microagg_core.release.steps.value_counts import load_distributions
-from microagg_core.release.steps.work import Context, Run, Task
+from microagg_core.release.steps.value_counts import DISTRIBUTIONS
 from microagg_core.spec.protect import ColumnDemand
-from microagg_core.store.values_layout import ValuesLayout
 
 #: What helps where a block cannot hold a demand.
 _FEWER_BLOCKS = "block by fewer columns, or raise blocks.max_records where one blocking key has several blocks"
@@ -66,9 +64,9 @@ class PartitionDemands:
     whole: BlockDemands
 
     @classmethod
-    def of(cls, task: Task, context: Context, table: pa.Table) -> PartitionDemands | None:
+    def of(cls, work: Work, context: Context, table: pa.Table) -> PartitionDemands | None:
         """Those on the rows of a partition, with confidential columns c0, c1, ...; None where nothing is demanded."""
-        return cls.among(context, table, _distributions(task, demands_of(context)))
+        return cls.among(context, table, _distributions(work, demands_of(context)))
 
     @classmethod
     def among(cls, context: Context, table: pa.Table, used: Sequence[Distribution | None]) -> PartitionDemands | None:
@@ -113,9 +111,9 @@ def _impossible(demand: Demand, demands: BlockDemands) -> str:
     )
 
 
-def _distributions(task: Task, demands: Sequence[Demand]) -> tuple[Distribution | None, ...]:
+def _distributions(work: Work, demands: Sequence[Demand]) -> Sequence[Distribution | None]:
     """How confidential columns are distributed, where a demand needs to know."""
-    return load_distributions(task) if any(demand.closeness is not None for demand in demands) else ()
+    return work.load(DISTRIBUTIONS) if any(demand.closeness is not None for demand in demands) else ()
 
 
 def _codes(demand: Demand, values: pa.ChunkedArray, whole: Distribution | None) -> Ints:
@@ -149,22 +147,24 @@ class ProtectionNotes:
     links: float | None
 
 
-def note_protection(task: Task, plan: Planned, candidate: Candidate) -> tuple[Piece, ...]:
+PROTECTION = JsonOutput("protection", ProtectionNotes)
+
+
+def note_protection(work: Work, plan: Planned, candidate: Candidate) -> None:
     """Write what a candidate file shows, for :class:`Protection`; nothing where nothing is demanded."""
     context, table = plan.context, candidate.table
     if context.spec.protect is None:
-        return ()
-    columns = _note_columns(task, context, table) if table.num_rows else ()
+        return
+    columns = _note_columns(work, context, table) if table.num_rows else ()
     wants_links = context.spec.protect.linkage is not None
     links = _expected_links(plan, candidate) if wants_links and table.num_rows else 0.0
-    notes = ProtectionNotes(table.num_rows, columns, links)
-    return (task.put(ValuesLayout(task.run.key).protection(task.number), to_json(notes)),)
+    work.write(PROTECTION, ProtectionNotes(table.num_rows, columns, links))
 
 
-def _note_columns(task: Task, context: Context, table: pa.Table) -> tuple[ColumnNotes, ...]:
+def _note_columns(work: Work, context: Context, table: pa.Table) -> tuple[ColumnNotes, ...]:
     keys = [table[column.name] for column in (*context.schema.blocking, *context.schema.quasi_identifiers)]
     labels = combinations_of(keys, table.num_rows)
-    used = _distributions(task, demands_of(context))
+    used = _distributions(work, demands_of(context))
     place = {column.name: j for j, column in enumerate(context.schema.confidential)}
     return tuple(
         _note_column(Demand(name, of.distinct or 0, of.t), table[name], labels, used[place[name]] if used else None)
@@ -203,12 +203,16 @@ class ProtectionFigures:
     linkage: float | None
 
 
-def read_protection(context: Context, checked: Pieces, run_key: str, n_files: int) -> ProtectionFigures | None:
+#: The figures of all files together.
+PROTECTION_FIGURES = JsonOutput("protection-figures", ProtectionFigures)
+
+
+def read_protection(context: Context, checked: Pieces, n_files: int) -> ProtectionFigures | None:
     """What was noted of all files; None where some file has no notes, as it could not be looked at."""
-    names = [ValuesLayout(run_key).protection(i) for i in range(n_files)]
-    if not all(checked.has(name) for name in names):
+    pieces = checked.of(PROTECTION)
+    if len(pieces) < n_files:
         return None
-    notes = [one for one in (from_json(ProtectionNotes, data) for data in checked.read_all(names)) if one.rows]
+    notes = [one for one in checked.read_of(PROTECTION, pieces[:n_files]) if one.rows]
     rows = sum(one.rows for one in notes)
     columns = {}
     for j, name in enumerate(column_demands(context)):
@@ -223,16 +227,15 @@ def read_protection(context: Context, checked: Pieces, run_key: str, n_files: in
     return ProtectionFigures(columns, math.fsum(links) / max(1, rows) if len(links) == len(notes) else None)
 
 
-def run_protection_checks(run: Run, plan: Planned, checked: Pieces) -> list[Check]:
+def run_protection_checks(plan: Planned, checked: Pieces) -> list[Check]:
     """Have the gate compare what the files show with what is demanded; the figures stay in the work area."""
     context = plan.context
     if context.spec.protect is None:
         return []
-    figures = read_protection(context, checked, run.key, plan.outline.n_files)
+    figures = read_protection(context, checked, plan.outline.n_files)
     if figures is None:
         return []
-    name = ValuesLayout(run.key).protection_figures()
-    run.put(name, to_json(figures), "validate")
+    name = checked.run.put(PROTECTION_FIGURES, PROTECTION_FIGURES.encode(figures), PROTECTION_FIGURES.name).name
     checks = check_protection(context, figures)
     where = f"; by how much is in {name} of the work area"
     return [one if one.passed else replace(one, detail=one.detail + where) for one in checks]

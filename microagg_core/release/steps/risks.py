@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.inspect.risk.asking import asking_share
 from microagg_core.inspect.risk.contract import Exposure
 from microagg_core.inspect.risk.exposing import OtherColumns, expose
 from microagg_core.inspect.risk.tables import RiskNotes, label_lines, risk_figures
-from microagg_core.plain import from_json, to_json
+from microagg_core.release.planned import Planned
+from microagg_core.release.step import JsonOutput, Pieces, TableOutput, Work
 from microagg_core.release.steps.candidate import Candidate
-from microagg_core.release.steps.pieces import Piece, Pieces
-from microagg_core.release.steps.routing import Planned
-from microagg_core.release.steps.value_counts import load_distributions
-from microagg_core.release.steps.work import Task
-from microagg_core.store.risk_layout import RiskLayout
+from microagg_core.release.steps.value_counts import DISTRIBUTIONS
+
+#: What measures note of a candidate file, in all and label by label.
+RISK_NOTES, RISK_LABELS = JsonOutput("risk-notes", RiskNotes), TableOutput("risk-labels")
 
 #: 1 and 2: counts of groups, as the algorithm made them.
 FORMAT_VERSION = 3
@@ -38,10 +37,10 @@ class Risk:
     labels: pa.Table
 
 
-def note_risk(task: Task, plan: Planned, candidate: Candidate) -> tuple[Piece, ...]:
-    """Write what measures note of a candidate file."""
+def note_risk(work: Work, plan: Planned, candidate: Candidate, file: int) -> None:
+    """Write what measures note of a candidate file, which is called by its number among all files."""
     spec, schema, came = plan.context.spec, plan.context.schema, candidate.came
-    distributions = load_distributions(task) if came is not None else (None,) * len(schema.confidential)
+    distributions = work.load(DISTRIBUTIONS) if came is not None else (None,) * len(schema.confidential)
     columns = zip(schema.confidential, distributions, strict=True)
     exposure = expose(
         plan.encoding,
@@ -52,23 +51,21 @@ def note_risk(task: Task, plan: Planned, candidate: Candidate) -> tuple[Piece, .
         asking=asking_share(spec.risk, plan.survey.arrivals, len(plan.encoding.kinds)),
         seed=spec.seed,
     )
-    return write_notes(task, exposure)
+    write_notes(work, exposure, file)
 
 
-def write_notes(task: Task, exposure: Exposure) -> tuple[Piece, ...]:
+def write_notes(work: Work, exposure: Exposure, file: int) -> None:
     """Write what measures note of a file."""
     lines = label_lines(exposure)
-    lines = lines.add_column(0, "file", pa.array(np.full(lines.num_rows, task.number)))
-    layout, number = RiskLayout(task.run.key), task.number
-    notes = task.put(layout.notes(number), to_json(RiskNotes.of(exposure)))
-    return notes, task.put(layout.labels(number), to_bytes(lines))
+    lines = lines.add_column(0, "file", pa.array(np.full(lines.num_rows, file)))
+    work.write(RISK_NOTES, RiskNotes.of(exposure))
+    work.write(RISK_LABELS, lines)
 
 
-def combine_risk(checked: Pieces, run_key: str, plan: Planned, n_files: int) -> Risk:
-    """What the notes of all files come to; ``checked`` is what the gate's workers wrote."""
-    spec, kinds, layout = plan.context.spec, plan.context.kinds, RiskLayout(run_key)
-    notes = [from_json(RiskNotes, data) for data in checked.read_all(map(layout.notes, range(n_files)))]
-    lines = [read_slice(data) for data in checked.read_all(map(layout.labels, range(n_files)))]
+def combine_risk(checked: Pieces, plan: Planned) -> Risk:
+    """Add up the notes of all files; ``checked`` is what the gate's workers wrote."""
+    spec, kinds = plan.context.spec, plan.context.kinds
+    notes, lines = checked.read_all(RISK_NOTES), checked.read_all(RISK_LABELS)
     figures = risk_figures(notes, [kind.name for kind in kinds])
     document = {"measured": spec.risk, "k": spec.k, "unit": "row" if spec.unit == "row" else "units", **figures}
     arrivals = sum(of_file.rows for of_file in notes[: plan.outline.n_files])

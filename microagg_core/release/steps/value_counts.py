@@ -6,7 +6,6 @@ The scatter step counts them; the gate counts those of the files again, and a di
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import pyarrow as pa
 
@@ -22,12 +21,18 @@ from microagg_core.inspect.distributions import (
     distributions_in,
     table_of,
 )
-from microagg_core.release.steps.pieces import Piece, Pieces
-from microagg_core.release.steps.work import Context, Run, Task
-from microagg_core.store.values_layout import ValuesLayout
+from microagg_core.release.context import Context
+from microagg_core.release.step import Output, Pieces, TableOutput
 
-#: Counts of parts that are read at once: together they are smaller than the rows that a worker holds.
-_AT_ONCE = 16
+#: Counted confidential values of the records of an input part that are released; and, for each confidential column, how
+#: its values are distributed over all records that are released, or None where there are too many distinct values.
+VALUE_COUNTS = TableOutput("value-counts")
+DISTRIBUTIONS = Output[Sequence[Distribution | None]](
+    "distributions",
+    lambda columns: to_bytes(table_of(columns)),
+    lambda data: distributions_in(read_slice(data)),
+    "arrows",
+)
 
 
 class ColumnCounts:
@@ -64,9 +69,9 @@ class ColumnCounts:
         """For each confidential column, what was counted; None where it has too many distinct values."""
         return tuple(counts.distribution() for counts in self.columns)
 
-    def to_bytes(self) -> bytes:
-        """What was counted, as :func:`combine_counts` reads it."""
-        return to_bytes(table_of(self.distributions()))
+    def to_table(self) -> pa.Table:
+        """Counts as :func:`combine_counts` reads them."""
+        return table_of(self.distributions())
 
 
 def _limit(context: Context, column: str) -> int:
@@ -95,12 +100,11 @@ def refuse_uncounted(context: Context, distributions: Sequence[Distribution | No
             )
 
 
-def combine_counts(context: Context, pieces: Pieces, names: Sequence[str]) -> tuple[Distribution | None, ...]:
-    """The distributions over all that was counted under these names."""
+def combine_counts(context: Context, pieces: Pieces, output: TableOutput) -> tuple[Distribution | None, ...]:
+    """Add up what was counted part by part, or file by file."""
     whole = ColumnCounts(context)
-    for first in range(0, len(names), _AT_ONCE):
-        for data in pieces.read_all(names[first : first + _AT_ONCE]):
-            whole.merge(distributions_in(read_slice(data)))
+    for _, counted in pieces.each(output):
+        whole.merge(distributions_in(counted))
     return whole.distributions()
 
 
@@ -115,26 +119,3 @@ def check_distributions(
     return Check(
         "distributions", not wrong, f"values are not as often as they were counted in {names}" if wrong else right
     )
-
-
-def save_distributions(run: Run, distributions: Sequence[Distribution | None]) -> Piece:
-    """Write the distributions where workers find them."""
-    return run.put(ValuesLayout(run.key).distributions(), to_bytes(table_of(distributions)), "distributions")
-
-
-def load_distributions(task: Task) -> tuple[Distribution | None, ...]:
-    """For each confidential column, how its values are distributed over the records that are released.
-
-    None where there are too many distinct values; see :mod:`microagg_core.inspect.distributions`.
-    """
-    return _read_once(task.run, task.pieces.piece(ValuesLayout(task.run.key).distributions()))
-
-
-@lru_cache(maxsize=2)
-def _read_once(run: Run, piece: Piece) -> tuple[Distribution | None, ...]:
-    return read_distributions(run.pieces([piece]), run.key)
-
-
-def read_distributions(pieces: Pieces, run_key: str) -> tuple[Distribution | None, ...]:
-    """The same, for the flow."""
-    return distributions_in(read_slice(pieces.read(ValuesLayout(run_key).distributions())))

@@ -12,32 +12,41 @@ import pyarrow as pa
 
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.ordering import content_order
-from microagg_core.data.tables.slices import RECORD, to_bytes
+from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import InternalError
-from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.routing import Planned, load_planned
-from microagg_core.release.steps.shuffling import gather_slices
-from microagg_core.release.steps.work import Receipt, Task
+from microagg_core.release.planned import PLANNED, Planned, load_planned
+from microagg_core.release.step import Step, Work
+from microagg_core.release.steps.anonymize import ANONYMIZED
+from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
 from microagg_core.spec.columns import FileSchema
 
 
-def assemble_file(task: Task) -> Receipt:
+def assemble_file(work: Work) -> int:
     """Write one file of arrivals, and what lies beside it."""
-    planned, layout = load_planned(task), task.layout
-    gathered = gather_slices(task.run, task.slices, "anonymize", lambda partition, _: layout.anonymized(partition))
+    planned, gathered = load_planned(work), work.gather(ANONYMIZED)
     if gathered is None:  # combinations are spread by their hash: a file may receive none
         gathered = no_rows(planned.context.schema, with_origins=True)
-    pieces = write_candidate(task, planned, task.number, gathered)
-    return Receipt(task.step, task.number, gathered.num_rows, pieces)
+    write_candidate(work, planned, gathered)
+    return int(gathered.num_rows)
 
 
-def write_candidate(task: Task, plan: Planned, number: int, gathered: pa.Table) -> tuple[Piece, Piece]:
+ASSEMBLE = Step(
+    name="assemble",
+    stage="anonymize",
+    per="file",
+    does=assemble_file,
+    knows=PLANNED,
+    receives=(ANONYMIZED,),
+    writes=(CANDIDATE, ORIGINS),
+)
+
+
+def write_candidate(work: Work, plan: Planned, gathered: pa.Table) -> None:
     """Write one file that would be published, and what lies beside it.
 
     Args:
-        task: who writes.
+        work: the task that writes.
         plan: what is released.
-        number: of the file.
         gathered: record numbers, released columns x0, x1, ..., and, of arrivals, q0, q1, ...; in any order.
     """
     form, schema = released_format(plan.context.spec.output), plan.context.schema
@@ -49,12 +58,12 @@ def write_candidate(task: Task, plan: Planned, number: int, gathered: pa.Table) 
     blocking = [c.name for c in schema.blocking]
     order = content_order(table, blocking, {kind.name: kind.reader.sort_key for kind in schema.kinds})
     table = table.take(pa.array(order)).combine_chunks()
-    candidate = task.put(task.layout.candidate(number, form.name), form.to_bytes(table, blocking))
+    work.put(CANDIDATE, form.to_bytes(table, blocking))
     beside = gathered.select([RECORD, *gathered.column_names[1 + n_released :]]).take(pa.array(order)).combine_chunks()
     numbers = np.asarray(beside[RECORD])
     narrow = numbers.astype(np.min_scalar_type(max(plan.survey.rows, int(numbers.max(initial=0)))))
     beside = beside.set_column(0, RECORD, pa.array(narrow))
-    return candidate, task.put(task.layout.origins(number), to_bytes(beside))
+    work.write(ORIGINS, beside)
 
 
 def no_rows(schema: FileSchema, *, with_origins: bool) -> pa.Table:
