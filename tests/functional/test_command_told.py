@@ -205,7 +205,7 @@ def test_an_interruption_is_the_last_line_of_a_log(place: Project, tmp_path: Pat
     process = start_command(*RUN, "--log-format", "json", "--quiet", cwd=place.folder, env=surveying.environment)
     surveying.begins()
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=200)
     (line,) = map(json.loads, err.splitlines())
     assert (process.returncode, line["level"]) == (130, "error")
     assert line["event"].startswith("interrupted")

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from command_line import Ended, call_command
 
+from covering import share
 from releasing.small_series import ROLES, atoms, people
 from servers.s3_server import S3Server, running_weed
 
@@ -186,7 +187,7 @@ def test_the_doctor_needs_no_more(grant: Grant, server: S3Server, credentials: P
     assert "access was denied" not in looked.out + looked.err
 
 
-@pytest.mark.parametrize("pair", NEEDED, ids=[f"{sid}-{action}" for sid, action in NEEDED])
+@pytest.mark.parametrize("pair", share(NEEDED, 5), ids="-".join)
 def test_nothing_of_it_can_be_left_out(
     pair: tuple[str, str], server: S3Server, credentials: Path, tmp_path: Path
 ) -> None:
@@ -197,7 +198,7 @@ def test_nothing_of_it_can_be_left_out(
     assert len(last.sentences()) == 1
 
 
-@pytest.mark.parametrize("pair", NEEDED_VERSIONS, ids=[f"{sid}-{action}" for sid, action in NEEDED_VERSIONS])
+@pytest.mark.parametrize("pair", share(NEEDED_VERSIONS, 1), ids="-".join)
 def test_versions_that_could_not_be_removed_are_not_made(
     pair: tuple[str, str], server: S3Server, credentials: Path, tmp_path: Path
 ) -> None:
