@@ -27,7 +27,6 @@ QUICK = ("--algorithms", "mdav,mu_approx")
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A project whose releases this process makes."""
     return Project(tmp_path, "none")
 
 
@@ -39,7 +38,6 @@ def compared(project: Project, *arguments: str) -> dict[str, Any]:
 
 
 def released(project: Project, cell: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The losses and the risk of a run with a cell's settings."""
     name = f"{cell['algorithm']}-{cell['refine']}-{cell['k']}".replace("_", "-")
     settings = [f"algorithm={cell['algorithm']}", f"refine={cell['refine']}", f"k={cell['k']}"]
     document = project.release("--id", name, *(word for setting in settings for word in ("--set", setting)))

@@ -38,7 +38,6 @@ NEEDED_VERSIONS = [(one["Sid"], action) for one in VERSIONS for action in one["A
 
 
 def _without(statements: list[Statement], sid: str, action: str) -> list[Statement]:
-    """The same with one action less."""
     less = [
         {**one, "Action": [name for name in one["Action"] if (one["Sid"], name) != (sid, action)]} for one in statements
     ]
@@ -54,7 +53,6 @@ class Grant:
     versioned: bool = False
 
     def of(self, text: str) -> str:
-        """A text of the files for this identity in place of theirs."""
         buckets = "kept-" if self.versioned else ""
         return text.replace("registry-", f"{buckets}registry-").replace("people", self.name)
 
@@ -80,7 +78,6 @@ GRANTS = [WHOLE, SEAWEED_ITSELF, *LESS.values(), KEPT, *LESS_KEPT.values()]
 
 @pytest.fixture(scope="module")
 def server(s3_environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A server with all these identities, and the buckets that the policies name."""
     others = {"identities": [grant.identity() for grant in GRANTS], "policies": [grant.policy() for grant in GRANTS]}
     with running_weed(tmp_path_factory.mktemp("seaweedfs"), others) as running:
         for bucket in (INPUT, WORK, OUTPUT):
@@ -112,7 +109,6 @@ class Nights:
     folder: Path
 
     def prepare(self) -> None:
-        """The inputs, by somebody else, and the spec."""
         for day, ids in (("2026-11-17", range(40)), ("2026-11-18", range(10, 60))):
             pq.write_table(people(ids), buffer := io.BytesIO())
             key = f"{self.grant.name}/{day}/part.parquet"

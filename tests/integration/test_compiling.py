@@ -72,7 +72,6 @@ TWICE = {
 
 
 def _python(script: str, *arguments: str, python: str = sys.executable, **surroundings: str) -> str:
-    """What a fresh process prints."""
     environment = {**os.environ, "PYTHONPATH": str(TESTS), **surroundings}
     run = subprocess.run(
         [python, "-P", "-c", script, *arguments], env=environment, capture_output=True, text=True, timeout=280

@@ -58,16 +58,13 @@ class Running:
         return code
 
     def says(self, words: str) -> bool:
-        """Whether a line holds the words."""
         assert self.process.poll() is None or any(words in line for line in self.said), self.said
         return any(words in line for line in self.said)
 
     def children(self) -> list[psutil.Process]:
-        """All that the command has started."""
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def server(self) -> psutil.Process:
-        """The embedded server."""
         (found,) = [p for p in self.children() if "microagg_flows.prefect_side.server_process" in p.cmdline()]
         return found
 

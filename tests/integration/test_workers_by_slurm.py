@@ -49,7 +49,6 @@ def some_spec(folder: Path) -> ReleaseSpec:
 
 
 def job_and_place(_item: int) -> tuple[str, str]:
-    """The job that does it, and a variable of it."""
     time.sleep(0.1)
     return os.environ["SLURM_JOB_ID"], os.environ.get("PLACE", "")
 
