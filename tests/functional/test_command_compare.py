@@ -79,7 +79,7 @@ def assert_digit_for_digit(project: Project, document: dict[str, Any]) -> None:
     ids=["withheld", "cut, protected and rounded"],
 )
 def test_a_small_file_is_compared_as_runs_release_it(project: Project, others: dict[str, Any]) -> None:
-    project.write(people(1500, missing="missing" in others))
+    project.write(people(900, missing="missing" in others))
     project.write_spec(ROLES, k=4, **AGAIN, **others)
     document = compared(project, "--k", "7", *QUICK, "--refine", "off,fast", "--seeds", "2")
     assert len(document["cells"]) == 8 and document["left_out"] == []
@@ -151,13 +151,13 @@ def test_what_the_spec_demands_is_honoured_or_said(project: Project) -> None:
 
 
 def test_everything_is_shown_on_80_columns_and_can_be_pasted(project: Project) -> None:
-    project.write(people(600))
+    project.write(people(300))
     project.write_spec(ROLES, k=4)
     shown = project.call("compare", "release.yaml", "-q", "--algorithms", "mdav_generic,two_mu_approx,mu_approx")
     assert shown.code == 0, shown.err
     lines = shown.out.splitlines()
     assert max(map(len, lines)) <= 80 and "\x1b" not in shown.out
-    assert lines[0] == "all 600 records, grouped as a release would group them; for you alone"
+    assert lines[0] == "all 300 records, grouped as a release would group them; for you alone"
     for k in (2, 4, 8):
         tables = [i for i, line in enumerate(lines) if line.startswith(f"k={k}") and "what is" in line]
         assert len(tables) == 2
