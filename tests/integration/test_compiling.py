@@ -332,7 +332,7 @@ def _runs(pid: int) -> bool:
 
 
 def _wait_until(condition: Any) -> None:
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < ends
         time.sleep(0.05)
