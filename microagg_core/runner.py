@@ -62,6 +62,26 @@ def companions(step: str) -> tuple[CompanionStep, ...]:
     return tuple(one for one in declared if one.step == step)
 
 
+def steps_table() -> str:
+    """Show the steps in their order, as a table in Markdown; ``flows/README.md`` has it.
+
+    >>> steps_table().splitlines()[0]
+    '| stage | step | a task for each | reads | writes |'
+    """
+    lines = ["| stage | step | a task for each | reads | writes |", "| --- | --- | --- | --- | --- |"]
+    stage = ""
+    for step in steps().values():
+        besides = companions(step.name)
+        read = [*(["input"] if step.reads_input else []), *(output.name for output in (*step.receives, *step.same))]
+        read += [output.name for output in step.all] + [f"*{o.name}*" for one in besides for o in one.same]
+        written = [f"**{output.name}**" for output in step.sends] + [output.name for output in step.writes]
+        written += [f"*{output.name}*" for one in besides for output in (*one.sends, *one.writes)]
+        name = "" if step.stage == stage else step.stage
+        stage = step.stage
+        lines.append(f"| {name} | {step.name} | {step.per} | {', '.join(read)} | {', '.join(written)} |")
+    return "\n".join(lines)
+
+
 @dataclass(frozen=True)
 class Damage:
     """A task's answer where something that it reads is damaged: whose work it is, by step and number."""

@@ -50,7 +50,7 @@ from microagg_core.release.steps.units import (
 )
 from microagg_core.release.steps.value_counts import DISTRIBUTIONS, VALUE_COUNTS, combine_counts, refuse_uncounted
 from microagg_core.release.surroundings import try_work_area
-from microagg_core.runner import run_look, run_scan, run_upload
+from microagg_core.runner import run_look, run_scan, run_upload, steps
 from microagg_core.spec.columns import resolve_schema
 from microagg_core.spec.loading import canonical
 from microagg_core.store.objects import Store
@@ -348,6 +348,7 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
     try:
         with awaited(release.progress, f"the stage {wanted.name}"):
             says = wanted.work(release)
+            _do_by_itself(wanted, release)
     except TransientStorageError:  # a store that does not answer cannot tell of another run either
         raise
     except StorageError:
@@ -370,6 +371,15 @@ def run_stage(wanted: Stage, release: Release) -> StageOutcome | None:
     release.outcomes.append(outcome)
     release.progress.say(f"{wanted.name:<10} {outcome.seconds:7.1f} s  {says}")
     return outcome
+
+
+def _do_by_itself(stage: Stage, release: Release) -> None:
+    """Do the steps that a stage does at its end without asking for each."""
+    for step in steps().values():
+        if step.by_itself and step.stage == stage.name and release.published is None:
+            release.do(step)
+            if step.tells is not None:
+                release.progress.say(step.tells(release.written(*step.writes)))
 
 
 def run_until(last: str, release: Release, run: Callable[[Stage, Release], object] | None = None) -> None:

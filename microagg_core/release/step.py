@@ -122,8 +122,8 @@ class Step:
         deals: shares rows out to tasks where their destinations are not the tasks' numbers.
         writes, sends: what it writes; rows that it sends.
         is_gate: whether it is done at every run, as it never trusts what it found before.
-        by_itself: whether its stage does it at its end without being asked for it.
-        memory: bytes that the largest of its tasks needs beside the worker itself, by what is known of the rows.
+        by_itself: whether its stage does it at its end, without a line that asks for it.
+        tells: makes a sentence for the operator of what all tasks of such a step wrote, or raises what stops the run.
     """
 
     name: str
@@ -140,6 +140,7 @@ class Step:
     sends: tuple[Rows, ...] = ()
     is_gate: bool = False
     by_itself: bool = False
+    tells: Callable[[Pieces], str] | None = None
 
 
 class Companion(Protocol):
