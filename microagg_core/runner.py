@@ -23,13 +23,11 @@ from microagg_core.registry import members
 from microagg_core.release.context import Scan
 from microagg_core.release.manifest import PartEntry
 from microagg_core.release.publish import Upload, is_whole, upload_part
-from microagg_core.release.step import CompanionStep, Receipt, Step, Task, Work, load_receipt, save_receipt
+from microagg_core.release.step import STAGES, CompanionStep, Receipt, Step, Task, Work, load_receipt, save_receipt
 from microagg_core.store.objects import Store
 
 #: The folders of modules that declare steps.
 STEP_PACKAGES = ("microagg_core.release.steps", "microagg_core.series", "microagg_core.compare.expecting")
-#: The stages of a release, in their order.
-STAGES = ("survey", "plan", "scatter", "anonymize", "validate", "measure", "publish", "report")
 
 
 @cache

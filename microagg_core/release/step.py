@@ -47,6 +47,8 @@ from microagg_core.store.layout import RunLayout
 from microagg_core.store.objects import Store, sha256_hex
 
 FORMAT_VERSION = 7
+#: The stages of a release, in their order.
+STAGES = ("survey", "plan", "scatter", "anonymize", "validate", "measure", "publish", "report")
 #: Contents of a step's objects that are read at once: together they are smaller than the rows that a worker holds.
 _AT_ONCE = 16
 
@@ -118,6 +120,7 @@ class Step:
         knows: objects of the whole run.
         same: objects that the task of the same number of a step with the same ``per`` wrote, where there are any.
         all: objects of all tasks.
+        ranges_of: objects of the whole run of which it reads ranges, by what it knows.
         receives: rows that tasks send to the task's number.
         deals: shares rows out to tasks where their destinations are not the tasks' numbers.
         writes, sends: what it writes; rows that it sends.
@@ -134,6 +137,7 @@ class Step:
     knows: tuple[Output[Any], ...] = ()
     same: tuple[Output[Any], ...] = ()
     all: tuple[Output[Any], ...] = ()
+    ranges_of: tuple[Rows, ...] = ()
     receives: tuple[Rows, ...] = ()
     deals: Callable[[Slices], list[Slices]] | None = None
     writes: tuple[Output[Any], ...] = ()

@@ -18,7 +18,7 @@ ROLES = {
     "blocking": ["region", "town"],
     "confidential": ["note", "amount"],
 }
-COUNT_ROWS = '''
+COUNT_ROWS = """
     from microagg_core.errors import DataError
     from microagg_core.release.step import JsonOutput, Pieces, Step, Work
     from microagg_core.release.steps.scatter import SCATTERED
@@ -45,7 +45,7 @@ COUNT_ROWS = '''
         by_itself=True,
         tells=tell,
     )
-'''
+"""
 
 
 @pytest.fixture
@@ -69,7 +69,10 @@ def written(folder: Path, n: int = 400) -> Project:
 def test_a_release_does_an_added_step(tmp_path: Path) -> None:
     ended = written(tmp_path / "run").call("run", "release.yaml", "--direct")
     assert ended.code == 0 and "800 rows are counted" in ended.err
-    assert "| scatter | count-rows |" not in runner.steps_table() and "|  | count-rows | partition |" in runner.steps_table()
+    assert (
+        "| scatter | count-rows |" not in runner.steps_table()
+        and "|  | count-rows | partition |" in runner.steps_table()
+    )
     refused = written(tmp_path / "refused", 600).call("run", "release.yaml", "--direct")
     assert refused.code == 3 and "too many rows to count" in refused.err
 

@@ -29,7 +29,7 @@ from microagg_core.pages.risk_report import (
     risk_sentences,
 )
 from microagg_core.pages.words import duration
-from microagg_core.release.steps.sizing.forecast import Forecast
+from microagg_core.release.sizing.forecast import Forecast
 from microagg_core.release.verify import VerifyReport
 from microagg_core.series.verification import LedgerStatus
 

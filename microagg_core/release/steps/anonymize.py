@@ -18,7 +18,7 @@ from microagg_core.compiling import PROTECTION, compile_parts, ensure_compiled
 from microagg_core.data.tables.hashing import hash_rows
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.group.metrics.statistics import LossStatistics
-from microagg_core.release.planned import PLANNED, Planned, load_blocks, load_planned
+from microagg_core.release.planned import BLOCKS, PLANNED, Planned, load_blocks, load_planned
 from microagg_core.release.step import JsonOutput, Rows, Step, TableOutput, Work
 from microagg_core.release.steps.protecting import PartitionDemands
 from microagg_core.release.steps.scatter import MEASURE_SCALE, SCATTERED, gather_partition
@@ -106,6 +106,7 @@ ANONYMIZE = Step(
     per="partition",
     does=anonymize_partition,
     knows=(*PLANNED, MEASURE_SCALE, DISTRIBUTIONS),
+    ranges_of=(BLOCKS,),
     receives=(SCATTERED,),
     writes=(LOSSES, BLOCK_LINES),
     sends=(ANONYMIZED,),

@@ -25,7 +25,7 @@ from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.inspect.gate import PartNotes
-from microagg_core.release.planned import PLANNED, Planned, Routed, load_planned, load_routes, route_batch
+from microagg_core.release.planned import PLANNED, ROUTES, Planned, Routed, load_planned, load_routes, route_batch
 from microagg_core.release.records import MARKS, input_changed, records_of_part
 from microagg_core.release.step import JsonOutput, Receipt, Rows, Scatter, Step, Work
 from microagg_core.release.steps.keys import PART_KEYS
@@ -73,6 +73,7 @@ SCATTER = Step(
     reads_input=True,
     knows=PLANNED,
     same=(PART_KEYS, MARKS),
+    ranges_of=(ROUTES,),
     writes=(EXPECTED, VALUE_COUNTS),
     sends=(SCATTERED,),
 )
