@@ -399,7 +399,9 @@ class Workload:
             sizes = TaskSizes(
                 plan.rows_of_partitions().astype(np.float64),
                 blocks=np.bincount(plan.block_partition, minlength=plan.n_partitions).astype(np.float64),
-                kernel_seconds=np.bincount(plan.block_partition, plan.block_seconds, plan.n_partitions),
+                kernel_seconds=np.bincount(plan.block_partition, plan.block_seconds, plan.n_partitions).astype(
+                    np.float64
+                ),
                 refined=self.description.refine != "off",
             )
         elif step.per == "file":
@@ -411,8 +413,8 @@ class Workload:
             sizes,
             slices_read=sum((sending.read for sending in received), np.zeros(n)),
             streams_read=sum((sending.streams_read for sending in received), np.zeros(n)),
-            slices_written=sum((sending.written for sending in sent), np.zeros(n)),
-            streams_written=sum((sending.streams_written for sending in sent), np.zeros(n)),
+            slices_written=sum((sending.written + np.zeros(n) for sending in sent), np.zeros(n)),
+            streams_written=sum((sending.streams_written + np.zeros(n) for sending in sent), np.zeros(n)),
         )
 
     def _received_bytes(self, step: Step, sending: Sending, done: dict[str, StepTasks]) -> Floats:
