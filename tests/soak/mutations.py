@@ -69,7 +69,7 @@ def first_failure(copy: Path, tests: str, cache: Path | None) -> tuple[int, str]
     command += [*selected.split(), *(["-k", words] if words else [])]
     try:
         run = subprocess.run(
-            command, cwd=copy, env={**os.environ, **kernels, "PYTHONPATH": paths}, capture_output=True, text=True,
+            command, cwd=copy, env={**os.environ, **kernels, "PYTHONPATH": paths, "MICROAGG_NO_SHRINKING": "1"}, capture_output=True, text=True,
             timeout=MOST_SECONDS,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
