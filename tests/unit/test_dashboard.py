@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from microagg_flows.accounts.account import accounted
-from microagg_flows.clusters import dashboard
-from microagg_flows.clusters.dashboard import _has_pages, dashboard_link, tell_dashboard
+from microagg_flows.clusters import handshake
+from microagg_flows.clusters.handshake import _has_pages, dashboard_link, tell_dashboard
 from microagg_flows.progress import Silence
 
 
@@ -53,6 +53,6 @@ def test_without_pages_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     said = Said()
     tell_dashboard(client_of(scheduler_with("distributed.http.routing")), said)
     assert dashboard_link(client_of(None)) == "", "whatever goes wrong with it, it decides nothing"
-    monkeypatch.setattr(dashboard, "dashboard_link", lambda _: "")
+    monkeypatch.setattr(handshake, "dashboard_link", lambda _: "")
     tell_dashboard(client_of(None), said)
     assert said.lines == []

@@ -13,7 +13,7 @@ import pytest
 
 from microagg_core.group.grouping.headway import Headway, Way, listening, only_for, working_on
 from microagg_flows.accounts.log_lines import LogFormat, LogWish, opened_log
-from microagg_flows.clusters.told_headway import ToldHeadway
+from microagg_flows.clusters.pool import ToldHeadway
 from microagg_flows.progress import Bar, Lines, LongBlocks
 
 X = np.array([[-1.0], [1.0]])

@@ -28,8 +28,8 @@ from microagg_core.store.patience import impatient
 from microagg_core.store.urls import is_local
 from microagg_flows.accounts.keeping import last_released, mark_untold, this_process, write_private
 from microagg_flows.accounts.lineage import Lineage, ParentRun
+from microagg_flows.interrupts import is_requested
 from microagg_flows.outcome import INTERRUPTED, Outcome
-from microagg_flows.process.interrupts import is_requested
 from microagg_flows.release import Release, StageOutcome
 from microagg_flows.stages import Stage
 

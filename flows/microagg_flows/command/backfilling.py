@@ -15,8 +15,7 @@ from microagg_flows.accounts.log_lines import LogLevel
 from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption, SpecArgument
 from microagg_flows.command.telling import about, current_log, told, told_progress
 from microagg_flows.outcome import telling_if_published
-from microagg_flows.process.limits import claim_limits
-from microagg_flows.process.scratch import scratch
+from microagg_flows.process import claim_limits, scratch
 
 if TYPE_CHECKING:
     from microagg_flows.progress import Progress

@@ -48,11 +48,9 @@ from microagg_flows.command.telling import (
     told,
     write_out,
 )
+from microagg_flows.interrupts import end_now, is_requested, orderly
 from microagg_flows.outcome import Outcome, observed
-from microagg_flows.process.interrupts import end_now, is_requested, orderly
-from microagg_flows.process.limits import claim_limits
-from microagg_flows.process.scratch import remove_current, scratch
-from microagg_flows.process.streams import forgiving
+from microagg_flows.process import claim_limits, forgiving, remove_current, scratch
 
 if TYPE_CHECKING:
     pass

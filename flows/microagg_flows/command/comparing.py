@@ -130,8 +130,7 @@ def _reads_as_spec(path: Path) -> bool:
 def compare_spec(spec: str, wish: SpecWish, files: Files, as_json: bool, quiet: bool) -> None:
     """Compare what a release would come to, and show and write what was asked for."""
     from microagg_flows.comparing import compare_release
-    from microagg_flows.process.limits import claim_limits
-    from microagg_flows.process.scratch import scratch
+    from microagg_flows.process import claim_limits, scratch
     from microagg_flows.releasing import Order
 
     for path in filter(None, (files.plot,)):

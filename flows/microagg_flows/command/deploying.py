@@ -9,7 +9,7 @@ import typer
 
 from microagg_core.extras import needing
 from microagg_flows.command.arguments import QuietOption, SetOption
-from microagg_flows.process.scratch import scratch
+from microagg_flows.process import scratch
 
 
 def deploy(

@@ -11,7 +11,7 @@ import typer
 
 from microagg_core.errors import SpecError
 from microagg_flows.command.arguments import JsonOption, listed
-from microagg_flows.process.scratch import scratch
+from microagg_flows.process import scratch
 
 ReleaseArgument = Annotated[
     str, typer.Argument(help="URL of a release, of an id's folder, of the output or a manifest.")

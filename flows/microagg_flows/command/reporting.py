@@ -10,8 +10,7 @@ import typer
 from microagg_core.errors import SpecError
 from microagg_flows.command.arguments import IdOption, QuietOption, SetOption, SpecArgument
 from microagg_flows.command.telling import about, told, told_progress
-from microagg_flows.process.limits import claim_limits
-from microagg_flows.process.scratch import scratch
+from microagg_flows.process import claim_limits, scratch
 
 
 @told("report")

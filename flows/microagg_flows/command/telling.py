@@ -18,10 +18,9 @@ import typer
 from microagg_core.errors import MicroaggError, StorageError, of_code, sanitized
 from microagg_flows.accounts.log_lines import Log, LogFormat, LogLevel, LogWish, opened_log
 from microagg_flows.command.arguments import LogFileOption, LogFormatOption, LogLevelOption, ResultsOption
+from microagg_flows.interrupts import INTERRUPTED_EARLY
 from microagg_flows.outcome import INTERRUPTED, Outcome, telling_if_published
-from microagg_flows.process.interrupts import INTERRUPTED_EARLY
-from microagg_flows.process.limits import claim_limits
-from microagg_flows.process.scratch import scratch
+from microagg_flows.process import claim_limits, scratch
 from microagg_flows.progress import Progress
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from microagg_core.release.steps.surroundings import Surroundings
 from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.clusters.records import WorkerRecord
+from microagg_flows.clusters import WorkerRecord
 from microagg_flows.progress import Progress
 
 

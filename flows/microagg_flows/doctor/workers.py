@@ -12,9 +12,8 @@ from microagg_core.errors import ClusterError, MicroaggError
 from microagg_core.release.steps.surroundings import Surroundings
 from microagg_core.release.steps.work import work_store
 from microagg_core.store.layout import AUDIT, RUNS, newest_results
-from microagg_flows.clusters import cluster_for, hired_workers
-from microagg_flows.clusters.dask_settings import pause_share
-from microagg_flows.clusters.records import WorkerRecord
+from microagg_flows.clusters import WorkerRecord, cluster_for, hired_workers
+from microagg_flows.clusters.scheduler import pause_share
 from microagg_flows.doctor.clocks import clock_finding
 from microagg_flows.doctor.findings import Finding, looked, strange, well, wrong
 from microagg_flows.doctor.patient import Patient

@@ -26,10 +26,10 @@ from prefect.states import Completed, Failed
 from microagg_core.errors import InternalError, MicroaggError, TransientClusterError, of_kind, sanitized
 from microagg_flows.accounts.account import Account, accounted, apart
 from microagg_flows.accounts.lineage import ParentRun
+from microagg_flows.interrupts import reclaim
 from microagg_flows.prefect_side.artifacts import LAST_SECONDS, SILENT_SECONDS, PrefectProgress, hurry, keep_artifacts
 from microagg_flows.prefect_side.catching_up import catch_up, is_scheduled, missed_days, reason_to_leave_out
 from microagg_flows.prefect_side.lost_runs import end_lost_runs
-from microagg_flows.process.interrupts import reclaim
 from microagg_flows.progress import Progress, Silence
 from microagg_flows.release import Release, StageOutcome
 from microagg_flows.releasing import Order, Settled, now, run_release

@@ -25,10 +25,10 @@ from prefect.settings import (
 
 from microagg_core.errors import ClusterError, SpecError
 from microagg_core.store.urls import shown
+from microagg_flows.interrupts import is_requested
 from microagg_flows.outcome import current
 from microagg_flows.prefect_side.embedded_server import embedded_server
 from microagg_flows.prefect_side.flow import failure_of, release_flow, showing_progress
-from microagg_flows.process.interrupts import is_requested
 from microagg_flows.progress import Progress, awaited
 from microagg_flows.releasing import Order
 
