@@ -21,8 +21,7 @@ def doctor(
 ) -> None:
     """Look at all that a run would meet: input, store, workers, credentials, Prefect; exit code as that run's."""
     from microagg_core.spec.loading import load_spec
-    from microagg_flows.doctor import examine
-    from microagg_flows.doctor.findings import exit_code_of
+    from microagg_flows.doctor import examine, exit_code_of
     from microagg_flows.releasing import Order
 
     claim_limits()

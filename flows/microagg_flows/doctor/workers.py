@@ -14,9 +14,7 @@ from microagg_core.release.steps.work import work_store
 from microagg_core.store.layout import AUDIT, RUNS, newest_results
 from microagg_flows.clusters import WorkerRecord, cluster_for, hired_workers
 from microagg_flows.clusters.scheduler import pause_share
-from microagg_flows.doctor.clocks import clock_finding
-from microagg_flows.doctor.findings import Finding, looked, strange, well, wrong
-from microagg_flows.doctor.patient import Patient
+from microagg_flows.doctor import Finding, Patient, clock_finding, looked, strange, well, wrong
 from microagg_flows.doctor.storage import LEAST_FREE, SLOW_SECONDS
 
 _MIB = 2**20
