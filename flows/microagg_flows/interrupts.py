@@ -193,8 +193,9 @@ def _at_once(_number: int, _frame: FrameType | None) -> None:
     os._exit(EXIT_INTERRUPTED)
 
 
-#: Nothing was loaded, so nothing was done.
+#: Left by an interruption: nothing where nothing was loaded, else what a release has done so far.
 INTERRUPTED_EARLY = "interrupted; nothing was written"
+INTERRUPTED = "interrupted; what is finished is kept, and the same command goes on from there"
 
 
 def end_now(text: str, code: int) -> None:

@@ -10,11 +10,9 @@ import datetime
 from dataclasses import dataclass, field
 
 from microagg_core.blocks.holding import Holding
-from microagg_core.blocks.memory import WORKER_BASE_BYTES
 from microagg_core.data.formats.inputs.contract import InputListing
 from microagg_core.inspect.check import Check
 from microagg_core.pages.plan_report import PlanReport
-from microagg_core.pages.run_results import Compared
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.minisign import SecretKey
 from microagg_core.release.publish import Published
@@ -118,19 +116,6 @@ class Release(RunWork):
         if self._measured is None:
             raise RuntimeError("the measure stage has not run")
         return self._measured
-
-    def compared(self) -> dict[str, Compared]:
-        """Estimates of the plan beside what they came to."""
-        plan, manifest = self.plan_report, self.committed
-        anonymized = [one.kernel_seconds for one in self.outcomes if one.name == "anonymize"]
-        peak = max((one.peak_bytes for one in self.outcomes), default=0)
-        return {
-            "kernel_seconds": Compared(plan.seconds if plan else None, sum(anonymized) if anonymized else None),
-            "memory_bytes": Compared(WORKER_BASE_BYTES + plan.task_bytes if plan else None, peak or None),
-            "release_bytes": Compared(
-                plan.row_bytes if plan else None, sum(part.bytes for part in manifest.parts) if manifest else None
-            ),
-        }
 
     def note_commit(self, manifest: Manifest, by_this_run: bool) -> None:
         """The release is there for readers."""

@@ -28,11 +28,9 @@ from microagg_core.release.steps.access import access_problem, work_probe
 from microagg_core.release.steps.surroundings import Surroundings, surroundings
 from microagg_core.software import deviations, software
 from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.accounts.account import current_account
 from microagg_flows.clusters import WorkerRecord
 from microagg_flows.clusters.scheduler import pause_share
 from microagg_flows.clusters.watch import WorkerState
-from microagg_flows.progress import Progress
 
 _ANSWER_SECONDS, _DASHBOARD_SECONDS = 60, 10
 #: Packages of which both sides must have the same version: they speak with each other.
@@ -238,13 +236,3 @@ def _has_pages(dask_scheduler: Any) -> bool:
     """Runs in the scheduler: without the package for pages its server has metrics alone."""
     pages = "distributed.dashboard"
     return any(type(one).__module__.startswith(pages) for one in dask_scheduler.http_application.applications)
-
-
-def tell_dashboard(client: Client, progress: Progress) -> None:
-    """Say where the dashboard is, and have the run's account know; where there is none, nothing."""
-    link = dashboard_link(client)
-    if not link:
-        return
-    progress.say(f"Dask's dashboard is at {link}")
-    if account := current_account():
-        account.note_dashboard(link)

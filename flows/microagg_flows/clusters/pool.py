@@ -30,7 +30,7 @@ from microagg_core.software import done_alike, software
 from microagg_core.spec.pools import StartedWorkers
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import WorkerRecord
-from microagg_flows.clusters.handshake import greet, greet_scheduler, records_of, surroundings_of, tell_dashboard
+from microagg_flows.clusters.handshake import dashboard_link, greet, greet_scheduler, records_of, surroundings_of
 from microagg_flows.clusters.scheduler import pause_share
 from microagg_flows.clusters.watch import Standstill, Watch, WorkerState
 from microagg_flows.progress import Progress, shown
@@ -218,8 +218,9 @@ class DaskExecutor:
         if not pool.own:
             greet_scheduler(pool.client)
         self.look_around()
-        tell_dashboard(pool.client, progress)
-        self._told_headway = ToldHeadway()
+        if link := dashboard_link(pool.client):
+            progress.link_dashboard(link)
+        self._headways = Headways()
 
     def look_around(self) -> list[WorkerState] | None:
         """The workers as the scheduler knows them, strangers among them greeted; None where it does not answer.
@@ -260,7 +261,7 @@ class DaskExecutor:
         try:
             with shown(self.progress, what, len(items)) as progress:
                 out = _Out(function, what, iter(enumerate(items)))
-                self._told_headway.listen_to(self._client, out.run)
+                self._headways.listen_to(self._client, out.run)
                 for number, result in self._completed(out):
                     results[number] = result
                     progress.advance()
@@ -275,7 +276,7 @@ class DaskExecutor:
         restarts = _RESTARTS if self._pool.restarts else 0
         try:
             while self._fill(out):
-                for headway in self._told_headway.read():
+                for headway in self._headways.read():
                     self.progress.tell(headway)
                 try:
                     number, future = out.finished.get(timeout=_LOOK_SECONDS)
@@ -402,7 +403,7 @@ def _log(run: str, headway: Headway) -> None:
         get_worker().log_event(_TOPIC, {"run": run, **vars(headway)})
 
 
-class ToldHeadway:
+class Headways:
     """What the workers have told of one run after the other, until it is read."""
 
     def __init__(self) -> None:

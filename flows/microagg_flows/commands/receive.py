@@ -10,18 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from microagg_core.errors import SpecError
-from microagg_flows.command.arguments import JsonOption, listed
+from microagg_flows.command.call import EndpointOption, JsonOption, command, listed, storage_options
 from microagg_flows.process import scratch
 
 ReleaseArgument = Annotated[
     str, typer.Argument(help="URL of a release, of an id's folder, of the output or a manifest.")
 ]
-EndpointOption = Annotated[str | None, typer.Option(help="Endpoint of an S3 store other than AWS.")]
 PasswordOption = Annotated[
     str | None, typer.Option("--password-variable", help="Variable of the environment that holds the key's password.")
 ]
 
 
+@command("verify", recorded=False)
 def verify(
     release: ReleaseArgument,
     endpoint: EndpointOption = None,
@@ -70,12 +70,13 @@ def verify(
         strict=strict,
     )
     with scratch():
-        report = verify_release(release, _options(endpoint), demands)
+        report = verify_release(release, storage_options(endpoint), demands)
     show_verification(report, as_json)
     if not report.passed:
         raise typer.Exit(report.exit_code)
 
 
+@command("sign", recorded=False)
 def sign(
     release: ReleaseArgument,
     key: Annotated[str, typer.Option("--key", help="File of a secret key of minisign.")],
@@ -91,11 +92,11 @@ def sign(
 
     secret = read_signing_key(Sign(key_file=key, password_variable=password_variable), field="--key")
     with scratch():
-        report = verify_release(release, _options(endpoint))
+        report = verify_release(release, storage_options(endpoint))
         if not report.passed:
             show_verification(report, as_json)
             raise typer.Exit(report.exit_code)
-        url = sign_at(release, _options(endpoint), secret, report.sha256)
+        url = sign_at(release, storage_options(endpoint), secret, report.sha256)
     if as_json:
         said = {"signature": url, "manifest_sha256": report.sha256, "public_key": secret.public.line()}
         typer.echo(json.dumps(said, indent=1))
@@ -103,6 +104,7 @@ def sign(
         typer.echo(f"signed {report.id} {report.revision} with the key {secret.public.name}: {url}")
 
 
+@command("keys", recorded=False)
 def keys(
     name: Annotated[Path, typer.Argument(help="NAME.key is to be the secret key, NAME.pub the public one.")],
     password_variable: PasswordOption = None,
@@ -171,7 +173,3 @@ def _public_key(text: str) -> Any:
         raise SpecError(f"--public-key: {text} {error}; give NAME.pub, or the line in it that starts with RW") from None
     except OSError as error:
         raise SpecError(f"--public-key: {text} cannot be read ({error.strerror}); check its permissions") from None
-
-
-def _options(endpoint: str | None) -> dict[str, Any]:
-    return {"client_kwargs": {"endpoint_url": endpoint}} if endpoint else {}

@@ -1,4 +1,4 @@
-"""A run's log for programs: a line an event, with time, level, stage, series and id, as JSON or as text."""
+"""A run's log for programs: one line an event, with time, level, stage, series and id, as JSON or as text."""
 
 from __future__ import annotations
 
@@ -11,19 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.group.grouping.headway import Headway
-from microagg_flows.progress import Lines, Progress, Silence, terminal_progress
+from microagg_flows.progress import Both, Lines, Progress, Silence, terminal_progress
 
 if TYPE_CHECKING:
-    from microagg_flows.accounts.account import Account
+    from microagg_flows.record import RunRecord
 
 
 class LogFormat(StrEnum):
-    """How a line is written."""
-
     text = "text"
     json = "json"
 
@@ -36,38 +33,27 @@ class LogLevel(StrEnum):
     error = "error"
 
 
-@dataclass(frozen=True)
-class LogWish:
-    """What log is asked for: as text on a terminal there are the usual lines, or a bar, and none of this."""
-
-    format: LogFormat = LogFormat.text
-    file: Path | None = None
-    level: LogLevel = LogLevel.info
-
-
 @dataclass
 class Log:
-    """Where a run's events go, and the progress that tells them."""
+    """Where a run's events go; as text on a terminal there are the usual lines, or a bar, and none of this."""
 
-    wish: LogWish
-    stream: TextIO | None
-    #: The run, once it is known.
-    account: Account | None = None
-
-    @property
-    def is_all_there_is(self) -> bool:
-        """Whether standard error has the log's lines and nothing else."""
-        return self.stream is not None and self.wish.file is None
+    format: LogFormat = LogFormat.text
+    level: LogLevel = LogLevel.info
+    stream: TextIO | None = None
+    #: Whether standard error has the log's lines and nothing else.
+    is_all_there_is: bool = False
+    #: Names stage, series and id in each line.
+    record: RunRecord | None = None
 
     def progress(self, quiet: bool) -> Progress:
         """Progress as it suits the terminal, and lines of the log."""
-        shown = quiet or self.wish.level != LogLevel.info
-        lines = Silence() if self.wish.level != LogLevel.info else _LogLines(self)
+        is_short = self.level != LogLevel.info
+        lines = Silence() if is_short else _LogLines(self)
         if self.stream is None:
-            return terminal_progress(shown)
+            return terminal_progress(quiet or is_short)
         if self.is_all_there_is:
             return Silence() if quiet else lines
-        return _Both(terminal_progress(shown), lines)
+        return Both(terminal_progress(quiet or is_short), lines)
 
     def write(self, level: LogLevel, event: str) -> None:
         """Write a line, if it is worth one.
@@ -75,7 +61,7 @@ class Log:
         Raises:
             StorageError: there is no room for it.
         """
-        if self.stream is None or _ORDER.index(level) < _ORDER.index(self.wish.level):
+        if self.stream is None or _ORDER.index(level) < _ORDER.index(self.level):
             return
         try:
             print(self._line(level, event), file=self.stream, flush=True)
@@ -85,9 +71,9 @@ class Log:
     def _line(self, level: LogLevel, event: str) -> str:
         time = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         words = " ".join(event.split())
-        if self.wish.format == LogFormat.text:
+        if self.format == LogFormat.text:
             return f"{time} {level.upper():<7} {words}"
-        run = self.account
+        run = self.record
         stage, series, identity = (run.stage, run.series, run.id) if run else (None, None, None)
         line = {"time": time, "level": level.value, "stage": stage, "event": words, "series": series, "id": identity}
         return json.dumps(line, ensure_ascii=False)
@@ -109,53 +95,21 @@ class _LogLines(Lines):
         self._log.write(LogLevel.info, text)
 
 
-class _Both:
-    """Two places at which a user looks."""
-
-    def __init__(self, *places: Progress) -> None:
-        self._places = places
-
-    def start(self, what: str, total: int) -> None:
-        """Tell both."""
-        self._do("start", what, total)
-
-    def advance(self) -> None:
-        """Tell both."""
-        self._do("advance")
-
-    def finish(self) -> None:
-        """Tell both."""
-        self._do("finish")
-
-    def wait_for(self, what: str) -> None:
-        """Tell both."""
-        self._do("wait_for", what)
-
-    def say(self, text: str) -> None:
-        """Tell both."""
-        self._do("say", text)
-
-    def tell(self, headway: Headway) -> None:
-        """Tell both."""
-        self._do("tell", headway)
-
-    def _do(self, what: str, *arguments: Any) -> None:
-        for place in self._places:
-            getattr(place, what)(*arguments)
-
-
 @contextmanager
-def opened_log(wish: LogWish) -> Iterator[Log]:
-    """The log that is asked for, while the block lasts.
+def opened_log(
+    form: LogFormat = LogFormat.text, file: Path | None = None, level: LogLevel = LogLevel.info
+) -> Iterator[Log]:
+    """Open a log, for as long as the block lasts.
 
     Raises:
         SpecError: there can be no such file.
     """
-    if wish.file is None:
-        yield Log(wish, sys.stderr if wish.format == LogFormat.json else None)
+    if file is not None:
+        with _appended(file) as stream:
+            yield Log(form, level, stream)
         return
-    with _appended(wish.file) as stream:
-        yield Log(wish, stream)
+    is_all = form == LogFormat.json
+    yield Log(form, level, sys.stderr if is_all else None, is_all)
 
 
 def _appended(path: Path) -> TextIO:

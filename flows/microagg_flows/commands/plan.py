@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from microagg_core.errors import SpecError
-from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption
-from microagg_flows.command.telling import told, told_progress
+from microagg_flows.command.call import IdOption, JsonOption, QuietOption, SetOption, command
 from microagg_flows.process import claim_limits, scratch
 
 if TYPE_CHECKING:
+    from microagg_flows.record import RunRecord
     from microagg_flows.releasing import Order
 
 OptionalSpecArgument = Annotated[
@@ -28,10 +28,11 @@ DescribeOption = Annotated[
 ]
 
 
-@told("plan")
+@command("plan")
 def plan(
+    record: RunRecord,
     spec: OptionalSpecArgument = None,
-    release_id: Annotated[str | None, typer.Option("--id", help="The release's id, instead of the spec's.")] = None,
+    release_id: IdOption = None,
     settings: SetOption = None,
     describe: DescribeOption = None,
     expected: Annotated[
@@ -52,16 +53,16 @@ def plan(
     else:
         from microagg_flows.releasing import Order
 
-        _plan(Order(spec, release_id, settings=tuple(settings or ())), expected, as_json, quiet)
+        _plan(Order(spec, release_id, settings=tuple(settings or ())), record, expected, as_json)
 
 
-def _plan(order: Order, expecting: bool, as_json: bool, quiet: bool) -> None:
+def _plan(order: Order, record: RunRecord, expecting: bool, as_json: bool) -> None:
     from microagg_core.plain import to_plain
     from microagg_flows.releasing import plan_release
 
     claim_limits()
     with scratch():
-        outcome = plan_release(order, told_progress(quiet), expecting)
+        outcome = plan_release(order, record, expecting)
     if as_json:
         expected = outcome.expectation.document() if outcome.expectation else None
         refused = outcome.refusal.message if outcome.refusal else None

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from microagg_core.errors import SpecError
-from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption, SpecArgument
-from microagg_flows.command.telling import about, told, told_progress
+from microagg_flows.command.call import Group, JsonOption, QuietOption, SetOption, SpecArgument, command
+from microagg_flows.interrupts import INTERRUPTED
 from microagg_flows.process import claim_open_files, scratch
 
-series = typer.Typer(
-    no_args_is_help=True,
-    help="The private ledger of a series of releases: its state, whether it is sound, and making it again.",
+if TYPE_CHECKING:
+    from microagg_flows.record import RunRecord
+
+SERIES = Group(
+    "series", "The private ledger of a series of releases: its state, whether it is sound, and making it again."
 )
 
 
-@series.command()
-@told("series status")
-def status(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption = False) -> None:
+@command("series status", INTERRUPTED)
+def status(record: RunRecord, spec: SpecArgument, settings: SetOption = None, as_json: JsonOption = False) -> None:
     """Show how many nights and units the ledger knows, and the smallest trace."""
     from microagg_core.series.ledger import ledger_of
     from microagg_core.series.verifying import status_of
     from microagg_core.spec.loading import load_spec
     from microagg_flows.command.terminal import show_series
 
-    ledger = ledger_of(about(load_spec(spec, settings or ())))
+    ledger = ledger_of(record.about(load_spec(spec, settings or ())))
     state = status_of(ledger)
     if as_json:
         typer.echo(json.dumps(state.document() if state else None, indent=1))
@@ -37,9 +38,8 @@ def status(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption =
         show_series(state)
 
 
-@series.command()
-@told("series verify")
-def verify(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption = False) -> None:
+@command("series verify", INTERRUPTED)
+def verify(record: RunRecord, spec: SpecArgument, settings: SetOption = None, as_json: JsonOption = False) -> None:
     """Read the whole ledger again (chain, checksums, units, counts, traces), and hold the output against it."""
     from microagg_core.plain import to_plain
     from microagg_core.series.ledger import ledger_of
@@ -49,7 +49,7 @@ def verify(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption =
     from microagg_core.store.objects import Store
     from microagg_flows.command.terminal import show_checks
 
-    loaded = about(load_spec(spec, settings or ()))
+    loaded = record.about(load_spec(spec, settings or ()))
     ledger, output = ledger_of(loaded), Store(loaded.output.url, dict(loaded.output.storage_options))
     checks = verify_ledger(ledger)
     if checks and checks[0].passed:  # without its chain nobody knows what the ledger knows
@@ -66,9 +66,9 @@ def verify(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption =
         raise typer.Exit(code)
 
 
-@series.command()
-@told("series rebuild")
+@command("series rebuild", INTERRUPTED)
 def rebuild(
+    record: RunRecord,
     spec: SpecArgument,
     night: Annotated[
         list[str] | None,
@@ -84,9 +84,9 @@ def rebuild(
     from microagg_flows.rebuilding import rebuild_ledger
 
     claim_open_files()
-    about(load_spec(spec, settings or ()), is_kept=True)
+    record.begin(load_spec(spec, settings or ()))
     with scratch():
-        rebuilt = rebuild_ledger(spec, _inputs(night or []), told_progress(quiet), settings or ())
+        rebuilt = rebuild_ledger(spec, _inputs(night or []), record.progress, settings or ())
     if as_json:
         typer.echo(json.dumps(to_plain(rebuilt), indent=1))
     else:

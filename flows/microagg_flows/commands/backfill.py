@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from microagg_core.errors import MicroaggError, SpecError
-from microagg_flows.accounts.log_lines import LogLevel
-from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption, SpecArgument
-from microagg_flows.command.telling import about, current_log, told, told_progress
-from microagg_flows.outcome import telling_if_published
+from microagg_flows.command.call import JsonOption, QuietOption, SetOption, SpecArgument, command
+from microagg_flows.interrupts import INTERRUPTED
+from microagg_flows.log import LogLevel
 from microagg_flows.process import claim_limits, scratch
 
 if TYPE_CHECKING:
-    from microagg_flows.progress import Progress
+    from microagg_flows.record import RunRecord
     from microagg_flows.releasing import Order
 
 _A_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-@told("backfill")
+@command("backfill", INTERRUPTED)
 def backfill(
+    record: RunRecord,
     spec: SpecArgument,
     first: Annotated[str, typer.Option("--from", help="The first day, such as 2026-11-01.", metavar="DAY")],
     last: Annotated[str, typer.Option("--to", help="The last day, at most today (UTC).", metavar="DAY")],
@@ -45,15 +45,15 @@ def backfill(
         raise SpecError(f"--to: {last} is a day to come; name one up to today (UTC)")
     from microagg_core.spec.loading import load_spec
 
-    about(load_spec(spec, settings or ()))
-    told_days = Days(as_json)
+    record.about(load_spec(spec, settings or ()))
+    table = _Days(record, as_json)
     try:
         if dry_run:
-            told_days.tell_missing(spec, days, settings or ())
+            table.list_missing(spec, days, settings or ())
         else:
-            told_days.make_missing(spec, days, settings or (), direct, quiet)
+            table.make_missing(spec, days, settings or (), direct)
     finally:
-        told_days.show()
+        table.show()
 
 
 def _day(option: str, text: str) -> datetime.date:
@@ -65,65 +65,57 @@ def _day(option: str, text: str) -> datetime.date:
     raise SpecError(f"{option}: must be a day such as 2026-11-01 (got {text!r})")
 
 
-class Days:
-    """What is said of each day: a line at once, or all of them as one document at the end."""
+class _Days:
+    """Make or list days, and show each: a line at once, or all of them as one document at the end."""
 
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
-        self._told: list[dict[str, Any]] = []
+    def __init__(self, record: RunRecord, as_json: bool) -> None:
+        self._record, self._as_json = record, as_json
+        self._days: list[dict[str, Any]] = []
 
-    def tell_missing(self, spec: str, days: Sequence[datetime.date], settings: Sequence[str]) -> None:
-        """Tell which days have no release."""
+    def list_missing(self, spec: str, days: Sequence[datetime.date], settings: Sequence[str]) -> None:
         from microagg_core.spec.loading import load_spec
         from microagg_flows.backfilling import standing_of
 
         for day, is_done in standing_of(load_spec(spec, settings), days):
-            self._tell(day, "published already" if is_done else "missing")
+            self._add(day, "published already" if is_done else "missing")
 
-    def make_missing(
-        self, spec: str, days: Sequence[datetime.date], settings: Sequence[str], direct: bool, quiet: bool
-    ) -> None:
-        """Make the releases of these days."""
+    def make_missing(self, spec: str, days: Sequence[datetime.date], settings: Sequence[str], direct: bool) -> None:
         from microagg_flows.backfilling import backfill as release_days
         from microagg_flows.releasing import Order
 
-        progress = told_progress(quiet)
-
-        def make(order: Order) -> None:
-            progress.say(f"{order.id}")
-            self._make(order, direct, progress)
-
         claim_limits()
         with scratch():
-            release_days(Order(spec, settings=tuple(settings)), days, make, self._tell)
+            release_days(
+                Order(spec, settings=tuple(settings)), days, lambda order: self._make(order, direct), self._add
+            )
 
     def show(self) -> None:
-        """Show the document, if it is wanted."""
         if self._as_json:
-            typer.echo(json.dumps({"days": self._told}, indent=1))
+            typer.echo(json.dumps({"days": self._days}, indent=1))
 
-    def _tell(self, day: str, standing: str, **others: Any) -> None:
-        self._told.append({"id": day, "standing": standing, **others})
+    def _add(self, day: str, standing: str, **others: Any) -> None:
+        self._days.append({"id": day, "standing": standing, **others})
         if not self._as_json:
             typer.echo(f"{day} is {standing}")
 
-    def _make(self, order: Order, direct: bool, progress: Progress) -> None:
-        from microagg_flows.accounts.account import accounted, apart
-        from microagg_flows.command.making import make_release
+    def _make(self, order: Order, direct: bool) -> None:
+        """Make one day's release, a run of its own with a record of its own."""
+        from microagg_flows.commands.release import make_release
+        from microagg_flows.record import RunRecord
 
-        log = current_log()
-        whole = log.account
+        log, whole = self._record.log, self._record
+        whole.progress.say(f"{order.id}")
+        whole.inner = log.record = day = RunRecord(progress=whole.progress, log=log)
         try:
-            # Each day is a run of its own, with an account of its own.
-            with apart(), accounted() as log.account, telling_if_published() as outcome:
-                make_release(order, direct, progress)
+            with day.kept(), day.publishing():
+                make_release(order, direct, day)
         except MicroaggError as error:
             failed = {"exit_code": error.exit_code, "kind": error.kind, "sentence": error.message}
-            self._told.append({"id": order.id, "standing": "failed", **failed})
+            self._days.append({"id": order.id, "standing": "failed", **failed})
             raise
         finally:
-            log.account = whole
-        if outcome.note:
-            log.write(LogLevel.warning, outcome.note)
-            typer.echo(f"microagg: {outcome.note}", err=True)
-        outcome.clear()  # what fails later is no trouble of this day
+            log.record = whole
+        if day.note:
+            log.write(LogLevel.warning, day.note)
+            typer.echo(f"microagg: {day.note}", err=True)
+        whole.inner = None  # what fails later is no trouble of this day

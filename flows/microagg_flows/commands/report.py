@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from microagg_core.errors import SpecError
-from microagg_flows.command.arguments import IdOption, QuietOption, SetOption, SpecArgument
-from microagg_flows.command.telling import about, told, told_progress
+from microagg_flows.command.call import IdOption, QuietOption, SetOption, SpecArgument, command
 from microagg_flows.process import claim_limits, scratch
 
+if TYPE_CHECKING:
+    from microagg_flows.record import RunRecord
 
-@told("report")
+
+@command("report")
 def report(
+    record: RunRecord,
     spec: SpecArgument,
     release: Annotated[
         str | None,
@@ -32,19 +35,18 @@ def report(
 ) -> None:
     """Make the page again by which a release is looked at: one file of HTML in the audit; for the operator alone."""
     from microagg_core.spec.loading import load_spec
-    from microagg_flows.accounts.keeping import write_private
+    from microagg_flows.record import write_private
     from microagg_flows.releasing import Order
     from microagg_flows.reviewing import page_of_draft, page_of_release
 
     _refuse_senseless(draft, release, release_id, output)
     claim_limits()
-    about(load_spec(spec, settings or ()))
+    record.about(load_spec(spec, settings or ()))
     with scratch():
-        progress = told_progress(quiet)
         if draft:
-            page = page_of_draft(Order(spec, release_id, settings=tuple(settings or ())), progress)
+            page = page_of_draft(Order(spec, release_id, settings=tuple(settings or ())), record.progress)
         else:
-            page = page_of_release(spec, release, progress, settings or ())
+            page = page_of_release(spec, release, record.progress, settings or ())
     if output is not None:
         write_private(output, page.html)
     typer.echo(output if output is not None else page.url)

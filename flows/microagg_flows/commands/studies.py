@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from microagg_core.errors import SpecError
-from microagg_flows.command.arguments import IdOption, JsonOption, QuietOption, SetOption, listed
-from microagg_flows.command.telling import told
+from microagg_flows.command.call import (
+    EndpointOption,
+    IdOption,
+    JsonOption,
+    QuietOption,
+    SetOption,
+    command,
+    listed,
+)
+
+if TYPE_CHECKING:
+    from microagg_flows.record import RunRecord
 
 
+@command("attack", recorded=False)
 def attack(
     releases: Annotated[list[str], typer.Argument(help="URLs of two or more releases, as for verify.", metavar="URL")],
     columns: Annotated[
         str,
         typer.Option(help="Confidential columns that tell records apart, separated by commas; default: all shared."),
     ] = "",
-    endpoint: Annotated[str | None, typer.Option(help="Endpoint of an S3 store other than AWS.")] = None,
+    endpoint: EndpointOption = None,
     solved: Annotated[
         Path | None,
         typer.Option(
@@ -59,8 +70,9 @@ PictureOption = Annotated[
 ]
 
 
-@told("compare")
+@command("compare")
 def compare(
+    record: RunRecord,
     data: Annotated[
         str,
         typer.Argument(
@@ -96,7 +108,7 @@ def compare(
         _refuse_options(of_file, data, "a release spec, which says that itself")
         ks = _whole_numbers(k) if k else []
         wish = SpecWish(release_id, settings or (), ks, listed(algorithms), listed(refine or ""), seeds, records)
-        compare_spec(data, wish, Files(table, plot, page), as_json, quiet)
+        compare_spec(data, wish, Files(table, plot, page), as_json, record)
         return
     of_spec = {"--refine": refine, "--seeds": seeds, "--records": records, "--id": release_id, "--set": settings}
     _refuse_options({**of_spec, "--html": page}, data, "a file of data; the option is for a release.yaml")

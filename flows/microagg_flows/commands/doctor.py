@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import typer
 
-from microagg_flows.command.arguments import IdOption, JsonOption, QuietOption, SetOption, SpecArgument
-from microagg_flows.command.telling import about, told, told_progress
+from microagg_flows.command.call import IdOption, JsonOption, QuietOption, SetOption, SpecArgument, command
 from microagg_flows.process import claim_limits, scratch
 
+if TYPE_CHECKING:
+    from microagg_flows.record import RunRecord
 
-@told("doctor")
+
+@command("doctor")
 def doctor(
+    record: RunRecord,
     spec: SpecArgument,
     release_id: IdOption = None,
     settings: SetOption = None,
@@ -25,10 +29,10 @@ def doctor(
     from microagg_flows.releasing import Order
 
     claim_limits()
-    about(load_spec(spec, settings or ()))
+    record.about(load_spec(spec, settings or ()))
     findings = []
     with scratch():
-        for finding in examine(Order(spec, release_id, settings=tuple(settings or ())), told_progress(quiet)):
+        for finding in examine(Order(spec, release_id, settings=tuple(settings or ())), record.progress):
             findings.append(finding)
             if not as_json:
                 typer.echo(finding.line())

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption, SpecArgument
-from microagg_flows.command.telling import about, told, told_progress
+from microagg_flows.command.call import JsonOption, QuietOption, SetOption, SpecArgument, command
 from microagg_flows.process import claim_limits, scratch
 
 if TYPE_CHECKING:
-    from microagg_flows.outcome import Outcome
+    from microagg_flows.record import RunRecord
 
 
-@told("risk")
+@command("risk")
 def risk(
+    record: RunRecord,
     spec: SpecArgument,
     release: Annotated[
         str | None,
@@ -32,20 +32,10 @@ def risk(
     from microagg_flows.remeasuring import risk_of_release
 
     claim_limits()
-    about(load_spec(spec, settings or ()))
+    record.about(load_spec(spec, settings or ()))
     with scratch():
-        measured = risk_of_release(spec, release, told_progress(quiet), settings or ())
+        measured = risk_of_release(spec, release, record.progress, settings or ())
     if as_json:
         typer.echo(json.dumps(measured.document(), indent=1))
     else:
         show_risk(measured.figures)
-
-
-def figures_of(outcome: Outcome) -> dict[str, Any] | None:
-    """The risk of the release that a run ended with; None where nobody measured it."""
-    from microagg_core.release.steps.audit import read_risk
-
-    release = outcome.release
-    if release is None or release.published is None:
-        return None
-    return read_risk(release.work, release.published.manifest)
