@@ -28,8 +28,8 @@ from microagg_core.release.steps.value_counts import (
     read_distributions,
 )
 from microagg_core.release.steps.work import Receipt, Task
-from microagg_core.series.nights.knowing import has_night
-from microagg_core.series.nights.telling import look_at_survivors, tell_arrivals
+from microagg_core.series.candidates import look_at_survivors, tell_arrivals
+from microagg_core.series.night import has_night
 from microagg_core.store.layout import RunLayout
 from microagg_core.store.values_layout import ValuesLayout
 

@@ -20,6 +20,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints
+from microagg_core.blocks.routes import missing_pattern
+from microagg_core.blocks.strata import ROWS
 from microagg_core.data.formats.released.registry import released_format
 from microagg_core.data.kinds.contract import Kind, Ticks, Traits
 from microagg_core.data.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
@@ -32,7 +34,7 @@ from microagg_core.inspect.disclosures import Disclosure
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.steps.confidential import ConfidentialGathering, Gathered, merged_sketches
-from microagg_core.release.steps.keys import ROWS, WAITED, merge_keys, write_keys
+from microagg_core.release.steps.keys import WAITED, merge_keys, write_keys
 from microagg_core.release.steps.pieces import Piece, Pieces
 from microagg_core.release.steps.reading import PartBatch, file_with, records_of_part
 from microagg_core.release.steps.sampling import PartSample
@@ -103,14 +105,6 @@ class Survey:
 def blocking_columns(table: pa.Table, context: Context) -> list[pa.Array]:
     """Blocking values as keys."""
     return [as_key(one_array(table[column.name])) for column in context.schema.blocking]
-
-
-def missing_pattern(missing: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """A bit for each missing quasi-identifier."""
-    pattern = np.zeros(len(missing), dtype=np.uint64)
-    for j in range(missing.shape[1] if missing.any() else 0):
-        pattern |= missing[:, j].astype(np.uint64) << np.uint64(j)
-    return pattern
 
 
 class Fingerprint:
