@@ -26,7 +26,6 @@ from typing import Any
 
 import psutil
 
-from microagg_core.blocks.memory import WORKER_BASE_BYTES
 from microagg_core.errors import (
     EXIT_DONE,
     EXIT_INTERRUPTED,
@@ -53,7 +52,7 @@ from microagg_flows.interrupts import INTERRUPTED, is_requested
 from microagg_flows.lineage import ParentRun, event_of, post_event
 from microagg_flows.log import Log
 from microagg_flows.progress import Progress, Silence
-from microagg_flows.release import Release, StageOutcome
+from microagg_flows.release import Release, StageOutcome, compared
 from microagg_flows.stages import Stage
 
 StageRunner = Callable[[Stage, Release], StageOutcome | None]
@@ -74,6 +73,7 @@ _LEFT = (
 _MOST_LOOKED_AT = 8
 #: As long as this a run elsewhere may be under way without a key.
 _KEYLESS_FOR = datetime.timedelta(hours=1)
+_OF_PLAN = ("kernel_seconds", "memory_bytes", "release_bytes")
 _EVENTS = {"interrupted": "ABORT", "released": "COMPLETE", "already released": "COMPLETE"}
 
 
@@ -289,31 +289,17 @@ class RunRecord:
         }
         return {name: _rounded(value) for name, value in document.items()}
 
-    def _compared(self, seconds: float) -> dict[str, dict[str, Any]]:
+    def _compared(self, seconds: float) -> dict[str, dict[str, float | None]]:
         """Estimates of the plan, or what the newest release before took, beside what this run took."""
-        release, is_run = self.release, self.command == RUN
-        plan, manifest = (release.plan_report, release.committed) if release else (None, None)
-        stages = release.outcomes if release else []
-        kernels = [stage.kernel_seconds for stage in stages if stage.name == "anonymize"]
+        of_plan = self.release.compared() if self.release else dict.fromkeys(_OF_PLAN, compared(None, None))
+        if self.command != RUN:
+            return {"wall_seconds": compared(None, None), "cpu_seconds": compared(None, None), **of_plan}
+        cpu = sum(stage.cpu_seconds for stage in self.release.outcomes) if self.release else None
         before = [stage["cpu_seconds"] for stage in self._before.get("stages", ())]
-        estimates_and_actuals: dict[str, tuple[Any, Any]] = {
-            "wall_seconds": (self._before.get("seconds"), seconds) if is_run else (None, None),
-            "cpu_seconds": (
-                sum(before) if is_run and before else None,
-                sum(stage.cpu_seconds for stage in stages) if is_run and release else None,
-            ),
-            "kernel_seconds": (plan.seconds if plan else None, sum(kernels) if kernels else None),
-            "memory_bytes": (
-                WORKER_BASE_BYTES + plan.task_bytes if plan else None,
-                max((stage.peak_bytes for stage in stages), default=0) or None,
-            ),
-            "release_bytes": (
-                plan.row_bytes if plan else None,
-                sum(part.bytes for part in manifest.parts) if manifest else None,
-            ),
-        }
         return {
-            name: {"estimate": estimate, "actual": actual} for name, (estimate, actual) in estimates_and_actuals.items()
+            "wall_seconds": compared(self._before.get("seconds"), seconds),
+            "cpu_seconds": compared(sum(before) if before else None, cpu),
+            **of_plan,
         }
 
     def _outcome_if_well(self) -> str:

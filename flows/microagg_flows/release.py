@@ -10,6 +10,7 @@ import datetime
 from dataclasses import dataclass, field
 
 from microagg_core.blocks.holding import Holding
+from microagg_core.blocks.memory import WORKER_BASE_BYTES
 from microagg_core.data.formats.inputs.contract import InputListing
 from microagg_core.inspect.check import Check
 from microagg_core.pages.plan_report import PlanReport
@@ -27,6 +28,11 @@ from microagg_core.store.objects import Store
 from microagg_flows.executors import Executor
 from microagg_flows.run_work import RunWork
 from microagg_flows.tonight import Tonight
+
+
+def compared(estimate: float | None, actual: float | None) -> dict[str, float | None]:
+    """Set what the plan said, or an earlier run took, beside what it came to; None where it did not come to it."""
+    return {"estimate": estimate, "actual": actual}
 
 
 @dataclass
@@ -116,6 +122,19 @@ class Release(RunWork):
         if self._measured is None:
             raise RuntimeError("the measure stage has not run")
         return self._measured
+
+    def compared(self) -> dict[str, dict[str, float | None]]:
+        """Estimates of the plan beside what they came to."""
+        plan, manifest = self.plan_report, self.committed
+        kernels = [stage.kernel_seconds for stage in self.outcomes if stage.name == "anonymize"]
+        peak = max((stage.peak_bytes for stage in self.outcomes), default=0)
+        files = sum(part.bytes for part in manifest.parts) if manifest else None
+        memory = WORKER_BASE_BYTES + plan.task_bytes if plan else None
+        return {
+            "kernel_seconds": compared(plan.seconds if plan else None, sum(kernels) if kernels else None),
+            "memory_bytes": compared(memory, peak or None),
+            "release_bytes": compared(plan.row_bytes if plan else None, files),
+        }
 
     def note_commit(self, manifest: Manifest, by_this_run: bool) -> None:
         """The release is there for readers."""

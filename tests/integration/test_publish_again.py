@@ -19,8 +19,8 @@ from microagg_core.software import software
 from microagg_core.store.layout import ReleaseLayout
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_flows.executors import InProcess
-from microagg_flows.record import RunRecord
 from microagg_flows.progress import Silence
+from microagg_flows.record import RunRecord
 from microagg_flows.release import Release
 from microagg_flows.stages import STAGES, Stage, run_stage, run_until
 from releasing.runs import AGAIN, ROLES, data_digests, run_stages, start, write_release, write_series

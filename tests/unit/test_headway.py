@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from microagg_core.group.grouping.headway import Headway, Way, listening, only_for, working_on
-from microagg_flows.log import LogFormat, opened_log
 from microagg_flows.clusters.pool import Headways
+from microagg_flows.log import LogFormat, opened_log
 from microagg_flows.progress import Bar, Lines, LongBlocks
 
 X = np.array([[-1.0], [1.0]])

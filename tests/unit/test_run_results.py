@@ -14,7 +14,7 @@ from microagg_core.errors import ClusterError, GateError, InternalError, Interru
 from microagg_core.pages.run_results import compared_rows, results_markdown, stage_rows
 from microagg_core.store.objects import Store
 from microagg_flows.record import RunRecord, cure_of, mark_untold, outcome_of, this_process, write_private
-from microagg_flows.release import StageOutcome
+from microagg_flows.release import StageOutcome, compared
 
 STAGE = {
     "name": "survey",
@@ -86,7 +86,12 @@ def test_figures_have_as_many_digits_as_mean_something() -> None:
     (row,) = stage_rows(FAILED)
     assert (row["time"], row["CPU of tasks"], row["peak of a worker"]) == ("1 min 13 s", "0.12 s", "117.7 MiB")
     release: Any = SimpleNamespace(
-        outcomes=[StageOutcome(**STAGE)], plan_report=None, committed=None, published=None, key="", page=None
+        outcomes=[StageOutcome(**STAGE)],
+        committed=None,
+        published=None,
+        key="",
+        page=None,
+        compared=lambda: {"memory_bytes": compared(None, 123_456_789)},
     )
     document = RunRecord(command="plan", release=release).document(None)
     assert document["stages"][0]["seconds"] == 72.612
