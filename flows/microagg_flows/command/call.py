@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 
 from microagg_core.errors import MicroaggError, StorageError, of_code, sanitized
@@ -92,13 +91,14 @@ def command(
     def made(function: Callable[..., None]) -> Command:
         @functools.wraps(function)
         def call(
+            context: typer.Context,
             results: Path | None = None,
             log_format: LogFormat = LogFormat.text,
             log_file: Path | None = None,
             log_level: LogLevel = LogLevel.info,
             **others: Any,
         ) -> None:
-            under_way = click.get_current_context().find_object(Call) or Call()
+            under_way = context.find_object(Call) or Call()
             under_way.interrupted = interrupted
             if not recorded:
                 function(**others)
@@ -111,7 +111,8 @@ def command(
         # The library that reads the command line goes by these. The record is no option, and its type takes a second.
         function.__annotations__.pop("record", None)
         own = inspect.signature(function, eval_str=True)
-        parameters = [*own.parameters.values()][recorded:] + (_LOG_OPTIONS if recorded and logged else [])
+        options = [*own.parameters.values()][recorded:]
+        parameters = [_CONTEXT, *options, *(_LOG_OPTIONS if recorded and logged else [])]
         call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
         call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return Command(name, call)
@@ -127,6 +128,7 @@ def _new_record(name: str, interrupted: str, file: Path | None, log: Log, quiet:
     return record
 
 
+_CONTEXT = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
 _LOG_OPTIONS = [
     inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option)
     for name, default, option in (
@@ -161,10 +163,10 @@ def _ended(record: RunRecord) -> Iterator[None]:
     except typer.Exit as end:  # it has said on standard output what is wrong
         left, record.error = end, of_code(end.exit_code, f"microagg {record.command} found something wrong")
     except BaseException as error:
-        if record.has_ended:  # and the release is out
-            raise
-        record.end(error)
-        if not isinstance(error, Exception | KeyboardInterrupt):
+        if not record.has_ended:
+            record.end(error)
+        # Where the release is out, the command line makes a note of it.
+        if record.is_finished or not isinstance(error, Exception | KeyboardInterrupt):
             raise
         ending = record.ending(error) or sanitized(error, f"microagg {record.command}")
         log.write(LogLevel.error, ending.message)
