@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from microagg_core.compiling import Compiling
-from microagg_core.group.grouping.headway import listening
+from microagg_core.group.headway import listening
 from microagg_core.kernels.tools.threads import PROCESS
 from microagg_flows.process import usable_cores
 from microagg_flows.progress import Progress, awaited, shown

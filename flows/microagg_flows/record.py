@@ -44,9 +44,9 @@ from microagg_core.release.steps.cleaning import is_under_way
 from microagg_core.release.steps.work import Run, work_store
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.store.failures import impatient
 from microagg_core.store.layout import AUDIT, RUNS, CallLayout, newest_results
 from microagg_core.store.objects import Store, canonical_json
-from microagg_core.store.patience import impatient
 from microagg_core.store.urls import is_local, shown
 from microagg_flows.interrupts import INTERRUPTED, is_requested
 from microagg_flows.lineage import ParentRun, event_of, post_event

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from microagg_core.compiling import TABLES, child, compile_parts, ensuring, needed_parts, start_compiling
+from microagg_core.compiling import TABLES, compilation, compile_parts, needed_parts, start_compiling
 from microagg_core.errors import ClusterError, InternalError
 from microagg_core.kernels.machine_code.code_folders import CodeFolders
 from wheels import build_wheel, install_wheel, our_libraries
@@ -202,10 +202,10 @@ def test_a_full_disk_is_told_of_and_not_stamped(tmp_path: Path) -> None:
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for code, in this process, in which nothing is compiled yet."""
     folders = CodeFolders((tmp_path,), tmp_path, (tmp_path,))
-    for module in ("ensuring", "parts"):
+    for module in ("compilation", "parts"):
         monkeypatch.setattr(f"microagg_core.compiling.{module}.code_folders", lambda: folders)
-    monkeypatch.setattr(ensuring, "_in_vain", set())
-    monkeypatch.setattr(ensuring, "_said", Event())
+    monkeypatch.setattr(compilation, "_in_vain", set())
+    monkeypatch.setattr(compilation, "_said", Event())
     return tmp_path
 
 
@@ -221,7 +221,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_child_that_dies_is_one_sentence(
     empty: Path, monkeypatch: pytest.MonkeyPatch, program: str, words: str
 ) -> None:
-    monkeypatch.setattr(child, "_PROGRAM", program)
+    monkeypatch.setattr(compilation, "_PROGRAM", program)
     with pytest.raises(ClusterError, match=words):
         compile_parts((TABLES,))
 
@@ -233,20 +233,20 @@ def test_a_child_that_cannot_start_is_one_sentence(empty: Path, monkeypatch: pyt
 
 
 def test_a_bug_in_the_child_is_told_as_one(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "_PROGRAM", "print('internal a bug: compiling'); raise SystemExit(1)")
+    monkeypatch.setattr(compilation, "_PROGRAM", "print('internal a bug: compiling'); raise SystemExit(1)")
     with pytest.raises(InternalError, match="a bug: compiling"):
         start_compiling("mdav", "fast", 5).wait()
 
 
 def test_a_child_that_does_not_end_is_given_up(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "_PROGRAM", "import time; time.sleep(100)")
-    monkeypatch.setattr(child, "_MOST_SECONDS", 0.1)
+    monkeypatch.setattr(compilation, "_PROGRAM", "import time; time.sleep(100)")
+    monkeypatch.setattr(compilation, "_MOST_SECONDS_OF_CHILD", 0.1)
     with pytest.raises(ClusterError, match="given up"):
         compile_parts((TABLES,))
 
 
 def test_what_runs_in_the_background_ends_when_it_is_cancelled(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "_PROGRAM", "import time; time.sleep(100)")
+    monkeypatch.setattr(compilation, "_PROGRAM", "import time; time.sleep(100)")
     before = set(psutil.Process().children())
     with start_compiling("mdav", "fast", 5):
         _wait_until(lambda: bool(set(psutil.Process().children()) - before))
@@ -264,8 +264,8 @@ time.sleep(100)
 
 def test_a_lock_goes_with_the_process_that_held_it(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[str, ...]] = []
-    monkeypatch.setattr(ensuring, "run_child", lambda parts, done, cancelled: ran.append(parts))
-    monkeypatch.setattr(ensuring, "_SAY_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(compilation, "run_child", lambda parts, done, cancelled: ran.append(parts))
+    monkeypatch.setattr(compilation, "_SAY_AFTER_SECONDS", 0.0)
     said: list[str] = []
 
     def tell(line: str) -> None:
@@ -280,7 +280,7 @@ def test_a_lock_goes_with_the_process_that_held_it(empty: Path, monkeypatch: pyt
 
 
 def test_waiting_for_another_process_has_an_end(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ensuring, "_MOST_SECONDS", 0.0)
+    monkeypatch.setattr(compilation, "_MOST_SECONDS", 0.0)
     holder = _start(HOLD, str(empty / "compiling.lock"))
     assert holder.stdout is not None and holder.stdout.readline() == "held\n"
     with pytest.raises(ClusterError, match="MICROAGG_CACHE_DIR"):
@@ -292,16 +292,16 @@ def test_waiting_for_another_process_has_an_end(empty: Path, monkeypatch: pytest
 PARENT = """
 import signal
 from threading import Event
-from microagg_core.compiling import child
+from microagg_core.compiling import compilation
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background commands ignore it
-child._PROGRAM = '''
+compilation._PROGRAM = '''
 import os, threading, time
 from microagg_core.compiling import problems
 threading.Thread(target=problems._end_with_the_parent, daemon=True).start()
 print("done", os.getpid(), flush=True)
 time.sleep(100)
 '''
-child.run_child(("x",), lambda pid: print(pid, flush=True), Event())
+compilation.run_child(("x",), lambda pid: print(pid, flush=True), Event())
 """
 
 

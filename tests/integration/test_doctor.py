@@ -22,7 +22,7 @@ from microagg_core.release.steps.surroundings import Surroundings
 from microagg_core.release.steps.work import work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.objects import Store
-from microagg_core.store.probing import keeps_versions, probe_store
+from microagg_core.store.probe import keeps_versions, probe_store
 from microagg_flows import doctor
 from microagg_flows.clusters import WorkerRecord
 from microagg_flows.doctor import Finding, Grade, Patient, credentials, examine, exit_code_of, nights, storage, workers

@@ -12,13 +12,11 @@ from typing import Any, cast
 import pytest
 
 from microagg_core.errors import StorageError
-from microagg_core.release.latest import parse_latest
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.minisign import SecretKey, Signature
 from microagg_core.release.page_files import no_pages
-from microagg_core.release.parts import StagedPart
-from microagg_core.release.publish import Published, publish
-from microagg_core.release.withdrawal import Tombstone, withdraw
+from microagg_core.release.publish import Published, StagedPart, publish
+from microagg_core.release.revisions import Tombstone, parse_latest, withdraw
 from microagg_core.store.layout import LATEST, MANIFEST, ReleaseLayout, release_order
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import is_local
@@ -183,7 +181,7 @@ class Race:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_core.release.latest.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("microagg_core.release.revisions.time.sleep", lambda seconds: None)
 
 
 def robbed_of_a_part(held: Held) -> Held:

@@ -9,8 +9,7 @@ import pytest
 
 import twins
 from microagg_core import partition
-from microagg_core.group.grouping.labels import checked_labels
-from microagg_core.group.grouping.scaling import private_copy
+from microagg_core.group.labels import checked_labels, private_copy
 from microagg_core.kernels.scan.centroids import closest
 from microagg_core.kernels.scan.mdav import peel
 from microagg_core.kernels.scan.mdav_star import mdav_star

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from microagg_core.group.factor import minimum_factor, optimal_two
-from microagg_core.group.factor.pairs import points_of
-from microagg_core.group.factor.proof import in_units
+from microagg_core.group.factor.minimum import in_units
+from microagg_core.group.factor.points import points_of
 from microagg_core.kernels.matching.pair_tree import weights_of
 
 Array = NDArray[np.float64]

@@ -123,7 +123,7 @@ def for_column(kind: pa.DataType, array: pa.Array, rule: str | float = DEFAULT_R
     """How a whole column of these values is released."""
     quasi = kind_of("q", kind, rule)
     ticks, _ = quasi.ticks(array)
-    return quasi.for_input(quasi.more_traits(quasi.NO_TRAITS, ticks), quasi.moments(ticks))
+    return quasi.for_input(quasi.more_traits(quasi.NO_TRAITS, array, ticks), quasi.moments(ticks))
 
 
 def exact_kind(kind: pa.DataType, rule: str | float) -> ExactKind:

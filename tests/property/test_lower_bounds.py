@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from inputs.strategies import matrices
 from microagg_core import lower_bound, partition
 from microagg_core.errors import DataError, SpecError
-from microagg_core.group.grouping.bounds import gap_percent
+from microagg_core.group.bounds import gap_percent
 from microagg_core.group.metrics.losses import losses
 
 #: Any group size up to 17 divides it.

@@ -15,8 +15,7 @@ from inputs.strategies import matrices
 from microagg_core import algorithms, microaggregate, partition
 from microagg_core.errors import SpecError
 from microagg_core.group.metrics.losses import losses, standardize
-from microagg_core.group.refine.improving import cut_large
-from microagg_core.group.refine.refining import refine
+from microagg_core.group.refine.refinement import cut_large, refine
 from twins import naive
 
 EVERY_ALGORITHM = [pytest.param(name, id=name) for name in algorithms()]

@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microagg_core import microaggregate, partition
+from microagg_core.group import costs
 from microagg_core.group.metrics.losses import losses
-from microagg_core.group.refine import costs
-from microagg_core.group.refine.improving import sse_of_labels
-from microagg_core.group.refine.refining import refine
-from microagg_core.group.refine.regional import RegionalAnnealing
-from microagg_core.group.refine.regions import Regions, Spread
+from microagg_core.group.refine.annealing import RegionalAnnealing, Regions, Spread
+from microagg_core.group.refine.refinement import refine, sse_of_labels
 from microagg_core.kernels.tools.threads import Threads
 
 

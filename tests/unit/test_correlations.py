@@ -15,8 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microagg_core.group.metrics.figures import CorrelationChange
-from microagg_core.group.metrics.pairs import PairMoments, pair_moments
-from microagg_core.group.metrics.statistics import LossStatistics, correlation_change, loss_statistics
+from microagg_core.group.metrics.statistics import (
+    LossStatistics,
+    PairMoments,
+    correlation_change,
+    loss_statistics,
+    pair_moments,
+)
 from microagg_core.plain import from_json, to_json, to_plain
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from microagg_core.data.formats.released import order
 from microagg_core.data.tables.ordering import order_by
 from microagg_core.errors import InternalError
-from microagg_core.group.grouping.labels import checked_labels
+from microagg_core.group.labels import checked_labels
 
 #: What sorts in its own way: infinities, NaN with and without a sign, both zeros, the smallest and the largest.
 ODD = [np.inf, -np.inf, np.nan, -np.nan, 0.0, -0.0, 5e-324, -1.7e308, 1.5]

@@ -23,7 +23,7 @@ from distributed.scheduler import KilledWorker
 
 from microagg_core.blocks.memory import bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
-from microagg_core.group.grouping.headway import Headway, listening
+from microagg_core.group.headway import Headway, listening
 from microagg_core.kernels.tools.threads import PROCESS
 from microagg_core.release.steps.surroundings import Surroundings
 from microagg_core.software import done_alike, software

@@ -56,7 +56,7 @@ def warm(
 
 def _refuse_unknown(names: list[str], refine: str) -> None:
     from microagg_core.group.algorithms import algorithms
-    from microagg_core.group.refine.costs import EFFORTS
+    from microagg_core.group.costs import EFFORTS
 
     unknown = [name for name in names if name not in algorithms()]
     if unknown:

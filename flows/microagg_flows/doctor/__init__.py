@@ -17,7 +17,7 @@ from microagg_core.errors import EXIT_DONE, MicroaggError
 from microagg_core.registry import names
 from microagg_core.release.steps.surroundings import Surroundings
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.store.patience import impatient
+from microagg_core.store.failures import impatient
 from microagg_flows.clusters import WorkerRecord
 from microagg_flows.progress import Progress
 from microagg_flows.releasing import Order, Settled, now

@@ -187,18 +187,21 @@ class PartSurvey:
         travelling = dict.fromkeys(self.context.schema.travelling)
         self.bytes += sum(value_bytes(table[name]) for name in travelling)
         rough = self.context.rough
-        quasi = rough.ticks([table[kind.name] for kind in rough.kinds])
-        self._add_quasi_identifiers(*quasi)
+        columns = [table[kind.name] for kind in rough.kinds]
+        quasi = rough.ticks(columns)
+        self._add_quasi_identifiers(columns, *quasi)
         self._add_keys(table, quasi[1], batch.waited)
         self._add_confidential(batch.whole, quasi if batch.marks is None else None)
 
-    def _add_quasi_identifiers(self, ticks: Sequence[Ticks], missing: Bools) -> None:
-        for j, (kind, values) in enumerate(zip(self.context.kinds, ticks, strict=True)):
+    def _add_quasi_identifiers(
+        self, columns: Sequence[pa.ChunkedArray], ticks: Sequence[Ticks], missing: Bools
+    ) -> None:
+        for j, (kind, column, values) in enumerate(zip(self.context.kinds, columns, ticks, strict=True)):
             finite = kind.finite(values)
             usable = finite & ~missing[:, j]
             there = values if usable.all() else values[usable]
             self.moments[j].append(kind.moments(there))
-            self.traits[j] = kind.more_traits(self.traits[j], there)
+            self.traits[j] = kind.more_traits(self.traits[j], column, there)
             self.not_finite[j] += len(finite) - np.count_nonzero(finite)
             self.missing[j] += np.count_nonzero(missing[:, j])
 
@@ -282,9 +285,10 @@ def combine_survey(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, conte
     _refuse_values(spec, context, parts)
     # A marked part has tables of values even where no record came.
     filled = [i for i in range(n_parts) if rows[i]] or [0]
+    traits = tuple(kind.all_traits(p["traits"][j] for p in parts) for j, kind in enumerate(context.kinds))
     moments = tuple(
-        merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"])
-        for j in range(len(context.kinds))
+        kind.input_moments(traits[j], merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"]))
+        for j, kind in enumerate(context.kinds)
     )
     return Survey(
         rows_of_parts=tuple(rows),
@@ -293,7 +297,7 @@ def combine_survey(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, conte
         row_bytes=sum(p["bytes"] for p in parts) / max(1, sum(arrivals)),
         missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
         moments=moments,
-        traits=tuple(kind.all_traits(p["traits"][j] for p in parts) for j, kind in enumerate(context.kinds)),
+        traits=traits,
         disclosures=_disclosures(context, layout, surveyed, filled, parts),
         remarks=_remarks(spec, layout, surveyed, filled),
     )
