@@ -27,7 +27,7 @@ from microagg_core.group.headway import Headway, listening
 from microagg_core.kernels.tools.threads import PROCESS
 from microagg_core.release.steps.surroundings import Surroundings
 from microagg_core.software import done_alike, software
-from microagg_core.spec.pools import StartedWorkers
+from microagg_core.spec.clusters import StartedWorkers
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import WorkerRecord
 from microagg_flows.clusters.handshake import dashboard_link, greet, greet_scheduler, records_of, surroundings_of

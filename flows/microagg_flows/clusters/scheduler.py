@@ -17,7 +17,7 @@ from distributed import Adaptive, Client, Security, SpecCluster
 from distributed.utils import get_ip
 
 from microagg_core.errors import ClusterError
-from microagg_core.spec.pools import StartedWorkers
+from microagg_core.spec.clusters import StartedWorkers
 
 #: Loggers of callbacks that fail when a connection ends under them, as it does when a run is interrupted or a cluster
 #: goes away. What matters of it is raised where the work is waited for, and said in a sentence.
