@@ -95,8 +95,7 @@ class About(_Said):
         description="the SPDX name of the licence, such as CC-BY-4.0, or its URL",
     )
     url: Address | None = Field(
-        default=None,
-        description="the output's folder as receivers see it; a release is in <id>/<revision> below it",
+        default=None, description="the output's folder as receivers see it; a release is in <id>/<revision> below it"
     )
     citation: Note | None = Field(default=None, description="how to cite it; default: put together from the rest")
     keywords: tuple[Line, ...] = Field(default=(), max_length=_MOST_KEYWORDS, description="words to find it by")

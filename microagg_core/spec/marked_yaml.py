@@ -205,19 +205,13 @@ def _syntax(error: yaml.MarkedYAMLError) -> Found:
 
 #: What PyYAML says, and what it means to the person who wrote the file.
 _PLAIN_WORDS = (
-    (
-        "mapping values are not allowed",
-        "a ':' stands where no key can be; check the indentation, or use quotes",
-    ),
+    ("mapping values are not allowed", "a ':' stands where no key can be; check the indentation, or use quotes"),
     ("could not find expected ':'", "a ':' is missing after a key, or the indentation is wrong"),
     ("expected <block end>", "the indentation does not fit the lines above"),
     ("sequence entries are not allowed", "a '-' stands where no list can be; check the indentation"),
     ("found undefined alias", "a text that starts with * needs quotes; as an alias, it has no anchor"),
     ("found duplicate anchor", "an anchor is defined twice"),
-    (
-        "unknown escape character",
-        "a backslash in double quotes is doubled, or the text stands in single quotes",
-    ),
+    ("unknown escape character", "a backslash in double quotes is doubled, or the text stands in single quotes"),
     ("escape sequence", "a backslash in double quotes is doubled, or the text stands in single quotes"),
     ("but found another document", "a second document starts here; a spec is one"),
     ("tag", "a tag stands here; a text that starts with ! needs quotes"),

@@ -78,10 +78,7 @@ class Keep(Model):
     """What stays in the private work area, and for how long."""
 
     failed_days: Number = Field(
-        default=7,
-        ge=0,
-        allow_inf_nan=False,
-        description="days that a failed run's staged rows stay (to resume)",
+        default=7, ge=0, allow_inf_nan=False, description="days that a failed run's staged rows stay (to resume)"
     )
     audit_days: Number | None = Field(
         default=None,
@@ -318,8 +315,7 @@ def _rounding_rule(value: Any) -> Any:
 RiskEffort = Literal["full", "sampled", "off"]
 
 RoundingRule = Annotated[
-    Literal["type", "none"] | Annotated[float, Field(gt=0, allow_inf_nan=False)],
-    BeforeValidator(_rounding_rule),
+    Literal["type", "none"] | Annotated[float, Field(gt=0, allow_inf_nan=False)], BeforeValidator(_rounding_rule)
 ]
 
 
@@ -363,8 +359,7 @@ class ReleaseSpec(Model):
     unit: Unit = Field(default="row", description="'row', or the column(s) that name a person or firm")
     blocks: Blocks = Blocks()
     missing: Literal["error", "separate"] = Field(
-        default="error",
-        description="missing quasi-identifiers: refused, or each pattern in blocks of its own",
+        default="error", description="missing quasi-identifiers: refused, or each pattern in blocks of its own"
     )
     rounding: dict[ColumnName, RoundingRule] = Field(
         default={},
@@ -424,10 +419,7 @@ class ReleaseSpec(Model):
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
         """What parts that are right in themselves can still do to each other."""
         if {"work", "output"} <= parts.keys() and is_inside(parts["work"].url, parts["output"].url):
-            yield (
-                ("work", "url"),
-                "the private work area lies inside the output, where readers could see it; move it",
-            )
+            yield (("work", "url"), "the private work area lies inside the output, where readers could see it; move it")
         sign = parts["output"].sign if "output" in parts else None
         if sign is not None and is_inside(sign.key_file, parts["output"].url):
             yield ("output", "sign", "key_file"), "lies inside the output, where readers could see it; move it"

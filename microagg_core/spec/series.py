@@ -33,12 +33,7 @@ _USELESS: dict[SeriesMode, dict[str, str]] = {
     },
     "atoms": {"nights": _FOR_ROTATION, "acknowledge": _FOR_INDEPENDENT},
     "rotation": {"acknowledge": _FOR_INDEPENDENT},
-    "independent": {
-        "guarantee": _NO_PROMISE,
-        "leavers": _NO_PROMISE,
-        "hold": _NO_PROMISE,
-        "nights": _FOR_ROTATION,
-    },
+    "independent": {"guarantee": _NO_PROMISE, "leavers": _NO_PROMISE, "hold": _NO_PROMISE, "nights": _FOR_ROTATION},
 }
 #: What may be said all the same, as it is so without a word.
 _HARMLESS = {"disjoint": "trace"}

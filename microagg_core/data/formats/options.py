@@ -42,8 +42,7 @@ class CsvInput(Model):
     encoding: str = Field(default="utf-8", description="any text encoding that Python knows")
     decimal_mark: Literal[".", ","] = Field(default=".", description="what stands before the decimals of a number")
     null_words: tuple[str, ...] = Field(
-        default=("",),
-        description="what stands for a missing value in columns of a declared type other than text",
+        default=("",), description="what stands for a missing value in columns of a declared type other than text"
     )
     types: dict[ColumnName, str] = Field(
         default={}, description=f"column -> one of {', '.join(CSV_TYPES)} or decimal(precision, scale)"

@@ -363,9 +363,7 @@ def _variable(parent: _Element, manifest: Manifest, column: ColumnEntry, number:
         node.with_child("txt", part)
     node.with_child("varFormat", column.type, type=kind.ddi, schema="other", category=kind.ddi_category)
     words = _MASKED[column.role].format(
-        k=manifest.k,
-        units=units_word(manifest),
-        rounding=rounding_words(column, manifest.rounding.get(column.name)),
+        k=manifest.k, units=units_word(manifest), rounding=rounding_words(column, manifest.rounding.get(column.name))
     )
     node.with_child("notes", words, type="disclosure control")
 
