@@ -122,7 +122,6 @@ class Series(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """Each mode has what it needs, and nothing that it has no use for."""
         if "mode" not in parts:
             return
         mode = parts["mode"]
@@ -148,5 +147,5 @@ class Series(Model):
 
     @property
     def carries(self) -> bool:
-        """Whether a unit is released night after night with the values of its first."""
+        """Tell whether a unit is released night after night with the values of its first."""
         return self.mode in _CARRYING

@@ -90,6 +90,5 @@ class CsvOutput(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """The null word stands in the file without quotes."""
         if any(mark in parts.get("null_word", "") for mark in ('"', "\r", "\n", parts.get("delimiter", ","))):
             yield ("null_word",), "must hold neither a quote, nor a line end, nor the delimiter"
