@@ -66,22 +66,14 @@ class Workers(Protocol):
         """
 
     def surroundings(self, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
-        """What workers that are fit for the work find around them, by address; without those that left meanwhile.
-
-        Raises:
-            ClusterError: they do not answer.
-        """
+        """What workers that are fit for the work find around them, by address; without those that left meanwhile."""
 
     def executor(self, spec: ReleaseSpec, progress: Progress) -> Executor:
-        """An executor for the tasks of the spec's release.
-
-        Raises:
-            ClusterError: one of them is not fit for the work.
-        """
+        """An executor for the tasks of the spec's release."""
 
 
 def cluster_for(spec: ReleaseSpec) -> Cluster:
-    """The spec's cluster; where it names none, no cluster for a small input, and a local one for others.
+    """Choose the spec's cluster, or where it names none: no cluster for a small input, a local one for others.
 
     Raises:
         MicroaggError: the input has to be looked at, and cannot be read.
@@ -111,12 +103,7 @@ def kind_of(cluster: Cluster) -> ClusterKind:
 
 @contextmanager
 def connect(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
-    """An executor on the workers of a cluster, while the block lasts.
-
-    Raises:
-        SpecError: what this kind of cluster needs is not installed.
-        ClusterError: it cannot be started or reached, or a worker is not fit for the work.
-    """
+    """An executor on the workers of a cluster, while the block lasts."""
     with hired_workers(cluster, progress) as workers:
         yield workers.executor(spec, progress)
 
@@ -134,12 +121,7 @@ def worker_records(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> l
 
 @contextmanager
 def executor_for(spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
-    """An executor for a release, while the block lasts.
-
-    Raises:
-        SpecError: what the cluster needs is not installed.
-        ClusterError: the cluster cannot be started or reached, or a worker is not fit for the work.
-    """
+    """An executor for a release, while the block lasts."""
     cluster = cluster_for(spec)
     if not kind_of(cluster).on_this_machine:  # its machines compile for themselves
         with connect(cluster, spec, progress) as executor:
