@@ -63,7 +63,7 @@ def measure_release(
         checked: what the gate's workers wrote of the files.
         carried: the files of survivors, behind those of arrivals.
     """
-    numbers, kinds, rows = range(planned.outline.n_partitions), planned.context.kinds, int(planned.outline.rows.sum())
+    numbers, kinds, rows = range(planned.outline.n_partitions), planned.encoding.kinds, int(planned.outline.rows.sum())
     n_files = planned.outline.n_files + (carried.n_files if carried else 0)
     risk = combine_risk(checked, layout.key, planned, n_files)
 
