@@ -31,7 +31,7 @@ from microagg_core.pages.forecast_report import bytes_in_words, forecast_stages,
 from microagg_core.release.sizing.description import Description, read_description, read_number
 from microagg_core.release.sizing.forecast import Forecast, Forecaster, place_of
 from microagg_core.release.sizing.tasks import MeasuredFigures, StepTasks, measured_figures
-from microagg_flows.clusters import dask_executor
+from microagg_flows.clusters import pool
 
 WORKERS = (1, 3, 10, 30, 100, 300, 1000, 3000)
 BILLION = "rows=1e9,keys=3e6"
@@ -79,7 +79,7 @@ def simulate(
     figures = figures_with(wishes)
     with changed(wishes):
         forecaster = Forecaster(description, figures)
-        ahead = int(wishes.get("ahead", dask_executor._AHEAD))
+        ahead = int(wishes.get("ahead", pool._AHEAD))
         return [
             replace(
                 forecaster.at(place_of(description, figures, workers=n, ahead=ahead, **place)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from microagg_core.data.kinds.contract import Kind
+from microagg_core.data.kinds.contract import Claim, Kind
 from microagg_core.group.metrics.moments import EMPTY, Moments, merge, merge_all
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
@@ -42,10 +42,13 @@ class Means(Inspection[QuasiMoments]):
         wrong = []
         for j, kind in enumerate(promise.kinds):
             before, after = (merge_all(note.moments[j] for note in side) for side in (parts, files))
-            if before.n != after.n or (before.n and not kind.keeps_mean(before, after)):
-                wrong.append(f"the mean of {kind.name!r} is not kept")
+            has_mean = Claim.MEAN_KEPT in kind.claims
+            if before.n != after.n or (has_mean and before.n and not kind.keeps_mean(before, after)):
+                wrong.append(f"the mean of {kind.name!r} is not kept" if has_mean else f"{kind.name!r} lacks values")
         whose = ", of the records that are grouped tonight" if promise.carried else ""
-        return Check(self.name, not wrong, "; ".join(wrong) or f"the mean of every quasi-identifier is kept{whose}")
+        which = "" if all(Claim.MEAN_KEPT in kind.claims for kind in promise.kinds) else " that has one"
+        kept = f"the mean of every quasi-identifier{which} is kept{whose}"
+        return Check(self.name, not wrong, "; ".join(wrong) or kept)
 
 
 def _moments(kind: Kind, column: pa.ChunkedArray) -> Moments:

@@ -29,7 +29,6 @@ from microagg_core.blocks.cuts import (
 )
 from microagg_core.blocks.routes import Routes
 from microagg_core.blocks.strata import Strata
-from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.context import CONTEXT, Context
@@ -128,7 +127,7 @@ def surveyed_samples(
     context: Context, strata: Strata, survey: Survey, oversize: Ints, done: StepsDone
 ) -> tuple[float, dict[int, Floats]]:
     """The rate at which the survey drew, and what it drew of each of these strata, in the order of records."""
-    encoding, routes = Encoding.steady(context.kinds, survey.moments), _routes_to(strata, oversize)
+    encoding, routes = survey.encoding(context.kinds), _routes_to(strata, oversize)
     drawn: list[tuple[Floats, Ints, Floats]] = []
     rate = 1.0
     for piece, table in done.written(SAMPLE).each(SAMPLE):
@@ -209,7 +208,7 @@ def _exact_leaves(
 def sample_part(work: Work) -> int:
     """Draw the sample of the strata to be cut from one input part; the draw is a hash of the record number."""
     context, oversize = work.load(CONTEXT), work.read(OVERSIZE)
-    encoding = Encoding.steady(context.kinds, oversize.survey.moments)
+    encoding = oversize.survey.encoding(context.kinds)
     most = max(oversize.rates, default=0) + 2
     rates = np.zeros(most)
     rates[list(oversize.rates)] = list(oversize.rates.values())
@@ -241,7 +240,7 @@ def count_part(work: Work) -> int:
     """Count the records of every leaf of the trees in one input part; rounds of counting are numbered on."""
     context, oversize = work.load(CONTEXT), work.read(OVERSIZE)
     part = work.number % len(context.parts)
-    encoding = Encoding.steady(context.kinds, oversize.survey.moments)
+    encoding = oversize.survey.encoding(context.kinds)
     counts: dict[int, Ints] = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
     first, rows = oversize.survey.first_record(part), 0
     for batch in records_of_part(work, context, part, first, context.schema.travelling):

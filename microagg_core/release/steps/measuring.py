@@ -57,7 +57,7 @@ def measure_release(planned: Planned, written: Pieces, carried: CarriedFiles | N
         written: of the blocks, and of the files by the gate's workers.
         carried: the files of survivors, behind those of arrivals.
     """
-    numbers, kinds, rows = range(planned.outline.n_partitions), planned.context.kinds, int(planned.outline.rows.sum())
+    numbers, kinds, rows = range(planned.outline.n_partitions), planned.encoding.kinds, int(planned.outline.rows.sum())
     n_files = planned.outline.n_files + (carried.n_files if carried else 0)
     risk = combine_risk(written, planned)
 
