@@ -21,12 +21,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from microagg_core.inspect.checks.combinations import Combinations
+from microagg_core.inspect.risk.contract import ConfidentialValues, Exposure
+from microagg_core.release.steps.risks import write_notes
+from microagg_core.store.values_layout import ValuesLayout
 
 from microagg_core.arrays import Ints
 from microagg_core.data.tables.slices import Slice, Slices, to_bytes
 from microagg_core.group.metrics.moments import EMPTY, Moments, moments_of
 from microagg_core.group.metrics.statistics import loss_statistics
-from microagg_core.inspect.checks.combinations import Combinations
 from microagg_core.inspect.checks.groups import Outside
 from microagg_core.inspect.checks.means import QuasiMoments
 from microagg_core.inspect.checks.missing_values import Nulls
@@ -35,20 +38,17 @@ from microagg_core.inspect.distributions import table_of
 from microagg_core.inspect.draws import WORD, Draw
 from microagg_core.inspect.gate import Notes
 from microagg_core.inspect.kanonymity import CombinationCounter
-from microagg_core.inspect.risk.contract import ConfidentialValues, Exposure
 from microagg_core.inspect.sketches import SAMPLE_TOGETHER, SAMPLE_VALUES, Sketch
 from microagg_core.plain import to_json, to_plain
 from microagg_core.release.parts import Upload
 from microagg_core.release.steps.checking import promise_of
 from microagg_core.release.steps.confidential import KEY, Gathered, drawn_of_a_part
 from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.risks import write_notes
 from microagg_core.release.steps.routing import load_planned
 from microagg_core.release.steps.units import unit_checks
 from microagg_core.release.steps.work import Context, Receipt, Task, load_context
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import local_path
-from microagg_core.store.values_layout import ValuesLayout
 from microagg_flows.progress import Progress, Silence
 
 

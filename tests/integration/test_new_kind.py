@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from microagg_core.inspect.group_ranges import Sharing, outside_ranges
 
 from microagg_core import microaggregate
 from microagg_core.data.kinds.contract import Unit
 from microagg_core.data.kinds.exact import ExactKind
 from microagg_core.data.kinds.registry import KINDS, kind_of
 from microagg_core.errors import DataError, SpecError
-from microagg_core.inspect.group_ranges import Sharing, outside_ranges
 from microagg_core.spec.starter import starter_spec
 from microagg_flows.release import Release
 from releasing.runs import released_table, run_stages, start, write_release

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from microagg_core.store.values_layout import ValuesLayout
 
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError, GateError
@@ -20,7 +21,6 @@ from microagg_core.release.demands import Demands
 from microagg_core.release.manifest import Manifest, ProtectEntry
 from microagg_core.release.steps import anonymizing
 from microagg_core.release.verify import verify
-from microagg_core.store.values_layout import ValuesLayout
 from microagg_flows.release import Release
 from microagg_flows.stages import validate
 from releasing.runs import data_digests, forge, released_table, run_stages, start, write_release

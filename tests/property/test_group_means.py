@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from microagg_core.inspect.group_ranges import Sharing, outside_ranges
 
 from microagg_core import microaggregate
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Kind
@@ -27,7 +28,6 @@ from microagg_core.data.kinds.registry import kind_of
 from microagg_core.group.metrics.decimals import decimals_needed, most_decimals
 from microagg_core.group.metrics.means import Groups, float_means, whole_means
 from microagg_core.group.metrics.moments import moments_of
-from microagg_core.inspect.group_ranges import Sharing, outside_ranges
 from microagg_core.release.steps.anonymizing import run_block
 from microagg_core.spec.release import ReleaseSpec
 

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from microagg_core.data.kinds.registry import kind_of
-from microagg_core.group.metrics.statistics import loss_statistics
 from microagg_core.inspect.portrait.columns import DrawnColumn, ShownColumn
 from microagg_core.inspect.portrait.composing import Material, compose, drawing_share, fewest_records
-from microagg_core.inspect.portrait.contract import Portrait
 from microagg_core.inspect.portrait.design import NO_RECORDS, Categories, Numbers, design_moments
 from microagg_core.inspect.portrait.edges import Sight, find_edges
 from microagg_core.inspect.portrait.fitting import OTHER_LEVELS, LinearModel, Scaled, regression_of
+
+from microagg_core.data.kinds.registry import kind_of
+from microagg_core.group.metrics.statistics import loss_statistics
+from microagg_core.inspect.portrait.contract import Portrait
 from microagg_core.plain import from_json, to_json
 from twins import naive_portrait
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from microagg_core.inspect.demands import Demand, codes_of, distinct_values
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.group.refine.improving import sse_of_labels
 from microagg_core.group.refine.neighbours import Records
-from microagg_core.inspect.demands import Demand, codes_of, distinct_values
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.protect.block import BlockDemands, block_demands, broken_by_groups
 from microagg_core.inspect.protect.joining import joined

@@ -9,10 +9,10 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import pytest
-
-from microagg_core.inspect.risk import MEASURES, candidates
 from microagg_core.inspect.risk.asking import asking_share, is_asked, noise
 from microagg_core.inspect.risk.contract import ConfidentialValues
+
+from microagg_core.inspect.risk import MEASURES, candidates
 from microagg_core.inspect.risk.inference import Inference, chance_of_one_value
 from microagg_core.inspect.risk.linkage import NOISES
 from microagg_core.inspect.risk.tables import RiskNotes, exposure_of, label_lines, measure_risk, risk_figures
@@ -198,6 +198,7 @@ def test_a_share_of_records_is_asked_whoever_has_them() -> None:
 
 def test_a_column_with_too_many_values_has_no_distance_and_is_counted_all_the_same() -> None:
     from microagg_core.inspect.risk.contract import ConfidentialValues, Exposure
+
     from microagg_core.inspect.risk.inference import Inference
 
     codes = np.array([1, 1, 2, 3])

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from microagg_core.inspect.demands import Demand, distinct_values
 
 from microagg_core import partition
 from microagg_core.arrays import Floats
 from microagg_core.group.metrics.losses import group_means, losses, standardize
 from microagg_core.group.refine.neighbours import Records
-from microagg_core.inspect.demands import Demand, distinct_values
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.protect.block import BlockDemands, block_demands
 from microagg_core.inspect.protect.protecting import least_strata, protected_groups, t_first, ways

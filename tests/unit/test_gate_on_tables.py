@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from microagg_core.inspect.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
 
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.errors import GateError
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.checks import CHECKS
-from microagg_core.inspect.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
 from microagg_core.inspect.gate import Notes, PartNotes, make_checks, note_file, refuse_failed
 from microagg_core.plain import from_json, to_json
 from microagg_core.spec.columns import Column, FileSchema

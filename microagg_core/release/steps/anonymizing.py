@@ -30,7 +30,7 @@ from microagg_core.inspect.protect.block import BlockDemands
 from microagg_core.inspect.protect.protecting import protected_groups
 from microagg_core.kernels.tools.threads import cpu_seconds
 from microagg_core.plain import to_json
-from microagg_core.release.steps.protecting import PartitionDemands
+from microagg_core.release.steps.demands import PartitionDemands
 from microagg_core.release.steps.routing import Planned, load_blocks, load_planned
 from microagg_core.release.steps.scattering import gather_partition, load_measure_scale
 from microagg_core.release.steps.work import Receipt, Task
