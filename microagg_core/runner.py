@@ -34,13 +34,10 @@ from microagg_core.release.steps.scattering import scatter_part
 from microagg_core.release.steps.survey import survey_part
 from microagg_core.release.steps.units import check_units
 from microagg_core.release.steps.work import Receipt, Task, load_receipt, save_receipt
-from microagg_core.series.nights.carrying import carry_range
-from microagg_core.series.nights.counting import count_traces
-from microagg_core.series.nights.deciding import decide_range
-from microagg_core.series.nights.matching import identify_part, mark_part, match_range
-from microagg_core.series.nights.recalling import recall_part
-from microagg_core.series.nights.telling import join_part
-from microagg_core.series.nights.tracing import trace_range
+from microagg_core.series.candidates import join_part
+from microagg_core.series.matching import identify_part, mark_part, match_range
+from microagg_core.series.survivors import carry_range, decide_range, recall_part
+from microagg_core.series.traces import count_traces, trace_range
 from microagg_core.store.objects import Store
 
 #: What a worker does, by the step of a task.

@@ -11,20 +11,14 @@ from microagg_core.data.formats.unit_list import read_unit_list
 from microagg_core.errors import SpecError, StorageError
 from microagg_core.release.steps.cleaning import is_under_way
 from microagg_core.release.steps.work import Run, work_store
-from microagg_core.series.attempts import erasure_key
 from microagg_core.series.digests import SeriesKey, units_of
+from microagg_core.series.eraser import Eraser
+from microagg_core.series.erasure import Erasure, decide_erasure, refuse_unknown_releases, resumed_erasure
 from microagg_core.series.generations import Generation
+from microagg_core.series.keys import key_of, refuse_other_key
 from microagg_core.series.ledger import Ledger, ledger_of
-from microagg_core.series.nights.beginning import key_of, refuse_other_key
-from microagg_core.series.nights.erasing import Eraser
-from microagg_core.series.nights.forgetting import (
-    Erasure,
-    decide_erasure,
-    refuse_unknown_releases,
-    resumed_erasure,
-)
-from microagg_core.series.nights.sweeping import sweep_output, sweep_unknown
-from microagg_core.series.nights.taking_back import is_published, taken_back
+from microagg_core.series.publications import erasure_key, is_published, sweep_output, sweep_unknown
+from microagg_core.series.voids import taken_back
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import ReleaseLayout

@@ -22,20 +22,22 @@ from microagg_core.release.publish import existing
 from microagg_core.release.steps.checking import CarriedFiles
 from microagg_core.release.steps.units import repeated_units
 from microagg_core.release.steps.work import Receipt, Task
-from microagg_core.series.attempts import Attempt, note_attempt
+from microagg_core.series.candidates import ATOMS, ROWS
 from microagg_core.series.generations import Generation, parts_digest
 from microagg_core.series.ledger import clear_unnamed, ledger_of
-from microagg_core.series.nights.beginning import begin_night, refuse_overlap
-from microagg_core.series.nights.counts import FateCounts, FateNotes, MatchCounts
-from microagg_core.series.nights.ending import NightNotes, generation_of, looked_at, night_checks
-from microagg_core.series.nights.knowing import save_night
-from microagg_core.series.nights.likeness import likeness_of, refuse_renamed
-from microagg_core.series.nights.matching import ABSENT, ALTERED, GREATEST_WORD, MARKS
-from microagg_core.series.nights.recalling import Recall, RecalledPart
-from microagg_core.series.nights.surviving import slices_for_the_gate
-from microagg_core.series.nights.sweeping import sweep_published
-from microagg_core.series.nights.taking_back import manifest_of
-from microagg_core.series.nights.telling import ATOMS, ROWS
+from microagg_core.series.matching import (
+    ABSENT,
+    ALTERED,
+    GREATEST_WORD,
+    MARKS,
+    MatchCounts,
+    likeness_of,
+    refuse_renamed,
+)
+from microagg_core.series.night import begin_night, refuse_overlap, save_night
+from microagg_core.series.publications import Attempt, manifest_of, note_attempt, sweep_published
+from microagg_core.series.survivors import FateCounts, FateNotes, Recall, RecalledPart, slices_for_the_gate
+from microagg_core.series.verdict import NightNotes, generation_of, looked_at, night_checks
 from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.store.layout import ReleaseLayout, revision_name, revision_number
 from microagg_core.store.night_layout import NightLayout

@@ -20,9 +20,8 @@ from microagg_core.release.steps.cleaning import clean_due
 from microagg_core.release.steps.publishing import meant_moment, settled_spec, staged_parts
 from microagg_core.release.withdrawal import Tombstone, read_tombstone
 from microagg_core.series.generations import Generation
-from microagg_core.series.ledger import Ledger, ledger_of
-from microagg_core.series.mending import last_sound, move_aside
-from microagg_core.series.nights.filling import fill_nights
+from microagg_core.series.ledger import Ledger, last_sound, ledger_of, move_aside
+from microagg_core.series.voids import fill_nights
 from microagg_core.software import software
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from microagg_core.release.manifest import SeriesEntry
 from microagg_core.release.steps.work import Receipt
-from microagg_core.series.nights.beginning import Beginning
-from microagg_core.series.nights.counts import FateCounts, MatchCounts
-from microagg_core.series.nights.ending import NightNotes, smallest_trace, told_ghosts
+from microagg_core.series.matching import MatchCounts
+from microagg_core.series.night import Beginning
+from microagg_core.series.survivors import FateCounts
+from microagg_core.series.verdict import NightNotes, smallest_trace, told_ghosts
 
 
 @dataclass

@@ -18,9 +18,9 @@ from microagg_core.arrays import Bools, Ints, Pairs, ShortInts, UInt64s
 from microagg_core.data.tables.slices import to_bytes
 from microagg_core.errors import InternalError
 from microagg_core.kernels.tools.hashing import mix_words
+from microagg_core.series.digests import as_columns, pairs_of, positions_of_numbers
 from microagg_core.series.generations import UnitCounts
-from microagg_core.series.joining import as_columns, pairs_of, positions_of_numbers
-from microagg_core.series.ranges import NO_ATOM, State, narrowed, table_from, widened
+from microagg_core.series.units import NO_ATOM, State, narrowed, table_from, widened
 
 #: The bits of an atom's number that its class decides; there are no more ranges of atoms than these can tell apart.
 _BITS = 12
@@ -73,9 +73,6 @@ def atoms_from(data: bytes) -> pa.Table | None:
     """Inverse of :func:`atoms_bytes`; None for the bytes of anything else."""
     table = table_from(data)
     return None if table is None else widened(table, _SCHEMA, _NARROW)
-
-
-# --- Numbers and ranges ----------------------------------------------------------------------------------------
 
 
 def range_of_atoms(atom: UInt64s, n_ranges: int) -> Ints:
@@ -134,9 +131,6 @@ def regrouped(before: UInt64s, atom: UInt64s, night: int) -> UInt64s:
     return (mixed | np.uint64(2**_BITS)) & ~bits | atom & bits
 
 
-# --- What units have of their atoms ----------------------------------------------------------------------------
-
-
 def places_of_atoms(wanted: UInt64s, atoms: pa.Table) -> Ints:
     """Where each wanted atom stands in a table of atoms; -1 where it does not."""
     return positions_of_numbers(wanted, np.asarray(atoms["atom"]))
@@ -176,7 +170,7 @@ def with_atoms(units: pa.Table, atoms: pa.Table) -> pa.Table:
 def counts_of(told: pa.Table, night: int) -> UnitCounts:
     """How many units of a range are in which state after a night, as :func:`with_atoms` tells them.
 
-    >>> from microagg_core.series.ranges import empty_range
+    >>> from microagg_core.series.units import empty_range
     >>> counts_of(with_atoms(empty_range(0), no_atoms()), 3).units
     0
     """

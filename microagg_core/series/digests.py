@@ -1,8 +1,7 @@
 """Keyed digests: a series remembers units, classes and values by these alone, never by what they are.
 
 Units are digested with HMAC-SHA256, as an id can be guessed and tried; classes, rows and values with hashes whose
-seeds come from the key. A digest of more than 64 bits is a row of two words, called a pair.
-"""
+seeds come from the key. A digest of more than 64 bits is a row of two words, called a pair."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ import hmac
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +25,6 @@ from microagg_core.errors import DataError
 #: How ids are compared: in normal form; where their spelling is acknowledged to tell units apart, numbers alone so; or
 #: as their text, which is how ledgers began before there was a normal form.
 UnitForm: TypeAlias = Literal["normal", "spelled", "text"]
-
 _TEXT = pa.large_string()
 #: Bits of the second word of a unit's digest. With 80 bits two of 100 million units meet in one of 240 million series,
 #: and every bit is written, read and carried between tasks for every unit, every night.
@@ -146,3 +144,46 @@ def _authenticated(messages: Iterable[bytes], key: bytes) -> Iterator[bytes]:
         around = outer.copy()
         around.update(inside.digest())
         yield around.digest()
+
+
+def positions_in(wanted: Pairs, among: Pairs) -> Ints:
+    """Where each wanted digest stands among others, none of which repeats; -1 where it does not.
+
+    >>> among = np.array([[5, 1], [2, 7]], dtype=np.uint64)
+    >>> positions_in(np.array([[2, 7], [5, 2], [2, 7]], dtype=np.uint64), among).tolist()
+    [1, -1, 1]
+    """
+    n = len(among)
+    both = np.concatenate([among, wanted])
+    order = np.lexsort((np.arange(len(both)) >= n, both[:, 1], both[:, 0]))
+    ordered = both[order]
+    starts = np.ones(len(both), dtype=np.bool_)
+    starts[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
+    first = order[np.maximum.accumulate(np.where(starts, np.arange(len(both)), 0))] if len(both) else order
+    position = np.empty(len(both), dtype=np.int64)
+    position[order] = np.where(first < n, first, -1)
+    return position[n:]
+
+
+def positions_of_numbers(wanted: NDArray[Any], among: NDArray[Any]) -> Ints:
+    """The same for whole numbers.
+
+    >>> positions_of_numbers(np.array([7, 2]), np.array([5, 2])).tolist()
+    [-1, 1]
+    """
+    wide, other = (np.column_stack([numbers, np.zeros_like(numbers)]).astype(np.uint64) for numbers in (wanted, among))
+    return positions_in(wide, other)
+
+
+def pairs_of(table: pa.Table, name: str) -> Pairs:
+    """The digests that a table holds in two columns, such as ``u0`` and ``u1``."""
+    return np.column_stack([np.asarray(table[f"{name}0"]), np.asarray(table[f"{name}1"])])
+
+
+def as_columns(pairs: Pairs, name: str) -> dict[str, pa.Array]:
+    """Inverse of :func:`pairs_of`."""
+    return {f"{name}{i}": pa.array(np.ascontiguousarray(pairs[:, i])) for i in range(2)}
+
+
+#: The class of who is not released.
+ABSENT: Pairs = np.zeros((1, 2), dtype=np.uint64)

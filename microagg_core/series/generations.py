@@ -63,7 +63,7 @@ class RangeFile:
 
 @dataclass(frozen=True, config=_STRICT)
 class UnitCounts:
-    """How many units are in which state when the night is over; see :class:`~microagg_core.series.ranges.State`.
+    """How many units are in which state when the night is over; see :class:`~microagg_core.series.units.State`.
 
     As changes of such counts, too, which may be negative.
 

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping
 
-from microagg_core.errors import SpecError
-from microagg_core.series.digests import SeriesKey
+from microagg_core.errors import SpecError, StorageError
+from microagg_core.series.digests import SeriesKey, UnitForm
+from microagg_core.series.generations import Generation
+from microagg_core.series.ledger import Ledger
+from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.series import Series
+from microagg_core.store.layout import (
+    GENERATIONS,
+    LEDGER_KEY,
+)
+from microagg_core.store.objects import Store
 from microagg_core.store.private_files import read_private
+from microagg_core.store.urls import shown
 
 #: The variable of the environment that may hold the key.
 VARIABLE = "MICROAGG_SERIES_KEY"
@@ -42,3 +52,72 @@ def read_key(series: Series, environ: Mapping[str, str]) -> SeriesKey:
         place = "series.key_file" if from_file else VARIABLE
         raise SpecError(f"{place}: a series needs a key of at least {_LEAST_BYTES} bytes (got {len(secret)})")
     return SeriesKey(secret)
+
+
+_KEY_BYTES = 32
+
+
+def local_key(store: Store) -> bytes:
+    """The key of a ledger that is given none: drawn once, and the same ever after.
+
+    Raises:
+        StorageError: it is damaged, or it is gone and there are nights that were made under it.
+
+    >>> store = Store("memory://key-of-an-example")
+    >>> len(local_key(store)), local_key(store) == local_key(store)
+    (32, True)
+    """
+    text = store.read_if_there(LEDGER_KEY)
+    if text is None and not store.list(GENERATIONS):
+        store.create(LEDGER_KEY, secrets.token_hex(_KEY_BYTES).encode())
+    if text is None:
+        # Whoever was first, all go on with the one that is there.
+        text = store.read_if_there(LEDGER_KEY)
+    if text is None:
+        raise StorageError(
+            f"{shown(store.url_of(LEDGER_KEY))} is missing, and without the key of its nights nobody can go on with a "
+            "ledger; restore it, or give the series the key that it had"
+        )
+    return _key_from(text, shown(store.url_of(LEDGER_KEY)))
+
+
+def _key_from(text: bytes, url: str) -> bytes:
+    try:
+        key = bytes.fromhex(text.decode("ascii"))
+    except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
+        raise StorageError(f"{url} is damaged: it is not the key that was kept there; restore it")
+    return key
+
+
+def key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str] = os.environ) -> SeriesKey:
+    """The key of a series: the spec's or the environment's, or the one that is kept with the ledger.
+
+    Raises:
+        SpecError: there is none.
+        StorageError: the one with the ledger is damaged or gone.
+    """
+    if spec.series is not None and (spec.series.mode != "independent" or spec.series.key_file):
+        return read_key(spec.series, environ)
+    # As text, so that a spec may name the file as its key_file later.
+    return SeriesKey(local_key(ledger.store).hex().encode())
+
+
+def refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
+    """Stop where the ledger was begun with another key.
+
+    Raises:
+        SpecError: it was.
+    """
+    if state.key_fingerprint != key.fingerprint:
+        raise SpecError(
+            f"series: the ledger in {ledger.store} was begun with another key, under which its units are known; give "
+            "that one (a series that was begun without a key has it in the file key there)"
+        )
+
+
+def unit_form_of(spec: ReleaseSpec) -> UnitForm:
+    """Compare ids in normal form, or as they are spelled where the spec says that this tells units apart."""
+    meant = spec.unit != "row" and set(spec.acknowledge.spelling_of_units).issuperset(spec.unit)
+    return "spelled" if meant else "normal"

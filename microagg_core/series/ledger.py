@@ -21,18 +21,24 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.errors import DamagedWorkError, StorageError
+from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError
 from microagg_core.series.atoms import atoms_bytes, atoms_from, range_of_atoms, with_atoms
-from microagg_core.series.census import Census, census_of_atoms, census_of_units
 from microagg_core.series.generations import Generation, Past, RangeFile, broken
-from microagg_core.series.invariants import require
-from microagg_core.series.ranges import latest_of, range_bytes, range_from, range_of
+from microagg_core.series.invariants import Census, census_of_atoms, census_of_units, require
+from microagg_core.series.units import latest_of, range_bytes, range_from, range_of
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.store.layout import GENERATIONS, LEDGER_DATA, LEDGER_KEY, SERIES, LedgerLayout, night_of
+from microagg_core.store.layout import (
+    DAMAGED,
+    GENERATIONS,
+    LEDGER_DATA,
+    PUBLISHED,
+    SERIES,
+    LedgerLayout,
+    night_of,
+)
 from microagg_core.store.objects import Store, canonical_json, sha256_hex
 from microagg_core.store.urls import join_url, shown
 
-_KEY_BYTES = 32
 #: Of how many generations the units are kept.
 _KEPT = 2
 #: A range is written anew where more than this share of it changed since it was, or in so many nights.
@@ -351,40 +357,6 @@ def ledger_of(spec: ReleaseSpec) -> Ledger:
     return Ledger(Store(url, dict(options), private=True), spec.name)
 
 
-def local_key(store: Store) -> bytes:
-    """The key of a ledger that is given none: drawn once, and the same ever after.
-
-    Raises:
-        StorageError: it is damaged, or it is gone and there are nights that were made under it.
-
-    >>> store = Store("memory://key-of-an-example")
-    >>> len(local_key(store)), local_key(store) == local_key(store)
-    (32, True)
-    """
-    text = store.read_if_there(LEDGER_KEY)
-    if text is None and not store.list(GENERATIONS):
-        store.create(LEDGER_KEY, secrets.token_hex(_KEY_BYTES).encode())
-    if text is None:
-        # Whoever was first, all go on with the one that is there.
-        text = store.read_if_there(LEDGER_KEY)
-    if text is None:
-        raise StorageError(
-            f"{shown(store.url_of(LEDGER_KEY))} is missing, and without the key of its nights nobody can go on with a "
-            "ledger; restore it, or give the series the key that it had"
-        )
-    return _key_from(text, shown(store.url_of(LEDGER_KEY)))
-
-
-def _key_from(text: bytes, url: str) -> bytes:
-    try:
-        key = bytes.fromhex(text.decode("ascii"))
-    except ValueError:
-        key = b""
-    if len(key) != _KEY_BYTES:
-        raise StorageError(f"{url} is damaged: it is not the key that was kept there; restore it")
-    return key
-
-
 def clear_unnamed(ledger: Ledger) -> int:
     """Remove the units that nobody needs any more: of nights before the last two, and of runs that lost or died.
 
@@ -405,3 +377,64 @@ def clear_unnamed(ledger: Ledger) -> int:
     unneeded = [name for name in sorted(listed) if (night := night_of(name)) is not None and night <= head.night]
     ledger.store.delete_many(unneeded)
     return len(unneeded)
+
+
+_ATTEMPT_BYTES = 6
+
+
+def last_sound(ledger: Ledger) -> Generation | None:
+    """The newest generation that can be gone on from: its chain and all of its units are whole. None: there is none.
+
+    Raises:
+        TransientStorageError: the store does not answer.
+
+    >>> from microagg_core.store.objects import Store
+    >>> last_sound(Ledger(Store("memory://no-ledger-here"), "people")) is None
+    True
+    """
+    chain = _sound_chain(ledger)
+    return next((generation for generation in reversed(chain) if _has_whole_units(ledger, generation)), None)
+
+
+def _sound_chain(ledger: Ledger) -> list[Generation]:
+    chain: list[Generation] = []
+    while True:
+        try:
+            chain.append(ledger.linked(len(chain)))
+        except TransientStorageError:
+            raise
+        except StorageError:
+            return chain
+
+
+def _has_whole_units(ledger: Ledger, generation: Generation) -> bool:
+    try:
+        for _ in ledger.told_ranges(generation):
+            pass
+    except TransientStorageError:
+        raise
+    except StorageError:
+        return False
+    return True
+
+
+def move_aside(ledger: Ledger, first: int) -> int:
+    """Move all that is kept of a night, and of those after it, to a folder of this attempt's own below ``damaged``.
+
+    The newest night goes first, so that whenever this is stopped the rest is a chain, and the same call goes on.
+
+    Returns:
+        How many objects were moved.
+
+    Raises:
+        StorageError: one cannot be copied or removed.
+    """
+    store, attempt = ledger.store, secrets.token_hex(_ATTEMPT_BYTES)
+    listed = [name for place in (GENERATIONS, PUBLISHED, LEDGER_DATA) for name in store.list(place)]
+    nights = {name: night_of(name) for name in listed}
+    # A file that is no night's by its name is in the way of nobody.
+    late = [name for name in listed if (night := nights[name]) is not None and night >= first]
+    for name in sorted(late, key=lambda name: -(nights[name] or 0)):
+        store.copy_from(store, name, f"{DAMAGED}/{attempt}/{name}")
+        store.delete(name)
+    return len(late)

@@ -18,7 +18,6 @@ CODE = "code"
 CODE_TYPE = np.uint8
 #: The column of survivors' atoms, wherever they travel.
 ATOM = "atom"
-
 #: A unit that was never released, which is grouped tonight if its block has enough of them.
 ARRIVAL = 0
 #: A unit that was released before: it goes with its atom, and is never grouped again.

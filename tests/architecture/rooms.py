@@ -1,4 +1,4 @@
-"""The rooms of the two packages and which of them imports which, read from the sources.
+"""Read from the sources which room imports which.
 
     python tests/architecture/rooms.py            prints the graph as the README has it
     python tests/architecture/rooms.py --write    puts it into the README
@@ -16,6 +16,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -27,12 +28,17 @@ CORE, FLOWS = "microagg_core", "microagg_flows"
 FOLDERS = {CORE: ROOT / CORE, FLOWS: ROOT / "flows" / FLOWS}
 #: The picture: what stands between these two lines of the README.
 BEGIN, END = "```mermaid\n", "```\n"
-#: What imports it costs nothing and says nothing: every room may, and the picture leaves it out.
-FOR_EVERYBODY = frozenset({"errors"})
+#: Every room may import these, and the picture leaves them out.
+FOR_EVERYBODY = frozenset({"errors", "plain", "arrays", "extras"})
 _MODULE_NAME = re.compile(rf"(?:{CORE}|{FLOWS})(?:\.\w+)+")
 
 #: Who imports whom, with one place in the sources that shows it for each arrow.
 Graph = Mapping[str, Mapping[str, str]]
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def modules() -> dict[str, Path]:
@@ -88,7 +94,7 @@ def graph_of(room_of: Mapping[str, str]) -> Graph:
     paths = modules()
     arrows: dict[str, dict[str, str]] = {room: {} for room in sorted(set(room_of.values())) if room}
     for module, path in paths.items():
-        for line, target in imported(ast.parse(path.read_text(encoding="utf-8")), paths):
+        for line, target in imported(parsed(path), paths):
             room, other = room_of[module], room_of[target]
             if room and other and room != other:
                 arrows[room].setdefault(other, f"{path.relative_to(ROOT)}:{line}")

@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from rooms import parsed
+
+from microagg_core.kernels.machine_code.target import fingerprint
 
 ROOT = Path(__file__).resolve().parents[2]
 FORBIDDEN = {"dask", "distributed", "prefect", "s3fs"}
@@ -23,14 +26,8 @@ for name in names:
 print(len(names))
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
-WORKER = "import sys, microagg_core.runner; print(*sorted(sys.modules))"
-LIGHT = "import sys, microagg_core.spec.release; print(*sorted({n.partition('.')[0] for n in sys.modules}))"
-
+LOADED = "import sys, {}; print(*sorted(sys.modules))"
 TARGET = "from microagg_core.kernels.machine_code.target import fingerprint; print(fingerprint())"
-COLLECT_EVERYTHING = """
-import pytest
-assert pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider"]) == 0
-"""
 
 
 def in_a_fresh_process(code: str) -> list[str]:
@@ -45,15 +42,20 @@ def test_a_fresh_process_that_imports_every_module_has_no_cluster_in_it() -> Non
     assert FORBIDDEN & set(loaded.split()) == set()
 
 
-def test_reading_a_spec_needs_neither_compiler_nor_arrays() -> None:
-    (loaded,) = in_a_fresh_process(LIGHT)
-    assert {"numba", "llvmlite", "numpy", "pandas", "pyarrow"} & set(loaded.split()) == set()
-
-
-def test_a_worker_loads_solvers_and_graphs_only_for_the_algorithm_that_needs_them() -> None:
-    """They take a sixth of the memory of a small worker."""
-    (loaded,) = in_a_fresh_process(WORKER)
-    unwanted = {"scipy.optimize", "scipy.sparse", "networkx", "microagg_core.group.factor", "matplotlib", "jinja2"}
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("microagg_core", {"numba", "llvmlite", "numpy", "pandas", "pyarrow"}),
+        ("microagg_core.spec.release", {"numba", "llvmlite", "numpy", "pandas", "pyarrow"}),
+        # Solvers and graphs take a sixth of the memory of a small worker.
+        (
+            "microagg_core.runner",
+            {"scipy.optimize", "scipy.sparse", "networkx", "microagg_core.group.factor", "matplotlib", "jinja2"},
+        ),
+    ],
+)
+def test_a_fresh_process_loads_only_what_it_needs(module: str, unwanted: set[str]) -> None:
+    (loaded,) = in_a_fresh_process(LOADED.format(module))
     assert unwanted & set(loaded.split()) == set()
 
 
@@ -68,12 +70,6 @@ def imported(tree: ast.AST) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_import_leads_out_of_the_core(path: Path) -> None:
-    names = imported(ast.parse(path.read_text(encoding="utf-8")))
-    assert names & (FORBIDDEN | {"microagg_flows", "deploy", "infra", "tests"}) == set()
-
-
 def private_names(tree: ast.AST) -> set[str]:
     """The names that a file imports from our modules although they are these modules' own."""
     return {
@@ -85,16 +81,18 @@ def private_names(tree: ast.AST) -> set[str]:
     }
 
 
-def test_a_private_name_is_seen() -> None:
+def test_no_import_leads_out_of_the_core() -> None:
+    outside = FORBIDDEN | {"microagg_flows", "deploy", "infra", "tests"}
+    leading = {path: imported(parsed(path)) & outside for path in CORE}
+    assert {path: names for path, names in leading.items() if names} == {}
+
+
+def test_private_names_stay_in_their_module() -> None:
     assert private_names(ast.parse("from microagg_core.api import _a, b")) == {"microagg_core.api._a"}
-
-
-@pytest.mark.parametrize("path", [*CORE, *FLOWS], ids=lambda path: str(path.relative_to(ROOT)))
-def test_what_is_private_to_a_module_stays_there(path: Path) -> None:
-    assert private_names(ast.parse(path.read_text(encoding="utf-8"))) == set()
+    taken = {path: private_names(parsed(path)) for path in [*CORE, *FLOWS]}
+    assert {path: names for path, names in taken.items() if names} == {}
 
 
 def test_the_tests_leave_kernels_the_processor_that_they_are_compiled_for() -> None:
-    """Every process of a test run imports all modules of tests before it runs a kernel."""
-    *_, collected = in_a_fresh_process(COLLECT_EVERYTHING + TARGET)
-    assert in_a_fresh_process(TARGET) == [collected]
+    """This process has imported all modules of the tests that were asked for."""
+    assert in_a_fresh_process(TARGET) == [str(fingerprint())]

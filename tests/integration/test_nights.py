@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 from microagg_core.errors import StorageError
-from microagg_core.series.attack.attacking import attack
+from microagg_core.series.attack.report import attack
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import LocalCluster
 from microagg_core.store.objects import Store

@@ -12,7 +12,7 @@ import pytest
 from microagg_core.errors import InternalError
 from microagg_core.series.generations import RangeFile
 from microagg_core.series.ledger import Ledger, clear_unnamed
-from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, empty_range, latest_of, range_of
+from microagg_core.series.units import NO_ATOM, WITH_ATOM, State, empty_range, latest_of, range_of
 from microagg_core.store.layout import LedgerLayout, night_of
 from microagg_core.store.objects import Store
 from releasing.nights import (

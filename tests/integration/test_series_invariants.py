@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.errors import GateError, StorageError
+from microagg_core.series.erasure import Erasure
 from microagg_core.series.invariants import INVARIANTS
 from microagg_core.series.ledger import Ledger
-from microagg_core.series.nights.forgetting import Erasure
-from microagg_core.series.ranges import State
+from microagg_core.series.units import State
 from microagg_core.store.layout import LedgerLayout
 from microagg_core.store.objects import Store
 from microagg_flows.forgetting import forget

@@ -16,11 +16,12 @@ import pytest
 
 from microagg_core.errors import InternalError, StorageError
 from microagg_core.series.atoms import no_atoms, range_of_atoms
-from microagg_core.series.census import Census
 from microagg_core.series.generations import Generation
-from microagg_core.series.ledger import Ledger, clear_unnamed, ledger_of, local_key
-from microagg_core.series.ranges import empty_range, n_ranges_for, range_of, range_schema
-from microagg_core.series.verifying import status_of, verify_ledger
+from microagg_core.series.invariants import Census
+from microagg_core.series.keys import local_key
+from microagg_core.series.ledger import Ledger, clear_unnamed, ledger_of
+from microagg_core.series.units import empty_range, n_ranges_for, range_of, range_schema
+from microagg_core.series.verification import status_of, verify_ledger
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_core.store.urls import is_local

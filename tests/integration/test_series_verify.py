@@ -15,10 +15,10 @@ import pytest
 from microagg_core.errors import StorageError
 from microagg_core.series.atoms import FIRST_NUMBER, from_number
 from microagg_core.series.generations import Generation, UnitCounts
-from microagg_core.series.ledger import Ledger, clear_unnamed, local_key
-from microagg_core.series.mending import last_sound
-from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, empty_range
-from microagg_core.series.verifying import exit_code_of, status_of, verify_ledger
+from microagg_core.series.keys import local_key
+from microagg_core.series.ledger import Ledger, clear_unnamed, last_sound
+from microagg_core.series.units import NO_ATOM, WITH_ATOM, State, empty_range
+from microagg_core.series.verification import exit_code_of, status_of, verify_ledger
 from microagg_core.store.layout import LedgerLayout
 from microagg_core.store.objects import Store
 from releasing.nights import (

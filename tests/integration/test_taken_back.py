@@ -15,7 +15,7 @@ from microagg_core.release.manifest import Manifest
 from microagg_core.release.publish import publish
 from microagg_core.release.withdrawal import Tombstone, withdraw
 from microagg_core.series.ledger import ledger_of
-from microagg_core.series.nights.taking_back import is_published
+from microagg_core.series.publications import is_published
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.layout import ReleaseLayout
 from microagg_core.store.objects import Store

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from microagg_core.series.attack.attacking import Attack, AttackedRelease, attack_evidence
-from microagg_core.series.attack.bridges import bridges
-from microagg_core.series.attack.elimination import determined
+from microagg_core.series.attack.equations import bridges, determined
 from microagg_core.series.attack.evidence import ColumnsOfAttack, Evidence
+from microagg_core.series.attack.report import Attack, AttackedRelease, attack_evidence
 
 NAMES = ColumnsOfAttack(("x",), (), ("c",))
 NOBODY = -1

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from microagg_core.inspect.group_ranges import Sharing, outside_ranges
 
 from microagg_core import microaggregate
+from microagg_core.blocks.masking import run_block
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Kind
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.kinds.exact import ExactKind
@@ -28,7 +28,7 @@ from microagg_core.data.kinds.registry import kind_of
 from microagg_core.group.metrics.decimals import decimals_needed, most_decimals
 from microagg_core.group.metrics.means import Groups, float_means, whole_means
 from microagg_core.group.metrics.moments import moments_of
-from microagg_core.release.steps.anonymizing import run_block
+from microagg_core.inspect.checks.groups import Sharing, outside_ranges
 from microagg_core.spec.release import ReleaseSpec
 
 DAY = 86_400_000
@@ -123,7 +123,7 @@ def for_column(kind: pa.DataType, array: pa.Array, rule: str | float = DEFAULT_R
     """How a whole column of these values is released."""
     quasi = kind_of("q", kind, rule)
     ticks, _ = quasi.ticks(array)
-    return quasi.for_input(quasi.more_traits(quasi.NO_TRAITS, ticks), quasi.moments(ticks))
+    return quasi.for_input(quasi.more_traits(quasi.NO_TRAITS, array, ticks), quasi.moments(ticks))
 
 
 def exact_kind(kind: pa.DataType, rule: str | float) -> ExactKind:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from microagg_core.inspect.group_values import GroupValues
 
 from microagg_core.data.tables.runs import combinations, no_two_are_equal, runs_of
 from microagg_core.inspect import group_values
+from microagg_core.inspect.distributions import GroupValues
 from microagg_core.inspect.kanonymity import CombinationCounter
 
 NAN, DAY = float("nan"), datetime.date(2020, 1, 1)

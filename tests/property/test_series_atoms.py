@@ -33,15 +33,7 @@ from microagg_core.series.atoms import (
     traces_of,
     with_atoms,
 )
-from microagg_core.series.ranges import (
-    NO_ATOM,
-    WITH_ATOM,
-    State,
-    empty_range,
-    range_bytes,
-    range_from,
-    range_schema,
-)
+from microagg_core.series.units import NO_ATOM, WITH_ATOM, State, empty_range, range_bytes, range_from, range_schema
 
 EVERY_NUMBER_OF_RANGES = [2**i for i in range(13)]
 words = st.integers(0, 2**64 - 1)

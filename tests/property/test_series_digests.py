@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 
 from microagg_core.arrays import Pairs
 from microagg_core.errors import DataError
-from microagg_core.series.digests import SeriesKey, UnitForm, classes_of, numbered_pairs, rows_of, units_of, values_of
-from microagg_core.series.pairs import ABSENT, weakest_cut
+from microagg_core.series.digests import (
+    ABSENT,
+    SeriesKey,
+    UnitForm,
+    classes_of,
+    numbered_pairs,
+    rows_of,
+    units_of,
+    values_of,
+)
+from microagg_core.series.verdict import weakest_cut
 from twins import naive_series
 from twins.naive_ids import normal_form
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from microagg_core.arrays import Ints, Pairs, UInt64s
 from microagg_core.errors import InternalError
 from microagg_core.series.atoms import regrouped, traces_of
+from microagg_core.series.digests import ABSENT
 from microagg_core.series.fates import Fate, Fates, Policy, decide, drawn_decoys, held_back
-from microagg_core.series.pairs import ABSENT, weakest_cut
-from microagg_core.series.ranges import NO_ATOM, State
+from microagg_core.series.units import NO_ATOM, State
+from microagg_core.series.verdict import weakest_cut
 from twins import naive_series
 from twins.naive_series import NaiveMember
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from microagg_core.inspect.risk.candidates import Candidates, Linked
 from published import DATA
 
 from microagg_core.api import Microaggregated, microaggregate
 from microagg_core.arrays import Floats
 from microagg_core.group.metrics.losses import standardize
+from microagg_core.inspect.candidates import Candidates, Linked
 from microagg_core.inspect.risk.tables import measure_risk
 
 KS = (3, 5, 10)

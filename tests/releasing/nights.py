@@ -22,8 +22,8 @@ from microagg_core.series.atoms import (
 )
 from microagg_core.series.generations import Frozen, FrozenColumn, Generation, RangeFile, UnitCounts
 from microagg_core.series.ledger import Ledger
-from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, n_ranges_for, range_of, range_schema
-from microagg_core.series.verifying import verify_ledger
+from microagg_core.series.units import NO_ATOM, WITH_ATOM, State, n_ranges_for, range_of, range_schema
+from microagg_core.series.verification import verify_ledger
 
 #: The files of each range of units, as a document names them.
 Files = tuple[tuple[RangeFile, ...], ...]

@@ -17,7 +17,7 @@ from microagg_core.release.latest import committed_revisions_in
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.publish import read_manifest
 from microagg_core.series.ledger import Ledger, ledger_of
-from microagg_core.series.verifying import verify_ledger
+from microagg_core.series.verification import verify_ledger
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.layout import ReleaseLayout, is_release_id
 from microagg_core.store.objects import Store

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from microagg_core.series.ledger import ledger_of
-from microagg_core.series.verifying import verify_ledger
+from microagg_core.series.verification import verify_ledger
 from microagg_core.spec.loading import load_spec
 from microagg_flows.executors.in_process import InProcess
 from microagg_flows.progress import Silence

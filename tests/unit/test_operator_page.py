@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from microagg_core.inspect.portrait.clouds import pictures_of
-from microagg_core.inspect.portrait.columns import DrawnColumn, ShownColumn
 
 from inputs.operator_pages import blocks, inputs, manifest
 from microagg_core.blocks.strata import StrataRules, plan_strata
 from microagg_core.data.kinds.registry import kind_of
+from microagg_core.inspect.portrait.pictures import pictures_of
+from microagg_core.inspect.portrait.scales import DrawnColumn, ShownColumn
 from microagg_core.pages.operator.canvas import svg_of
 from microagg_core.pages.operator.charts import pair_chart
 from microagg_core.pages.operator.inputs import ReportInputs

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.series.atoms import no_atoms, with_atoms
-from microagg_core.series.ranges import State
-from microagg_core.series.traced import TraceCounter
+from microagg_core.series.units import State
+from microagg_core.series.verification import TraceCounter
 from releasing.nights import atoms_of, units, with_column
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from microagg_core.errors import GateError, SpecError
-from microagg_core.series.attack.attacking import Attack, AttackedPair, AttackReport, attack
+from microagg_core.series.attack.report import Attack, AttackedPair, AttackReport, attack
 from microagg_core.store.troubles import explaining
 from microagg_flows.process.scratch import scratch
 

@@ -278,7 +278,7 @@ def clean(
     """Remove rows of runs that died, or that failed and whose time is up, and what they left at the output."""
     from microagg_core.release.steps.cleaning import clean_work, remove_abandoned
     from microagg_core.release.steps.pruning import prune_audit
-    from microagg_core.series.nights.sweeping import clean_output
+    from microagg_core.series.publications import clean_output
     from microagg_core.spec.loading import load_spec
 
     place = load_spec(spec, settings or ())

@@ -24,7 +24,7 @@ series = typer.Typer(
 def status(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption = False) -> None:
     """Show how many nights and units the ledger knows, and the smallest trace."""
     from microagg_core.series.ledger import ledger_of
-    from microagg_core.series.verifying import status_of
+    from microagg_core.series.verification import status_of
     from microagg_core.spec.loading import load_spec
     from microagg_flows.command.terminal import show_series
 
@@ -44,8 +44,7 @@ def verify(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption =
     """Read the whole ledger again (chain, checksums, units, counts, traces), and hold the output against it."""
     from microagg_core.plain import to_plain
     from microagg_core.series.ledger import ledger_of
-    from microagg_core.series.nights.sweeping import output_checks
-    from microagg_core.series.verifying import exit_code_of, verify_ledger
+    from microagg_core.series.verification import exit_code_of, output_checks, verify_ledger
     from microagg_core.spec.loading import load_spec
     from microagg_core.store.objects import Store
     from microagg_flows.command.terminal import show_checks

@@ -31,7 +31,7 @@ from microagg_core.pages.risk_report import (
 from microagg_core.pages.words import duration
 from microagg_core.release.steps.sizing.forecast import Forecast
 from microagg_core.release.verify import VerifyReport
-from microagg_core.series.verifying import LedgerStatus
+from microagg_core.series.verification import LedgerStatus
 
 _MOST_LINES = 12
 

@@ -9,8 +9,8 @@ from microagg_core.data.formats.released.registry import released_format
 from microagg_core.release.leftovers import unnamed_files
 from microagg_core.release.publish import existing
 from microagg_core.release.signature import read_signing_key
+from microagg_core.series.keys import key_of, refuse_other_key
 from microagg_core.series.ledger import ledger_of
-from microagg_core.series.nights.beginning import key_of, refuse_other_key
 from microagg_core.spec.columns import resolve_schema
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown

@@ -32,8 +32,8 @@ from microagg_core.release.steps.demands import load_distributions, protection_o
 from microagg_core.release.steps.pieces import Piece, Pieces
 from microagg_core.release.steps.routing import Planned, Routed, load_planned
 from microagg_core.release.steps.work import Receipt, Run, Task
-from microagg_core.series.nights.knowing import has_night
-from microagg_core.series.nights.telling import look_at_survivors, tell_arrivals
+from microagg_core.series.candidates import look_at_survivors, tell_arrivals
+from microagg_core.series.night import has_night
 from microagg_core.store.layout import RunLayout
 
 #: Notes that are read at once: together they are smaller than the rows that a worker holds.

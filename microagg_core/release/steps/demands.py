@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
 
+from microagg_core.blocks.masking import Protect
 from microagg_core.data.formats.released.registry import released_format
 from microagg_core.data.tables.slices import read_slice
 from microagg_core.errors import DataError
 from microagg_core.inspect.demand import Demand, Protection
 from microagg_core.inspect.distributions import Distribution, distinct_values, distributions_in
 from microagg_core.inspect.protect.block import BlockDemands, block_demands
+from microagg_core.inspect.protect.protecting import protected_groups
 from microagg_core.release.steps.pieces import Piece, Pieces
 from microagg_core.release.steps.work import Context, Run, Task
 from microagg_core.store.layout import RunLayout
@@ -59,8 +61,8 @@ class PartitionDemands:
             codes.append(demand.codes(released, wholes[-1]))
         return cls(block_demands(demands, codes, wholes))
 
-    def of_block(self, start: int, end: int) -> BlockDemands:
-        """Those on the block whose rows are these.
+    def of_block(self, start: int, end: int) -> Protect:
+        """Have the groups of the block with these rows hold the demands.
 
         Raises:
             DataError: no groups of the block can hold them.
@@ -69,7 +71,7 @@ class PartitionDemands:
         impossible = demands.impossible()
         if impossible is not None:
             raise DataError(_impossible(impossible, demands))
-        return demands
+        return partial(protected_groups, demands=demands)
 
 
 def _impossible(demand: Demand, demands: BlockDemands) -> str:

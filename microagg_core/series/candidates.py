@@ -21,16 +21,12 @@ from microagg_core.release.steps.routing import Planned, load_planned
 from microagg_core.release.steps.shuffling import gather_slices, read_slices
 from microagg_core.release.steps.work import Receipt, Task
 from microagg_core.series.atoms import from_number, numbered_atoms, places_of_atoms, range_of_classes
-from microagg_core.series.digests import classes_of, numbered_pairs
-from microagg_core.series.joining import as_columns, pairs_of, positions_of_numbers
+from microagg_core.series.digests import as_columns, classes_of, numbered_pairs, pairs_of, positions_of_numbers
 from microagg_core.series.marks import ATOM
-from microagg_core.series.night import GHOSTS_FROM, Night
-from microagg_core.series.nights.carrying import number_of_ghosts
-from microagg_core.series.nights.counts import GateCounts
-from microagg_core.series.nights.deciding import absent_units
-from microagg_core.series.nights.knowing import confidential_digests, layout_of, load_night
-from microagg_core.series.nights.matching import half_of, read_unit_ranges
-from microagg_core.series.ranges import NO_ATOM
+from microagg_core.series.matching import half_of, read_unit_ranges
+from microagg_core.series.night import GHOSTS_FROM, Added, Night, confidential_digests, layout_of, load_night
+from microagg_core.series.survivors import absent_units, number_of_ghosts
+from microagg_core.series.units import NO_ATOM
 
 #: The objects of a checked file: what is told of its rows, for the parts of their records and the ranges of ghosts; and
 #: its new atoms, for their ranges.
@@ -43,9 +39,6 @@ class Looked:
 
     wrong: GateCounts
     numbers: int = 0
-
-
-# --- What a file of arrivals says of its rows --------------------------------------------------------------------
 
 
 def tell_arrivals(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[list[Piece], Slices]:
@@ -83,9 +76,6 @@ def _told(
     columns = {RECORD: pa.array(records), ATOM: pa.array(atoms), "out": pa.array(out), "row": pa.array(rows)}
     columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
     return pa.table({**columns, "differs": pa.array(differs)})
-
-
-# --- What a file of survivors holds --------------------------------------------------------------------------------
 
 
 def look_at_survivors(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[list[Piece], Slices]:
@@ -218,9 +208,6 @@ class _Held:
         return _told(numbers, nobody, out, of_rows[0], digests, of_rows[1]), destination
 
 
-# --- Whose rows they are ---------------------------------------------------------------------------------------
-
-
 def join_part(task: Task) -> Receipt:
     """Tell the ranges of units what the files have of the records of one input part; or pass ghosts on to a range."""
     plan = load_planned(task)
@@ -256,3 +243,19 @@ def _gathered(task: Task, plan: Planned) -> pa.Table | None:
             table = table.set_column(1, ATOM, pa.array(atoms))
         tables.append(table)
     return pa.concat_tables(tables).combine_chunks() if tables else None
+
+
+@dataclass(frozen=True)
+class GateCounts(Added):
+    """What a candidate file, or a range of the next ledger, has that it should not have."""
+
+    #: Units that are released although they never may be again.
+    again: int = 0
+    #: Survivors that are not released in the class in which they were last.
+    moved: int = 0
+    #: Survivors, or ghosts, with values that are neither tonight's nor those of their last release.
+    altered: int = 0
+    #: Released records whose unit is not known.
+    unknown: int = 0
+    #: Atoms of which some are released, and others may be later.
+    split: int = 0

@@ -1,4 +1,4 @@
-"""Looking at a ledger: its state in a few numbers, and whether all of it is what its nights left."""
+"""How many units share each trace, counted range by range."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Ints, ShortInts
+from microagg_core.arrays import Bools, Ints, ShortInts, UInt64s
 from microagg_core.errors import EXIT_DONE, GateError, StorageError, TransientStorageError
 from microagg_core.inspect.check import Check
 from microagg_core.plain import to_plain
+from microagg_core.release.leftovers import unnamed_files
 from microagg_core.series.atoms import (
     counts_of,
     no_atoms,
@@ -22,13 +23,108 @@ from microagg_core.series.atoms import (
     range_of_classes,
     with_atoms,
 )
-from microagg_core.series.census import counts_for_its_atom, counts_in_words
+from microagg_core.series.digests import pairs_of
 from microagg_core.series.generations import Generation, UnitCounts
-from microagg_core.series.joining import pairs_of
+from microagg_core.series.invariants import counts_for_its_atom, counts_in_words
 from microagg_core.series.ledger import Ledger
-from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State, empty_range, is_increasing, range_of
-from microagg_core.series.traced import TraceCounter
+from microagg_core.series.publications import unknown_in_words, unknown_releases
+from microagg_core.series.units import NO_ATOM, WITH_ATOM, State, empty_range, is_increasing, range_of
+from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown
+
+
+def output_checks(ledger: Ledger, output: Store) -> list[Check]:
+    """Hold the ledger against the output: marks, releases, files that no manifest names."""
+    nights = [ledger.generation(night) for night in ledger.nights()]
+    if not nights:
+        return []
+    return [_marks_check(ledger, nights), _releases_check(ledger, output), _files_check(output)]
+
+
+def _marks_check(ledger: Ledger, nights: list[Generation]) -> Check:
+    """Every night that others go on from has the mark that it was published."""
+    void = {number for n in nights if n.kind == "void" for number in range(n.goes_on_from + 1, n.night + 1)}
+    expected = [night.night for night in nights[:-1] if night.night not in void]
+    missing = [night for night in expected if not ledger.is_published(night)]
+    wrong = f"{len(missing)} of {len(expected)} marks in published/ are missing; the next run or microagg forget, "
+    wrong += "which ask the manifests, writes them again"
+    return Check("marks", not missing, wrong if missing else f"{len(expected)} nights are marked as published")
+
+
+def _releases_check(ledger: Ledger, output: Store) -> Check:
+    unknown = unknown_releases(ledger, output)
+    right = f"all releases of {shown(output.url)} are known"
+    return Check("releases", not unknown, unknown_in_words(output, unknown) if unknown else right)
+
+
+def _files_check(output: Store) -> Check:
+    """No file lies in a folder of releases that no manifest names."""
+    names = list(unnamed_files(output))
+    wrong = f"{len(names)} files of {shown(output.url)} are named by no manifest; microagg clean removes what runs left"
+    return Check("files", not names, wrong if names else "manifests name every file of the output")
+
+
+#: Traces, how many units have each, and whether a live one has.
+_Counts = tuple[UInt64s, UInt64s, Ints, Bools]
+
+
+def _no_counts() -> _Counts:
+    none = np.empty(0, dtype=np.uint64)
+    return none, none, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+
+
+@dataclass
+class TraceCounter:
+    """The traces of all units that were ever released, with how many units have each, and whether a live one has.
+
+    Units that wait were never released, and are not counted. Those that are gone, or were erased, are in the files of
+    the nights before, and hide the others there as ever.
+
+    >>> TraceCounter().smallest() is None
+    True
+    """
+
+    _counts: _Counts = field(default_factory=_no_counts)
+    #: What was counted since, range by range; put together when it is as much as what there is, so that few sorts do.
+    _ranges: list[_Counts] = field(default_factory=list)
+
+    def add(self, table: pa.Table) -> None:
+        """Count the units of one more range."""
+        state = table["state"].to_numpy()
+        is_released = table["last"].to_numpy() >= 0
+        t0, t1 = (table[name].to_numpy()[is_released] for name in ("t0", "t1"))
+        units = np.ones(len(t0), dtype=np.int64)
+        self._ranges.append(_merged(t0, t1, units, state[is_released] == State.LIVE))
+        if sum(len(counts[0]) for counts in self._ranges) >= len(self._counts[0]):
+            self._all()
+
+    def smallest(self) -> int | None:
+        """How many units share the rarest trace; None if no unit was ever released."""
+        _, _, units, _ = self._all()
+        return int(units.min()) if len(units) else None
+
+    def rarer_than(self, k: int) -> int:
+        """How many units have a trace that a live unit has and fewer than k units share."""
+        _, _, units, live = self._all()
+        return int(units[live & (units < k)].sum())
+
+    def _all(self) -> _Counts:
+        if self._ranges:
+            pieces = [self._counts, *self._ranges]
+            self._counts, self._ranges = _merged(*map(np.concatenate, zip(*pieces, strict=True))), []
+        return self._counts
+
+
+def _merged(t0: UInt64s, t1: UInt64s, units: Ints, live: Bools) -> _Counts:
+    """The same with every trace once."""
+    if not len(t0):
+        return t0, t1, units, live
+    order = np.lexsort((t1, t0))
+    t0, t1 = t0[order], t1[order]
+    is_new = np.concatenate(([True], (t0[1:] != t0[:-1]) | (t1[1:] != t1[:-1])))
+    first = np.flatnonzero(is_new)
+    return t0[first], t1[first], np.add.reduceat(units[order], first), np.logical_or.reduceat(live[order], first)
+
 
 #: Checks of what is stored; the others are of what it says.
 _OF_STORAGE = ("chain", "ranges", "marks", "releases", "files")

@@ -1,27 +1,87 @@
-"""Sweeping: what attempts at publishing that died left at the output goes before anybody else is grouped or erased."""
+"""Publications of a series: attempts noted before their first upload, what they left behind, what readers can read."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from microagg_core.errors import StorageError
-from microagg_core.inspect.check import Check
+from microagg_core.plain import from_json, to_plain
 from microagg_core.release.latest import committed_revisions_in
 from microagg_core.release.leftovers import unnamed_files
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.publish import read_manifest
 from microagg_core.release.steps.cleaning import is_under_way
 from microagg_core.release.steps.work import Run, work_store
-from microagg_core.series.attempts import Attempt, drop_attempts, noted_attempts
-from microagg_core.series.generations import Generation
+from microagg_core.series.generations import Generation, parts_digest
 from microagg_core.series.invariants import require
 from microagg_core.series.ledger import Ledger, ledger_of
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.store.layout import ReleaseLayout, is_release_id
-from microagg_core.store.objects import Store
+from microagg_core.store.layout import ATTEMPTS, ReleaseLayout, digits, is_release_id
+from microagg_core.store.objects import Store, canonical_json
 from microagg_core.store.page_layout import attempt_of
 from microagg_core.store.urls import shown
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Attempt:
+    """One try to publish the release of a night.
+
+    Attributes:
+        name: the digits in the name of each of its objects.
+        output: the URL of the output.
+        run_key: of the run in whose folder of the work area its signs of life are.
+    """
+
+    name: str
+    release_id: str
+    revision: str
+    output: str
+    run_key: str
+
+
+def note_attempt(ledger: Store, attempt: Attempt) -> None:
+    """Write an attempt down, for good."""
+    ledger.put(_record_name(attempt.name), canonical_json(to_plain(attempt)), durable=True)
+
+
+def noted_attempts(ledger: Store) -> list[Attempt]:
+    """Read the attempts that are written down.
+
+    Raises:
+        StorageError: one is damaged.
+
+    >>> noted_attempts(Store("memory://no-ledger-here"))
+    []
+    """
+    attempts = []
+    for name in ledger.list(ATTEMPTS):
+        try:
+            attempts.append(from_json(Attempt, ledger.read(name)))
+        except ValueError:
+            raise StorageError(
+                f"{shown(ledger.url_of(name))} is damaged, so nobody knows what its run left at the output; remove "
+                "it, then have microagg clean look for files that no manifest names"
+            ) from None
+    return attempts
+
+
+def drop_attempts(ledger: Store, attempts: Iterable[Attempt]) -> None:
+    """Forget attempts of which nothing is left."""
+    ledger.delete_many([_record_name(attempt.name) for attempt in attempts])
+
+
+def _record_name(attempt: str) -> str:
+    return f"{ATTEMPTS}/{attempt}.json"
+
+
+def erasure_key(night: int) -> str:
+    """The key under which an erasure stages files and gives signs of life in the work area, as runs do."""
+    return f"erasure-{digits(night)}"
+
 
 #: As long as a run counts as alive without a sign.
 _ALIVE_SECONDS = 3600.0
@@ -50,7 +110,7 @@ def sweep_output(ledger: Ledger, output: Store, work: Store, own_run: str = "") 
                 f"another run of the series {ledger.series} is publishing release {attempt.release_id} in "
                 f"{shown(attempt.output)}; run again when it is done, or an hour after it died"
             )
-    return _remove(ledger, output, dead)
+    return _remove_dead(ledger, output, dead)
 
 
 def sweep_published(ledger: Ledger, output: Store, work: Store, manifest: Manifest) -> None:
@@ -63,7 +123,7 @@ def sweep_published(ledger: Ledger, output: Store, work: Store, manifest: Manife
     ours = {_attempt_in(name) for name in manifest.part_names()}
     attempts = noted_attempts(ledger.store)
     others = [a for a in attempts if a.name not in ours and is_under_way(Run(work, a.run_key))]
-    _remove(ledger, output, [attempt for attempt in attempts if attempt not in others])
+    _remove_dead(ledger, output, [attempt for attempt in attempts if attempt not in others])
     kept = {attempt.name for attempt in others}
     unnamed = unnamed_files(output, manifest.id)
     names = [name for name in unnamed if _attempt_in(name) not in kept and not (kept and _is_unfinished(name))]
@@ -110,7 +170,7 @@ def clean_output(spec: ReleaseSpec, everything: bool) -> int:
     )
 
 
-def _remove(ledger: Ledger, output: Store, attempts: list[Attempt]) -> int:
+def _remove_dead(ledger: Ledger, output: Store, attempts: list[Attempt]) -> int:
     """Remove the files of attempts, but for those that a manifest names, then their records."""
     n = 0
     for attempt in attempts:
@@ -132,27 +192,6 @@ def _attempt_in(name: str) -> str | None:
     return attempt_of(name.split("/", 2)[-1])
 
 
-# --- What a look at ledger and output together shows -----------------------------------------------------------
-
-
-def output_checks(ledger: Ledger, output: Store) -> list[Check]:
-    """Hold the ledger against the output: marks, releases, files that no manifest names."""
-    nights = [ledger.generation(night) for night in ledger.nights()]
-    if not nights:
-        return []
-    return [_marks_check(ledger, nights), _releases_check(ledger, output), _files_check(output)]
-
-
-def _marks_check(ledger: Ledger, nights: list[Generation]) -> Check:
-    """Every night that others go on from has the mark that it was published."""
-    void = {number for n in nights if n.kind == "void" for number in range(n.goes_on_from + 1, n.night + 1)}
-    expected = [night.night for night in nights[:-1] if night.night not in void]
-    missing = [night for night in expected if not ledger.is_published(night)]
-    wrong = f"{len(missing)} of {len(expected)} marks in published/ are missing; the next run or microagg forget, "
-    wrong += "which ask the manifests, writes them again"
-    return Check("marks", not missing, wrong if missing else f"{len(expected)} nights are marked as published")
-
-
 def unknown_releases(ledger: Ledger, output: Store) -> list[Manifest]:
     """The releases of the series at the output that the ledger does not know."""
     nights = (ledger.generation(night) for night in ledger.nights())
@@ -169,19 +208,6 @@ def unknown_in_words(output: Store, unknown: list[Manifest]) -> str:
     )
 
 
-def _releases_check(ledger: Ledger, output: Store) -> Check:
-    unknown = unknown_releases(ledger, output)
-    right = f"all releases of {shown(output.url)} are known"
-    return Check("releases", not unknown, unknown_in_words(output, unknown) if unknown else right)
-
-
-def _files_check(output: Store) -> Check:
-    """No file lies in a folder of releases that no manifest names."""
-    names = list(unnamed_files(output))
-    wrong = f"{len(names)} files of {shown(output.url)} are named by no manifest; microagg clean removes what runs left"
-    return Check("files", not names, wrong if names else "manifests name every file of the output")
-
-
 def manifests_of(output: Store, series: str) -> Iterator[Manifest]:
     """Read the manifests of all releases of a series at its output."""
     for release_id in filter(is_release_id, output.folders()):
@@ -189,3 +215,42 @@ def manifests_of(output: Store, series: str) -> Iterator[Manifest]:
             manifest = read_manifest(output, ReleaseLayout(release_id, revision))
             if manifest.name == series:
                 yield manifest
+
+
+def is_published(ledger: Ledger, output: Store, generation: Generation) -> bool:
+    """Whether the release of a generation was ever there for readers."""
+    if ledger.is_published(generation.night):
+        return True
+    if not _is_at_output(output, generation):
+        return False
+    ledger.note_published(generation.night)
+    return True
+
+
+def _is_at_output(output: Store, generation: Generation) -> bool:
+    """Whether the very release of a generation has its manifest at the output."""
+    manifest = _manifest_at(output, generation)
+    if manifest is None or generation.kind == "erasure":  # whose revision was drawn for it
+        return manifest is not None
+    return parts_digest(part.sha256 for part in manifest.parts) == generation.manifest_sha256
+
+
+def _manifest_at(output: Store, generation: Generation) -> Manifest | None:
+    """The manifest under the name of a generation's release, which may be somebody else's."""
+    layout = ReleaseLayout(generation.release_id, generation.revision)
+    return read_manifest(output, layout) if output.exists(layout.manifest()) else None
+
+
+def manifest_of(output: Store, generation: Generation) -> Manifest:
+    """Read the manifest of a release that the ledger says was published.
+
+    Raises:
+        StorageError: it is damaged, or gone with the output.
+    """
+    manifest = _manifest_at(output, generation)
+    if manifest is None:
+        raise StorageError(
+            f"{shown(output.url)} has lost release {generation.release_id} {generation.revision}, which was published "
+            "there and whose values are needed again; put the output back from a copy"
+        )
+    return manifest

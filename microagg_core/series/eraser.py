@@ -34,16 +34,22 @@ from microagg_core.release.signature import read_signing_key
 from microagg_core.release.steps.cleaning import Running
 from microagg_core.release.steps.work import Run, work_store
 from microagg_core.release.withdrawal import Tombstone, is_withdrawn, withdraw
-from microagg_core.series.attempts import Attempt, erasure_key, note_attempt
-from microagg_core.series.digests import SeriesKey, classes_of, rows_of
+from microagg_core.series.digests import SeriesKey, classes_of, pairs_of, rows_of
+from microagg_core.series.erasure import Erasure
 from microagg_core.series.generations import Generation
 from microagg_core.series.invariants import require
-from microagg_core.series.joining import pairs_of
 from microagg_core.series.ledger import clear_unnamed
-from microagg_core.series.nights.forgetting import Erasure
-from microagg_core.series.nights.sweeping import manifests_of, sweep_output, sweep_published, sweep_unknown
-from microagg_core.series.nights.taking_back import manifest_of
-from microagg_core.series.traced import TraceCounter
+from microagg_core.series.publications import (
+    Attempt,
+    erasure_key,
+    manifest_of,
+    manifests_of,
+    note_attempt,
+    sweep_output,
+    sweep_published,
+    sweep_unknown,
+)
+from microagg_core.series.verification import TraceCounter
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import ReleaseLayout, revision_name, revision_number
@@ -229,9 +235,6 @@ def _facts(
             "software": software(),
         }
     )
-
-
-# --- The rows that go, and those that stay ---------------------------------------------------------------------
 
 
 def _row_digests(classes: Pairs, rows: UInt64s) -> UInt64s:

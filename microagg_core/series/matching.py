@@ -7,6 +7,8 @@ survives is not heard of again here: only units of which something may have to b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,20 +18,18 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Bytes, Ints, UInt64s
 from microagg_core.data.formats.reading import read_part
 from microagg_core.data.tables.slices import RECORD, Slices, read_slice, to_bytes, write_slices
+from microagg_core.errors import GateError
 from microagg_core.plain import to_json
 from microagg_core.release.steps.pieces import Piece
 from microagg_core.release.steps.shuffling import Scatter, gather_with_makers
 from microagg_core.release.steps.units import count_repeated
 from microagg_core.release.steps.work import Receipt, Task, load_context
 from microagg_core.series.atoms import range_of_atoms
-from microagg_core.series.digests import units_of
-from microagg_core.series.joining import as_columns, pairs_of, positions_in
+from microagg_core.series.digests import as_columns, pairs_of, positions_in, units_of
 from microagg_core.series.marks import ARRIVAL, ATOM, CHANGED, CLOSED, CODE, SURVIVOR, WAITED, survive
-from microagg_core.series.night import Night
-from microagg_core.series.nights.counts import MatchCounts
-from microagg_core.series.nights.knowing import confidential_digests, layout_of, load_night
-from microagg_core.series.nights.likeness import words_of_range
-from microagg_core.series.ranges import NO_ATOM, State, range_of, range_schema
+from microagg_core.series.night import Added, Night, confidential_digests, layout_of, load_night
+from microagg_core.series.units import MOST_UNITS, NO_ATOM, State, range_of, range_schema
+from microagg_core.spec.release import ReleaseSpec
 
 #: The objects of a matched range: what the records are, for the parts; and for the ranges of atoms, the live units that
 #: are not in tonight's input, and those that are and have other values than in their last release.
@@ -39,9 +39,6 @@ UNIT_RANGE = "unit_range"
 _HALF = np.uint64(2**32 - 1)
 #: The greatest number of the bits of a digest that are told.
 GREATEST_WORD = 2**40 - 1
-
-
-# --- Who is there ----------------------------------------------------------------------------------------------
 
 
 def identify_part(task: Task) -> Receipt:
@@ -88,7 +85,7 @@ class _Tonight:
     """The units of one range that are in tonight's input: part and place in it, and where the ledger has them."""
 
     def __init__(self, task: Task, night: Night, state: pa.Table) -> None:
-        self.table = _gathered(task, night)
+        self.table = _gathered_digests(task, night)
         self.state = state
         self.units = pairs_of(self.table, "u")
         self.index = positions_in(self.units, pairs_of(state, "u"))
@@ -132,7 +129,7 @@ class _Tonight:
         return np.column_stack(changes) if changes else np.zeros((len(self.index), 0), dtype=np.bool_)
 
 
-def _gathered(task: Task, night: Night) -> pa.Table:
+def _gathered_digests(task: Task, night: Night) -> pa.Table:
     """All digests that were told for the range, with the number of the part they come from."""
     makers = pa.field("part", pa.int32())
     told = gather_with_makers(task.run, task.slices, "identify", layout_of(task).identified, makers)
@@ -141,9 +138,6 @@ def _gathered(task: Task, night: Night) -> pa.Table:
     fields = [(RECORD, pa.int64()), ("u0", pa.uint64()), ("u1", pa.uint64())]
     fields += [(f"d{j}", pa.uint32()) for j in range(len(night.columns))]
     return pa.schema([*fields, ("half", pa.uint32()), ("more", pa.uint8()), ("part", pa.int32())]).empty_table()
-
-
-# --- Met with the ledger ---------------------------------------------------------------------------------------
 
 
 def match_range(task: Task) -> Receipt:
@@ -157,7 +151,7 @@ def match_range(task: Task) -> Receipt:
     layout, number = layout_of(task), task.number
     written = [task.put(layout.met(number), met), task.put(layout.matched(number), counts)]
     if night.state is not None:
-        written.append(task.put(layout.words(number), to_bytes(_words(night, tonight))))
+        written.append(task.put(layout.words(number), to_bytes(_bit_words(night, tonight))))
     pieces, more = (marks, absent, altered, *written), slices + of_absent + of_altered
     return Receipt(task.step, number, len(tonight.index), pieces, more)
 
@@ -245,7 +239,7 @@ def _met(night: Night, tonight: _Tonight) -> pa.Table:
 _NEW = {"atom": NO_ATOM, "last": -1, "since": -1, "state": State.HELD}
 
 
-def _words(night: Night, tonight: _Tonight) -> pa.Table:
+def _bit_words(night: Night, tonight: _Tonight) -> pa.Table:
     """By which people under new ids are noticed."""
     released = np.asarray(tonight.state["last"]) != -1
     bits = pa.table(_bits_of(np.asarray(tonight.state["row"])[released]))
@@ -266,9 +260,6 @@ def _counted(tonight: _Tonight) -> MatchCounts:
         released=int(released.sum()),
         alone=int((of_rows == 1).sum()),
     )
-
-
-# --- What the records are --------------------------------------------------------------------------------------
 
 
 def mark_part(task: Task) -> Receipt:
@@ -299,3 +290,134 @@ def _narrow(table: pa.Table, name: str) -> pa.Table:
 def read_unit_ranges(task: Task, part: int) -> Ints:
     """The range of units of every record of a part."""
     return np.asarray(read_slice(task.pieces.read(layout_of(task).unit_ranges(part)))[UNIT_RANGE]).astype(np.int64)
+
+
+#: Of all ranges together so many words, the least ones, of each kind are looked at: 32 MiB where the process decides.
+_MOST_WORDS = 4 * MOST_UNITS
+_LEAST_WORDS = 4096
+#: Arrivals are refused where this share of them, or of those who left, has the other's values.
+_MOSTLY = 0.5
+#: However many values there are, at most this share meets just one of the others by chance: x exp(-x) at x = 1.
+_MOST_BY_CHANCE = 0.37
+#: How far from what is expected chance may come, in standard deviations.
+_SPREAD = 4.0
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Counts of units whose confidential values nobody else of their kind has.
+
+    Attributes:
+        left: who was released before and is not in tonight's input.
+        arrived: who is in it, and was in no night's before.
+        alike: how many of one kind have the values of one of the other.
+        chance: how likely the fewer of both kinds are to meet one of the others by chance, each.
+    """
+
+    left: int
+    arrived: int
+    alike: int
+    chance: float
+
+    @property
+    def is_mostly(self) -> bool:
+        """Whether most of those who left, or of those who arrived, are alike."""
+        return self.alike >= _MOSTLY * min(self.left, self.arrived) and not self._is_expected(_SPREAD)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether more are alike than chance makes, as a rule."""
+        return not self._is_expected(1.0)
+
+    def _is_expected(self, spread: float) -> bool:
+        expected = self.chance * min(self.left, self.arrived)
+        return bool(self.alike <= expected + spread * expected**0.5)
+
+    def sentence(self) -> str:
+        """What to tell the operator."""
+        return (
+            f"{self.alike} of {self.arrived} arrivals have just the confidential values of one of {self.left} units "
+            "that left (of those whose values nobody else has): if ids were changed, the same people are released "
+            "again as others, against which a series does not protect"
+        )
+
+
+def words_of_range(released: UInt64s, is_gone: Bools, arrived: UInt64s, n_ranges: int) -> pa.Table:
+    """Words of one range of units: the least ones of who is gone, and of who arrived, with a mark of where they end.
+
+    Args:
+        released: a word of the last released row of each unit that was released before.
+        is_gone: which of them are not in tonight's input.
+        arrived: words of the rows of units that no night has seen before.
+        n_ranges: how many ranges there are.
+    """
+    most = max(_LEAST_WORDS, _MOST_WORDS // n_ranges)
+    values, first, n = np.unique(released, return_index=True, return_counts=True)
+    gone, come = values[(n == 1) & is_gone[first]], np.sort(arrived)
+    cut = [words[most] for words in (gone, come) if len(words) > most]
+    limit = min(cut, default=np.iinfo(np.uint64).max)
+    words = np.concatenate([gone[gone < limit], come[come < limit]])
+    left = np.arange(len(words)) < int((gone < limit).sum())
+    return pa.table({"word": words, "left": left, "limit": np.full(len(words), limit, dtype=np.uint64)})
+
+
+def likeness_of(ranges: Sequence[pa.Table], released: int, alone: int, greatest: int) -> Likeness:
+    """Compare who is gone with who arrived, over all ranges; estimates where there are too many to look at all.
+
+    Args:
+        ranges: words of each range.
+        released: how many units were released before.
+        alone: of how many of them nobody else in their range had the values.
+        greatest: the greatest word that there may be.
+    """
+    table = pa.concat_tables(ranges)
+    word, is_left, limits = (np.asarray(table[name]) for name in ("word", "left", "limit"))
+    limit = int(limits.min(initial=np.iinfo(np.uint64).max))
+    kinds = [np.unique(word[(word < limit) & which], return_counts=True) for which in (is_left, ~is_left)]
+    left, arrived = (words[n == 1] for words, n in kinds)
+    share = min(1.0, limit / greatest)
+    alike = np.intersect1d(left, arrived, assume_unique=True)
+    n_left, n_arrived, n_alike = (round(len(words) / share) for words in (left, arrived, alike))
+    # Of n values out of V a share of exp(-n / V) comes once; and one more is a certain one with 1 / V.
+    per_unit = -np.log(alone / (released + 1)) * len(ranges) / released if alone else np.inf
+    others = max(n_left * released / alone if alone else 0.0, int(kinds[1][1].sum()) / share)
+    return Likeness(n_left, n_arrived, n_alike, float(min(_MOST_BY_CHANCE, others * per_unit)))
+
+
+def refuse_renamed(spec: ReleaseSpec, likeness: Likeness) -> str:
+    """Stop where most arrivals look like people under other ids; a warning where more do than by chance, or nothing.
+
+    Raises:
+        GateError: they do, at least k of them, and the spec does not say that they are others.
+    """
+    is_meant = spec.unit != "row" and set(spec.acknowledge.equal_arrivals).issuperset(spec.unit)
+    if is_meant or not likeness.is_told:
+        return ""
+    if likeness.alike < spec.k or not likeness.is_mostly:
+        return likeness.sentence()
+    raise GateError(
+        f"{likeness.sentence()}; bring every unit under the id that it had, or, if these are others, list "
+        f"{', '.join(spec.unit)} under acknowledge.equal_arrivals"
+    )
+
+
+@dataclass(frozen=True)
+class MatchCounts(Added):
+    """What meeting the input with the ledger came to.
+
+    >>> MatchCounts.total([MatchCounts(arrivals=1), MatchCounts(arrivals=2, leavers=1)]).arrivals
+    3
+    """
+
+    #: Records whose unit has another record.
+    repeated: int = 0
+    arrivals: int = 0
+    #: Units of the input that are never released again.
+    closed: int = 0
+    #: Units of the input that some night released.
+    released_before: int = 0
+    leavers: int = 0
+    #: Units of the ledger that some night released.
+    released: int = 0
+    #: Of these, who have a confidential row of their own in their range.
+    alone: int = 0

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from heapq import heappop, heappush
 from operator import add
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from microagg_core.arrays import Ints, Pairs
 from microagg_core.errors import InternalError
 from microagg_core.inspect.check import Check
 from microagg_core.plain import from_json
@@ -17,17 +20,13 @@ from microagg_core.release.steps.pieces import Pieces
 from microagg_core.release.steps.routing import Planned
 from microagg_core.release.steps.work import Receipt
 from microagg_core.series.atoms import no_atoms
-from microagg_core.series.census import Census
+from microagg_core.series.candidates import GateCounts, Looked
+from microagg_core.series.digests import ABSENT, numbered_pairs, pairs_of
 from microagg_core.series.generations import Generation, Past, UnitCounts, parts_digest
-from microagg_core.series.joining import pairs_of
-from microagg_core.series.night import Night
-from microagg_core.series.nights.beginning import Beginning, frozen_facts
-from microagg_core.series.nights.counting import TraceNotes
-from microagg_core.series.nights.counts import GateCounts
-from microagg_core.series.nights.telling import Looked
-from microagg_core.series.nights.tracing import RangeNotes
-from microagg_core.series.pairs import weakest_cut
-from microagg_core.series.ranges import empty_range
+from microagg_core.series.invariants import Census
+from microagg_core.series.night import Beginning, Night, frozen_facts
+from microagg_core.series.traces import RangeNotes, TraceNotes
+from microagg_core.series.units import empty_range
 from microagg_core.store.night_layout import NightLayout
 from microagg_core.store.objects import Store
 
@@ -215,3 +214,122 @@ def _counts(night: Night, notes: NightNotes) -> UnitCounts:
     before = replace(night.state.counts, released=0, withheld=0) if night.state is not None else UnitCounts()
     told = [*(one.counts for one in notes.ranges), *(one.counts for one in notes.atoms)]
     return reduce(add, told, before)
+
+
+#: For each vertex its neighbours, and how many units lie between.
+Graph: TypeAlias = dict[int, dict[int, int]]
+
+
+def weakest_cut(before: Pairs, after: Pairs, k: int) -> int | None:
+    """The fewest units, below k, that a linear combination of both nights' sums involves; None where there is none.
+
+    ``before`` and ``after`` hold each unit's class, or :data:`ABSENT`.
+
+    >>> pairs = lambda *words: np.array([[word, 0] for word in words], dtype=np.uint64)
+    >>> weakest_cut(pairs(1, 1, 1, 2, 2, 2), pairs(1, 1, 1, 2, 2, 2), k=3) is None
+    True
+    >>> weakest_cut(pairs(1, 1, 1, 2, 2, 2), pairs(1, 1, 1, 1, 2, 2), k=3)
+    1
+    """
+    ends = _vertices(before, after)
+    ends, units = _contracted(*_merged_edges(ends, np.ones(len(ends), dtype=np.int64)), k)
+    if not len(ends):
+        return None
+    degrees = np.bincount(ends.ravel(), weights=np.repeat(units, 2))
+    bound = min(k, int(degrees[degrees > 0].min()))
+    # A connected component cannot fall apart by less than one unit.
+    smallest = bound if bound == 1 else _smallest_cut(_graph(ends, units), bound)
+    return smallest if smallest < k else None
+
+
+def _vertices(before: Pairs, after: Pairs) -> Ints:
+    """The two vertices of every unit; absent is vertex 0."""
+    ends = []
+    offset = 1
+    for classes in (before, after):
+        numbers, distinct = numbered_pairs(classes)
+        ends.append(np.where((classes == ABSENT).all(axis=1), 0, numbers + offset))
+        offset += len(distinct)
+    return np.column_stack(ends)
+
+
+def _merged_edges(ends: Ints, units: Ints) -> tuple[Ints, Ints]:
+    """Edges between the same vertices as one, which has the units of all; loops are left out."""
+    edges = np.sort(ends, axis=1)
+    apart = edges[:, 0] != edges[:, 1]
+    numbers, distinct = numbered_pairs(edges[apart].astype(np.uint64))
+    together = np.bincount(numbers, weights=units[apart], minlength=len(distinct)).astype(np.int64)
+    return distinct.astype(np.int64), together
+
+
+def _contracted(ends: Ints, units: Ints, k: int) -> tuple[Ints, Ints]:
+    """The edges that are left when the vertices of bundles of k units and more, which no cut below k parts, are one."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    while (heavy := units >= k).any():
+        vertices, numbers = np.unique(ends, return_inverse=True)
+        numbers = numbers.reshape(ends.shape)
+        one, other = numbers[heavy].T
+        joined = coo_array((np.ones(len(one), dtype=np.int8), (one, other)), shape=(len(vertices), len(vertices)))
+        _, parts = connected_components(joined, directed=False)
+        ends, units = _merged_edges(parts.astype(np.int64)[numbers], units)
+    return ends, units
+
+
+def _graph(ends: Ints, units: Ints) -> Graph:
+    graph: Graph = {}
+    for (one, other), weight in zip(ends.tolist(), units.tolist(), strict=True):
+        graph.setdefault(one, {})[other] = weight
+        graph.setdefault(other, {})[one] = weight
+    return graph
+
+
+def _smallest_cut(graph: Graph, bound: int) -> int:
+    """The size of a smallest cut of any component, or the bound where none is smaller."""
+    while graph and bound > 1:
+        bound = min(bound, *(sum(edges.values()) for edges in graph.values()))
+        graph = _joined(graph, _tied(graph, bound))
+    return bound
+
+
+def _tied(graph: Graph, bound: int) -> dict[int, int]:
+    """For each vertex one that stands for all that no cut below the bound parts from it.
+
+    The vertex that is scanned last in its component has all its edges to those before, so two at least are tied.
+    """
+    tied = {vertex: vertex for vertex in graph}
+    reached = dict.fromkeys(graph, 0)
+    waiting: list[tuple[int, int]] = []
+    for start in graph:
+        heappush(waiting, (0, start))
+        while waiting:
+            count, vertex = heappop(waiting)
+            if reached.get(vertex) != -count:
+                continue  # scanned, or in the heap again with a larger count
+            del reached[vertex]
+            for other, units in graph[vertex].items():
+                if other in reached:
+                    reached[other] += units
+                    heappush(waiting, (-reached[other], other))
+                    if reached[other] >= bound:
+                        tied[_root(tied, other)] = _root(tied, vertex)
+    return {vertex: _root(tied, vertex) for vertex in graph}
+
+
+def _root(tied: dict[int, int], vertex: int) -> int:
+    while tied[vertex] != vertex:
+        tied[vertex] = vertex = tied[tied[vertex]]
+    return vertex
+
+
+def _joined(graph: Graph, tied: dict[int, int]) -> Graph:
+    """The graph of what is tied together; a component that has become one vertex is gone."""
+    joined: Graph = {}
+    for vertex, edges in graph.items():
+        for other, units in edges.items():
+            one, two = tied[vertex], tied[other]
+            if one != two:
+                ends = joined.setdefault(one, {})
+                ends[two] = ends.get(two, 0) + units
+    return joined

@@ -1,10 +1,8 @@
-"""Solving for the quasi-identifiers of single records, from the means of all groups of several releases.
+"""Bridges of a graph with parallel edges: edges that no circle contains, with what lies beyond each.
 
-Each group is an equation: what its records have adds up to its size times its mean. Between two releases a record is an
-edge from its group in one to its group in the other, or to ``absent``, a vertex without an equation, where it is in one
-alone. What the equations determine are sums over cuts of that graph, so a record is solved where its edge is a bridge.
-Solved records are taken out of all equations, until no pair of releases solves another. What three or more releases
-determine beyond that is found by elimination, component by component, as long as these are small.
+A tree is laid through every component. Each edge outside the tree gets random words, and each vertex the exclusive or
+of those at its ends; over a vertex and all below it in the tree, that leaves the words of the edges that cross from
+there to elsewhere. Only where none crosses they are zero, but for a chance of 2^-128, and the tree's edge is a bridge.
 """
 
 from __future__ import annotations
@@ -15,13 +13,134 @@ from itertools import combinations
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.series.attack.bridges import bridges
-from microagg_core.series.attack.elimination import determined
-from microagg_core.series.attack.evidence import Evidence, numbered
-from microagg_core.series.attack.matching import MatchedRows
+from microagg_core.arrays import Bools, Floats, Ints, UInt64s
+from microagg_core.series.attack.evidence import Evidence, MatchedRows, numbered
+
+
+@dataclass(frozen=True)
+class Bridges:
+    """The bridges of a graph, by the numbers of their edges."""
+
+    edges: Ints
+    #: The end of each that is further from the root, and the sum of charges of all vertices beyond the bridge.
+    far_ends: Ints
+    charges: Floats
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """A forest, hung below one more vertex: vertices from the top, where each level ends, and who is above whom."""
+
+    order: Ints
+    above: Ints
+
+    def levels(self) -> Iterator[Ints]:
+        """The vertices of each level below the first, the lowest level first."""
+        position = np.empty(len(self.order), dtype=np.int64)
+        position[self.order] = np.arange(len(self.order))
+        place_above = position[self.above[self.order[1:]]]  # ascends, as vertices come level by level
+        ends = [0, 1]
+        while ends[-1] < len(self.order):
+            ends.append(1 + int(np.searchsorted(place_above, ends[-1])))
+        for start, end in zip(ends[-2:0:-1], ends[:1:-1], strict=True):
+            yield self.order[start:end]
+
+
+def bridges(one: Ints, other: Ints, charges: Floats, root: int) -> Bridges:
+    """The bridges among the edges from ``one[i]`` to ``other[i]``; vertices are the rows of ``charges``.
+
+    What is beyond a bridge never contains the root.
+
+    >>> ends = np.array([0, 0, 1, 2]), np.array([1, 1, 2, 3])
+    >>> bridges(*ends, np.array([[1.0], [2.0], [4.0], [8.0]]), root=0).charges.ravel().tolist()
+    [12.0, 8.0]
+    """
+    tree = _tree(one, other, len(charges), root)
+    edge_above = _edges_above(one, other, tree)
+    words = _cycle_words(one, other, edge_above, len(tree.above))
+    totals = np.vstack([charges, np.zeros_like(charges[:1])])
+    for level in tree.levels():
+        above = tree.above[level]
+        np.bitwise_xor.at(words, above, words[level])
+        np.add.at(totals, above, totals[level])
+    far = np.flatnonzero((edge_above >= 0) & (words == 0).all(axis=1))
+    return Bridges(edge_above[far], far, totals[far])
+
+
+def _tree(one: Ints, other: Ints, n: int, root: int) -> _Tree:
+    """A tree through every component, hung below the vertex ``n``; the root is the top of its own."""
+    n_components, component = connected_components(_graph(one, other, n), directed=False)
+    tops = np.empty(n_components, dtype=np.int64)
+    tops[component[::-1]] = np.arange(n)[::-1]
+    tops[component[root]] = root
+    whole = _graph(np.r_[one, np.full(n_components, n)], np.r_[other, tops], n + 1)
+    order, above = breadth_first_order(whole, n, directed=False)
+    return _Tree(order.astype(np.int64), above.astype(np.int64))
+
+
+def _graph(one: Ints, other: Ints, n: int) -> csr_array:
+    return csr_array(coo_array((np.ones(len(one), dtype=np.int32), (one, other)), shape=(n, n)))
+
+
+def _edges_above(one: Ints, other: Ints, tree: _Tree) -> Ints:
+    """The edge from each vertex to the one above it, any of parallel ones; -1 where there is none."""
+    n = len(tree.above)
+    ends, first = np.unique(np.minimum(one, other) * n + np.maximum(one, other), return_index=True)
+    edges = np.full(n, -1, dtype=np.int64)
+    hung = np.flatnonzero((tree.above >= 0) & (tree.above < n - 1))
+    above = tree.above[hung]
+    edges[hung] = first[np.searchsorted(ends, np.minimum(hung, above) * n + np.maximum(hung, above))]
+    return edges
+
+
+def _cycle_words(one: Ints, other: Ints, edge_above: Ints, n: int) -> UInt64s:
+    outside = np.ones(len(one), dtype=np.bool_)
+    outside[edge_above[edge_above >= 0]] = False
+    # From the operating system's chance: nobody can make a graph that deceives it.
+    drawn = np.random.default_rng().integers(0, 2**64, size=(int(outside.sum()), 2), dtype=np.uint64)
+    words = np.zeros((n, 2), dtype=np.uint64)
+    np.bitwise_xor.at(words, one[outside], drawn)
+    np.bitwise_xor.at(words, other[outside], drawn)
+    return words
+
+
+#: The largest prime below 2^31, so that products fit into 64 bits.
+_PRIME = 2**31 - 1
+
+
+def determined(matrix: Ints) -> Bools:
+    """Whether each column's unknown is determined by the rows' equations.
+
+    It is where its unit vector lies in the row space, that is, where a row of the reduced echelon form is that vector.
+
+    >>> determined(np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1]])).tolist()
+    [True, True, False, False]
+    """
+    rows = matrix.astype(np.int64) % _PRIME
+    n_reduced = 0
+    for column in range(rows.shape[1]):
+        if n_reduced == len(rows):
+            break
+        n_reduced += _reduce(rows, n_reduced, column)
+    units = rows[np.count_nonzero(rows, axis=1) == 1]
+    return np.asarray((units != 0).any(axis=0))
+
+
+def _reduce(rows: Ints, n_reduced: int, column: int) -> bool:
+    """Clear a column but for one row, which becomes the next reduced one; whether there was one to be had."""
+    candidates = np.flatnonzero(rows[n_reduced:, column])
+    if not len(candidates):
+        return False
+    pivot = n_reduced + int(candidates[0])
+    rows[[n_reduced, pivot]] = rows[[pivot, n_reduced]]
+    row = rows[n_reduced] = rows[n_reduced] * pow(int(rows[n_reduced, column]), -1, _PRIME) % _PRIME
+    others = np.flatnonzero(rows[:, column])
+    others = others[others != n_reduced]
+    rows[others] = (rows[others] - rows[others, column][:, None] * row) % _PRIME
+    return True
+
 
 #: Steps of elimination that one component may take, and all of them together: seconds each.
 MOST_STEPS, MOST_STEPS_IN_ALL = 10**9, 10**10

@@ -16,15 +16,13 @@ import pyarrow as pa
 from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
 from microagg_core.errors import StorageError
 from microagg_core.series.atoms import atoms_table, counts_of, places_of_atoms, range_of_atoms, traces_of
-from microagg_core.series.digests import numbered_pairs
+from microagg_core.series.digests import as_columns, numbered_pairs, pairs_of, positions_in
 from microagg_core.series.fates import Fate, Policy, decide, drawn_decoys
 from microagg_core.series.generations import Generation, RangeFile, UnitCounts
-from microagg_core.series.joining import as_columns, pairs_of, positions_in
 from microagg_core.series.ledger import Ledger
-from microagg_core.series.nights.sweeping import unknown_in_words, unknown_releases
-from microagg_core.series.nights.taking_back import is_published
-from microagg_core.series.ranges import NO_ATOM, WITH_ATOM, State
-from microagg_core.series.traced import TraceCounter
+from microagg_core.series.publications import is_published, unknown_in_words, unknown_releases
+from microagg_core.series.units import NO_ATOM, WITH_ATOM, State
+from microagg_core.series.verification import TraceCounter
 from microagg_core.store.objects import Store
 
 _NO_PAIRS: Pairs = np.zeros((0, 2), dtype=np.uint64)

@@ -1,0 +1,77 @@
+"""Choose which of many cases the suite runs; ``pytest --soak`` runs all of them.
+
+The choice is seeded: every run of the suite has the same cases.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import settings
+
+T = TypeVar("T")
+
+SEED = 20261120
+MOST_EXAMPLES = 40
+_whole = False
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", action="store_true", help="run every case, not the suite's seeded share: hours")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    global _whole
+    _whole = bool(config.getoption("--soak"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests with the mark ``soak`` out of the suite."""
+    if _whole:
+        return
+    left_out = [item for item in items if item.get_closest_marker("soak")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not item.get_closest_marker("soak")]
+
+
+def share(cases: Iterable[T], most: int) -> list[T]:
+    """Draw at most so many of the cases, in their order.
+
+    >>> share(range(100), 3) == share(range(100), 3), len(share(range(100), 3)), share("ab", 3)
+    (True, 3, ['a', 'b'])
+    """
+    every = list(cases)
+    if _whole or len(every) <= most:
+        return every
+    return [every[i] for i in sorted(random.Random(SEED).sample(range(len(every)), most))]
+
+
+def cover(*axes: Sequence[Any], fits: Callable[..., bool] = lambda *_: True) -> list[tuple[Any, ...]]:
+    """Choose combinations that fit, such that each value of each axis is in one of them.
+
+    >>> len(cover("abc", [1, 2], [True, False]))
+    3
+    """
+    every = [case for case in itertools.product(*axes) if fits(*case)]
+    if _whole:
+        return every
+    drawn = random.Random(SEED)
+    drawn.shuffle(every)
+    chosen: list[tuple[Any, ...]] = []
+    left = {(axis, repr(value)) for case in every for axis, value in enumerate(case)}
+    while left:
+        best = max(every, key=lambda case: len(left & {(axis, repr(value)) for axis, value in enumerate(case)}))
+        chosen.append(best)
+        left -= {(axis, repr(value)) for axis, value in enumerate(best)}
+    return chosen
+
+
+def examples(most: int) -> settings:
+    """Bound hypothesis' examples: a few that are always the same in the suite, so many new ones in ``--soak``."""
+    if _whole:
+        return settings(max_examples=most, deadline=None)
+    return settings(max_examples=min(most, MOST_EXAMPLES), deadline=None, derandomize=True)
