@@ -13,21 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from microagg_core.errors import MicroaggError, SpecError, StorageError
-from microagg_core.release.latest import committed_revisions_in
 from microagg_core.release.manifest import Manifest
-from microagg_core.release.publish import read_manifest
+from microagg_core.release.revisions import Tombstone, committed_revisions_in, read_manifest, read_tombstone
 from microagg_core.release.steps.cleaning import clean_due
 from microagg_core.release.steps.publishing import meant_moment, settled_spec, staged_parts
-from microagg_core.release.withdrawal import Tombstone, read_tombstone
 from microagg_core.series.generations import Generation
 from microagg_core.series.ledger import Ledger, last_sound, ledger_of, move_aside
 from microagg_core.series.voids import fill_nights
 from microagg_core.software import software
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.store.failures import impatient
 from microagg_core.store.layout import ReleaseLayout, is_release_id
 from microagg_core.store.objects import Store
-from microagg_core.store.patience import impatient
 from microagg_core.store.urls import resolve
 from microagg_flows import nights
 from microagg_flows.clusters import executor_for

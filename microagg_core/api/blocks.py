@@ -28,8 +28,7 @@ from microagg_core.data.kinds.quasi_identifiers import finite_ticks
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo
-from microagg_core.group.grouping.bounds import Bound
-from microagg_core.group.metrics.certificate import Certificate
+from microagg_core.group.bounds import Bound, Certificate
 from microagg_core.group.metrics.statistics import LossStatistics, attribute_losses, losses_of
 from microagg_core.spec.columns import MISSING_PATTERN_LIMIT
 

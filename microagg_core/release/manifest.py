@@ -177,7 +177,7 @@ class ReleaseFacts(_Model):
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The columns whose combinations k-anonymity is about, in the release's order."""
+        """Columns whose combinations k-anonymity is about, in the release's order."""
         return tuple(column.name for column in self.columns if column.role != "confidential")
 
 
@@ -208,7 +208,6 @@ class Manifest(ReleaseFacts):
     def of(
         cls, facts: ReleaseFacts, revision: str, parts: tuple[PartEntry, ...], pages: tuple[PageEntry, ...] = ()
     ) -> Manifest:
-        """The facts, completed."""
         return cls(
             **{name: getattr(facts, name) for name in ReleaseFacts.model_fields},
             revision=revision,
@@ -218,32 +217,30 @@ class Manifest(ReleaseFacts):
 
     @property
     def layout(self) -> ReleaseLayout:
-        """Names of the release's objects."""
         return ReleaseLayout(self.id, self.revision)
 
     def part_names(self) -> set[str]:
-        """The parts' names from the root of the output."""
+        """Names of parts from the root of the output."""
         return {self.layout.absolute(part.name) for part in self.parts}
 
     def page_names(self) -> set[str]:
-        """Where readers find the pages, from the root of the output."""
+        """Names under which readers find pages, from the root of the output."""
         return {self.layout.absolute(page.name) for page in self.pages}
 
     def written_page_names(self) -> set[str]:
-        """Where the pages were written before the manifest, from the root of the output."""
+        """Names under which pages were written before the manifest, from the root of the output."""
         return {self.layout.absolute(page.written) for page in self.pages}
 
     def to_bytes(self) -> bytes:
-        """The manifest as it is written."""
         return canonical_json(self.model_dump(mode="json", exclude=_SINCE_3 if self.format_version < 3 else None))
 
     @property
     def sha256(self) -> str:
-        """The digest by which a receiver knows that it is this manifest, and with it these files."""
+        """Digest by which a receiver knows this manifest, and with it these files."""
         return sha256_hex(self.to_bytes())
 
     def unknown(self) -> int:
-        """How many things stand in it of which this version does not know what they say.
+        """Count what stands in the manifest and this version does not understand.
 
         They are kept, since a later version may know more figures; a receiver may want to know all.
         """
@@ -300,7 +297,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _first_reason(error: ValidationError) -> str:
-    """Which field is wrong, and why where that is one of our own rules; never a value."""
+    """Name the wrong field, and say why where that is one of our own rules; never a value."""
     first = error.errors(include_url=False, include_input=False)[0]
     field = ".".join(str(place) for place in first["loc"] if not isinstance(place, str) or place.isidentifier())
     where = f"field {field}" if field else ""
@@ -314,7 +311,7 @@ def _damaged(where: str, detail: str) -> StorageError:
 
 
 def same_release(one: Manifest, other: Manifest) -> bool:
-    """Whether two manifests publish the same: the same bytes, the same promises about them, and the same words.
+    """Say whether two manifests publish the same: the same bytes, promises and words.
 
     Their pages may differ, as other versions of the software describe a release otherwise.
     """

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from microagg_core.errors import InternalError, MicroaggError
 from microagg_core.release.manifest import Manifest, PageEntry
-from microagg_core.release.withdrawal import is_withdrawn
+from microagg_core.release.revisions import is_withdrawn
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_core.store.page_layout import is_page_name, written_page
 
@@ -27,20 +27,17 @@ PagesOf = Callable[[Manifest], Mapping[str, bytes | MicroaggError]]
 
 
 def no_pages(manifest: Manifest) -> Mapping[str, bytes]:
-    """What a release has that nobody describes."""
     return {}
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page, with what the manifest says of it."""
-
     entry: PageEntry
     data: bytes
 
 
 def pages_for(manifest: Manifest, pages_of: PagesOf, attempt: str) -> tuple[tuple[Page, ...], tuple[str, ...]]:
-    """The pages of a release that is about to be published, by name, and a sentence on each that is left out.
+    """Make the pages of a release that is about to be published, and a sentence on each that cannot be made.
 
     Nothing is written yet.
 
@@ -63,7 +60,7 @@ def _page(name: str, data: bytes, attempt: str) -> Page:
 
 
 def bring_pages(output: Store, manifest: Manifest, pages_of: PagesOf) -> tuple[str, ...]:
-    """See to it that every page of a published release is where readers find it; for anybody to do at any time.
+    """Put every page of a published release where readers find it; for anybody to do at any time.
 
     Returns:
         What there is to say about it, a sentence each.
@@ -76,7 +73,7 @@ def bring_pages(output: Store, manifest: Manifest, pages_of: PagesOf) -> tuple[s
 
 @dataclass(frozen=True)
 class _Look:
-    """What was found of a page: where readers find it, with the version of that; and where it was written."""
+    """State of a page: at its place for readers, with a version, and where it was written."""
 
     page: PageEntry
     there: bytes | None
@@ -96,7 +93,7 @@ class _Bringing:
 
     @cached_property
     def _again(self) -> Mapping[str, bytes | MicroaggError]:
-        """The pages as this version of the software makes them."""
+        """Pages as this version of the software makes them."""
         return self.pages_of(self.manifest.model_copy(update={"pages": ()}))
 
     def _look(self, page: PageEntry) -> _Look:
@@ -105,7 +102,7 @@ class _Bringing:
         return _Look(page, there, version, self.output.read_if_there(layout.absolute(page.written)))
 
     def lost(self) -> Iterator[str]:
-        """Bring what is not there; a sentence for each page that nobody has any more."""
+        """Put back what is missing; yields a sentence for each page that cannot be found or made again."""
         lacking = [look for look in map(self._look, self.manifest.pages) if not look.is_whole]
         # Asked after all versions were: a notice that was put up since has another.
         if not lacking or is_withdrawn(self.output, self.manifest.layout.folder):

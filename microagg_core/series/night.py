@@ -19,8 +19,7 @@ from microagg_core.data.formats.reading import count_rows
 from microagg_core.data.formats.released.registry import released_format
 from microagg_core.errors import GateError, InternalError, SpecError, StorageError
 from microagg_core.plain import from_json, to_json
-from microagg_core.release.latest import newest
-from microagg_core.release.publish import read_manifest
+from microagg_core.release.revisions import newest, read_manifest
 from microagg_core.release.steps.cleaning import is_under_way
 from microagg_core.release.steps.pieces import Piece, sealed, unsealed
 from microagg_core.release.steps.work import Context, Run, Task

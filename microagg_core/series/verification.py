@@ -14,7 +14,7 @@ from microagg_core.arrays import Bools, Ints, ShortInts, UInt64s
 from microagg_core.errors import EXIT_DONE, GateError, StorageError, TransientStorageError
 from microagg_core.inspect.check import Check
 from microagg_core.plain import to_plain
-from microagg_core.release.leftovers import unnamed_files
+from microagg_core.release.revisions import unnamed_files
 from microagg_core.series.atoms import (
     counts_of,
     no_atoms,

@@ -24,7 +24,7 @@ import numpy as np
 
 from microagg_core import lower_bound, partition
 from microagg_core.group.metrics.losses import standardize
-from microagg_core.group.refine.refining import refine
+from microagg_core.group.refine.refinement import refine
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 from published import dataset

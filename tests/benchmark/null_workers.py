@@ -40,7 +40,7 @@ from microagg_core.inspect.notes import Notes
 from microagg_core.inspect.risk.labels import Lines, label_lines
 from microagg_core.inspect.sketches import SAMPLE_TOGETHER, SAMPLE_VALUES, Sketch
 from microagg_core.plain import to_json, to_plain
-from microagg_core.release.parts import Upload
+from microagg_core.release.publish import Upload
 from microagg_core.release.steps.checking import promise_of
 from microagg_core.release.steps.confidential import KEY, Gathered, drawn_of_a_part
 from microagg_core.release.steps.pieces import Piece

@@ -22,7 +22,7 @@ import numpy as np
 
 from microagg_core import partition
 from microagg_core.group.metrics.losses import losses
-from microagg_core.group.refine.refining import refine
+from microagg_core.group.refine.refinement import refine
 from microagg_core.kernels.tools.threads import Threads, cpu_seconds
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))

@@ -21,7 +21,7 @@ from microagg_core.release.steps.surroundings import Surroundings
 from microagg_core.release.steps.work import work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.objects import Store
-from microagg_core.store.probing import keeps_versions, probe_store
+from microagg_core.store.probe import keeps_versions, probe_store
 from microagg_flows.clusters.records import WorkerRecord
 from microagg_flows.doctor import CHECKS, credentials, examine, nights, storage, workers
 from microagg_flows.doctor.findings import Finding, Grade, exit_code_of

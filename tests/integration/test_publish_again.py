@@ -13,7 +13,7 @@ import pytest
 from inputs.people import people
 from microagg_core.errors import GateError, InterruptionError, SpecError, StorageError, TransientStorageError
 from microagg_core.pages.release_report import release_document, summary_rows
-from microagg_core.release.publish import read_manifest
+from microagg_core.release.revisions import read_manifest
 from microagg_core.release.verify import verify
 from microagg_core.software import software
 from microagg_core.store.layout import ReleaseLayout

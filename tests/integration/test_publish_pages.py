@@ -15,8 +15,8 @@ from microagg_core.release.demands import Demands
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.page_files import bring_pages
 from microagg_core.release.publish import Published, finish, publish
+from microagg_core.release.revisions import Tombstone, notice_of, withdraw
 from microagg_core.release.verify import verify
-from microagg_core.release.withdrawal import Tombstone, notice_of, withdraw
 from microagg_core.store.layout import LATEST, MANIFEST, ReleaseLayout
 from microagg_core.store.objects import Store, canonical_json
 from releasing.forging import Forged, failed, look

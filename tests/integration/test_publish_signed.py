@@ -15,7 +15,7 @@ from microagg_core.errors import SpecError, StorageError
 from microagg_core.release.demands import Demands
 from microagg_core.release.minisign import SecretKey, Signature
 from microagg_core.release.publish import Published, publish
-from microagg_core.release.released import read_release
+from microagg_core.release.revisions import read_release
 from microagg_core.release.signature import sign_at
 from microagg_core.release.verify import verify
 from microagg_core.spec.loading import canonical, load_spec

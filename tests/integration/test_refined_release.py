@@ -14,7 +14,7 @@ import pytest
 from inputs.people import people
 from microagg_core import lower_bound
 from microagg_core.errors import SpecError
-from microagg_core.group.grouping.bounds import gap_percent
+from microagg_core.group.bounds import gap_percent
 from microagg_core.group.metrics.losses import standardize
 from microagg_core.pages.release_report import release_document, summary_rows
 from microagg_flows.release import Release

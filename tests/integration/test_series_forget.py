@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from microagg_core.errors import MicroaggError, SpecError, StorageError
-from microagg_core.release.latest import newest
-from microagg_core.release.released import find_release
+from microagg_core.release.revisions import find_release, newest
 from microagg_core.release.verify import verify
 from microagg_core.store.objects import Store
 from microagg_flows.forgetting import ErasureReport, forget

@@ -10,7 +10,7 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import StorageError, TransientStorageError
-from microagg_core.store import patience
+from microagg_core.store import failures
 from microagg_core.store.objects import Store
 from releasing.runs import run_stages, start, write_release
 from servers.s3_server import Answer, Environ, FaultyServer, Place, S3Server, s3_error
@@ -121,7 +121,7 @@ def _errors(code: str, key: str) -> Answer:
 def test_an_object_that_a_busy_store_left_out_is_asked_for_again(
     moto_server: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(failures, "PATIENCE_SECONDS", 1.0)
     place = moto_server.server.new_bucket()
     store, busy = _below(place), [2]
     store.put("a/1", b"x")

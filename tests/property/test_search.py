@@ -12,8 +12,7 @@ from test_lower_bounds import least_loss
 from test_refine import exact_loss
 
 from microagg_core import algorithms, lower_bound, microaggregate, partition
-from microagg_core.group.algorithms.best import suitable
-from microagg_core.group.algorithms.trying import best
+from microagg_core.group.algorithms.best import best, suitable
 from microagg_core.group.metrics.losses import losses, standardize
 from microagg_core.group.refine.programme import CandidateGroups, best_partition, relaxation
 from microagg_core.group.refine.search import search

@@ -12,9 +12,8 @@ from microagg_core.data.formats.released.registry import released_format
 from microagg_core.release.manifest import Manifest, PartEntry, ReleaseFacts
 from microagg_core.release.pages.pages import public_pages
 from microagg_core.release.pages.release_words import in_role
-from microagg_core.release.parts import StagedPart
-from microagg_core.release.publish import publish
-from microagg_core.release.released import part_batches
+from microagg_core.release.publish import StagedPart, publish
+from microagg_core.release.revisions import part_batches
 from microagg_core.store.objects import Store, sha256_hex
 from releasing.parts import facts_for
 from releasing.runs import run_stages, start, write_release

@@ -17,8 +17,8 @@ from microagg_core.data.formats.released.registry import released_format
 from microagg_core.errors import MicroaggError
 from microagg_core.inspect.check import Check
 from microagg_core.release.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts
-from microagg_core.release.parts import StagedPart
-from microagg_core.release.publish import Published, existing, publish
+from microagg_core.release.publish import Published, StagedPart, publish
+from microagg_core.release.revisions import existing
 from microagg_core.spec.release import CsvOutput, Output
 from microagg_core.store.layout import LATEST
 from microagg_core.store.objects import Store, sha256_hex

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from microagg_core.release.latest import committed_revisions_in
 from microagg_core.release.manifest import Manifest
-from microagg_core.release.publish import read_manifest
+from microagg_core.release.revisions import committed_revisions_in, read_manifest
 from microagg_core.series.ledger import Ledger, ledger_of
 from microagg_core.series.verification import verify_ledger
 from microagg_core.spec.loading import load_spec

@@ -27,7 +27,7 @@ from microagg_core.pages.loss_plot import check_ending, plot_losses
 from microagg_core.plain import to_plain
 from microagg_core.spec.formats import compression_of, format_of
 from microagg_core.spec.marked_yaml import parse
-from microagg_core.store.troubles import explaining
+from microagg_core.store.failures import explaining
 from microagg_core.store.urls import is_local, local_path
 from microagg_flows.command.telling import about, told_progress
 from microagg_flows.progress import terminal_progress

@@ -13,7 +13,7 @@ from microagg_core.data.kinds.contract import Kind, Ticks
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.kinds.registry import unrounded_kind
 from microagg_core.errors import DataError
-from microagg_core.group.metrics.certificate import Certificate
+from microagg_core.group.bounds import Certificate
 from microagg_core.group.metrics.means import Groups
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.group.metrics.pairs import PairMoments
-from microagg_core.group.metrics.statistics import LossStatistics
+from microagg_core.group.metrics.statistics import LossStatistics, PairMoments
 from microagg_core.inspect.portrait.contract import Correlations, Distribution, Mean, Pair
 from microagg_core.inspect.portrait.scales import DrawnColumn, Sight, find_edges, frame_edges
 

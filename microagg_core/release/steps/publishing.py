@@ -11,7 +11,7 @@ from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
 from microagg_core.release.manifest import AlgorithmEntry, ColumnEntry, ProtectEntry, ReleaseFacts, SeriesEntry
-from microagg_core.release.parts import StagedPart
+from microagg_core.release.publish import StagedPart
 from microagg_core.release.steps.checking import CarriedFiles
 from microagg_core.release.steps.demands import protection_of
 from microagg_core.release.steps.routing import Planned

@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.group.grouping.bounds import Bound, in_units_of
-from microagg_core.group.metrics.certificate import Certificate
-from microagg_core.group.refine.costs import EFFORTS, factor_is_affordable
-from microagg_core.group.refine.improving import neighbour_count, refine_near
-from microagg_core.group.refine.neighbour_bound import neighbour_bound, neighbour_bound_of
-from microagg_core.group.refine.neighbours import Records
-from microagg_core.group.refine.optimum import affordable_optimum, least_loss
+from microagg_core.group.bounds import Bound, Certificate, in_units_of
+from microagg_core.group.costs import EFFORTS, factor_is_affordable
+from microagg_core.group.refine.neighbours import Records, neighbour_bound, neighbour_bound_of
+from microagg_core.group.refine.refinement import affordable_optimum, least_loss, neighbour_count, refine_near
 
 if TYPE_CHECKING:
     from microagg_core.group.factor import Optimum
 
 
 def factor_bound(X: Floats, k: int) -> Bound | None:
-    """For k=2, half the weight of the lightest [1,2]-factor, proved over all pairs; None where that is not affordable.
+    """Prove half the weight of the lightest [1,2]-factor, for k=2; None where that is not affordable.
 
     >>> factor_bound(np.array([[0.0], [2.0], [10.0], [12.0]]), 2).sse
     3.999999999999998
@@ -38,7 +35,7 @@ def factor_bound(X: Floats, k: int) -> Bound | None:
 
 
 def _slow_proofs(X: Floats, k: int) -> list[Bound]:
-    """What takes long to prove, where it applies and comes to an end."""
+    """Try proofs that take long, where they apply and come to an end."""
     from microagg_core.group.refine.columns import column_bound
 
     columns = column_bound(X, k)
@@ -46,7 +43,7 @@ def _slow_proofs(X: Floats, k: int) -> list[Bound]:
 
 
 def best_bound(X: Floats, k: int, effort: str) -> Bound:
-    """The neighbour bound, or with "thorough" the best of all proofs that apply, for an (n, p) array.
+    """Prove the neighbour bound, or with "thorough" the best of all bounds that apply, for an (n, p) array.
 
     >>> best_bound(np.array([[0.0], [2.0], [10.0], [12.0]]), 2, "fast").kind
     'neighbours'
@@ -70,7 +67,7 @@ def _bound_of(optimum: Optimum) -> Bound:
 def refine_with_bound(
     X: Floats, labels: Ints, k: int, effort: str | float, seed: int, certified: Certificate | None = None
 ) -> tuple[Ints, Bound]:
-    """Refined labels, the given ones where nothing was gained, and what X loses at least: the best of the proofs.
+    """Refine labels (the given ones stay where nothing is gained), and prove what X loses at least.
 
     ``effort`` is "off", "fast", "thorough", or a number of seconds for a search from the labels; what takes long to
     prove is tried with "thorough" only, and for k=2 the optimum itself. ``certified`` is what the algorithm has proved

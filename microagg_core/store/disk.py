@@ -6,19 +6,217 @@ import contextlib
 import hashlib
 import os
 import re
+import secrets
 import shutil
+import socket
 import stat
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
-from microagg_core.errors import StorageError
-from microagg_core.store.folders import Folders, raise_unless_missing
-from microagg_core.store.process_marks import is_gone, this_process
+from microagg_core.errors import SpecError, StorageError
+from microagg_core.store.layout import AUDIT, PROBES, RUNS, SERIES
+
+
+def this_process() -> str:
+    """Mark this process: its surroundings as twelve digits, and its number there.
+
+    >>> is_gone(this_process())
+    False
+    """
+    return f"{_surroundings()}-{os.getpid()}"
+
+
+def is_gone(mark: str) -> bool:
+    """Say whether a process is certainly gone; False where it is there, or where this process could not see it.
+
+    >>> is_gone("000000000000-1"), is_gone("")
+    (False, False)
+    """
+    surroundings, _, number = mark.partition("-")
+    if surroundings != _surroundings() or not number.isdecimal():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # somebody else's, so it is there
+        return False
+    return False
+
+
+@cache
+def _surroundings() -> str:
+    """Digest what processes share that see each other's numbers: the machine since its start, and the container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        space = Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:  # not Linux: no other process can tell
+        return secrets.token_hex(6)
+    return sha256(f"{socket.gethostname()} {boot} {space}".encode()).hexdigest()[:12]
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_PRIVATE_FOLDER = 0o700
+_OTHERS = 0o077
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Enter folders below a root, link by link.
+
+    The root itself may be a link, which is its owner's affair. Below it every step is taken from the folder that is
+    open already and refuses links; what is done in the last folder is done through its handle, so that nobody who swaps
+    a folder for a link meanwhile can lead a write or a removal astray.
+
+    Args:
+        root: where they begin; made if it has to be.
+        private: they are for this user alone, whatever the umask; wider rights are taken back.
+        follow_links: links are as good as what they point at: for reading what others keep.
+    """
+
+    root: Path
+    private: bool = False
+    follow_links: bool = False
+
+    @contextmanager
+    def opened(self, name: str, make: bool = False) -> Iterator[int]:
+        """Open a folder below the root and yield its handle; ``make`` makes what is missing on the way.
+
+        Raises:
+            StorageError: a link is on the way, or a private folder stays open to others.
+            OSError: what the operating system says.
+        """
+        handle = self._opened_root(make)
+        try:
+            names = [step for step in name.split("/") if step]
+            for i, step in enumerate(names):
+                below = self._entered(handle, step, "/".join(names[: i + 1]), make)
+                os.close(handle)
+                handle = below
+            yield handle
+        finally:
+            os.close(handle)
+
+    def _opened_root(self, make: bool) -> int:
+        try:
+            handle = os.open(self.root, _FOLDER)
+        except FileNotFoundError:
+            if not make:
+                raise
+            self._make_above()
+            with contextlib.suppress(FileExistsError):
+                self.root.mkdir()
+                if self.private:
+                    self.root.chmod(_PRIVATE_FOLDER)
+            handle = os.open(self.root, _FOLDER)
+        if self.private:
+            _tighten_root(handle)
+        return handle
+
+    def _make_above(self) -> None:
+        """Make what is missing on the way to the root: of a private root, for this user alone too."""
+        if not self.private:
+            self.root.parent.mkdir(parents=True, exist_ok=True)
+            return
+        for folder in reversed(self.root.parents):
+            if not folder.is_dir():
+                with contextlib.suppress(FileExistsError):
+                    folder.mkdir()
+                    folder.chmod(_PRIVATE_FOLDER)
+
+    def _entered(self, above: int, step: str, name: str, make: bool) -> int:
+        if make:
+            self._make(above, step)
+        try:
+            handle = os.open(step, _FOLDER | self.no_follow, dir_fd=above)
+        except OSError:
+            self.refuse_link(above, step, name)
+            raise
+        if self.private:
+            try:
+                _tighten(handle, f"{self.root}/{name}")
+            except BaseException:
+                os.close(handle)
+                raise
+        return handle
+
+    def _make(self, above: int, step: str) -> None:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(step, dir_fd=above)
+            if self.private:
+                os.chmod(step, _PRIVATE_FOLDER, dir_fd=above)
+
+    @property
+    def no_follow(self) -> int:
+        return 0 if self.follow_links else os.O_NOFOLLOW
+
+    def refuse_link(self, folder: int, last: str, name: str) -> None:
+        """Stop where something in an open folder is a link, unless links are followed; what is missing is none.
+
+        Raises:
+            StorageError: it is one.
+        """
+        if not self.follow_links and _is_link(folder, last):
+            raise link_refused(f"{self.root}/{name} is a link")
+
+    def refuse_links_below(self, folder: int, name: str) -> None:
+        """Stop where anything below an open folder is a link; its name, which may be data, is not repeated.
+
+        Raises:
+            StorageError: there is one.
+        """
+        for _, folders, files, here in os.fwalk(".", dir_fd=folder, onerror=raise_unless_missing):
+            if any(_is_link(here, entry) for entry in (*folders, *files)):
+                raise link_refused(f"below {self.root}/{name} there is a link")
+
+
+def link_refused(what: str) -> StorageError:
+    return StorageError(
+        f"{what}, and none is followed inside an output or a work area; remove the link (not what it points at), "
+        "then run again"
+    )
+
+
+def raise_unless_missing(error: OSError) -> None:
+    """Pass over what disappears during a walk, and raise all else."""
+    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        raise error
+
+
+def _is_link(folder: int, last: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _tighten(handle: int, path: str) -> None:
+    """Take back rights that others have to a folder of ours."""
+    mode = stat.S_IMODE(os.fstat(handle).st_mode)
+    if not mode & _OTHERS:
+        return
+    with contextlib.suppress(PermissionError):
+        os.fchmod(handle, mode & ~_OTHERS)
+    if os.fstat(handle).st_mode & _OTHERS:
+        raise StorageError(
+            f"{path} holds private rows but is open to others, and this user may not change that; give the work area "
+            "a folder of this user's own, on a disk that keeps rights"
+        )
+
+
+def _tighten_root(handle: int) -> None:
+    """Take back rights to the root, too, where nothing lies in it but ours; else it is somebody's folder, and stays."""
+    if os.fstat(handle).st_mode & _OTHERS and set(os.listdir(handle)) <= {RUNS, AUDIT, PROBES, SERIES}:
+        with contextlib.suppress(PermissionError):  # what lies in it is closed to others all the same
+            os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) & ~_OTHERS)
+
 
 #: Unfinished files carry this ending and start with a dot, and with the mark of their process; no listing shows them.
 _UNFINISHED = ".unfinished"
@@ -36,7 +234,7 @@ def _is_unfinished(name: str) -> bool:
 
 @dataclass(frozen=True)
 class LocalDisk:
-    """The objects below one folder. Raises what the operating system raises.
+    """Objects below one folder; methods do what those of `Store` say, and raise what the operating system raises.
 
     Args:
         root: the folder.
@@ -53,12 +251,11 @@ class LocalDisk:
         return Folders(self.root, self.private, self.follow_links)
 
     def path(self, name: str) -> Path:
-        """Where an object lies."""
         return self.root / name if name else self.root
 
     @contextmanager
     def _place(self, name: str, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The open folder of an object, and its name in it."""
+        """Open the folder of an object, and yield its handle and the object's name in it."""
         folder, _, last = name.rpartition("/")
         with self._folders.opened(folder, make) as handle:
             yield handle, last
@@ -80,28 +277,24 @@ class LocalDisk:
             raise
 
     def open(self, name: str, sequential: bool = False) -> BinaryIO:
-        """A seekable file."""
         with self._place(name) as (folder, last):
             return self._open_in(folder, last, "rb", name)
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """Bytes ``start`` to ``end`` (exclusive; None: to the end)."""
         with self.open(name) as file:
             file.seek(start)
             return file.read() if end is None else file.read(end - start)
 
     def read_ranges(self, ranges: list[tuple[str, int, int]]) -> list[bytes]:
-        """Several ranges, in the order asked for."""
         return [self.read(name, start, end) for name, start, end in ranges]
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The whole object, a few megabytes at a time."""
         with self.open(name) as file:
             while chunk := file.read(_CHUNK):
                 yield chunk
 
     def _new_file(self, name: str, unfinished: str, opened: ExitStack) -> tuple[int, str, BinaryIO]:
-        """A file of our own beside the object; the folder stays open with the stack."""
+        """Make a file of our own beside the object; the folder stays open with the stack."""
         for _ in range(100):
             with contextlib.suppress(FileNotFoundError):  # somebody's clean-up took the empty folder
                 folder, last = opened.enter_context(self._place(name, make=True))
@@ -112,7 +305,7 @@ class LocalDisk:
 
     @contextmanager
     def _finished(self, name: str, fill: Callable[[BinaryIO], object], durable: bool) -> Iterator[tuple[int, str, str]]:
-        """A complete file beside the object: open folder, its name, the object's; what is not moved away is removed."""
+        """Write a complete file beside the object and yield folder and both names; remove it unless it was moved."""
         unfinished = f".{this_process()}-{uuid.uuid4().hex}{_UNFINISHED}"
         with ExitStack() as opened:
             folder, last, file = self._new_file(name, unfinished, opened)
@@ -143,12 +336,9 @@ class LocalDisk:
                 os.replace(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
 
     def put(self, name: str, data: bytes, durable: bool = False) -> None:
-        """Write or replace an object in one step."""
         self._replace(name, lambda file: _write(file, [data]), durable)
 
     def put_file(self, name: str, local_path: Path, durable: bool = False) -> None:
-        """The same for the content of a file."""
-
         def fill(file: BinaryIO) -> None:
             with local_path.open("rb") as source:
                 shutil.copyfileobj(source, file, _CHUNK)
@@ -156,7 +346,6 @@ class LocalDisk:
         self._replace(name, fill, durable)
 
     def put_checked(self, name: str, chunks: Iterable[bytes], sha256: str, n_bytes: int) -> bool:
-        """Write a stream if it has the checksum and length; False, and nothing written, if it has not."""
         sums: list[tuple[str, int]] = []
         with self._finished(name, lambda file: sums.append(_write(file, chunks)), True) as (folder, unfinished, last):
             if sums == [(sha256, n_bytes)]:
@@ -164,7 +353,6 @@ class LocalDisk:
         return sums == [(sha256, n_bytes)]
 
     def create(self, name: str, data: bytes) -> bool:
-        """Make an object that must not be there yet; it appears whole, and one of many callers gets True."""
         with self._finished(name, lambda file: _write(file, [data]), True) as (folder, unfinished, last):
             try:
                 os.link(unfinished, last, src_dir_fd=folder, dst_dir_fd=folder)
@@ -176,7 +364,6 @@ class LocalDisk:
         return True
 
     def size(self, name: str) -> int | None:
-        """Bytes, or None where there is no such object."""
         try:
             with self._place(name) as (folder, last):
                 self._folders.refuse_link(folder, last, name)
@@ -193,7 +380,6 @@ class LocalDisk:
         self._prune(name.rpartition("/")[0])
 
     def delete_many(self, names: Sequence[str]) -> None:
-        """Remove objects, missing ones included."""
         for name in names:
             self.delete(name)
 
@@ -223,7 +409,6 @@ class LocalDisk:
         self._prune(prefix)
 
     def remove_abandoned(self, prefix: str, everything: bool) -> int:
-        """Remove files that were never completed and that nobody writes any more; return how many."""
         names = []
         for name, state in self._files(prefix, _is_unfinished):
             match = _UNFINISHED_NAME.fullmatch(name.rpartition("/")[2])
@@ -236,7 +421,7 @@ class LocalDisk:
     def _files(
         self, prefix: str, is_wanted: Callable[[str], bool] = lambda _: True
     ) -> Iterator[tuple[str, os.stat_result]]:
-        """The name and state of every file below a folder; links to files are among them, and are not followed."""
+        """Yield name and state of every file below a folder; links to files are among them, and are not followed."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._folders.opened(prefix) as top:
             for folder, _, names, here in os.fwalk(".", dir_fd=top, onerror=raise_unless_missing):
                 below = "/".join(step for step in (prefix, folder.removeprefix(".").lstrip("/")) if step)
@@ -245,20 +430,17 @@ class LocalDisk:
                         yield f"{below}/{name}" if below else name, os.stat(name, dir_fd=here, follow_symlinks=False)
 
     def names(self, prefix: str, unfinished: bool = False) -> list[str]:
-        """The names of all objects below a folder; with ``unfinished``, also of what was never completed."""
         return [name for name, _ in self._files(prefix) if unfinished or not _is_unfinished(name.rpartition("/")[2])]
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Bytes of every object below a folder, by name."""
         files = self._files(prefix)
         return {name: state.st_size for name, state in files if not _is_unfinished(name.rpartition("/")[2])}
 
     def last_change(self, prefix: str) -> float | None:
-        """When anything below a folder was last written, in seconds since 1970; None where there is nothing."""
         return max((state.st_mtime for _, state in self._files(prefix)), default=None)
 
     def folders(self, prefix: str) -> list[str]:
-        """The names of the folders one level below a folder.
+        """List the folders one level below.
 
         A link to a folder is none, so that it is never mistaken for a release; in a private place it is listed, and
         refused where it is used.
@@ -274,7 +456,6 @@ class LocalDisk:
             return []
 
     def versioned(self, name: str) -> tuple[bytes | None, str]:
-        """Content (None: no such object), and the version by which :meth:`put_if` sees that it changed."""
         try:
             data = self.read(name)
         except FileNotFoundError:
@@ -282,7 +463,6 @@ class LocalDisk:
         return data, hashlib.sha256(data).hexdigest()
 
     def put_if(self, name: str, data: bytes, version: str) -> bool:
-        """Replace an object if it still is what :meth:`versioned` saw; False if somebody was faster."""
         with self._place(name, make=True) as (folder, _):
             _lock(folder)
             if self.versioned(name)[1] != version:
@@ -292,14 +472,13 @@ class LocalDisk:
 
     @contextmanager
     def local_copy(self, name: str) -> Iterator[Path]:
-        """A local file with the object's content: here, the object itself."""
         with self.open(name):
             pass
         yield self.path(name)
 
 
 def _write(file: BinaryIO, chunks: Iterable[bytes]) -> tuple[str, int]:
-    """Write chunks; the checksum and the length of what was written."""
+    """Write chunks; returns the SHA-256 and the length of what was written."""
     digest, length = hashlib.sha256(), 0
     for chunk in chunks:
         file.write(chunk)
@@ -334,3 +513,35 @@ def _lock(folder: int) -> None:
     # Some network disks cannot lock; the caller looks again afterwards, so going on beats stopping.
     with contextlib.suppress(OSError):
         fcntl.flock(folder, fcntl.LOCK_EX)
+
+
+#: Keys are short; what is longer is another file, named by mistake.
+_MOST_BYTES = 4096
+
+
+def read_private(path: str, field: str, cure: str) -> bytes:
+    """Read a key file on this machine; ``field`` is where it was named, ``cure`` says how one is made.
+
+    Raises:
+        SpecError: there is no such file, others can read it, or it holds no key.
+    """
+    try:
+        # A pipe would be waited for without end.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - a descriptor
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise SpecError(f"{field}: {path} is not a file; name the file that holds the key")
+            if mode & _OTHERS:
+                raise SpecError(f"{field}: others can read {path}; chmod 600 {path}")
+            data = file.read(_MOST_BYTES + 1)
+    except IsADirectoryError:
+        raise SpecError(f"{field}: {path} is not a file; name the file that holds the key") from None
+    except FileNotFoundError:
+        raise SpecError(f"{field}: there is no file {path}; {cure}") from None
+    except OSError as error:
+        raise SpecError(f"{field}: {path} cannot be read ({error.strerror}); check its permissions") from None
+    if len(data) > _MOST_BYTES:
+        raise SpecError(f"{field}: {path} is too large for a key; name the file that holds the key alone")
+    if not data.strip():
+        raise SpecError(f"{field}: {path} is empty; {cure}")
+    return data

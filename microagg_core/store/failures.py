@@ -1,4 +1,4 @@
-"""What libraries raise about storage, turned into one sentence for the person who runs the release.
+"""Failures of storage: in one sentence for whoever runs the release, and waited for where they pass by themselves.
 
 The libraries' own messages are not passed on: they name endpoints, options and sometimes the content they
 choked on. What is kept is the URL, what was being done, and the kind of trouble.
@@ -7,9 +7,13 @@ choked on. What is kept is the URL, what was being done, and the kind of trouble
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+import random
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, TypeVar
 
 from microagg_core.errors import MicroaggError, SpecError, StorageError, TransientStorageError
 from microagg_core.extras import how_to_install
@@ -60,7 +64,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def service_code(error: BaseException) -> str | None:
-    """The code that an object store's answer carried ('NoSuchBucket', '403', ...), or None.
+    """Find the code that an object store's answer carried ('NoSuchBucket', '403', ...).
 
     >>> service_code(FileNotFoundError()) is None
     True
@@ -75,7 +79,7 @@ def service_code(error: BaseException) -> str | None:
 
 
 def _action(error: BaseException) -> str:
-    """What the request that was refused takes, in words; nothing where that is not known."""
+    """Name the grants that the refused request takes; '' where they are not known."""
     names = (getattr(link, "operation_name", None) for link in _chain(error))
     action = next((_ACTIONS[name] for name in names if name in _ACTIONS), None)
     return f"; it takes {action}" if action else ""
@@ -86,7 +90,7 @@ def _named(error: BaseException, names: set[str]) -> bool:
 
 
 def _of_the_store(error: BaseException, code: str | None, where: str) -> StorageError | None:
-    """Troubles that only a remote store has."""
+    """Explain failures that only a remote store has."""
     if _named(error, _NO_CREDENTIALS | _TOKEN_OVER):
         return StorageError(
             f"{where}: no usable credentials were found; give them to every worker by its environment, profile or role"
@@ -111,7 +115,7 @@ def _of_the_store(error: BaseException, code: str | None, where: str) -> Storage
 
 
 def _of_any(error: BaseException, where: str, local: bool) -> StorageError | None:
-    """Troubles that a disk and a remote store share."""
+    """Explain failures that a disk and a remote store share."""
     if isinstance(error, FileNotFoundError):
         missing = "it does not exist" if local else "it does not exist, or its bucket does not"
         return StorageError(f"{where}: {missing}; check the URL")
@@ -136,7 +140,7 @@ def _of_any(error: BaseException, where: str, local: bool) -> StorageError | Non
 
 
 def explained(error: Exception, url: str, doing: str) -> MicroaggError | None:
-    """The error of ours that says what happened, or None where the exception is not about storage.
+    """Make one sentence of an exception about storage; None where it is about something else.
 
     >>> explained(FileNotFoundError(2, "secret"), "/data/x", "reading").message
     'reading /data/x: it does not exist; check the URL'
@@ -187,3 +191,70 @@ def explaining(url: str, doing: str) -> Iterator[None]:
         if better is None:
             raise
         raise better from None
+
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: A store that restarts, fails over or throttles is back within a minute; half as long again is for the slow.
+PATIENCE_SECONDS = 90.0
+#: The pause doubles up to the longest; each is shortened by up to half, so that workers do not all ask at once.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
+#: Whoever was interrupted puts work away, and for as long as that may take a store is not waited for.
+_HURRY_SECONDS = 60.0
+
+_clock, _sleep = time.monotonic, time.sleep
+_is_impatient: ContextVar[bool] = ContextVar("is_impatient", default=False)
+_hurried_until = 0.0
+
+
+@contextmanager
+def impatient() -> Iterator[None]:
+    """Ask a store once in this block: for what is not worth a wait, or is waited for around it."""
+    token = _is_impatient.set(True)
+    try:
+        yield
+    finally:
+        _is_impatient.reset(token)
+
+
+def ask(request: Callable[[], T], url: str) -> T:
+    """Repeat a request while the store does not answer it and patience lasts.
+
+    Only troubles that pass by themselves are waited for. A bucket that is not there, credentials that are refused and
+    whatever a disk says are told at once.
+
+    Raises:
+        Exception: what the last request raised.
+    """
+    global _hurried_until
+    begun, pause = _clock(), _FIRST_PAUSE_SECONDS
+    waits = not _is_impatient.get()
+    try:
+        while True:
+            try:
+                with impatient():  # a request within this one: it is this one that is made again
+                    return request()
+            except Exception as error:
+                left = begun + PATIENCE_SECONDS - _clock()
+                if not waits or left <= 0 or _clock() < _hurried_until:
+                    raise
+                if not isinstance(explained(error, url, "asking"), TransientStorageError):
+                    raise
+            _sleep(min(pause * random.uniform(0.5, 1.0), left))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+    except Exception:
+        raise
+    except BaseException:  # Ctrl-C and the like
+        _hurried_until = _clock() + _HURRY_SECONDS
+        raise
+
+
+def patient(method: F) -> F:
+    """Have a method of a store repeat its requests, as :func:`ask` does."""
+
+    @wraps(method)
+    def asked(store: Any, *args: Any, **named: Any) -> Any:
+        return ask(lambda: method(store, *args, **named), store.url)
+
+    return asked  # type: ignore[return-value]

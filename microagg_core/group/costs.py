@@ -29,7 +29,7 @@ _AFFORDABLE, _AFFORDABLE_OPTIMUM = 10.0, 15.0
 
 
 def annealing_sweeps(effort: str, n: int, p: int, k: int) -> int:
-    """How often an effort tries a change for each record.
+    """Count how often an effort tries a change for each record.
 
     >>> [annealing_sweeps("fast", n, 4, 5) for n in (1000, 4000, 100_000)], annealing_sweeps("thorough", 1000, 4, 5)
     ([60, 30, 17], 600)
@@ -42,7 +42,7 @@ def annealing_sweeps(effort: str, n: int, p: int, k: int) -> int:
 
 
 def region_count(n: int, k: int) -> int:
-    """In how many regions a block is annealed, whatever the threads; few, so that borders take no larger part of many.
+    """Count the regions in which a block is annealed, whatever the threads; few, as borders cost.
 
     >>> region_count(90_000, 5), region_count(100_000, 5), region_count(1_000_000, 5), region_count(100_000, 50)
     (1, 2, 6, 1)
@@ -51,7 +51,7 @@ def region_count(n: int, k: int) -> int:
 
 
 def downhill_sweeps(effort: str, k: int) -> int:
-    """At most how often an effort then looks for each record's best change.
+    """Count how often, at most, an effort then looks for each record's best change.
 
     >>> downhill_sweeps("fast", 5), downhill_sweeps("fast", 20), downhill_sweeps("thorough", 5)
     (0, 2, 5)
@@ -62,32 +62,32 @@ def downhill_sweeps(effort: str, k: int) -> int:
 # Fitted on one core of a 2-core virtual machine, to uniform and lognormal data: what a tree looks at for a record's
 # neighbours doubles with each attribute, up to all records; and a step of a record.
 def refinement_seconds(n: int, p: int, k: int, sweeps: int) -> float:
-    """Seconds of one core for so many sweeps, neighbours included."""
+    """Estimate the seconds of one core for so many sweeps, neighbours included."""
     looked_at = min(n, 20 << min(p, 30))
     return n * (1.9e-6 + 1.3e-10 * p * looked_at + sweeps * (8e-8 + min(k, 24) * (2.8e-8 + 3e-9 * p)))
 
 
 def refinement_bytes(n: int, p: int, k: int) -> int:
-    """Three copies of the data, neighbours with their distances, members of groups, and centres."""
+    """Add up three copies of the data, neighbours with their distances, members of groups, and centres."""
     return 8 * n * (3 * p + 2 * max(10, k + 2) + max(10, min(k + 2, 26)) + 12) + 8 * (n // k) * (p + 4)
 
 
 # Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine. More
 # attributes make more records near one another, so that more pairs must be weighed; on a line, paths grow long.
 def factor_seconds(n: int, p: int) -> float:
-    """Seconds of one core for a minimum-weight [1,2]-factor."""
+    """Estimate the seconds of one core for a minimum-weight [1,2]-factor."""
     growth = min(1.05 + 0.055 * p, 3.0)
     on_a_line = 4.5e-10 * n * n if p == 1 else 0.0
     return 4.5e-3 * math.exp(0.2 * min(p, 20)) * math.pow(n / 1000, growth) + on_a_line
 
 
 def factor_bytes(n: int, p: int) -> int:
-    """Candidate pairs, the search's nodes and heap, and copies of the data."""
+    """Add up candidate pairs, the search's nodes and heap, and copies of the data."""
     return n * (1800 + 24 * p)
 
 
 def factor_is_affordable(n: int, p: int, k: int) -> bool:
-    """Whether the [1,2]-factor of so many records, the best proof there is for k=2, takes some seconds at most.
+    """Say whether the [1,2]-factor of so many records, the best proof for k=2, takes some seconds at most.
 
     >>> factor_is_affordable(100_000, 4, 2), factor_is_affordable(100_000, 10, 2), factor_is_affordable(100, 4, 3)
     (True, False, False)
@@ -97,7 +97,7 @@ def factor_is_affordable(n: int, p: int, k: int) -> bool:
 
 # Fitted on the same machine to uniform data of 100 to 6,000 records and 2 to 20 attributes, and to the reference files.
 def optimum_seconds(n: int, p: int) -> float:
-    """Seconds of one core for the best groups of two and three records, factor included.
+    """Estimate the seconds of one core for the best groups of two and three records, factor included.
 
     >>> optimum_seconds(1000, 4) < 1 < optimum_seconds(3000, 4)
     True
@@ -106,12 +106,12 @@ def optimum_seconds(n: int, p: int) -> float:
 
 
 def optimum_bytes(n: int, p: int) -> int:
-    """Groups that prices do not exclude, the solver's matrices of them, and the factor."""
+    """Add up groups that prices do not exclude, the solver's matrices of them, and the factor."""
     return n * 30_000 + factor_bytes(n, p)
 
 
 def optimum_is_affordable(n: int, p: int, k: int) -> bool:
-    """Whether the optimum of so many records, which there is for k=2 alone, takes some seconds at most.
+    """Say whether the optimum of so many records, which there is for k=2 alone, takes some seconds at most.
 
     >>> optimum_is_affordable(4092, 11, 2), optimum_is_affordable(100_000, 4, 2), optimum_is_affordable(100, 4, 3)
     (True, False, False)
@@ -120,7 +120,7 @@ def optimum_is_affordable(n: int, p: int, k: int) -> bool:
 
 
 def columns_are_affordable(n: int, k: int) -> bool:
-    """Whether prices of so many records, the best proof there is for k from 3 to 5, take a minute or so at most.
+    """Say whether prices of so many records, the best proof for k from 3 to 5, take a minute or so at most.
 
     >>> columns_are_affordable(1500, 5), columns_are_affordable(1501, 5), columns_are_affordable(100, 6)
     (True, False, False)
@@ -129,7 +129,7 @@ def columns_are_affordable(n: int, k: int) -> bool:
 
 
 def proof_seconds(n: int, p: int, k: int, thorough: bool, certified: bool) -> float:
-    """Seconds of one core for what is proved besides the neighbour bound, and besides what the algorithm certified."""
+    """Estimate the seconds of one core for proofs besides the neighbour bound and the algorithm's own."""
     if thorough and optimum_is_affordable(n, p, k):
         return optimum_seconds(n, p)
     if certified:
@@ -140,7 +140,40 @@ def proof_seconds(n: int, p: int, k: int, thorough: bool, certified: bool) -> fl
 
 
 def proof_bytes(n: int, p: int, k: int, thorough: bool) -> int:
-    """Memory of what is proved besides the neighbour bound."""
+    """Estimate the memory of proofs besides the neighbour bound."""
     if thorough and optimum_is_affordable(n, p, k):
         return optimum_bytes(n, p)
     return factor_bytes(n, p) if factor_is_affordable(n, p, k) else 0
+
+
+#: With more attributes there is no tree.
+MOST_ATTRIBUTES = 16
+
+
+def of_a_search(n: int, p: int) -> float:
+    """Scale the seconds of a search with the number of records and, above all, of attributes.
+
+    >>> of_a_search(100_000, 0), of_a_search(100_000, 17)
+    (1.0, inf)
+    """
+    if p > MOST_ATTRIBUTES:
+        return math.inf
+    return math.pow(1.48, p) * math.pow(n / 100_000, 0.06 * p)
+
+
+def of_a_record(n: int) -> float:
+    """Scale the seconds that a record takes in the tree with the number of records.
+
+    >>> of_a_record(100_000)
+    1.0
+    """
+    return math.pow(n / 100_000, 0.15)
+
+
+def bytes_of_tree(n: int, p: int) -> int:
+    """Estimate the tree's memory, or that of scans where there are too many attributes for a tree.
+
+    >>> bytes_of_tree(1000, 4)
+    80000
+    """
+    return n * (10 * p + 40 if p <= MOST_ATTRIBUTES else 56)

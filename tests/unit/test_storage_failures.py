@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from microagg_core.store import patience
-from microagg_core.store.patience import ask, impatient
+from microagg_core.store import failures
+from microagg_core.store.failures import ask, impatient
 
 URL = "s3://bucket/x"
 
@@ -36,9 +36,9 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(patience, "_clock", lambda: made.now)
-    monkeypatch.setattr(patience, "_sleep", made.sleep)
-    monkeypatch.setattr(patience, "_hurried_until", 0.0)
+    monkeypatch.setattr(failures, "_clock", lambda: made.now)
+    monkeypatch.setattr(failures, "_sleep", made.sleep)
+    monkeypatch.setattr(failures, "_hurried_until", 0.0)
     return made
 
 

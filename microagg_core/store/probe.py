@@ -20,7 +20,7 @@ MEGABYTE = 10**6
 
 @dataclass(frozen=True)
 class StoreProbe:
-    """What was found out of a store.
+    """Rights and speed of a store.
 
     Args:
         creates_once: whether an object that is there is left as it is by who would create it.
@@ -36,7 +36,7 @@ class StoreProbe:
 
 
 def probe_store(store: Store) -> StoreProbe:
-    """Write, create and read objects of a folder of their own, and remove them.
+    """Write, create and read objects in a folder of their own, and remove them.
 
     Raises:
         StorageError: the store cannot be written or read.
@@ -59,7 +59,7 @@ def probe_store(store: Store) -> StoreProbe:
 
 
 def seconds_for_a_megabyte(store: Store, folder: str) -> tuple[float, float]:
-    """What it takes to write a megabyte to a store, and to read it.
+    """Measure how long it takes to write a megabyte to a store, and to read it.
 
     Raises:
         StorageError: it cannot be written or read.
@@ -76,7 +76,7 @@ def seconds_for_a_megabyte(store: Store, folder: str) -> tuple[float, float]:
 
 
 def _ahead(told: float | None, before: float, after: float) -> float | None:
-    """By how much a clock is ahead for certain, given what it said between two moments, in whole seconds maybe.
+    """Bound how far a clock is ahead, given what it said (perhaps in whole seconds) between two moments.
 
     >>> _ahead(100.0, 100.2, 100.4), _ahead(90.0, 100.2, 100.4), _ahead(None, 1.0, 2.0)
     (0.0, -9.2, None)
@@ -87,7 +87,7 @@ def _ahead(told: float | None, before: float, after: float) -> float | None:
 
 
 def keeps_versions(store: Store) -> bool | None:
-    """Whether a bucket keeps what is removed or replaced as an older version; None where it does not say.
+    """Ask whether a bucket keeps removed or replaced objects as older versions; None where it does not say.
 
     >>> keeps_versions(Store("/data/work")), keeps_versions(Store("memory://probed"))
     (False, None)

@@ -1,7 +1,7 @@
-"""Where long work stands, told while it lasts: loops say now and then what they have reached, to whoever listens.
+"""Progress of long work: loops report now and then what they have reached, to whoever listens.
 
-What is made does not depend on it: who tells only reads, and where nobody listens a call costs nothing. Kernels know
-nothing of it; the loops around them tell between two calls.
+Reporting only reads, so results do not depend on it, and where nobody listens a call costs nothing. Kernels do not
+report; the loops around them do, between two calls.
 """
 
 from __future__ import annotations
@@ -43,34 +43,30 @@ class Headway:
     block: int | None = None
 
 
-#: Who wants to know; what it raises ends the work.
+#: Receives progress; what it raises ends the work.
 Listener = Callable[[Headway], None]
 
 
 @dataclass
 class _Listening:
-    """A listener, when it was told something last, and the records that the work is about."""
-
     listener: Listener
     every: float
     began: float
-    told: float
+    reported: float
     records: int = 0
     block: int | None = None
     loss: float = math.inf
-    #: Said instead of what loops do; losses on the way are then of groups that are only a means.
+    #: Reported instead of what loops do; losses on the way are then of groups that are only a means.
     purpose: str = ""
 
     def is_due(self) -> bool:
-        """Whether the listener has not been told anything for long enough."""
-        return time.monotonic() - self.told >= self.every
+        return time.monotonic() - self.reported >= self.every
 
-    def tell(self, doing: str, share: float | None) -> None:
-        """Tell the listener."""
-        self.told = time.monotonic()
+    def send(self, doing: str, share: float | None) -> None:
+        self.reported = time.monotonic()
         loss = self.loss if math.isfinite(self.loss) else None
         part = None if self.purpose or share is None else min(max(share, 0.0), 1.0)
-        seconds = self.told - self.began
+        seconds = self.reported - self.began
         self.listener(Headway(self.purpose or doing, seconds, self.records, part, loss, self.block))
 
 
@@ -79,11 +75,11 @@ _current: ContextVar[_Listening | None] = ContextVar("listening", default=None)
 
 @contextmanager
 def listening(listener: Listener | None, every: float = TELL_EVERY_SECONDS) -> Iterator[None]:
-    """Work in this block tells the listener every so many seconds where it stands; without one, who listened before.
+    """Send progress of work in this block to the listener every so many seconds; None: to the outer listener.
 
     >>> heard = []
     >>> with listening(heard.append, every=0.0), working_on(2):
-    ...     Way("searching", np.array([[-1.0], [1.0]])).at(0.5, share=0.25)
+    ...     Progress("searching", np.array([[-1.0], [1.0]])).report(0.5, share=0.25)
     >>> heard[0].doing, heard[0].records, heard[0].share, heard[0].loss
     ('searching', 2, 0.25, 25.0)
     """
@@ -91,75 +87,77 @@ def listening(listener: Listener | None, every: float = TELL_EVERY_SECONDS) -> I
         yield
         return
     now = time.monotonic()
-    token = _current.set(_Listening(listener, every, now, now))
-    try:
+    with _set_current(_Listening(listener, every, now, now)):
         yield
-    finally:
-        _current.reset(token)
 
 
 @contextmanager
 def working_on(records: int, block: int | None = None) -> Iterator[None]:
-    """What is told in this block is about so many records."""
+    """Say of progress in this block that it is about so many records."""
     outer = _current.get()
     if outer is None:
         yield
         return
     now = time.monotonic()
-    token = _current.set(replace(outer, began=now, told=now, records=records, block=block, loss=math.inf))
-    try:
+    with _set_current(replace(outer, began=now, reported=now, records=records, block=block, loss=math.inf)):
         yield
-    finally:
-        _current.reset(token)
 
 
 @contextmanager
 def only_for(purpose: str) -> Iterator[None]:
-    """Groups that are made in this block are a means to something else: what they lose is not told."""
+    """Report the purpose, and no loss, of groups made in this block, as they are a means to something else."""
     outer = _current.get()
     if outer is None:
         yield
         return
     inner = replace(outer, purpose=purpose)
-    token = _current.set(inner)
+    try:
+        with _set_current(inner):
+            yield
+    finally:
+        outer.reported = inner.reported
+
+
+@contextmanager
+def _set_current(state: _Listening) -> Iterator[None]:
+    token = _current.set(state)
     try:
         yield
     finally:
         _current.reset(token)
-        outer.told = inner.told
 
 
-class Way:
-    """What a loop does, and how it tells where it stands.
+class Progress:
+    """Progress of one loop.
 
     Args:
         doing: in words, such as ``annealing``.
-        X: the records whose groups it makes, an (n, p) array, in the units of the losses that it will tell.
+        X: the records whose groups it makes, an (n, p) array, in the units of the losses that it reports.
     """
 
     def __init__(self, doing: str, X: Floats | None = None) -> None:
         self._doing, self._X, self._total = doing, X, 0.0
         self._listening = _current.get()
 
-    def at(self, sse: float | Callable[[], float] | None = None, share: float | None = None) -> None:
-        """Tell what was reached, if somebody listens and has not heard anything for a while.
+    def report(self, sse: float | Callable[[], float] | None = None, share: float | None = None) -> None:
+        """Report what was reached, if somebody listens and has received nothing for a while.
 
         Args:
             sse: what the best groups lose so far: the sum of squared errors, or how to compute it, where it is to be
-                computed only if it is told.
-            share: which part of the way is over.
+                computed only if it is sent.
+            share: which part of the loop is over.
         """
-        here = self._listening
-        if here is None:
+        state = self._listening
+        if state is None:
             return
-        is_due = here.is_due()
-        if sse is not None and not here.purpose and (is_due or not callable(sse)):
-            self._note(here, sse() if callable(sse) else sse)
+        is_due = state.is_due()
+        if sse is not None and not state.purpose and (is_due or not callable(sse)):
+            self._note(state, sse() if callable(sse) else sse)
         if is_due:
-            here.tell(self._doing, share)
+            state.send(self._doing, share)
 
-    def _note(self, here: _Listening, sse: float) -> None:
+    def _note(self, state: _Listening, sse: float) -> None:
         if self._total == 0.0 and self._X is not None:
             self._total = float(np.sum((self._X - self._X.mean(axis=0)) ** 2))
         if self._total > 0.0:
-            here.loss = min(here.loss, 100.0 * sse / self._total)
+            state.loss = min(state.loss, 100.0 * sse / self._total)
