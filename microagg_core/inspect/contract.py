@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Ints
 from microagg_core.data.kinds.contract import Kind
 from microagg_core.data.kinds.encoding import Encoding
-from microagg_core.data.tables.runs import combinations
+from microagg_core.data.tables.ordering import combinations
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.group.metrics.statistics import significant
 from microagg_core.inspect.check import Check

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Floats, Ints, UInt64s
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.hashing import hash_rows, one_array
-from microagg_core.data.tables.ordering import as_key
-from microagg_core.data.tables.runs import combinations
+from microagg_core.data.tables.ordering import as_key, combinations
 from microagg_core.inspect.candidates import Sought
 from microagg_core.inspect.distributions import Distribution, GroupValues, codes_of
 from microagg_core.kernels.tools.hashing import mix_words

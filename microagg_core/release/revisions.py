@@ -24,7 +24,7 @@ import pyarrow as pa
 from pydantic import ConfigDict
 from pydantic import dataclasses as pydantic
 
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import StorageError, TransientStorageError
 from microagg_core.plain import from_json, to_plain
 from microagg_core.release.manifest import Manifest

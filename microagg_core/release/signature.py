@@ -17,7 +17,7 @@ from microagg_core.inspect.check import Check
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.minisign import PublicKey, SecretKey, Signature, shown_id
 from microagg_core.release.revisions import ReleaseAtHand, read_release
-from microagg_core.spec.places import Sign
+from microagg_core.spec.release import Sign
 from microagg_core.store.disk import read_private
 from microagg_core.store.layout import SIGNATURE
 from microagg_core.store.objects import Standing, Store, standing_of

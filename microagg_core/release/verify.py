@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.data.formats.released.registry import released_format
-from microagg_core.data.tables.runs import combinations
+from microagg_core.data.formats.writing import released_format
+from microagg_core.data.tables.ordering import combinations
 from microagg_core.errors import EXIT_DONE, GateError, StorageError
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.demand import Demand

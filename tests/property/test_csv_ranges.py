@@ -11,15 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from covering import examples
-from microagg_core.data.formats.inputs.contract import InputListing
-from microagg_core.data.formats.inputs.csv_records import count_line_ends, quoting, record_starts
-from microagg_core.data.formats.reading import cut_listing, list_input, read_part, scan_stretch, to_scan
+from microagg_core.data.formats.csv_bytes import count_line_ends, quoting, record_starts
+from microagg_core.data.formats.options import CsvInput
+from microagg_core.data.formats.reading import InputListing, cut_listing, list_input, read_part, scan_stretch, to_scan
+from microagg_core.data.places import Input
 from microagg_core.errors import DataError
-from microagg_core.spec.formats import CsvInput
-from microagg_core.spec.places import Input
 
 COMMA, QUOTE, ENDS = ord(","), ord('"'), b"\r\n"
-RANGES = "microagg_core.data.formats.inputs.csv_ranges"
+RANGES = "microagg_core.data.formats.csv_bytes"
 
 #: What makes a difference to who looks for the ends of records, and some text that does not.
 MARKS = ['"', '""', '"""', ",", "\n", "\r\n", "\r", "\n\n", "a", "é", "€", "\U0001f600", " ", "\ufeff", "x" * 90]

@@ -13,10 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from covering import examples
+from microagg_core.data.formats.options import CsvOutput
 from microagg_core.release.pages.escaping import markdown_code, markdown_text, sql_name, visible
 from microagg_core.release.pages.pages import public_pages
 from microagg_core.spec.about import About
-from microagg_core.spec.formats import CsvOutput
 from releasing.described import manifest_of
 
 VAR = "{ddi:codebook:2_5}dataDscr/{ddi:codebook:2_5}var"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from covering import each
-from microagg_core.data.tables.runs import combinations, no_two_are_equal, runs_of
+from microagg_core.data.tables.ordering import combinations, no_two_are_equal, runs_of
 from microagg_core.inspect import group_values
 from microagg_core.inspect.distributions import GroupValues
 from microagg_core.inspect.kanonymity import CombinationCounter

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.blocks.routes import Routes
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.slices import RECORD, read_slice, to_bytes
 from microagg_core.errors import DataError

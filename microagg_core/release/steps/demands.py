@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.blocks.masking import Protect
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.slices import read_slice
 from microagg_core.errors import DataError
 from microagg_core.inspect.demand import Demand, Protection
