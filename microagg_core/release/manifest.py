@@ -229,15 +229,15 @@ class Manifest(ReleaseFacts):
         return ReleaseLayout(self.id, self.revision)
 
     def part_names(self) -> set[str]:
-        """Names of parts from the root of the output."""
+        """Name the parts from the root of the output."""
         return {self.layout.absolute(part.name) for part in self.parts}
 
     def page_names(self) -> set[str]:
-        """Names under which readers find pages, from the root of the output."""
+        """Name the pages where readers find them, from the root of the output."""
         return {self.layout.absolute(page.name) for page in self.pages}
 
     def written_page_names(self) -> set[str]:
-        """Names under which pages were written before the manifest, from the root of the output."""
+        """Name the pages as written before the manifest, from the root of the output."""
         return {self.layout.absolute(page.written) for page in self.pages}
 
     def to_bytes(self) -> bytes:
@@ -285,7 +285,7 @@ class Manifest(ReleaseFacts):
 
 
 def manifest_schema() -> dict[str, Any]:
-    """JSON schema (draft 2020-12) of a manifest, for programs that read releases.
+    """Write the JSON schema (draft 2020-12) of a manifest, for programs that read releases.
 
     >>> manifest_schema()["properties"]["format_version"]["enum"]
     [1, 2, 3]

@@ -143,8 +143,8 @@ def _first_tombstone(output: Store, layout: ReleaseLayout, tombstone: Tombstone)
 def _put_notice(output: Store, name: str, sentence: str) -> None:
     notice = notice_of(name, sentence)
     for _ in range(_ATTEMPTS):
-        there, version = output.versioned(name)
-        if there == notice or output.put_if(name, notice, version):
+        present, version = output.versioned(name)
+        if present == notice or output.put_if(name, notice, version):
             return
     raise TransientStorageError(f"{shown(output.url_of(name))} keeps changing while it is taken back; do it again")
 
