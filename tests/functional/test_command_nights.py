@@ -40,7 +40,6 @@ def nights(tmp_path: Path) -> Project:
 
 
 def published(project: Project) -> list[str]:
-    """The ids that are there for readers."""
     return sorted(path.parent.parent.name for path in project.output.glob("*/*/manifest.json"))
 
 
@@ -275,7 +274,6 @@ def test_what_a_killed_writer_never_completed_goes(nights: Project, target: str,
 
 
 def rows_of_runs(project: Project) -> list[str]:
-    """The files of runs in the work area."""
     return sorted(str(path) for path in (project.work / "runs").rglob("*") if path.is_file())
 
 

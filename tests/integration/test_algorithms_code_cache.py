@@ -163,7 +163,6 @@ def test_a_named_folder_that_cannot_be_written_is_read_all_the_same(filled: Path
 
 
 def _folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user: int) -> CodeFolders:
-    """The folders of a user of that number, who has no cache of his own."""
     monkeypatch.setattr(os, "getuid", lambda: user)
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/user")
     monkeypatch.setattr(code_folders.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))

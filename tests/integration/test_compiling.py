@@ -72,7 +72,6 @@ TWICE = {
 
 
 def _python(script: str, *arguments: str, python: str = sys.executable, **surroundings: str) -> str:
-    """What a fresh process prints."""
     environment = {**os.environ, "PYTHONPATH": str(TESTS), **surroundings}
     run = subprocess.run(
         [python, "-P", "-c", script, *arguments], env=environment, capture_output=True, text=True, timeout=280
@@ -333,7 +332,7 @@ def _runs(pid: int) -> bool:
 
 
 def _wait_until(condition: Any) -> None:
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < ends
         time.sleep(0.05)

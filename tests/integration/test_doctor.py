@@ -51,7 +51,6 @@ def a_release(folder: Path, **changes: Any) -> Path:
 
 
 def found_by(path: Path, **order: Any) -> dict[str, list[Finding]]:
-    """What a look at all of a place finds, by what it is about."""
     found = defaultdict(list)
     for finding in examine(Order(str(path), **order), Silence()):
         found[finding.about].append(finding)

@@ -31,7 +31,6 @@ OTHER_SOFTWARE = {**software(), "numpy": "1.0.0", "sources": "0123456789abcdef"}
 
 @pytest.fixture
 def released(tmp_path: Path) -> Path:
-    """The spec of a release that is published."""
     path = write_release(tmp_path, [people(400)])
     run_stages(start(path))
     return path
