@@ -32,11 +32,19 @@ from microagg_core.release.records import MARKS
 from microagg_core.release.revisions import existing
 from microagg_core.release.steps.anonymize import ANONYMIZE
 from microagg_core.release.steps.assemble import ASSEMBLE
-from microagg_core.release.steps.checking import CHECK_FILES, run_checks, run_value_checks
+from microagg_core.release.steps.checking import (
+    CHECK_FILES,
+    EXPECTED,
+    NOTES,
+    distributions_of,
+    inspect_files,
+    moments_of_released,
+    notes_of_input,
+    run_checks,
+)
+from microagg_core.release.steps.demands import DISTRIBUTIONS
 from microagg_core.release.steps.keys import KEYS, MERGE_KEYS, counted_keys
 from microagg_core.release.steps.measuring import measure_release
-from microagg_core.release.steps.noting import EXPECTED, moments_of_released
-from microagg_core.release.steps.protecting import run_protection_checks
 from microagg_core.release.steps.scatter import MEASURE_SCALE, SCATTER, refuse_lost
 from microagg_core.release.steps.survey import CONFIDENTIAL, STATISTICS, SURVEY_PARTS, combine_survey
 from microagg_core.release.steps.units import (
@@ -48,7 +56,6 @@ from microagg_core.release.steps.units import (
     refuse_repeated_units,
     unit_checks,
 )
-from microagg_core.release.steps.value_counts import DISTRIBUTIONS, VALUE_COUNTS, combine_counts, refuse_uncounted
 from microagg_core.release.surroundings import try_work_area
 from microagg_core.runner import run_look, run_scan, run_upload, steps
 from microagg_core.spec.columns import resolve_schema
@@ -186,11 +193,9 @@ def scatter(release: Release) -> str:
     planned = release.planned
     scattered = release.do(SCATTER)
     refuse_lost(planned.survey.arrivals - planned.outline.withheld_rows, scattered)
-    noted = release.written(EXPECTED).read_all(EXPECTED)
+    noted = notes_of_input(release.written(EXPECTED))
     release.know(MEASURE_SCALE, moments_of_released(noted, len(planned.context.kinds)))
-    distributions = combine_counts(planned.context, release.written(VALUE_COUNTS), VALUE_COUNTS)
-    refuse_uncounted(planned.context, distributions)
-    release.know(DISTRIBUTIONS, distributions)
+    release.know(DISTRIBUTIONS, distributions_of(planned, noted))
     return f"{sum(r.rows for r in scattered)} records in {planned.outline.n_partitions} partitions"
 
 
@@ -207,10 +212,10 @@ def anonymize(release: Release) -> str:
 def validate(release: Release) -> str:
     """The gate: re-read what would be published, and compare it with what was noted of the input."""
     release.checked = release.do(CHECK_FILES) + nights.check_survivors(release)
-    checked = release.written(EXPECTED, *CHECK_FILES.writes)
-    release.checks = run_checks(checked, release.planned, nights.carried_files(release))
-    release.checks += run_value_checks(checked, release.known(DISTRIBUTIONS), release.planned)
-    release.checks += run_protection_checks(release.planned, checked)
+    files = release._inspected = inspect_files(release.written(NOTES), release.planned)
+    noted, used = notes_of_input(release.written(EXPECTED)), release.known(DISTRIBUTIONS)
+    carried = nights.carried_files(release)
+    release.checks = run_checks(release.run, release.planned, files, noted, used, carried)
     refuse_failed(release.checks)
     release.checks += nights.trace(release)
     refuse_failed(release.checks)
@@ -220,8 +225,8 @@ def validate(release: Release) -> str:
 def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
     release.drop_slices(SCATTER)
-    written = release.written(*ANONYMIZE.writes, *CHECK_FILES.writes)
-    release._measured = measure_release(release.planned, written, nights.carried_files(release))
+    written, carried = release.written(*ANONYMIZE.writes), nights.carried_files(release)
+    release._measured = measure_release(release.planned, written, release.inspected, carried)
     figures = release.measured.figures.of_grouped
     if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"

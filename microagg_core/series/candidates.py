@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
 from microagg_core.data.tables.slices import RECORD
+from microagg_core.inspect.contract import ReleasedFile
 from microagg_core.release.planned import PLANNED, Planned, load_planned
 from microagg_core.release.step import CompanionStep, JsonOutput, Rows, Step, TableOutput, Work
-from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS, Candidate
-from microagg_core.release.steps.checking import FILE_NOTES, check_carried_file
+from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
+from microagg_core.release.steps.checking import NOTES, inspect_candidate
+from microagg_core.release.steps.demands import DISTRIBUTIONS
 from microagg_core.series.atoms import from_number, numbered_atoms, places_of_atoms, range_of_classes
 from microagg_core.series.digests import as_columns, classes_of, numbered_pairs, pairs_of, positions_of_numbers
 from microagg_core.series.marks import ATOM
@@ -58,7 +60,7 @@ class Arrivals:
         """Begin with a file; None where no ledger knows units."""
         return cls(work, plan) if work.has(NIGHT) else None
 
-    def add(self, rows: Candidate) -> None:
+    def add(self, rows: ReleasedFile) -> None:
         """Send new atom and digests of every row to the input part of its record; and the classes of the atoms."""
         work, plan, table, records = self.work, self.plan, rows.table, rows.records
         night, key = load_night(work)
@@ -98,7 +100,7 @@ def _told(
 def check_survivors(work: Work) -> int:
     """Re-read a file of survivors, compare it with the atoms that it should hold, and tell what is not as it was."""
     plan, (night, key) = load_planned(work), load_night(work)
-    candidate, notes = check_carried_file(work, plan)
+    candidate, notes = inspect_candidate(work, plan, is_carried=True)
     if not notes.readable:
         return notes.rows
     table = candidate.table
@@ -273,10 +275,10 @@ CHECK_SURVIVORS = Step(
     stage="validate",
     per="range of atoms",
     does=check_survivors,
-    knows=(*PLANNED, NIGHT, NIGHT_KEY),
+    knows=(*PLANNED, DISTRIBUTIONS, NIGHT, NIGHT_KEY),
     same=(CANDIDATE, ORIGINS),
     receives=(SURVIVOR_DIGESTS, ABSENT),
-    writes=(*FILE_NOTES, SEEN, LOOKED),
+    writes=(NOTES, SEEN, LOOKED),
     sends=(EXCEPTIONS, GHOSTS),
     is_gate=True,
 )

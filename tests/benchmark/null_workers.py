@@ -22,19 +22,21 @@ import pandas as pd
 import pyarrow as pa
 
 from microagg_core.arrays import Ints
-from microagg_core.data.tables.slices import Slice, Slices, to_bytes
+from microagg_core.data.tables.slices import Slice, Slices
 from microagg_core.group.metrics.moments import EMPTY, Moments, moments_of
 from microagg_core.group.metrics.statistics import loss_statistics
-from microagg_core.inspect.checks.combinations import Combinations
+from microagg_core.inspect.checks.distributions import ColumnCounts, Distributions
 from microagg_core.inspect.checks.groups import Outside
+from microagg_core.inspect.checks.k_anonymity import KAnonymity
 from microagg_core.inspect.checks.means import QuasiMoments
 from microagg_core.inspect.checks.missing_values import Nulls
 from microagg_core.inspect.checks.values import Sums
-from microagg_core.inspect.distributions import table_of
+from microagg_core.inspect.contract import Promise
 from microagg_core.inspect.draws import WORD, Draw
-from microagg_core.inspect.gate import Notes
-from microagg_core.inspect.kanonymity import CombinationCounter
-from microagg_core.inspect.risk.contract import ConfidentialValues, Exposure
+from microagg_core.inspect.exposure import ConfidentialValues, Exposure
+from microagg_core.inspect.gate import limits, measures
+from microagg_core.inspect.notes import Notes
+from microagg_core.inspect.risk.labels import Lines, label_lines
 from microagg_core.inspect.sketches import SAMPLE_TOGETHER, SAMPLE_VALUES, Sketch
 from microagg_core.plain import to_plain
 from microagg_core.release.context import CONTEXT, Context
@@ -44,15 +46,12 @@ from microagg_core.release.publish import Upload
 from microagg_core.release.step import Output, Receipt, Rows, Task, Work
 from microagg_core.release.steps.anonymize import ANONYMIZED, BLOCK_LINES, LOSSES
 from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
-from microagg_core.release.steps.checking import CHECKED_VALUES, NOTES, promise_of
+from microagg_core.release.steps.checking import EXPECTED, NOTES, promise_of
 from microagg_core.release.steps.confidential import KEY, Gathered, drawn_of_a_part
 from microagg_core.release.steps.keys import KEYS, PART_KEYS
-from microagg_core.release.steps.noting import EXPECTED
-from microagg_core.release.steps.risks import write_notes
 from microagg_core.release.steps.scatter import SCATTERED
 from microagg_core.release.steps.survey import CONFIDENTIAL, STATISTICS
 from microagg_core.release.steps.units import unit_checks
-from microagg_core.release.steps.value_counts import VALUE_COUNTS
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import local_path
 from microagg_flows.progress import Progress, Silence
@@ -221,13 +220,15 @@ def _scatter(census: Census, work: Work) -> int:
     counts[work.number] = rows
     work.write(EXPECTED, _notes(rows, work, counts))
     _sent(work, SCATTERED, 20 * rows, range(planned.outline.n_partitions), rows)
-    work.write(VALUE_COUNTS, _too_many_values(work))
     return rows
 
 
-def _too_many_values(work: Work) -> pa.Table:
+def _too_many_values(promise: Promise) -> ColumnCounts:
     """What is counted of confidential columns with many values."""
-    return table_of([None] * len(load_planned(work).context.schema.confidential))
+    counts = Distributions().nothing(promise)
+    for column in counts.columns:
+        column.give_up()
+    return counts
 
 
 def _anonymize(census: Census, work: Work) -> int:
@@ -268,12 +269,13 @@ def _notes(rows: int, work: Work, counts: Ints, **more: Any) -> Notes:
     promise = promise_of(planned)
     sums = Sums(counts, np.zeros((len(counts), 2), dtype=np.uint64))
     notes = {
-        "missing values": Nulls({column.name: 0 for column in promise.schema.released}),
-        "means": QuasiMoments((_moments(rows),) * len(promise.kinds)),
-        "values": sums,
+        "check: missing values": Nulls({column.name: 0 for column in promise.schema.released}),
+        "check: means": QuasiMoments((_moments(rows),) * len(promise.kinds)),
+        "check: values": sums,
+        "check: distributions": _too_many_values(promise),
         **more,
     }
-    return Notes(rows, {name: to_plain(note) for name, note in notes.items()})
+    return Notes(rows, notes)
 
 
 def _check_files(census: Census, work: Work) -> int:
@@ -282,13 +284,15 @@ def _check_files(census: Census, work: Work) -> int:
     # As many from each part, so that all files together have all.
     bounds = np.linspace(0, census.rows_of_part, planned.outline.n_files + 1).astype(np.int64)
     counts = np.full(census.parts, bounds[number + 1] - bounds[number])
-    nobody = Combinations(to_bytes(CombinationCounter(promise.key_columns, promise.k).to_table()))
+    nobody, exposure = KAnonymity().nothing(promise), _exposure(work)
     rows = int(counts.sum())
-    more = {"k-anonymity": nobody, "groups": Outside((0,) * len(promise.kinds))}
+    more = {"check: k-anonymity": nobody, "check: groups": Outside((0,) * len(promise.kinds))}
+    more |= {limit.key: limit.nothing(promise) for limit in limits()}
+    more |= {measure.key: measure.measure(exposure) for measure in measures()}
+    lines = label_lines(exposure)
+    more["risk: labels"] = Lines(lines.add_column(0, "file", pa.array(np.full(lines.num_rows, number))))
     work.write(NOTES, _notes(rows, work, counts, **more))
     work.vouch(work.reads.piece(CANDIDATE))
-    work.write(CHECKED_VALUES, _too_many_values(work))
-    write_notes(work, _exposure(work), number)
     return rows
 
 

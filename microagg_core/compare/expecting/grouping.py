@@ -30,7 +30,7 @@ from microagg_core.group.metrics.statistics import LossStatistics
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.release.planned import Planned
 from microagg_core.release.step import Work
-from microagg_core.release.steps.protecting import PartitionDemands
+from microagg_core.release.steps.demands import PartitionDemands
 from microagg_core.spec.release import ReleaseSpec
 
 #: What is grouped before the clock starts, so that kernels are loaded by then: as much as takes so long, by the model.

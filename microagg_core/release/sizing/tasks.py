@@ -39,7 +39,6 @@ from microagg_core.release.sizing.description import Description, input_row_byte
 from microagg_core.release.step import Step
 from microagg_core.release.steps.anonymize import ANONYMIZED
 from microagg_core.release.steps.keys import PART_KEYS
-from microagg_core.release.steps.protecting import PROTECTION
 from microagg_core.release.steps.scatter import SCATTERED
 from microagg_core.release.steps.survey import CONFIDENTIAL
 from microagg_core.release.steps.units import DIGESTS, REPEATED, UNIT_COLUMNS
@@ -58,7 +57,7 @@ _CHUNK_BYTES = 8 * 2**20
 #: Requests of one task that are under way at a time, where they do not wait for each other.
 PARALLEL_REQUESTS = REQUESTS_AT_ONCE
 #: Objects that tasks write only where something is out of the ordinary.
-_SELDOM = (UNIT_COLUMNS, REPEATED, PROTECTION)
+_SELDOM = (UNIT_COLUMNS, REPEATED)
 #: What is no task: copying a checked file to the output.
 UPLOAD = "upload"
 

@@ -20,9 +20,8 @@ from microagg_core.data.tables.slices import RECORD
 from microagg_core.group.metrics.statistics import LossStatistics
 from microagg_core.release.planned import BLOCKS, PLANNED, Planned, load_blocks, load_planned
 from microagg_core.release.step import JsonOutput, Rows, Step, TableOutput, Work
-from microagg_core.release.steps.protecting import PartitionDemands
+from microagg_core.release.steps.demands import DISTRIBUTIONS, PartitionDemands
 from microagg_core.release.steps.scatter import MEASURE_SCALE, SCATTERED, gather_partition
-from microagg_core.release.steps.value_counts import DISTRIBUTIONS
 
 #: The rows of a partition, anonymized, sent to files; its loss; and the sizes and losses of its blocks.
 ANONYMIZED, LOSSES, BLOCK_LINES = Rows("anonymized"), JsonOutput("losses", LossStatistics), TableOutput("blocks-audit")

@@ -1,30 +1,92 @@
-"""Checking: what workers read for the gate, and what the flow has it decide; the gate is :mod:`microagg_core.inspect`.
+"""Checking: what workers note for the gate, and what the flow has it decide; the gate is :mod:`microagg_core.inspect`.
 
-What the release should hold of an input part is noted when the part is read to be scattered, and proves to be what was
-surveyed. A candidate file is read back with what lies beside it.
+An input part is read twice, by the survey and to be scattered, and the second reading proves to be of the same rows. In
+that one it is noted what the release should hold. A candidate file is read back with what lies beside it: row by row
+the record's private number, and, where the record arrived in this run, its quasi-identifiers as they came in. In one
+pass over both all inspections take their notes; those of a file are one object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.blocks.routes import Routes
+from microagg_core.data.formats.writing import released_format
+from microagg_core.data.tables.hashing import one_array
+from microagg_core.data.tables.slices import RECORD
+from microagg_core.errors import DataError
+from microagg_core.group.metrics.moments import EMPTY, Moments
 from microagg_core.inspect.check import Check
-from microagg_core.inspect.distributions import Distribution
-from microagg_core.inspect.gate import Notes, make_checks, note_carried_file, note_file
-from microagg_core.release.planned import PLANNED, Planned, load_planned
-from microagg_core.release.step import JsonOutput, Pieces, Step, TableOutput, Work
-from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS, Candidate, read_candidate
-from microagg_core.release.steps.noting import EXPECTED, promise_of
-from microagg_core.release.steps.portraying import DRAWN, PORTRAIT_SUMS, note_portrait
-from microagg_core.release.steps.protecting import PROTECTION, note_protection
-from microagg_core.release.steps.risks import RISK_LABELS, RISK_NOTES, note_risk
-from microagg_core.release.steps.value_counts import DISTRIBUTIONS, ColumnCounts, check_distributions, combine_counts
+from microagg_core.inspect.checks.distributions import Distributions
+from microagg_core.inspect.checks.means import Means
+from microagg_core.inspect.contract import InputBatch, Promise, ReleasedFile
+from microagg_core.inspect.distributions import MOST_VALUES_OF_PROTECTED, Distribution
+from microagg_core.inspect.gate import Inspected, limits, make_checks, note_file, note_types
+from microagg_core.inspect.notes import Notes, total
+from microagg_core.release.planned import PLANNED, Planned, Routed, load_planned
+from microagg_core.release.step import JsonOutput, Output, Pieces, Run, Step, Work
+from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
+from microagg_core.release.steps.demands import DISTRIBUTIONS, protection_of
 
-#: What the gate notes of a candidate file, and the confidential values that it counts there.
-NOTES, CHECKED_VALUES = JsonOutput("notes", Notes), TableOutput("checked-values")
-#: All that is written of a candidate file.
-FILE_NOTES = (NOTES, RISK_NOTES, RISK_LABELS, PORTRAIT_SUMS, DRAWN, PROTECTION)
+
+def _notes_output(name: str) -> Output[Notes]:
+    return Output(name, Notes.to_bytes, lambda data: Notes.from_bytes(data, note_types()), "notes")
+
+
+#: What the release should hold of an input part; what all inspections noted of a candidate file; and what all files
+#: show of what is demanded besides k.
+EXPECTED, NOTES = _notes_output("expected"), _notes_output("notes")
+PROTECTION = JsonOutput("protection", dict[str, dict[str, float | None]])
+
+
+def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] = ()) -> Promise:
+    """What the gate holds the release against; ``distributions`` are those of confidential columns, once counted."""
+    context, survey = planned.context, planned.survey
+    return Promise(
+        schema=context.schema,
+        encoding=planned.encoding,
+        k=context.spec.k,
+        rows=survey.arrivals,
+        withheld=planned.outline.withheld_rows,
+        n_parts=len(survey.rows_of_parts),
+        protection=protection_of(context),
+        distributions=distributions,
+        risk=context.spec.risk,
+        analyses=tuple(context.spec.analyses),
+        seed=context.spec.seed,
+    )
+
+
+# --- What the release should hold -----------------------------------------------------------------------------
+
+
+def expected_of(planned: Planned, promise: Promise, part: int, routes: Routes, released: Routed) -> InputBatch:
+    """What the release should hold of some records of an input part."""
+    came = tuple(one_array(released.table[kind.name]) for kind in promise.kinds)
+    values = tuple(ticks[~released.missing[:, j]] for j, ticks in enumerate(released.ticks))
+    return InputBatch(promise, part, released.records, _expected_rows(planned, routes, released), came, values)
+
+
+def _expected_rows(planned: Planned, routes: Routes, released: Routed) -> pa.Table:
+    """What should be released of records, but for the quasi-identifiers, which keep only their missing values."""
+    schema = planned.context.schema
+    labels = routes.labels.take(pa.array(released.place))
+    position = {c.name: j for j, c in enumerate(schema.blocking)}
+    kinds = {kind.name: kind for kind in schema.kinds}
+    columns = []
+    for column in schema.released:
+        if column.role == "blocking":
+            columns.append(labels[f"b{position[column.name]}"])
+        else:
+            values = one_array(released.table[column.name])
+            columns.append(kinds[column.name].with_nulls(values) if column.name in kinds else values)
+    rows = pa.Table.from_arrays(columns, names=[c.name for c in schema.released])
+    return released_format(planned.context.spec.output).released_form(rows)
+
 
 # --- A worker's half -----------------------------------------------------------------------------------------
 
@@ -32,17 +94,10 @@ FILE_NOTES = (NOTES, RISK_NOTES, RISK_LABELS, PORTRAIT_SUMS, DRAWN, PROTECTION)
 def check_file(work: Work) -> int:
     """Re-read one candidate file of arrivals and write what is noted of it."""
     planned = load_planned(work)
-    candidate = read_candidate(work, planned)
-    table = candidate.table
-    notes = note_file(promise_of(planned), table, candidate.origins, planned.survey.parts_of(candidate.records))
-    note_all(work, planned, candidate, notes, work.number)
-    if notes.readable:
-        values = ColumnCounts(planned.context)
-        values.add_released(table, work.load(DISTRIBUTIONS))
-        work.write(CHECKED_VALUES, values.to_table())
-        for companion in work.companions(planned):
-            companion.add(candidate)
-            companion.end()
+    file, notes = inspect_candidate(work, planned, is_carried=False)
+    for companion in work.companions(planned) if notes.readable else ():
+        companion.add(file)
+        companion.end()
     return notes.rows
 
 
@@ -53,47 +108,33 @@ CHECK_FILES = Step(
     does=check_file,
     knows=(*PLANNED, DISTRIBUTIONS),
     same=(CANDIDATE, ORIGINS),
-    writes=(*FILE_NOTES, CHECKED_VALUES),
+    writes=(NOTES,),
     is_gate=True,
 )
 
 
-def check_carried_file(work: Work, planned: Planned) -> tuple[Candidate, Notes]:
-    """Re-read one candidate file of survivors of a series and write what is noted of it."""
-    candidate = read_candidate(work, planned)
-    notes = note_carried_file(promise_of(planned), candidate.table, candidate.origins)
-    note_all(work, planned, candidate, notes, planned.outline.n_files + work.number)
-    return candidate, notes
-
-
-def note_all(work: Work, planned: Planned, candidate: Candidate, notes: Notes, file: int) -> None:
-    """Write what the gate noted of a file, and what all else that looks at it notes."""
+def inspect_candidate(work: Work, planned: Planned, *, is_carried: bool) -> tuple[ReleasedFile, Notes]:
+    """Read a candidate file, vouch for it, as only these bytes may be published, and write what is noted of it."""
+    piece, form = work.reads.piece(CANDIDATE), released_format(planned.context.spec.output)
+    table = form.read_back(work.read(CANDIDATE), planned.context.schema.released_schema)
+    work.vouch(piece)
+    origins = work.read(ORIGINS)
+    records = np.asarray(origins[RECORD]).astype(np.int64)
+    file = ReleasedFile(
+        promise_of(planned, work.load(DISTRIBUTIONS)),
+        # One chunk a column, or all that look at a column would join its chunks, each anew.
+        table.combine_chunks(),
+        origins,
+        np.zeros(len(records), dtype=np.int64) if is_carried else planned.survey.parts_of(records),
+        work.number + (planned.outline.n_files if is_carried else 0),
+        is_carried,
+    )
+    notes = note_file(file)
     work.write(NOTES, notes)
-    if notes.readable:
-        note_risk(work, planned, candidate, file)
-        note_portrait(work, planned, candidate)
-        note_protection(work, planned, candidate)
+    return file, notes
 
 
 # --- The flow's half -----------------------------------------------------------------------------------------
-
-
-def run_checks(written: Pieces, planned: Planned, carried: CarriedFiles | None = None) -> list[Check]:
-    """Have the gate compare what was noted of the files with what was noted of the input."""
-    promise = promise_of(planned)
-    if carried is not None:
-        promise = replace(promise, carried=carried.rows, in_series=True)
-    return make_checks(promise, written.read_all(NOTES), written.read_all(EXPECTED))
-
-
-def run_value_checks(written: Pieces, used: Sequence[Distribution | None], plan: Planned) -> list[Check]:
-    """Have the gate compare the files' confidential values with what the workers were told of them.
-
-    None where a file could not be looked at, which another check says.
-    """
-    if len(written.of(CHECKED_VALUES)) < plan.outline.n_files:
-        return []
-    return [check_distributions(plan.context, used, combine_counts(plan.context, written, CHECKED_VALUES))]
 
 
 @dataclass(frozen=True)
@@ -102,3 +143,79 @@ class CarriedFiles:
 
     n_files: int
     rows: int
+
+
+def notes_of_input(written: Pieces) -> Notes:
+    """Add up what was noted of the parts of the input."""
+    return total(notes for _, notes in written.each(EXPECTED))
+
+
+def moments_of_released(parts: Notes, n_attributes: int) -> tuple[Moments, ...]:
+    """Moments of the quasi-identifiers over the records that are released, from what was noted of the input."""
+    noted = parts.by_key.get(Means().key)
+    return noted.moments if noted else (EMPTY,) * n_attributes
+
+
+def distributions_of(planned: Planned, parts: Notes) -> tuple[Distribution | None, ...]:
+    """Take the distributions of confidential values from what was noted of the input.
+
+    Raises:
+        DataError: closeness is demanded of a column that has too many values for it.
+    """
+    check, promise = Distributions(), promise_of(planned)
+    distributions = parts.by_key.get(check.key, check.nothing(promise)).distributions()
+    for column, distribution in zip(promise.schema.confidential, distributions, strict=True):
+        if distribution is None and promise.protection.wants_closeness(column.name):
+            raise DataError(
+                f"protect.{column.name}.t: the column has more than {MOST_VALUES_OF_PROTECTED} distinct values, whose "
+                "distribution nobody can hold; round them, or take t away"
+            )
+    return tuple(distributions)
+
+
+def inspect_files(written: Pieces, planned: Planned) -> Inspected:
+    """Add up what was noted of all candidate files: of those of arrivals, which come first, and of survivors."""
+    notes, n_files = (notes for _, notes in written.each(NOTES)), planned.outline.n_files
+    return Inspected.of(islice(notes, n_files), notes)
+
+
+def run_checks(
+    run: Run,
+    planned: Planned,
+    files: Inspected,
+    parts: Notes,
+    used: tuple[Distribution | None, ...],
+    carried: CarriedFiles | None = None,
+) -> list[Check]:
+    """Have the gate compare what was noted of the files with what was noted of the input.
+
+    Args:
+        run: in whose folder it stays what the files show of what is demanded besides k.
+        planned: what is released.
+        files: what was noted of them.
+        parts: the same of the input.
+        used: the distributions that workers were told.
+        carried: the files of survivors, which come after those of arrivals.
+    """
+    promise = promise_of(planned, used)
+    if carried is not None:
+        promise = replace(promise, carried=carried.rows, in_series=True)
+    checks = make_checks(promise, files, parts)
+    shown = _shown(files, promise)
+    if not shown or not files.whole.readable:
+        return checks
+    name = run.put(PROTECTION, PROTECTION.encode(shown), "check-files").name
+    private = {limit.name for limit in limits()}
+    where = f"; by how much is in {name} of the work area"
+    return [
+        replace(check, detail=check.detail + where) if check.name in private and not check.passed else check
+        for check in checks
+    ]
+
+
+def _shown(files: Inspected, promise: Promise) -> dict[str, dict[str, float | None]]:
+    """What all files show of what is demanded; private, as it says more than that demands hold."""
+    demanded = [limit for limit in limits() if limit.limits(promise.protection)]
+    return {
+        limit.name: limit.shares(files.arrivals.by_key.get(limit.key, limit.nothing(promise))) for limit in demanded
+    }

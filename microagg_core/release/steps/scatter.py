@@ -28,10 +28,9 @@ from microagg_core.inspect.gate import PartNotes
 from microagg_core.release.planned import PLANNED, ROUTES, Planned, Routed, load_planned, load_routes, route_batch
 from microagg_core.release.records import MARKS, input_changed, records_of_part
 from microagg_core.release.step import JsonOutput, Receipt, Rows, Scatter, Step, Work
+from microagg_core.release.steps.checking import EXPECTED, expected_of, promise_of
 from microagg_core.release.steps.keys import PART_KEYS
-from microagg_core.release.steps.noting import EXPECTED, expected_of
 from microagg_core.release.steps.survey import Fingerprint
-from microagg_core.release.steps.value_counts import VALUE_COUNTS, ColumnCounts
 
 Ints = NDArray[np.int64]
 
@@ -47,13 +46,12 @@ def scatter_part(work: Work) -> int:
     context, number, routes = planned.context, work.number, load_routes(work, planned)
     fingerprint, companions = Fingerprint(), work.companions(planned)
     scatter = Scatter(work, SCATTERED, planned.survey.staged_bytes)
-    expected, values = PartNotes(), ColumnCounts(context)
+    promise, expected = promise_of(planned), PartNotes()
     first = planned.survey.first_record(number)
     for batch in records_of_part(work, context, number, first, context.schema.travelling):
         fingerprint.add(batch.whole, context.schema.travelling)
         released = route_batch(context, planned.encoding, routes, planned.outline.hash_seed, batch).released()
-        expected.add(expected_of(planned, number, routes, released))
-        values.add(released.table)
+        expected.add(expected_of(planned, promise, number, routes, released))
         scatter.add(*_scattered_rows(planned, routes, released))
         for companion in companions:
             companion.add(batch)
@@ -61,7 +59,6 @@ def scatter_part(work: Work) -> int:
     scatter.flush()
     rows = scatter.rows + sum(companion.end() for companion in companions)
     work.write(EXPECTED, expected.finished())
-    work.write(VALUE_COUNTS, values.to_table())
     return rows
 
 
@@ -74,7 +71,7 @@ SCATTER = Step(
     knows=PLANNED,
     same=(PART_KEYS, MARKS),
     ranges_of=(ROUTES,),
-    writes=(EXPECTED, VALUE_COUNTS),
+    writes=(EXPECTED,),
     sends=(SCATTERED,),
 )
 
