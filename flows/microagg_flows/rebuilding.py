@@ -223,7 +223,7 @@ def _refuse_other(release: Release, one: PublishedNight) -> None:
     """
     again = [part.sha256 for part in staged_parts(release.work, release.checked)]
     then = [part.sha256 for part in one.manifest.parts]
-    if again == then and release.tonight.beginning.night.number == one.night:
+    if again == then and release.tonight.night.number == one.night:
         return
     ours, theirs = software(), one.manifest.software
     others = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))

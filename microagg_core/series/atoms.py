@@ -41,18 +41,16 @@ _NARROW = (0, 2)
 
 
 def atoms_table(atom: UInt64s, klass: Pairs, n: Ints, since: ShortInts, last: ShortInts) -> pa.Table:
-    """Atoms with these facts."""
     arrays = [atom, klass[:, 0], klass[:, 1], n, since, last]
     return pa.table([pa.array(np.ascontiguousarray(a), f.type) for a, f in zip(arrays, _SCHEMA, strict=True)], _SCHEMA)
 
 
 def no_atoms() -> pa.Table:
-    """A range without atoms."""
     return _SCHEMA.empty_table()
 
 
 def atoms_bytes(table: pa.Table) -> bytes:
-    """The file of a range of atoms: sorted by number, and the same bytes for the same atoms.
+    """Encode a range of atoms, sorted by number: the same bytes for the same atoms.
 
     Raises:
         InternalError: these are not the columns, a value is missing, or an atom comes twice.
@@ -70,22 +68,16 @@ def atoms_bytes(table: pa.Table) -> bytes:
 
 
 def atoms_from(data: bytes) -> pa.Table | None:
-    """Inverse of :func:`atoms_bytes`; None for the bytes of anything else."""
+    """Decode a range of atoms; None for the bytes of anything else."""
     table = table_from(data)
     return None if table is None else widened(table, _SCHEMA, _NARROW)
 
 
 def range_of_atoms(atom: UInt64s, n_ranges: int) -> Ints:
-    """The range of each atom.
-
-    >>> range_of_atoms(np.array([0x1000, 0x1FFF, 0x2800], dtype=np.uint64), 2).tolist()
-    [0, 1, 1]
-    """
     return _range_of_bits(atom & np.uint64(2**_BITS - 1), n_ranges)
 
 
 def range_of_classes(classes: Pairs, n_ranges: int) -> Ints:
-    """The range of the atoms of each class."""
     return _range_of_bits(_bits_of(classes), n_ranges)
 
 
@@ -98,12 +90,11 @@ def _range_of_bits(bits: UInt64s, n_ranges: int) -> Ints:
 
 
 def most_ranges() -> int:
-    """More ranges of atoms than this cannot be told apart."""
     return int(2**_BITS)
 
 
 def numbered_atoms(classes: Pairs) -> tuple[UInt64s, int]:
-    """New atoms for distinct classes, as if theirs were the first of all; and how many numbers they need.
+    """Number new atoms for distinct classes as if they were the first of all; count the numbers they need.
 
     >>> atoms, n = numbered_atoms(np.array([[0, 1], [2**63, 1], [5, 5]], dtype=np.uint64))
     >>> atoms.tolist(), n
@@ -117,12 +108,12 @@ def numbered_atoms(classes: Pairs) -> tuple[UInt64s, int]:
 
 
 def from_number(atom: UInt64s, first: int) -> UInt64s:
-    """The same atoms, numbered from there on."""
+    """Shift atoms to be numbered from ``first`` on."""
     return atom + np.uint64(first << _BITS)
 
 
 def regrouped(before: UInt64s, atom: UInt64s, night: int) -> UInt64s:
-    """The atoms of units that were grouped afresh: units are in one if they were before, and are tonight.
+    """Derive the atoms of units that were grouped afresh: units share one if they did before and do tonight.
 
     With as good as no chance that two are confused; used where nothing is promised of several releases.
     """
@@ -132,12 +123,12 @@ def regrouped(before: UInt64s, atom: UInt64s, night: int) -> UInt64s:
 
 
 def places_of_atoms(wanted: UInt64s, atoms: pa.Table) -> Ints:
-    """Where each wanted atom stands in a table of atoms; -1 where it does not."""
+    """Find each wanted atom's row in a table of atoms; -1 where it has none."""
     return positions_of_numbers(wanted, np.asarray(atoms["atom"]))
 
 
 def traces_of(atom: UInt64s, state: Ints, last: ShortInts) -> Pairs:
-    """The trace of every unit: equal ones have the same history; zeros for who was never released.
+    """Derive each unit's trace: equal ones have the same history; zeros for a unit that was never released.
 
     Args:
         atom: of each unit.
@@ -149,7 +140,7 @@ def traces_of(atom: UInt64s, state: Ints, last: ShortInts) -> Pairs:
 
 
 def with_atoms(units: pa.Table, atoms: pa.Table) -> pa.Table:
-    """A range's units with what their atoms say: columns ``t0 t1`` trace, ``k0 k1`` class, and the true ``last``.
+    """Add what atoms know to a range's units: columns ``t0 t1`` trace, ``k0 k1`` class, and the true ``last``.
 
     The class is zeros where the ledger does not keep it any more: of who left an atom that is gone as a whole.
     """
@@ -168,7 +159,7 @@ def with_atoms(units: pa.Table, atoms: pa.Table) -> pa.Table:
 
 
 def counts_of(told: pa.Table, night: int) -> UnitCounts:
-    """How many units of a range are in which state after a night, as :func:`with_atoms` tells them.
+    """Count a range's units by state after a night, from :func:`with_atoms`.
 
     >>> from microagg_core.series.units import empty_range
     >>> counts_of(with_atoms(empty_range(0), no_atoms()), 3).units

@@ -22,9 +22,10 @@ from microagg_core.release.steps.shuffling import gather_slices, read_slices
 from microagg_core.release.steps.work import Receipt, Task
 from microagg_core.series.atoms import from_number, numbered_atoms, places_of_atoms, range_of_classes
 from microagg_core.series.digests import as_columns, classes_of, numbered_pairs, pairs_of, positions_of_numbers
+from microagg_core.series.generations import Counts
 from microagg_core.series.marks import ATOM
 from microagg_core.series.matching import half_of, read_unit_ranges
-from microagg_core.series.night import GHOSTS_FROM, Added, Night, confidential_digests, layout_of, load_night
+from microagg_core.series.night import GHOSTS_FROM, Night, confidential_digests, layout_of, load_night
 from microagg_core.series.survivors import absent_units, number_of_ghosts
 from microagg_core.series.units import NO_ATOM
 
@@ -246,7 +247,7 @@ def _gathered(task: Task, plan: Planned) -> pa.Table | None:
 
 
 @dataclass(frozen=True)
-class GateCounts(Added):
+class GateCounts(Counts):
     """What a candidate file, or a range of the next ledger, has that it should not have."""
 
     #: Units that are released although they never may be again.

@@ -91,7 +91,7 @@ class Eraser:
             running.begin(self._run(after.night))
             if erasure.republishes and not self.output.exists(layout.manifest()):
                 traces = TraceCounter()
-                for table in erasure.ledger.told_ranges(after):
+                for table in erasure.ledger.units_with_atoms(after):
                     traces.add(table)
                 self._publish(erasure, after, traces, now)
             return self.finish(erasure, after, now, running)

@@ -84,7 +84,7 @@ class Erasure:
 
     def ranges(self) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Every range of the ledger as it is, and as the erasure leaves it, with what atoms say."""
-        for table in self.ledger.told_ranges(self.before):
+        for table in self.ledger.units_with_atoms(self.before):
             yield table, self._following(table)
 
     def _following(self, table: pa.Table) -> pa.Table:
@@ -138,7 +138,9 @@ class Erasure:
     def unlike(self, after: Generation) -> list[str]:
         """Compare what was announced with the ledger's rows before and after; a clause for each difference."""
         newly = with_them = others = 0
-        for table, following in zip(self.ledger.told_ranges(self.before), self.ledger.told_ranges(after), strict=True):
+        for table, following in zip(
+            self.ledger.units_with_atoms(self.before), self.ledger.units_with_atoms(after), strict=True
+        ):
             was, now = np.asarray(table["state"]), np.asarray(following["state"])
             is_new = (now == State.FORGOTTEN) & (was != State.FORGOTTEN)
             was_out = np.asarray(table["last"]) == self.newest_night
@@ -251,7 +253,7 @@ def resumed_erasure(ledger: Ledger, output: Store, after: Generation) -> Erasure
     before = ledger.linked(after.night - 1)
     releases = published_nights(ledger, output, before.night)
     forgotten, vanishing = [], []
-    for table, following in zip(ledger.told_ranges(before), ledger.told_ranges(after), strict=True):
+    for table, following in zip(ledger.units_with_atoms(before), ledger.units_with_atoms(after), strict=True):
         state = np.asarray(table["state"])
         newly = (np.asarray(following["state"]) == State.FORGOTTEN) & (state != State.FORGOTTEN)
         forgotten.append(table.filter(pa.array(newly)))
@@ -268,7 +270,7 @@ def resumed_erasure(ledger: Ledger, output: Store, after: Generation) -> Erasure
 
 def _gathered(ledger: Ledger, generation: Generation, which: Callable[[pa.Table], Bools]) -> pa.Table:
     """Some units of all ranges; ``which`` tells them from a range."""
-    tables = [table.filter(pa.array(which(table))) for table in ledger.told_ranges(generation)]
+    tables = [table.filter(pa.array(which(table))) for table in ledger.units_with_atoms(generation)]
     return pa.concat_tables(tables).combine_chunks()
 
 

@@ -26,7 +26,7 @@ _LEAST_BYTES = 16
 
 
 def read_key(series: Series, environ: Mapping[str, str]) -> SeriesKey:
-    """The key of a series; white space around it does not count.
+    """Read a series' key from environment and file; white space around it does not count.
 
     >>> read_key(Series(mode="atoms"), {"MICROAGG_SERIES_KEY": "sixteen bytes or more"})
     SeriesKey()
@@ -58,7 +58,7 @@ _KEY_BYTES = 32
 
 
 def local_key(store: Store) -> bytes:
-    """The key of a ledger that is given none: drawn once, and the same ever after.
+    """Read the key that a ledger keeps for itself; draw it once, before the first night.
 
     Raises:
         StorageError: it is damaged, or it is gone and there are nights that were made under it.
@@ -92,7 +92,7 @@ def _key_from(text: bytes, url: str) -> bytes:
 
 
 def key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str] = os.environ) -> SeriesKey:
-    """The key of a series: the spec's or the environment's, or the one that is kept with the ledger.
+    """Get a series' key: the spec's or the environment's, or the one that its ledger keeps.
 
     Raises:
         SpecError: there is none.
@@ -105,11 +105,7 @@ def key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str] = os.en
 
 
 def refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
-    """Stop where the ledger was begun with another key.
-
-    Raises:
-        SpecError: it was.
-    """
+    """Stop, with SpecError, where the ledger was begun with another key."""
     if state.key_fingerprint != key.fingerprint:
         raise SpecError(
             f"series: the ledger in {ledger.store} was begun with another key, under which its units are known; give "
@@ -118,6 +114,6 @@ def refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
 
 
 def unit_form_of(spec: ReleaseSpec) -> UnitForm:
-    """Compare ids in normal form, or as they are spelled where the spec says that this tells units apart."""
+    """Compare ids in normal form, or as spelled where the spec acknowledges that this tells units apart."""
     meant = spec.unit != "row" and set(spec.acknowledge.spelling_of_units).issuperset(spec.unit)
     return "spelled" if meant else "normal"

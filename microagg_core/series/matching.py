@@ -26,8 +26,9 @@ from microagg_core.release.steps.units import count_repeated
 from microagg_core.release.steps.work import Receipt, Task, load_context
 from microagg_core.series.atoms import range_of_atoms
 from microagg_core.series.digests import as_columns, pairs_of, positions_in, units_of
+from microagg_core.series.generations import Counts
 from microagg_core.series.marks import ARRIVAL, ATOM, CHANGED, CLOSED, CODE, SURVIVOR, WAITED, survive
-from microagg_core.series.night import Added, Night, confidential_digests, layout_of, load_night
+from microagg_core.series.night import Night, confidential_digests, layout_of, load_night
 from microagg_core.series.units import MOST_UNITS, NO_ATOM, State, range_of, range_schema
 from microagg_core.spec.release import ReleaseSpec
 
@@ -402,10 +403,10 @@ def refuse_renamed(spec: ReleaseSpec, likeness: Likeness) -> str:
 
 
 @dataclass(frozen=True)
-class MatchCounts(Added):
+class MatchCounts(Counts):
     """What meeting the input with the ledger came to.
 
-    >>> MatchCounts.total([MatchCounts(arrivals=1), MatchCounts(arrivals=2, leavers=1)]).arrivals
+    >>> (MatchCounts(arrivals=1) + MatchCounts(arrivals=2, leavers=1)).arrivals
     3
     """
 

@@ -37,10 +37,10 @@ from microagg_core.series.digests import (
     rows_of,
 )
 from microagg_core.series.fates import Fate, Fates, decide, drawn_decoys, held_back, is_released
-from microagg_core.series.generations import broken
+from microagg_core.series.generations import Counts, broken
 from microagg_core.series.marks import ATOM, CHANGED, survive
 from microagg_core.series.matching import ABSENT, ALTERED, half_of
-from microagg_core.series.night import GHOSTS_FROM, Added, Night, confidential_digests, layout_of, load_night
+from microagg_core.series.night import GHOSTS_FROM, Night, confidential_digests, layout_of, load_night
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_core.store.urls import shown
 
@@ -124,12 +124,12 @@ def decide_range(task: Task) -> Receipt:
         needing[places_of_units(altered, atoms)] = True
     whole = numbered_pairs(pairs_of(atoms, "k")[needing])[1]
     nights = sorted({int(last) for last in np.asarray(atoms["last"])[is_released(fates.code)]})
-    notes = FateNotes(_fate_counts(fates, n, n_left, _n_held_back(night, fates, atoms, altered)), tuple(nights))
+    counts = _fate_counts(fates, n, n_left, _n_held_back(night, fates, atoms, altered), tuple(nights))
     layout = layout_of(task)
     pieces = (
         task.put(layout.uncommon(task.number), to_bytes(table)),
         task.put(layout.whole(task.number), to_bytes(pa.table(as_columns(whole, "k")))),
-        task.put(layout.fates(task.number), to_json(notes)),
+        task.put(layout.fates(task.number), to_json(counts)),
     )
     return Receipt(task.step, task.number, int(n.sum()), pieces)
 
@@ -164,7 +164,7 @@ def places_of_units(units: pa.Table | None, atoms: pa.Table) -> Ints:
     return place
 
 
-def _fate_counts(fates: Fates, n: Ints, left: Ints, n_held_back: int) -> FateCounts:
+def _fate_counts(fates: Fates, n: Ints, left: Ints, n_held_back: int, nights: tuple[int, ...]) -> FateCounts:
     code, decoys = fates
     ghosts, shedding, closed = (code == fate for fate in (Fate.WITH_GHOSTS, Fate.SHEDDING, Fate.CLOSED))
     out = is_released(code)
@@ -174,6 +174,7 @@ def _fate_counts(fates: Fates, n: Ints, left: Ints, n_held_back: int) -> FateCou
         withheld=int(n[code == Fate.WITHHELD].sum()),
         vanished=int((left + decoys)[shedding].sum() + n[closed].sum()),
         held_back=n_held_back,
+        nights=nights,
     )
 
 
@@ -452,8 +453,8 @@ def _lost() -> StorageError:
 
 
 @dataclass(frozen=True)
-class FateCounts(Added):
-    """What becomes of the units that were released before."""
+class FateCounts(Counts):
+    """Units that were released before, by their fate."""
 
     carried: int = 0
     ghosts: int = 0
@@ -461,11 +462,5 @@ class FateCounts(Added):
     vanished: int = 0
     #: Changed values, or rows where no column is watched, that are released as they were last.
     held_back: int = 0
-
-
-@dataclass(frozen=True)
-class FateNotes:
-    """What is noted of one range of atoms: counts, and the nights whose releases hold the values of its atoms."""
-
-    counts: FateCounts
-    nights: tuple[int, ...]
+    #: The nights whose releases hold the values of released atoms.
+    nights: tuple[int, ...] = ()

@@ -117,7 +117,7 @@ def test_a_damaged_range_is_never_read(damage: str, ledger: Ledger) -> None:
 def test_damaged_atoms_are_never_read(damage: str, ledger: Ledger) -> None:
     made = three_nights(ledger)
     damage_of(ledger, made[2].atoms[1].name, damage, made[1].atoms[1].name)
-    for read in (lambda: ledger.read_atoms(made[2], 3, 4), lambda: list(ledger.told_ranges(made[2]))):
+    for read in (lambda: ledger.read_atoms(made[2], 3, 4), lambda: list(ledger.units_with_atoms(made[2]))):
         with pytest.raises(StorageError, match=r"a00001-\w+.arrows is (missing|damaged).*microagg series rebuild"):
             read()
     assert ledger.read_atoms(made[2], 0, 2).num_rows == made[2].atoms[0].rows

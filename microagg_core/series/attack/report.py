@@ -32,7 +32,7 @@ from microagg_core.store.urls import shown
 
 @dataclass(frozen=True)
 class SmallTraces:
-    """Records of which an outsider can tell in which groups they were, where too few others can have been."""
+    """Counts of records that certainly have a trace which fewer than k can share."""
 
     below_k: int
     #: The fewest records that can have been in the same groups; None where no record's groups are certain.
@@ -57,7 +57,7 @@ def small_traces(matching: MatchedRows, k: int) -> SmallTraces:
 
 
 def _possible_others(traces: Ints, matching: MatchedRows) -> Ints:
-    """For each trace, at most how many of the records that are not matched for certain can have it.
+    """Bound for each trace the records without a certain match that can have it.
 
     Of each combination of confidential values, no more than the group has of it that has the fewest.
     """
@@ -77,7 +77,6 @@ def _possible_others(traces: Ints, matching: MatchedRows) -> Ints:
 
 
 def _looked_up(wanted: Ints, keys: Ints, counts: Ints) -> Ints:
-    """The count of each key that is wanted; 0 where there is none."""
     if not len(keys):
         return np.zeros(len(wanted), dtype=np.int64)
     places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -90,8 +89,6 @@ MOST_WITH_ALL_PAIRS = 10
 
 @dataclass(frozen=True)
 class AttackedRelease:
-    """One of the releases: which it is, and what it is made of."""
-
     url: str
     id: str
     revision: str
@@ -102,7 +99,7 @@ class AttackedRelease:
 
 @dataclass(frozen=True)
 class AttackedPair:
-    """What two of the releases tell by themselves; they are named by their places in the list, from 1."""
+    """What two releases reveal by themselves; they are named by their places in the list, from 1."""
 
     first: int
     second: int
@@ -118,7 +115,7 @@ class AttackedPair:
 
 @dataclass(frozen=True)
 class AttackReport:
-    """What an outsider computes from all the releases; counts and names of columns, never a value."""
+    """Counts of an attack, and names of columns; never a value."""
 
     k: int
     columns: tuple[str, ...]
@@ -134,18 +131,16 @@ class AttackReport:
 
     @property
     def is_safe(self) -> bool:
-        """Whether nobody is solved, and nobody shares his groups with too few."""
         return not self.records_solved and not self.below_k
 
     def document(self) -> dict[str, Any]:
-        """As plain values, for programs."""
         plain: dict[str, Any] = to_plain(self)
         return plain
 
 
 @dataclass(frozen=True)
 class SolvedRecords:
-    """The solved records of one release: their rows, in the order of its parts, and what was computed."""
+    """Solved records of one release: their rows, in the order of its parts, and the computed values."""
 
     rows: Ints
     values: Floats
@@ -153,8 +148,6 @@ class SolvedRecords:
 
 @dataclass(frozen=True)
 class Attack:
-    """What the attack finds: counts for everybody, and the values that were computed for who asks."""
-
     report: AttackReport
     quasi_identifiers: tuple[str, ...]
     solved: tuple[SolvedRecords, ...]
@@ -188,7 +181,7 @@ def attack(urls: Sequence[str], columns: Sequence[str] = (), storage_options: di
 def attack_evidence(
     releases: Sequence[Evidence], described: tuple[AttackedRelease, ...], names: ColumnsOfAttack
 ) -> Attack:
-    """The same with releases that have been read."""
+    """Attack releases that have been read."""
     k = min(release.k for release in described)
     matching = match_records(releases)
     pairs = [_Pair(releases, *places, k) for places in _described_pairs(len(releases))]
@@ -222,8 +215,6 @@ def _of_release(record: Ints, solution: Solution) -> SolvedRecords:
 
 
 class _Pair:
-    """Two of the releases, by themselves."""
-
     def __init__(self, releases: Sequence[Evidence], one: int, other: int, k: int) -> None:
         pair = [releases[one], releases[other]]
         self._places = one, other
@@ -233,13 +224,12 @@ class _Pair:
         self._traces = small_traces(self._matching, k)
 
     def solved_among(self, matching: MatchedRows) -> Iterator[tuple[Ints, Floats]]:
-        """What is solved, by the numbers that the records have among those of all releases."""
+        """Yield solved records by their numbers among those of all releases, with values."""
         for place, mine in zip(self._places, (0, 1), strict=True):
             solved = _of_release(self._matching.record[self._matching.release == mine], self._solution)
             yield matching.record[matching.release == place][solved.rows], solved.values
 
     def described(self) -> AttackedPair:
-        """The counts."""
         matched = sum(self._n_rows) - self._matching.n_records
         return AttackedPair(
             first=self._places[0] + 1,
@@ -284,7 +274,7 @@ def _names(manifest: Manifest, role: str) -> list[str]:
 
 
 def _shared(manifests: Sequence[Manifest], role: str) -> tuple[str, ...]:
-    """The columns of a role that all releases have, with values that can be compared."""
+    """List a role's columns that all releases have in one comparable type."""
     comparable = [
         {(column.name, _type_of(column)) for column in manifest.columns if column.role == role}
         for manifest in manifests
@@ -294,7 +284,6 @@ def _shared(manifests: Sequence[Manifest], role: str) -> tuple[str, ...]:
 
 
 def _type_of(column: ColumnEntry) -> str:
-    """A column's type as far as it matters to comparing."""
     values = column.type.removeprefix("dictionary<values=").split(", indices=")[0]
     try:
         return str(comparable_type(arrow_type(values)))
