@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 from microagg_core.errors import StorageError
 from microagg_core.plain import from_json, to_plain
 from microagg_core.series.digests import UnitForm
-from microagg_core.store.layout import night_of
+from microagg_core.store.layout import ReleaseLayout, night_of
 from microagg_core.store.objects import canonical_json
 
 _STRICT = ConfigDict(extra="forbid")
@@ -182,8 +182,9 @@ class Generation:
         return self.night - (2 if takes_back else 1)
 
     @property
-    def release_name(self) -> tuple[str, str]:
-        return self.release_id, self.revision
+    def layout(self) -> ReleaseLayout:
+        """Names of the release that the night published."""
+        return ReleaseLayout(self.release_id, self.revision)
 
     def to_bytes(self) -> bytes:
         return canonical_json(to_plain(self))

@@ -23,6 +23,7 @@ from microagg_core.store.urls import shown
 #: The variable of the environment that may hold the key.
 VARIABLE = "MICROAGG_SERIES_KEY"
 _LEAST_BYTES = 16
+_KEY_BYTES = 32
 
 
 def read_key(series: Series, environ: Mapping[str, str]) -> SeriesKey:
@@ -54,9 +55,6 @@ def read_key(series: Series, environ: Mapping[str, str]) -> SeriesKey:
     return SeriesKey(secret)
 
 
-_KEY_BYTES = 32
-
-
 def local_key(store: Store) -> bytes:
     """Read the key that a ledger keeps for itself; draw it once, before the first night.
 
@@ -67,7 +65,7 @@ def local_key(store: Store) -> bytes:
     >>> len(local_key(store)), local_key(store) == local_key(store)
     (32, True)
     """
-    text = store.read_if_there(LEDGER_KEY)
+    url, text = shown(store.url_of(LEDGER_KEY)), store.read_if_there(LEDGER_KEY)
     if text is None and not store.list(GENERATIONS):
         store.create(LEDGER_KEY, secrets.token_hex(_KEY_BYTES).encode())
     if text is None:
@@ -75,13 +73,9 @@ def local_key(store: Store) -> bytes:
         text = store.read_if_there(LEDGER_KEY)
     if text is None:
         raise StorageError(
-            f"{shown(store.url_of(LEDGER_KEY))} is missing, and without the key of its nights nobody can go on with a "
+            f"{url} is missing, and without the key of its nights nobody can go on with a "
             "ledger; restore it, or give the series the key that it had"
         )
-    return _key_from(text, shown(store.url_of(LEDGER_KEY)))
-
-
-def _key_from(text: bytes, url: str) -> bytes:
     try:
         key = bytes.fromhex(text.decode("ascii"))
     except ValueError:

@@ -184,7 +184,7 @@ class Ledger:
         while generation is not None and generation.kind != "night":
             before = generation.goes_on_from
             earlier = self.newest_release(self.generation(before)) if before >= 0 else None
-            is_other = earlier is None or (generation.release_id, generation.revision) != earlier.release_name
+            is_other = earlier is None or generation.layout != earlier.layout
             if generation.kind == "erasure" and is_other:
                 return generation
             generation = earlier

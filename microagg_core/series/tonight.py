@@ -295,7 +295,7 @@ def _is_unknown(spec: ReleaseSpec, ledger: Ledger, output: Store, latest: Releas
     night = max(ledger.nights(), default=-1)
     while night >= 0:
         generation = ledger.generation(night)
-        if generation.kind != "void" and ReleaseLayout(*generation.release_name) == latest:
+        if generation.kind != "void" and generation.layout == latest:
             return False
         night = generation.goes_on_from
     return True
