@@ -36,6 +36,7 @@ from microagg_core.release.signature import read_signing_key
 from microagg_core.release.steps.cleaning import Running, is_under_way
 from microagg_core.release.steps.work import Run, work_store
 from microagg_core.release.withdrawal import Tombstone, is_withdrawn, withdraw
+from microagg_core.series.atoms import TraceCounter
 from microagg_core.series.digests import SeriesKey, classes_of, pairs_of, rows_of, units_of
 from microagg_core.series.erasure import Erasure, decide_erasure, refuse_unknown_releases, resumed_erasure
 from microagg_core.series.generations import Generation
@@ -53,7 +54,6 @@ from microagg_core.series.publications import (
     sweep_published,
     sweep_unknown,
 )
-from microagg_core.series.verification import TraceCounter
 from microagg_core.series.voids import taken_back
 from microagg_core.software import software
 from microagg_core.spec.loading import load_spec

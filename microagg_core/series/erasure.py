@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Bools, Pairs, UInt64s
 from microagg_core.errors import StorageError
-from microagg_core.series.atoms import atoms_table, counts_of, places_of_atoms, range_of_atoms, traces_of
+from microagg_core.series.atoms import TraceCounter, atoms_table, counts_of, places_of_atoms, range_of_atoms, traces_of
 from microagg_core.series.digests import as_columns, numbered_pairs, pairs_of, positions_in
 from microagg_core.series.fates import Fate, Policy, decide, drawn_decoys
 from microagg_core.series.generations import Generation, RangeFile, UnitCounts
@@ -23,7 +23,6 @@ from microagg_core.series.invariants import counts_for_its_atom
 from microagg_core.series.ledger import Ledger
 from microagg_core.series.publications import is_published, unknown_in_words, unknown_releases
 from microagg_core.series.units import WITH_ATOM, State
-from microagg_core.series.verification import TraceCounter
 from microagg_core.store.objects import Store
 
 _NO_PAIRS: Pairs = np.zeros((0, 2), dtype=np.uint64)
@@ -303,7 +302,8 @@ def _stranded(
     withdrawn = [release.night for release, _ in holding if newest is None or release.night != newest.night]
 
     def is_stranded(units: pa.Table) -> Bools:
-        return np.isin(np.asarray(units["last"]), withdrawn) & (np.asarray(units["state"]) == State.LIVE)
+        is_live = np.asarray(units["state"]) == State.LIVE
+        return np.asarray(np.isin(np.asarray(units["last"]), withdrawn) & is_live)
 
     return pairs_of(_gathered(ledger, before, is_stranded), "u")
 
