@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,6 @@ import pyarrow as pa
 from microagg_core.arrays import Ints, ShortInts
 from microagg_core.errors import EXIT_DONE, GateError, StorageError, TransientStorageError
 from microagg_core.inspect.check import Check
-from microagg_core.plain import to_plain
 from microagg_core.release.leftovers import unnamed_files
 from microagg_core.series.atoms import (
     TraceCounter,
@@ -63,11 +61,6 @@ class LedgerStatus:
     bytes: int
     bytes_per_unit: float
     key_fingerprint: str
-
-    def document(self) -> dict[str, Any]:
-        """Convert to plain values, for programs."""
-        plain: dict[str, Any] = to_plain(self)
-        return plain
 
 
 def status_of(ledger: Ledger) -> LedgerStatus | None:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from microagg_core.errors import GateError, SpecError
+from microagg_core.plain import to_plain
 from microagg_core.series.attack.report import Attack, AttackedPair, AttackReport, attack
 from microagg_core.store.troubles import explaining
 from microagg_flows.process.scratch import scratch
@@ -37,7 +38,7 @@ def attack_releases(
     if solved is not None:
         _write_solved(outcome, solved)
     if as_json:
-        print(json.dumps(outcome.report.document(), indent=1))
+        print(json.dumps(to_plain(outcome.report), indent=1))
     else:
         _show(outcome.report)
     if not outcome.report.is_safe:

@@ -23,6 +23,7 @@ series = typer.Typer(
 @told("series status")
 def status(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption = False) -> None:
     """Show how many nights and units the ledger knows, and the smallest trace."""
+    from microagg_core.plain import to_plain
     from microagg_core.series.ledger import ledger_of
     from microagg_core.series.verification import status_of
     from microagg_core.spec.loading import load_spec
@@ -31,7 +32,7 @@ def status(spec: SpecArgument, settings: SetOption = None, as_json: JsonOption =
     ledger = ledger_of(about(load_spec(spec, settings or ())))
     state = status_of(ledger)
     if as_json:
-        typer.echo(json.dumps(state.document() if state else None, indent=1))
+        typer.echo(json.dumps(to_plain(state) if state else None, indent=1))
     elif state is None:
         typer.echo(f"the series {ledger.series} has no night yet in {ledger.store}")
     else:

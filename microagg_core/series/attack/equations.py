@@ -1,8 +1,15 @@
-"""Bridges of a graph with parallel edges: edges that no circle contains, with what lies beyond each.
+"""The groups' equations of several releases, solved for the quasi-identifiers of single records.
 
-A tree is laid through every component. Each edge outside the tree gets random words, and each vertex the exclusive or
-of those at its ends; over a vertex and all below it in the tree, that leaves the words of the edges that cross from
-there to elsewhere. Only where none crosses they are zero, but for a chance of 2^-128, and the tree's edge is a bridge.
+Each group is an equation: what its records have adds up to its size times its mean. Between two releases a record is an
+edge from its group in one to its group in the other, or to ``absent``, a vertex without an equation, where it is in one
+alone. What the equations determine are sums over cuts of that graph, so a record is solved where its edge is a bridge.
+Solved records are taken out of all equations, until no pair of releases solves another. What three or more releases
+determine beyond that is found by elimination, component by component, as long as these are small.
+
+Bridges are found by a tree through every component. Each edge outside the tree gets random words, and each vertex the
+exclusive or of those at its ends; over a vertex and all below it in the tree, that leaves the words of the edges that
+cross from there to elsewhere. Only where none crosses they are zero, but for a chance of 2^-128, and the tree's edge is
+a bridge.
 """
 
 from __future__ import annotations
@@ -10,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
@@ -19,8 +27,7 @@ from microagg_core.arrays import Bools, Floats, Ints, UInt64s
 from microagg_core.series.attack.evidence import Evidence, MatchedRows, numbered
 
 
-@dataclass(frozen=True)
-class Bridges:
+class Bridges(NamedTuple):
     edges: Ints
     #: The end of each that is further from the root, and the sum of charges of all vertices beyond the bridge.
     far_ends: Ints

@@ -1,4 +1,8 @@
-"""What one release tells an outsider: its groups with their means, and digests by which its records are known again."""
+"""The evidence of an outsider: each release's groups with their means, and which records of several releases are one.
+
+Records are known again by confidential values that occur once in each release; or as those of a group that is released
+again which are all of it that is not known by its values.
+"""
 
 from __future__ import annotations
 
