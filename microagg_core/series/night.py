@@ -123,7 +123,6 @@ class Night:
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger, from any worker."""
         return Ledger(Store(self.ledger_url, self.ledger_options, private=True), self.series)
 
     def read_units(self, number: int) -> pa.Table:
@@ -140,7 +139,6 @@ class Night:
 
 
 def save_night(run: Run, night: Night, key: SeriesKey) -> tuple[Piece, ...]:
-    """Write both for the workers of the run; they go with its folder."""
     layout = NightLayout(run.key)
     return (
         run.put(layout.night(), to_json(night), "night"),

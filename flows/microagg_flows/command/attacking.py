@@ -25,7 +25,7 @@ _COLUMNS = ("releases", "in both", "in one", "solved", "below k", "smallest trac
 def attack_releases(
     urls: Sequence[str], columns: Sequence[str], endpoint: str | None, solved: Path | None, as_json: bool
 ) -> None:
-    """Attack, show what comes of it, and write what was asked for.
+    """Attack, show the figures, and write the solved records where asked.
 
     Raises:
         GateError: somebody is solved, or shares his groups with fewer than k.
@@ -99,7 +99,7 @@ def _in_words(report: AttackReport) -> list[str]:
 
 
 def _write_solved(outcome: Attack, path: Path) -> None:
-    """One line for each solved record of each release, in a new file that its owner alone can read."""
+    """Write one line for each solved record of each release, to a new file that its owner alone can read."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("release", "row", *outcome.quasi_identifiers))

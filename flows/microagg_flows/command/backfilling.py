@@ -67,14 +67,13 @@ def _day(option: str, text: str) -> datetime.date:
 
 
 class Days:
-    """What is said of each day: a line at once, or all of them as one document at the end."""
+    """Report each day: a line at once, or all of them as one document at the end."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
         self._told: list[dict[str, Any]] = []
 
     def tell_missing(self, spec: str, days: Sequence[datetime.date], settings: Sequence[str]) -> None:
-        """Tell which days have no release."""
         from microagg_core.spec.loading import load_spec
         from microagg_flows.backfilling import standing_of
 
@@ -84,7 +83,6 @@ class Days:
     def make_missing(
         self, spec: str, days: Sequence[datetime.date], settings: Sequence[str], direct: bool, quiet: bool
     ) -> None:
-        """Make the releases of these days."""
         from microagg_flows.backfilling import backfill as release_days
         from microagg_flows.releasing import Order
 
@@ -99,7 +97,6 @@ class Days:
             release_days(Order(spec, settings=tuple(settings)), days, make, self._tell)
 
     def show(self) -> None:
-        """Show the document, if it is wanted."""
         if self._as_json:
             typer.echo(json.dumps({"days": self._told}, indent=1))
 
