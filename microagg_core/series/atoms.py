@@ -52,11 +52,7 @@ def no_atoms() -> pa.Table:
 
 
 def atoms_bytes(table: pa.Table) -> bytes:
-    """Encode a range of atoms, sorted by number: the same bytes for the same atoms.
-
-    Raises:
-        InternalError: these are not the columns, a value is missing, or an atom comes twice.
-    """
+    """Encode a range of atoms, sorted by number: the same bytes for the same atoms."""
     if not table.schema.equals(_SCHEMA) or any(column.null_count for column in table.columns):
         raise InternalError("a bug: what is to be atoms of a ledger lacks columns or values; please report it")
     order = np.argsort(np.asarray(table["atom"]), kind="stable")
@@ -130,13 +126,7 @@ def places_of_atoms(wanted: UInt64s, atoms: pa.Table) -> Ints:
 
 
 def traces_of(atom: UInt64s, state: Ints, last: ShortInts) -> Pairs:
-    """Derive each unit's trace: equal ones have the same history; zeros for a unit that was never released.
-
-    Args:
-        atom: of each unit.
-        state: of each.
-        last: the night that last released it.
-    """
+    """Derive each unit's trace: equal ones have the same history; zeros for a unit that was never released."""
     has_left = (state != State.LIVE) & (atom != NO_ATOM)
     return np.column_stack([atom, np.where(has_left, last.astype(np.int64) + 1, 0).astype(np.uint64)])
 

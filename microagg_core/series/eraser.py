@@ -175,12 +175,7 @@ class Eraser:
     output: Store
 
     def carry_out(self, erasure: Erasure, now: datetime.datetime) -> int:
-        """Write, publish and withdraw; returns how many files were removed.
-
-        Raises:
-            GateError: what would be published breaks a promise; nothing is published then, and nothing withdrawn.
-            StorageError: something cannot be read, written or removed.
-        """
+        """Write, publish and withdraw; returns how many files were removed."""
         revision = self._next_revision(erasure) if erasure.republishes else None
         with Running() as running:
             running.begin(self._run(erasure.night))

@@ -91,12 +91,7 @@ class Erasure:
         return _with_columns(units, {"state": pa.array(state), "last": pa.array(last), **as_columns(trace, "t")})
 
     def write(self, date: str, revision: str | None) -> tuple[Generation, TraceCounter]:
-        """Write the units and atoms of the night; its document is not committed yet.
-
-        Args:
-            date: the day.
-            revision: the one in which the newest release is published again; None where it is not.
-        """
+        """Write the units and atoms of the night; its document is not committed yet."""
         files: list[tuple[RangeFile, ...]] = []
         counts, traces = UnitCounts(), TraceCounter()
         atoms, released = [], []
@@ -194,9 +189,6 @@ def refuse_unknown_releases(ledger: Ledger, output: Store, head: Generation | No
     """Stop where the output has releases that the ledger does not know, which may hold anybody.
 
     Where an erasure left one of them after the newest night, it is made again, and its files are compared.
-
-    Raises:
-        StorageError: it has.
     """
     unknown = unknown_releases(ledger, output)
     newest, night = ledger.newest_release(head), head.night + 1 if head is not None else 0
@@ -206,15 +198,7 @@ def refuse_unknown_releases(ledger: Ledger, output: Store, head: Generation | No
 
 
 def decide_erasure(ledger: Ledger, output: Store, before: Generation, listed: Pairs, decoys: bool) -> Erasure:
-    """Decide what has to vanish so that the listed units can be forgotten.
-
-    Args:
-        ledger: of the series.
-        output: where it is published.
-        before: its newest generation.
-        listed: the units.
-        decoys: others of an atom may vanish in place of the whole atom.
-    """
+    """Decide what has to vanish so that the listed units can be forgotten; ``decoys`` may spare the rest of an atom."""
     releases = published_nights(ledger, output, before.night)
     newest = releases[-1] if releases else None
     distinct = numbered_pairs(listed)[1]

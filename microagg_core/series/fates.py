@@ -68,12 +68,6 @@ class Fates(NamedTuple):
 def decide(n: Ints, left: Ints, since: ShortInts, policy: Policy) -> Fates:
     """Decide each atom's fate tonight.
 
-    Args:
-        n: how many live units each has.
-        left: how many of these are not in tonight's input.
-        since: the night that first released each.
-        policy: the rules.
-
     >>> n, left, nights = np.array([2, 3]), np.array([0, 1]), np.zeros(2, dtype=np.int32)
     >>> decide(n, left, nights, Policy("atoms", "trace", "ghosts", k=2, nights=None, night=1)).code.tolist()
     [1, 2]
@@ -103,12 +97,6 @@ def decide(n: Ints, left: Ints, since: ShortInts, policy: Policy) -> Fates:
 
 def drawn_decoys(atom: Ints, wanted: Ints, words: UInt64s, night: int) -> Ints:
     """Draw the stayers that vanish with the leavers.
-
-    Args:
-        atom: the place of each stayer's atom.
-        wanted: of each atom, how many vanish.
-        words: what tells the stayers of an atom apart.
-        night: so that the lot falls otherwise every night.
 
     >>> len(drawn_decoys(np.array([0, 0, 0, 1]), np.array([2, 0]), np.arange(4, dtype=np.uint64), night=1))
     2

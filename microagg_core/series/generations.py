@@ -116,11 +116,7 @@ class Past:
 
 @dataclass(frozen=True, config=_STRICT)
 class Generation:
-    """The state of a ledger after one night; its number is the night's.
-
-    Raises:
-        ValueError: the files are not those of ranges whose number is a power of two.
-    """
+    """The state of a ledger after one night; its number is the night's."""
 
     night: int
     #: A release; or some units were forgotten; or the night before was never published, and this one takes it back.
@@ -191,11 +187,7 @@ class Generation:
 
     @classmethod
     def from_bytes(cls, data: bytes, night: int, url: str) -> Generation:
-        """Read a night's document.
-
-        Raises:
-            StorageError: it is damaged, or is not that night's; the message has ``url``.
-        """
+        """Read a night's document."""
         try:
             generation = from_json(cls, data)
         except ValueError:

@@ -58,9 +58,6 @@ def read_key(series: Series, environ: Mapping[str, str]) -> SeriesKey:
 def local_key(store: Store) -> bytes:
     """Read the key that a ledger keeps for itself; draw it once, before the first night.
 
-    Raises:
-        StorageError: it is damaged, or it is gone and there are nights that were made under it.
-
     >>> store = Store("memory://key-of-an-example")
     >>> len(local_key(store)), local_key(store) == local_key(store)
     (32, True)
@@ -86,12 +83,7 @@ def local_key(store: Store) -> bytes:
 
 
 def key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str] = os.environ) -> SeriesKey:
-    """Get a series' key: the spec's or the environment's, or the one that its ledger keeps.
-
-    Raises:
-        SpecError: there is none.
-        StorageError: the one with the ledger is damaged or gone.
-    """
+    """Get a series' key: the spec's or the environment's, or the one that its ledger keeps."""
     if spec.series is not None and (spec.series.mode != "independent" or spec.series.key_file):
         return read_key(spec.series, environ)
     # As text, so that a spec may name the file as its key_file later.

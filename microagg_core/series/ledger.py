@@ -139,15 +139,7 @@ class Ledger:
     def write_changes(
         self, before: Generation | None, night: int, number: int, n_ranges: int, changes: pa.Table
     ) -> tuple[RangeFile, ...]:
-        """Write a night's changes of one range after its files, or all of it anew where these became too many.
-
-        Args:
-            before: the generation that the night goes on from.
-            night: the number of the night.
-            number: of the range.
-            n_ranges: how many ranges the night has.
-            changes: the units that are new or changed, and those to be removed, as rows of a range.
-        """
+        """Write a night's changes of one range after its files, or all of it anew where these became too many."""
         if before is not None and before.n_ranges == n_ranges:
             first, *later = files = before.ranges[number]
             if not changes.num_rows:
@@ -333,9 +325,6 @@ def clear_unnamed(ledger: Ledger) -> int:
 def last_sound(ledger: Ledger) -> Generation | None:
     """Find the newest generation with a whole chain and whole units, which a series can go on from.
 
-    Raises:
-        TransientStorageError: the store does not answer.
-
     >>> last_sound(Ledger(Store("memory://no-ledger-here"), "people")) is None
     True
     """
@@ -367,9 +356,6 @@ def move_aside(ledger: Ledger, first: int) -> int:
     """Move all that is kept of nights from ``first`` on to a folder of this attempt's own below ``damaged``.
 
     The newest night goes first, so that whenever this is stopped the rest is a chain, and the same call goes on.
-
-    Returns:
-        How many objects were moved.
     """
     store, attempt = ledger.store, secrets.token_hex(_ASIDE_BYTES)
     listed = [name for place in (GENERATIONS, PUBLISHED, LEDGER_DATA) for name in store.list(place)]

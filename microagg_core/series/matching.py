@@ -366,14 +366,7 @@ class Likeness:
 
 
 def words_of_range(released: UInt64s, is_gone: Bools, arrived: UInt64s, n_ranges: int) -> pa.Table:
-    """Select the least words of who is gone and of who arrived in one range of units, and where they end.
-
-    Args:
-        released: a word of the last released row of each unit that was released before.
-        is_gone: which of them are not in tonight's input.
-        arrived: words of the rows of units that no night has seen before.
-        n_ranges: how many ranges there are.
-    """
+    """Select the least words of who is gone and of who arrived in one range of units, and where they end."""
     most = max(_LEAST_WORDS, _MOST_WORDS // n_ranges)
     values, first, n = np.unique(released, return_index=True, return_counts=True)
     gone, come = values[(n == 1) & is_gone[first]], np.sort(arrived)
@@ -385,14 +378,7 @@ def words_of_range(released: UInt64s, is_gone: Bools, arrived: UInt64s, n_ranges
 
 
 def likeness_of(ranges: Sequence[pa.Table], released: int, alone: int, greatest: int) -> Likeness:
-    """Compare who is gone with who arrived, over all ranges; estimates where there are too many to look at all.
-
-    Args:
-        ranges: words of each range.
-        released: how many units were released before.
-        alone: of how many of them nobody else in their range had the values.
-        greatest: the greatest word that there may be.
-    """
+    """Compare who is gone with who arrived, over all ranges; estimates where there are too many to look at all."""
     table = pa.concat_tables(ranges)
     word, is_left, limits = (np.asarray(table[name]) for name in ("word", "left", "limit"))
     limit = int(limits.min(initial=np.iinfo(np.uint64).max))

@@ -58,9 +58,6 @@ def note_attempt(ledger: Store, attempt: Attempt) -> None:
 def noted_attempts(ledger: Store) -> list[Attempt]:
     """Read all noted attempts.
 
-    Raises:
-        StorageError: one is damaged.
-
     >>> noted_attempts(Store("memory://no-ledger-here"))
     []
     """
@@ -133,11 +130,6 @@ def sweep_published(ledger: Ledger, output: Store, work: Store, manifest: Manife
 def sweep_unknown(output: Store, *, at_once: bool = False, is_all_wanted: bool = True) -> int:
     """Remove files without a record, as runs of earlier versions leave them, and unfinished ones.
 
-    Args:
-        output: where they are.
-        at_once: remove also what was written in the last hour, so that a run may be about to name it.
-        is_all_wanted: stop, with StorageError, where something has to stay for that.
-
     Returns:
         How many files were removed.
     """
@@ -156,11 +148,7 @@ def sweep_unknown(output: Store, *, at_once: bool = False, is_all_wanted: bool =
 
 
 def clean_output(spec: ReleaseSpec, everything: bool) -> int:
-    """Remove from a spec's output what runs that died left there; returns how many files.
-
-    Raises:
-        StorageError: a run may be publishing, or something cannot be removed.
-    """
+    """Remove from a spec's output what runs that died left there; returns how many files."""
     output = Store(spec.output.url, dict(spec.output.storage_options))
     removed = sweep_output(ledger_of(spec), output, work_store(spec))
     return removed + sweep_unknown(output, at_once=everything, is_all_wanted=False)

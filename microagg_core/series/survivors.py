@@ -198,7 +198,7 @@ def _n_held_back(night: Night, fates: Fates, atoms: pa.Table, altered: pa.Table 
 
 
 def changes_of(altered: pa.Table, night: Night) -> Bools:
-    """Mark for survivors with other values the watched columns that have them; one for the row where none is watched."""
+    """Mark the watched columns in which survivors have other values; one for the row where none is watched."""
     if not night.columns:
         return np.ones((altered.num_rows, 1), dtype=np.bool_)
     return np.column_stack([np.asarray(altered[f"changed{j}"]) for j in range(len(night.columns))])

@@ -305,9 +305,6 @@ def refuse_overlap(tonight: Tonight, n_units: int) -> None:
     """Stop where units were released before, or may have been, and the spec says nothing of a series.
 
     This waits for the survey, which tells whether the very same release is there already: then nothing is released.
-
-    Raises:
-        GateError: how many they are, and what to write.
     """
     if tonight.objection:
         raise GateError(tonight.objection)

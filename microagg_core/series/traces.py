@@ -64,13 +64,7 @@ def trace_range(task: Task) -> Receipt:
 
 
 class _Units:
-    """The units of a range of which the ledger may have to hear: what it has of them, and what the files do.
-
-    Args:
-        night: tonight.
-        met: the units as the ledger has them, and where they are in the input; new ones have no index.
-        rows: what the files say of their rows; None: nothing.
-    """
+    """The units of a range of which the ledger may have to hear: what it has of them, and what the files do."""
 
     def __init__(self, night: Night, met: pa.Table, rows: pa.Table | None) -> None:
         self._night, self._met, self._rows = night, met, rows

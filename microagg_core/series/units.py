@@ -95,11 +95,7 @@ def range_of(u0: UInt64s, n_ranges: int) -> Ints:
 
 
 def range_bytes(table: pa.Table) -> bytes:
-    """Encode a range, sorted by unit: the same bytes for the same units in whatever order they come.
-
-    Raises:
-        InternalError: these are not the columns of a range, a value is missing, or a unit comes twice.
-    """
+    """Encode a range, sorted by unit: the same bytes for the same units in whatever order they come."""
     n_columns = n_columns_of(table.schema.remove_metadata())
     if n_columns is None or any(column.null_count for column in table.columns):
         raise InternalError("a bug: what is to be a range of a ledger lacks columns or values; please report it")

@@ -64,11 +64,7 @@ class LedgerStatus:
 
 
 def status_of(ledger: Ledger) -> LedgerStatus | None:
-    """Summarize a ledger; None before the first night.
-
-    Raises:
-        StorageError: the chain is broken at its end, or the store cannot be read.
-    """
+    """Summarize a ledger; None before the first night."""
     head = ledger.head()
     if head is None:
         return None
@@ -97,11 +93,7 @@ def status_of(ledger: Ledger) -> LedgerStatus | None:
 
 
 def verify_series(ledger: Ledger, output: Store) -> list[Check]:
-    """Verify the ledger and hold the output against it; nothing to check before the first night.
-
-    Raises:
-        TransientStorageError: the store does not answer.
-    """
+    """Verify the ledger and hold the output against it; nothing to check before the first night."""
     checks = verify_ledger(ledger)
     if not checks or not checks[0].passed:  # without its chain nobody knows what the ledger knows
         return checks

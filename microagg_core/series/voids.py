@@ -85,13 +85,6 @@ def _empty_files(
 def fill_nights(ledger: Ledger, spec: ReleaseSpec, output: Store, manifest: Manifest, night: int) -> None:
     """Commit nights without a release until the next one is ``night``.
 
-    Args:
-        ledger: of the series.
-        spec: says which key it has.
-        output: where the series is published.
-        manifest: of the release of ``night``, for a series whose first nights published nothing.
-        night: the number that the next night is to have.
-
     Raises:
         StorageError: another night was committed meanwhile, or the ledger is damaged.
     """
