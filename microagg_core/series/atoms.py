@@ -72,6 +72,11 @@ def atoms_from(data: bytes) -> pa.Table | None:
 
 
 def range_of_atoms(atom: UInt64s, n_ranges: int) -> Ints:
+    """Assign atoms to ranges by the last bits of their numbers.
+
+    >>> range_of_atoms(np.array([0x1000, 0x1FFF, 0x2800], dtype=np.uint64), 2).tolist()
+    [0, 1, 1]
+    """
     return _range_of_bits(atom & np.uint64(2**_BITS - 1), n_ranges)
 
 

@@ -35,6 +35,13 @@ _CLASS_BITS = 32
 
 @dataclass(frozen=True)
 class SeriesKey:
+    """The secret of a series; it shows in no repr and no message.
+
+    >>> key = SeriesKey(b"sixteen bytes or more")
+    >>> key, key.fingerprint, key.seed("row") == key.seed("row"), key.seed("row") == key.seed("value")
+    (SeriesKey(), '103df0172b62fe2d', True, False)
+    """
+
     secret: bytes = field(repr=False)
 
     def seed(self, purpose: str) -> int:
