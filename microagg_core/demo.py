@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from microagg_core.store.troubles import explaining
+from microagg_core.store.failures import explaining
 
 N_PEOPLE = 200_000
 N_PARTS = 4

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -70,10 +69,12 @@ def forget() -> None:
     """Look at folders and entry points again: tests add files."""
     names.cache_clear()
     _entry_points.cache_clear()
+    _modules.cache_clear()
 
 
-def _modules(package: str, group: str) -> Iterator[Any]:
-    return (_loaded(package, name, group) for name in names(package, group))
+@cache
+def _modules(package: str, group: str) -> tuple[Any, ...]:
+    return tuple(_loaded(package, name, group) for name in names(package, group))
 
 
 def _loaded(package: str, name: str, group: str) -> Any:

@@ -19,11 +19,11 @@ from functools import lru_cache
 from microagg_core.compare.expecting.figures import expect
 from microagg_core.compare.expecting.rows import draw_rows
 from microagg_core.compiling import TABLES, compile_parts
-from microagg_core.data.formats.inputs.contract import Place
+from microagg_core.data.formats.reading import Place
 from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError, sanitized
 from microagg_core.kernels.tools.threads import PROCESS, cpu_seconds
 from microagg_core.release.manifest import PartEntry
-from microagg_core.release.parts import Upload, is_whole, upload_part
+from microagg_core.release.publish import Upload, is_whole, upload_part
 from microagg_core.release.steps.anonymizing import anonymize_partition
 from microagg_core.release.steps.assembling import assemble_file
 from microagg_core.release.steps.checking import check_file

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TextIO
 
-from microagg_core.group.grouping.headway import Headway
+from microagg_core.group.headway import Headway
 from microagg_core.pages.words import duration
 
 _LINE_EVERY_SECONDS = 10.0

@@ -14,18 +14,18 @@ from pathlib import Path
 
 from microagg_core.errors import MicroaggError, SpecError, StorageError
 from microagg_core.release.manifest import Manifest
+from microagg_core.release.revisions import Tombstone, read_tombstone
 from microagg_core.release.steps.cleaning import clean_due
 from microagg_core.release.steps.publishing import meant_moment, settled_spec, staged_parts
-from microagg_core.release.withdrawal import Tombstone, read_tombstone
 from microagg_core.series.ledger import last_sound, ledger_of, move_aside
 from microagg_core.series.publications import manifests_of
 from microagg_core.series.voids import fill_nights
 from microagg_core.software import software
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.store.failures import impatient
 from microagg_core.store.layout import ReleaseLayout
 from microagg_core.store.objects import Store
-from microagg_core.store.patience import impatient
 from microagg_core.store.urls import resolve
 from microagg_flows import nights
 from microagg_flows.clusters import executor_for

@@ -17,7 +17,7 @@ from microagg_core.errors import SpecError, StorageError
 from microagg_core.pages.risk_report import is_complete
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.publish import new_attempt
-from microagg_core.release.released import find_release
+from microagg_core.release.revisions import find_release
 from microagg_core.release.steps.audit import read_risk, write_risk
 from microagg_core.release.steps.publishing import meant_moment, settled_spec, staged_parts
 from microagg_core.release.steps.work import work_store

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 from microagg_core.blocks.memory import WORKER_BASE_BYTES, survey_bytes
 from microagg_core.data.formats.reading import list_input
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
 from microagg_core.inspect.gate import refuse_failed
 from microagg_core.pages.plan_report import report_plan
 from microagg_core.plain import to_plain
 from microagg_core.release.pages.pages import public_pages
-from microagg_core.release.parts import Upload
-from microagg_core.release.publish import existing, finish, publish
+from microagg_core.release.publish import Upload, finish, publish
+from microagg_core.release.revisions import existing
 from microagg_core.release.steps.access import try_work_area
 from microagg_core.release.steps.audit import Origin, find_published, write_audit
 from microagg_core.release.steps.checking import run_checks, run_value_checks

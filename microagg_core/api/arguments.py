@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from microagg_core.arrays import Floats
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
-from microagg_core.group.grouping.headway import Listener
-from microagg_core.group.refine.costs import EFFORTS
+from microagg_core.group.costs import EFFORTS
+from microagg_core.group.headway import Listener
 
 #: Whence a seed is drawn: a whole number is one itself.
 RandomState: TypeAlias = "int | np.random.Generator | np.random.RandomState | None"

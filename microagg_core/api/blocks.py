@@ -19,22 +19,16 @@ import pyarrow as pa
 
 from microagg_core.api.tables import Table, quasi_identifier
 from microagg_core.arrays import Bools, Ints
-from microagg_core.blocks.routes import SUPPRESSED, hash_keys
-from microagg_core.blocks.strata import Strata, StrataRules, plan_strata
+from microagg_core.blocks.masking import BlockOutcome, block_statistics, loss_scale, run_block
+from microagg_core.blocks.routes import SUPPRESSED, hash_keys, missing_pattern
+from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
 from microagg_core.data.kinds.contract import Kind, Ticks
-from microagg_core.data.kinds.encoding import Encoding
-from microagg_core.data.kinds.quasi_identifiers import finite_ticks
+from microagg_core.data.kinds.encoding import Encoding, finite_ticks
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo
-from microagg_core.group.grouping.bounds import Bound
-from microagg_core.group.metrics.certificate import Certificate
+from microagg_core.group.bounds import Bound, Certificate
 from microagg_core.group.metrics.statistics import LossStatistics, attribute_losses, losses_of
-from microagg_core.release.steps.anonymizing import BlockOutcome, block_statistics, run_block
-from microagg_core.release.steps.keys import ROWS
-from microagg_core.release.steps.planning import IDENTIFYING, LEAST_LABELLED
-from microagg_core.release.steps.scattering import measure_scale
-from microagg_core.release.steps.survey import missing_pattern
 from microagg_core.spec.columns import MISSING_PATTERN_LIMIT
 
 
@@ -106,7 +100,7 @@ class _Columns:
         """The scale of losses, that of the released records."""
         there = [released & ~self.missing[:, j] for j in range(len(self.kinds))]
         pairs = zip(self.kinds, self.ticks, there, strict=True)
-        return measure_scale(self.encoding, [kind.moments(ticks[rows]) for kind, ticks, rows in pairs])
+        return loss_scale(self.encoding, [kind.moments(ticks[rows]) for kind, ticks, rows in pairs])
 
     def of_block(self, rows: Ints) -> tuple[list[Ticks], Bools]:
         """Those of some records."""

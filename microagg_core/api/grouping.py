@@ -20,11 +20,11 @@ from microagg_core.api.arguments import (
 from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import SpecError
 from microagg_core.group.algorithms import AlgorithmInfo
-from microagg_core.group.grouping.headway import Headway, listening, working_on
+from microagg_core.group.headway import Headway, listening, working_on
 from microagg_core.kernels.tools.threads import Threads
 
 if TYPE_CHECKING:
-    from microagg_core.group.grouping.bounds import Bound
+    from microagg_core.group.bounds import Bound
 
 
 def grouped(info: AlgorithmInfo, X: Floats, k: int, seed: int, params: dict[str, Any], effort: str) -> Ints:
@@ -36,7 +36,7 @@ def improved(X: Floats, labels: Ints, k: int, seed: int, effort: str) -> Ints:
     """Groups improved as the effort says."""
     if effort == "off":
         return labels
-    from microagg_core.group.refine.refining import refine
+    from microagg_core.group.refine.refinement import refine
 
     return refine(X, labels, k, effort=effort, seed=seed)
 
@@ -101,7 +101,7 @@ def lower_bound(
     >>> bound.kind, round(bound.sse, 9), round(bound.gap(1.0), 9)
     ('neighbours', 1.0, 0.0)
     """
-    from microagg_core.group.refine.certifying import best_bound
+    from microagg_core.group.refine.bounds import best_bound
 
     matrix, k = matrix_of(X), whole_number("k", k, 1)
     effort_of("effort", effort, may_be_off=False)

@@ -24,15 +24,14 @@ from microagg_core.api.tables import Table, any_table, chosen_columns, quasi_ide
 from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import SpecError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
-from microagg_core.group.grouping.headway import Headway, listening, working_on
+from microagg_core.group.headway import Headway, listening, working_on
 from microagg_core.group.metrics.losses import losses, masked_by, percent
 from microagg_core.kernels.tools.threads import Threads
 
 if TYPE_CHECKING:
-    from microagg_core.data.kinds.quasi_identifiers import QuasiIdentifiers
-    from microagg_core.group.algorithms.trying import Tried
-    from microagg_core.group.grouping.bounds import Bound
-    from microagg_core.group.metrics.certificate import Certificate
+    from microagg_core.data.kinds.encoding import QuasiIdentifiers
+    from microagg_core.group.algorithms.best import Tried
+    from microagg_core.group.bounds import Bound, Certificate
 
 
 def microaggregate(
@@ -166,7 +165,7 @@ def _masked_as_one(
     asked: _Asked,
 ) -> Microaggregated:
     """All records in one block."""
-    from microagg_core.data.kinds.quasi_identifiers import QuasiIdentifiers
+    from microagg_core.data.kinds.encoding import QuasiIdentifiers
 
     quasi = QuasiIdentifiers.of({name: quasi_identifier(table, name) for name in names})
     Z = quasi.standardized()
@@ -177,7 +176,7 @@ def _masked_as_one(
     if info.each_attribute:
         labels = np.stack([grouped(info, column[:, None], k, seed, params, effort) for column in X.T], axis=1)
     elif info.name == "best":
-        from microagg_core.group.algorithms.trying import best
+        from microagg_core.group.algorithms.best import best
 
         choice = best(X, k, seed=seed)
         labels, tried = improved(X, choice.labels, k, seed, effort), choice.tried
@@ -195,8 +194,8 @@ def _masked_as_one(
 
 def _bound(quasi: QuasiIdentifiers, measured: Floats, labels: Ints, k: int, effort: str) -> Bound:
     """What no groups lose less than; where each attribute has groups of its own, the sum of what each loses."""
-    from microagg_core.group.grouping.bounds import Bound
-    from microagg_core.group.refine.certifying import best_bound
+    from microagg_core.group.bounds import Bound
+    from microagg_core.group.refine.bounds import best_bound
 
     how = "thorough" if effort == "thorough" else "fast"
     if labels.ndim == 1:

@@ -13,8 +13,8 @@ from microagg_core.arrays import Ints
 from microagg_core.group.metrics.losses import Losses
 
 if TYPE_CHECKING:
-    from microagg_core.group.algorithms.trying import Tried
-    from microagg_core.group.grouping.bounds import Bound
+    from microagg_core.group.algorithms.best import Tried
+    from microagg_core.group.bounds import Bound
 
 #: Digits of a percentage that somebody reads.
 _DIGITS = 4

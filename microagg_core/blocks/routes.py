@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from microagg_core.arrays import Floats, Ints, UInt64s
+from microagg_core.arrays import Bools, Floats, Ints, UInt64s
 from microagg_core.blocks.cuts import Tree, route, with_record_numbers
 from microagg_core.data.tables.hashing import hash_rows
 from microagg_core.errors import DataError
@@ -30,6 +30,14 @@ _HASH, _STRATUM, _FIRST_BLOCK = "hash", "stratum", "first_block"
 def hash_keys(columns: list[pa.ChunkedArray | pa.Array], pattern: UInt64s, seed: int) -> UInt64s:
     """The hash by which a record's key (pattern of missing values, blocking values) is found."""
     return hash_rows([pa.array(pattern), *columns], len(pattern), seed)
+
+
+def missing_pattern(missing: Bools) -> UInt64s:
+    """Set a bit for each missing quasi-identifier."""
+    pattern = np.zeros(len(missing), dtype=np.uint64)
+    for j in range(missing.shape[1] if missing.any() else 0):
+        pattern |= missing[:, j].astype(np.uint64) << np.uint64(j)
+    return pattern
 
 
 @dataclass(frozen=True)

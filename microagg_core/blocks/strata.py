@@ -19,6 +19,13 @@ from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import distinct_in_order
 from microagg_core.errors import DataError, InternalError
 
+#: The column in which keys have their numbers of records.
+ROWS = "rows"
+#: A blocking column in which more records than this share have a value of their own makes no blocks.
+IDENTIFYING = 0.5
+#: A handful of firms may well lie in a place each.
+LEAST_LABELLED = 50
+
 
 @dataclass(frozen=True)
 class Strata:

@@ -10,7 +10,7 @@ from microagg_core.compare.expecting.cells import Cell
 from microagg_core.compare.expecting.drafts import Frugality
 from microagg_core.compare.expecting.drawing import neighbours
 from microagg_core.errors import SpecError
-from microagg_core.group.refine.costs import EFFORTS
+from microagg_core.group.costs import EFFORTS
 from microagg_core.spec.release import ReleaseSpec
 
 #: Records up to which an input is looked at whole, and about as many are drawn of a larger one: all algorithms of the

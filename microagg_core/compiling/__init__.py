@@ -10,8 +10,14 @@ algorithm's name, the effort of refinement, and k; without k, what any k needs.
 
 from __future__ import annotations
 
-from microagg_core.compiling.background import Compiling, start_compiling
-from microagg_core.compiling.ensuring import compile_parts, ensure_compiled, is_compiled, missing_parts
+from microagg_core.compiling.compilation import (
+    Compiling,
+    compile_parts,
+    ensure_compiled,
+    is_compiled,
+    missing_parts,
+    start_compiling,
+)
 from microagg_core.compiling.parts import PROTECTION, TABLES, all_parts, grouping_parts, needed_parts
 
 __all__ = [

@@ -24,7 +24,7 @@ _FACTOR_K, _PRICES_K = (2,), (3, 4, 5)
 
 
 def needed_parts(algorithm: str, effort: str | float, k: int | None = None) -> tuple[str, ...]:
-    """The parts that a release by this algorithm and effort of refinement runs through, for one k or for any.
+    """List the parts that a release by this algorithm and effort of refinement runs through, for one k or for any.
 
     >>> needed_parts("mdav", "fast", 5)
     ('tables', 'mdav', 'bound', 'links', 'annealing')
@@ -45,7 +45,7 @@ def needed_parts(algorithm: str, effort: str | float, k: int | None = None) -> t
 
 
 def grouping_parts(algorithm: str, effort: str | float, k: int) -> tuple[str, ...]:
-    """Those of the parts without which groups are the same: where nothing but groups is wanted, and no proof.
+    """List those of the parts without which groups would be others; proofs are left out.
 
     >>> grouping_parts("mdav", "fast", 2)
     ('tables', 'mdav', 'bound', 'links', 'annealing')
@@ -55,7 +55,7 @@ def grouping_parts(algorithm: str, effort: str | float, k: int) -> tuple[str, ..
 
 
 def _algorithms_run(name: str, k: int | None) -> list[str]:
-    """The algorithm, or all that "best" may choose from."""
+    """List the algorithm, or all that "best" may choose from."""
     if name != "best":
         return [name]
     others = [info for info in algorithms().values() if info.name not in ("best", "search") and not info.each_attribute]
@@ -63,7 +63,7 @@ def _algorithms_run(name: str, k: int | None) -> list[str]:
 
 
 def all_parts() -> tuple[str, ...]:
-    """Everything there is to compile.
+    """List everything there is to compile.
 
     >>> {"tables", "mdav", "annealing", "factor", "optimum", "prices"} <= set(all_parts())
     True
@@ -74,7 +74,7 @@ def all_parts() -> tuple[str, ...]:
 
 @cache
 def _sources_digest() -> str:
-    """Of the whole package: a change anywhere may have a part call its kernels otherwise."""
+    """Digest the whole package: a change anywhere may have a part call its kernels otherwise."""
     return digest_of([_PACKAGE])[:12]
 
 
@@ -83,12 +83,12 @@ def _stamp(part: str) -> str:
 
 
 def is_stamped(part: str) -> bool:
-    """Whether a part is compiled, and its code is where this process finds it."""
+    """Say whether a part is compiled, and its code is where this process finds it."""
     return any((folder / _stamp(part)).exists() for folder in code_folders().read)
 
 
 def stamp(part: str) -> None:
-    """Say that a part is compiled and kept; it is for whoever has just done so.
+    """Mark a part as compiled and kept, by whoever has just done so.
 
     Raises:
         OSError: the stamp cannot be written, so the code was not kept either.

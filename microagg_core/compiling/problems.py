@@ -29,7 +29,7 @@ _FEW, _MANY = 40, 1600
 
 
 def _records(n: int, p: int) -> Floats:
-    """Records without ties, and a few with."""
+    """Draw records without ties, and a few with."""
     X = np.random.default_rng(0).random((n, p))
     X[: n // 10] = X[0]
     return X
@@ -48,7 +48,7 @@ def _hash_tables() -> None:
 
 def _bound_and_measure() -> None:
     from microagg_core.group.metrics.statistics import loss_statistics
-    from microagg_core.group.refine.neighbour_bound import neighbour_bound_of
+    from microagg_core.group.refine.neighbours import neighbour_bound_of
 
     records = _records(_FEW, 2)
     neighbour_bound_of(records, 3)
@@ -64,10 +64,10 @@ def _link() -> None:
 
 
 def _anneal() -> None:
+    from microagg_core.group.costs import LARGE_K
     from microagg_core.group.refine.annealing import Annealing
-    from microagg_core.group.refine.costs import LARGE_K
     from microagg_core.group.refine.neighbours import Records
-    from microagg_core.group.refine.refining import refine
+    from microagg_core.group.refine.refinement import refine
 
     for k in (3, LARGE_K + 1):  # of which only the second goes downhill
         n = max(_FEW, 3 * k)
@@ -79,14 +79,14 @@ def _anneal() -> None:
 
 
 def _prove_factor() -> None:
-    from microagg_core.group.refine.certifying import factor_bound
+    from microagg_core.group.refine.bounds import factor_bound
 
     for n in (_FEW, _MANY):
         factor_bound(_records(n, 2), 2)
 
 
 def _prove_optimum() -> None:
-    from microagg_core.group.refine.refining import refine
+    from microagg_core.group.refine.refinement import refine
 
     refine(_records(_FEW, 2), np.arange(_FEW) // 2, 2, effort="thorough")
 
@@ -122,10 +122,12 @@ _PROBLEMS: dict[str, Callable[[], None]] = {
 
 
 def _run_algorithm(info: AlgorithmInfo) -> None:
-    """Both sizes, as far as the algorithm takes them."""
+    """Run both sizes, as far as the algorithm takes them."""
     p = 1 if info.each_attribute else min(2, info.max_attributes or 2)
     # A search's steps change nothing of what it compiles.
-    parameters: dict[str, Any] = {one.name: one.minimum for one in info.parameters if one.name == "steps"}
+    parameters: dict[str, Any] = {
+        parameter.name: parameter.minimum for parameter in info.parameters if parameter.name == "steps"
+    }
     for n in (_FEW, _MANY):
         info.run(_records(min(n, info.max_records or n), p), info.min_k, **parameters)
 
@@ -139,7 +141,7 @@ def solve(part: str) -> None:
 
 
 def _end_with_the_parent() -> None:
-    """Its end of the pipe closes when it is gone, however it went."""
+    """End when the other end of the pipe closes: the parent is gone, however it went."""
     os.read(0, 1)  # not through sys.stdin, whose lock would be held when this process itself ends
     os._exit(0)
 

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from microagg_core.data.kinds.contract import Kind
-from microagg_core.group.metrics.dominance import TopTwo
 from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
 from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import (
     LossStatistics,
+    TopTwo,
     attribute_losses,
     correlation_change,
     correlation_changes,

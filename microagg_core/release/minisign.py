@@ -20,6 +20,8 @@ from microagg_core.extras import needing
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+# By hand and not by py-minisign: the arithmetic is cryptography's, the rest two small file formats, of which keys of
+# small order, the old kind of signature and passwords that cost too much memory are refused here.
 _KEY, _PREHASHED, _SCRYPT, _NO_PASSWORD, _BLAKE2 = b"Ed", b"ED", b"Sc", b"\0\0", b"B2"
 _ID_BYTES, _SEED_BYTES, _SIGNATURE_BYTES, _SALT_BYTES = 8, 32, 64, 32
 #: The field of Ed25519, and the second coordinates of its eight points of small order: by such a key anybody signs.
@@ -37,8 +39,6 @@ MOST_BYTES = 8192
 
 @dataclass(frozen=True)
 class Signature:
-    """What a signature file says."""
-
     key_id: bytes
     signature: bytes
     comment: str
@@ -69,7 +69,6 @@ class Signature:
         return cls(first[2:10], first[10:], lines[2].removeprefix(_TRUSTED), comment_signature)
 
     def to_bytes(self) -> bytes:
-        """The file."""
         first = _encoded(_PREHASHED + self.key_id + self.signature)
         lines = (f"{_UNTRUSTED}signature from a microagg release", first, f"{_TRUSTED}{self.comment}")
         return "\n".join((*lines, _encoded(self.comment_signature), "")).encode()
@@ -77,14 +76,12 @@ class Signature:
 
 @dataclass(frozen=True)
 class PublicKey:
-    """The key by which anybody checks signatures."""
-
     key_id: bytes
     key: bytes
 
     @property
     def name(self) -> str:
-        """The key's id as minisign shows it.
+        """Id of the key as minisign shows it.
 
         >>> PublicKey.parse("RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3").name
         'E7620F1842B4E81F'
@@ -111,15 +108,14 @@ class PublicKey:
         return cls(data[2:10], data[10:])
 
     def line(self) -> str:
-        """The key as one word, to be told."""
+        """Write the key as one word."""
         return _encoded(_KEY + self.key_id + self.key)
 
     def to_bytes(self) -> bytes:
-        """The file."""
         return f"{_UNTRUSTED}minisign public key {self.name}\n{self.line()}\n".encode()
 
     def refuses(self, data: bytes, signature: Signature) -> str | None:
-        """Why a signature does not say that the holder of this key signed the data; None where it does."""
+        """Say why the holder of this key did not sign the data; None where he did."""
         if signature.key_id != self.key_id:
             return f"is by the key {shown_id(signature.key_id)}, not by {self.name}"
         if not self._fits(hashlib.blake2b(data).digest(), signature.signature):
@@ -141,14 +137,11 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class SecretKey:
-    """The key that signs; its text is to be kept from everybody."""
-
     key_id: bytes
     seed: bytes = field(repr=False)
 
     @classmethod
     def new(cls) -> SecretKey:
-        """A key that there has not been before."""
         return cls(os.urandom(_ID_BYTES), os.urandom(_SEED_BYTES))
 
     @classmethod
@@ -169,9 +162,9 @@ class SecretKey:
             if password is None:
                 raise ValueError("needs a password")
             content = _masked(content, password, salt, (_number(cost[:8]), _number(cost[8:])))
-        key_id, seed, public, said = content[:8], content[8:40], content[40:72], content[72:]
+        key_id, seed, public, checked = content[:8], content[8:40], content[40:72], content[72:]
         # minisign leaves the checksum out where there is no password; the public half is there always.
-        if derivation == _SCRYPT and not hmac.compare_digest(said, _checksum(key_id, seed, public)):
+        if derivation == _SCRYPT and not hmac.compare_digest(checked, _checksum(key_id, seed, public)):
             raise ValueError("does not open with this password")
         key = cls(key_id, seed)
         if key.public.key != public:
@@ -180,17 +173,16 @@ class SecretKey:
 
     @property
     def public(self) -> PublicKey:
-        """The key that others check with."""
         return PublicKey(self.key_id, self._private().public_key().public_bytes_raw())
 
     def sign(self, data: bytes, comment: str) -> bytes:
-        """The signature file of some data; the same for the same key, data and comment."""
+        """Make the signature file of some data; the same for the same key, data and comment."""
         private = self._private()
         signature = private.sign(hashlib.blake2b(data).digest())
         return Signature(self.key_id, signature, comment, private.sign(signature + comment.encode())).to_bytes()
 
     def to_bytes(self, password: bytes | None, cost: tuple[int, int] = PASSWORD_COST) -> bytes:
-        """The file, under a password or without one."""
+        """Write the key file, under a password or without one."""
         public = self.public.key
         content = self.key_id + self.seed + public
         if password is None:
@@ -210,7 +202,7 @@ class SecretKey:
 
 
 def shown_id(key_id: bytes) -> str:
-    """The id of a key as minisign shows it: a number, the least byte first in files."""
+    """Write a key's id as minisign shows it: a number, the least byte first in files."""
     return key_id[::-1].hex().upper()
 
 
@@ -248,7 +240,7 @@ def _checksum(key_id: bytes, seed: bytes, public: bytes) -> bytes:
 
 
 def _masked(content: bytes, password: bytes, salt: bytes, cost: tuple[int, int]) -> bytes:
-    """Content under the stream that a password makes; twice is the content again."""
+    """Combine content with the stream that a password makes; twice gives the content again."""
     n, p = _scrypt_numbers(*cost)
     if cost[1] > _MOST_PASSWORD_BYTES or p * n > 2**24:
         raise ValueError("is damaged: its password would take more memory than minisign ever asks for")
@@ -261,7 +253,7 @@ def _masked(content: bytes, password: bytes, salt: bytes, cost: tuple[int, int])
 
 
 def _scrypt_numbers(work: int, memory: int) -> tuple[int, int]:
-    """scrypt's N and p for r = 8, from the two limits that minisign keeps.
+    """Choose scrypt's N and p for r = 8, from the two limits that minisign keeps.
 
     >>> _scrypt_numbers(*PASSWORD_COST)
     (1048576, 1)
@@ -274,5 +266,5 @@ def _scrypt_numbers(work: int, memory: int) -> tuple[int, int]:
 
 
 def _power_above(number: int) -> int:
-    """The least power of two, from 2 on, that is greater."""
+    """Find the least power of two, from 2 on, that is greater."""
     return max(2, 1 << number.bit_length())

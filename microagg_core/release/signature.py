@@ -16,19 +16,18 @@ from microagg_core.errors import SpecError, StorageError
 from microagg_core.inspect.check import Check
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.minisign import PublicKey, SecretKey, Signature, shown_id
-from microagg_core.release.released import ReleaseAtHand, read_release
-from microagg_core.spec.places import Sign
+from microagg_core.release.revisions import ReleaseAtHand, read_release
+from microagg_core.spec.release import Sign
+from microagg_core.store.disk import read_private
 from microagg_core.store.layout import SIGNATURE
-from microagg_core.store.objects import Store
-from microagg_core.store.private_files import read_private
-from microagg_core.store.standing import Standing, standing_of
+from microagg_core.store.objects import Standing, Store, standing_of
 from microagg_core.store.urls import shown
 
 _KEY_CURE = "make a key with microagg keys, or with minisign -G"
 
 
 def read_signing_key(sign: Sign, environ: Mapping[str, str] = os.environ, field: str = "output.sign") -> SecretKey:
-    """The secret key that a spec names, opened with the password that the environment holds.
+    """Read the secret key that a spec names, opened with the password that the environment holds.
 
     Raises:
         SpecError: there is no such key, others can read it, or it does not open.
@@ -50,7 +49,6 @@ def _advice(reason: str) -> str:
 
 
 def signature_of(manifest: Manifest, data: bytes, key: SecretKey) -> bytes:
-    """The signature file of a manifest, given with its bytes."""
     return key.sign(data, f"microagg release {manifest.id} {manifest.revision}")
 
 
@@ -60,7 +58,7 @@ def sign_before(output: Store, manifest: Manifest, key: SecretKey) -> None:
 
 
 def sign_published(output: Store, manifest: Manifest, key: SecretKey, *, keeps_others: bool) -> tuple[str, ...]:
-    """See to it that a published manifest has its signature; one by another key stays, if others are kept.
+    """Give a published manifest its signature; one by another key stays, if others are kept.
 
     Returns:
         What there is to say about it, a sentence each.
@@ -69,14 +67,14 @@ def sign_published(output: Store, manifest: Manifest, key: SecretKey, *, keeps_o
         StorageError: it could not be read or written.
     """
     name, layout = manifest.layout.signature(), manifest.layout
-    wanted = signature_of(manifest, output.read(layout.manifest()), key)
-    there = output.read_if_there(name)
-    other = _key_of(there)
+    signature = signature_of(manifest, output.read(layout.manifest()), key)
+    present = output.read_if_there(name)
+    other = _key_of(present)
     if keeps_others and other is not None and other != key.key_id:
-        theirs, ours = shown_id(other), shown_id(key.key_id)
-        return (f"{layout.folder} is signed with the key {theirs}, not with {ours}: microagg sign replaces that",)
-    if there != wanted:
-        output.put(name, wanted, durable=True)
+        ids = f"the key {shown_id(other)}, not with {shown_id(key.key_id)}"
+        return (f"{layout.folder} is signed with {ids}: microagg sign replaces that",)
+    if present != signature:
+        output.put(name, signature, durable=True)
     return ()
 
 
@@ -94,7 +92,7 @@ def sign_at(url: str, storage_options: dict[str, Any], key: SecretKey, sha256: s
 
 
 def _key_of(data: bytes | None) -> bytes | None:
-    """The key that a signature file names; None where it is none."""
+    """Read which key a signature file names; None where it is no signature."""
     try:
         return None if data is None else Signature.parse(data).key_id
     except ValueError:
@@ -102,7 +100,6 @@ def _key_of(data: bytes | None) -> bytes | None:
 
 
 def signature_check(release: ReleaseAtHand, key: PublicKey) -> Check:
-    """Whether the holder of a key signed the manifest."""
     name = "signature"
     standing = standing_of(release.folder, SIGNATURE)
     if standing is Standing.MISSING:

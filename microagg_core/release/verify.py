@@ -6,24 +6,267 @@ against the files, and the receiver's demands against both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import EXIT_DONE, GateError, StorageError
 from microagg_core.inspect.check import Check
+from microagg_core.inspect.demands import Demand, codes_of, combinations_of
+from microagg_core.inspect.distributions import MOST_VALUES_OF_PROTECTED, Distribution, ValueCounts
 from microagg_core.inspect.kanonymity import CombinationCounter
 from microagg_core.plain import to_plain
 from microagg_core.release.demands import Demands
-from microagg_core.release.looking import Findings, Look, recounted
-from microagg_core.release.manifest import Manifest
-from microagg_core.release.protection import protection_checks
-from microagg_core.release.released import ReleaseAtHand, read_release
+from microagg_core.release.manifest import Manifest, PageEntry, PartEntry
+from microagg_core.release.publish import is_whole
+from microagg_core.release.revisions import ReleaseAtHand, part_batches, read_release
 from microagg_core.release.signature import signature_check
 from microagg_core.store.layout import MANIFEST, SIGNATURE
-from microagg_core.store.objects import Store
-from microagg_core.store.standing import Standing, linked_folders, standing_of
+from microagg_core.store.objects import Standing, Store, linked_folders, standing_of
 from microagg_core.store.urls import shown
+
+_CHUNK = 4 * 2**20
+#: More records than there can be: every combination stays below it, and so is counted.
+_MORE_THAN_ANY = 2**62
+
+
+@dataclass
+class Findings:
+    """What is wrong with the parts, by name; and what was counted."""
+
+    missing: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    #: Files that have another name too.
+    shared: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+    rows: list[str] = field(default_factory=list)
+    #: Parts with the content of another.
+    repeated: list[str] = field(default_factory=list)
+    #: What files carry besides the released values, by part.
+    besides: dict[str, str] = field(default_factory=dict)
+    total_rows: int = 0
+    #: Pages that are not there, or not where they were written; and those that are not what the manifest says.
+    missing_pages: list[str] = field(default_factory=list)
+    wrong_pages: list[str] = field(default_factory=list)
+
+    @property
+    def uncounted(self) -> int:
+        """Number of parts whose records are not known."""
+        return len(self.missing) + len(self.links) + len(self.unreadable) + len(self.columns)
+
+
+class Look:
+    """One look at all parts.
+
+    Args:
+        folder: the folder of the revision.
+        manifest: what it is to hold.
+        counters: what counts the records; a part with the content of another is not counted again.
+    """
+
+    def __init__(self, folder: Store, manifest: Manifest, counters: Sequence[CombinationCounter]) -> None:
+        self._folder = folder
+        self._manifest = manifest
+        self._counters = counters
+        self._contents: set[str] = set()
+        self._blocking = {column.name for column in manifest.columns if column.role == "blocking"}
+        self.findings = Findings()
+
+    def look(self) -> Findings:
+        """Look at every part, and at every page under both of its names."""
+        for part in self._manifest.parts:
+            if self._is_there(part):
+                with self._folder.local_copy(part.name) as path:
+                    self._look_at_file(path, part)
+        for page in self._manifest.pages:
+            for name in (page.name, page.written):
+                self._look_at_page(name, page)
+        return self.findings
+
+    def _look_at_page(self, name: str, page: PageEntry) -> None:
+        standing = standing_of(self._folder, name)
+        if standing is Standing.MISSING:
+            self.findings.missing_pages.append(name)
+        elif standing not in (Standing.FILE, Standing.SHARED) or not is_whole(self._folder, name, page):
+            self.findings.wrong_pages.append(name)
+        elif standing is Standing.SHARED:
+            self.findings.shared.append(name)
+
+    def _is_there(self, part: PartEntry) -> bool:
+        standing = standing_of(self._folder, part.name)
+        places = {
+            Standing.MISSING: self.findings.missing,
+            Standing.LINK: self.findings.links,
+            Standing.SPECIAL: self.findings.links,
+            Standing.SHARED: self.findings.shared,
+        }
+        if standing in places:
+            places[standing].append(part.name)
+        return standing in (Standing.FILE, Standing.SHARED)
+
+    def _look_at_file(self, path: Path, part: PartEntry) -> None:
+        sha256 = _sha256_of(path)
+        if path.stat().st_size != part.bytes or sha256 != part.sha256:
+            self.findings.damaged.append(part.name)
+        is_repeated = sha256 in self._contents
+        self._contents.add(sha256)
+        try:
+            self._look_at_content(path, part, is_repeated)
+        except (pa.ArrowException, OSError, ValueError):  # the library's message may quote what it stumbled over
+            self.findings.unreadable.append(part.name)
+
+    def _look_at_content(self, path: Path, part: PartEntry, is_repeated: bool) -> None:
+        manifest, findings = self._manifest, self.findings
+        schema, batches = part_batches(path, manifest)
+        declared = [(column.name, column.type) for column in manifest.columns]
+        if [(entry.name, str(entry.type)) for entry in schema] != declared:
+            findings.columns.append(part.name)
+            return
+        rows_read = [0]
+        if is_repeated:
+            for _ in _counted(batches, rows_read):
+                pass
+            if rows_read[0] and not self._is_of_one_combination(path):
+                findings.repeated.append(part.name)
+        else:
+            self._count(path, _counted(batches, rows_read))
+        if extras := released_format(manifest).besides(path, self._blocking):
+            findings.besides[part.name] = extras
+        findings.total_rows += rows_read[0]
+        if rows_read[0] != part.rows:
+            findings.rows.append(part.name)
+
+    def _count(self, path: Path, batches: Iterator[pa.Table]) -> None:
+        if not self._counters:
+            for _ in batches:
+                pass
+        for number, counter in enumerate(self._counters):
+            counter.add_batches(part_batches(path, self._manifest)[1] if number else batches)
+
+    def _is_of_one_combination(self, path: Path) -> bool:
+        """Say whether all records of a part are alike: then a large block may have been cut into equal files."""
+        keys = self._manifest.key_columns
+        if not keys:
+            return False
+        counter = CombinationCounter(keys, _MORE_THAN_ANY)
+        counter.add_batches(part_batches(path, self._manifest)[1])
+        return counter.failing() == 1
+
+
+def recounted(folder: Store, manifest: Manifest, counter: CombinationCounter) -> tuple[int, int]:
+    """Count again, exactly, how many combinations have fewer than k records, and how many the smallest has.
+
+    Each content is read once, as it was counted once.
+
+    Raises:
+        StorageError: a part cannot be read any more.
+    """
+    recount = counter.recount()
+    seen: set[str] = set()
+    for part in manifest.parts:
+        if standing_of(folder, part.name) not in (Standing.FILE, Standing.SHARED):
+            raise StorageError(f"{part.name} changed while it was verified; verify again")
+        with folder.local_copy(part.name) as path:
+            if (sha256 := _sha256_of(path)) not in seen:
+                seen.add(sha256)
+                recount.add_batches(part_batches(path, manifest)[1])
+    return recount.failing(), recount.smallest()
+
+
+def _sha256_of(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _counted(batches: Iterator[pa.Table], rows_read: list[int]) -> Iterator[pa.Table]:
+    for batch in batches:
+        rows_read[0] += batch.num_rows
+        yield batch
+
+
+def protection_checks(
+    folder: Store, manifest: Manifest, uncounted: int, demanded: Sequence[Demand] = ()
+) -> tuple[Check, ...]:
+    """Check every column of which something is promised or demanded.
+
+    All records of a combination are in one file. Where a file says otherwise, its share of a combination has to hold
+    what is promised by itself: then all of them together do.
+
+    Combinations are those of the manifest's key columns. Over fewer columns, combinations are some of these together,
+    and no worse than the worst of them.
+
+    Args:
+        folder: of the release.
+        manifest: what it promises.
+        uncounted: parts that cannot be read, of which other checks tell.
+        demanded: by the receiver, whatever is promised.
+    """
+    demands = {f"protection of {name!r}": Demand(name, of.distinct or 0, of.t) for name, of in manifest.protect.items()}
+    demands |= {f"protection of {demand.column!r} demanded": demand for demand in demanded}
+    role_of = {column.name: column.role for column in manifest.columns}
+    failed = {
+        name: f"not certain: {uncounted} parts could not be counted"
+        if uncounted
+        else f"{demand.column!r} is not a confidential column of the release"
+        for name, demand in demands.items()
+        if uncounted or role_of.get(demand.column) != "confidential"
+    }
+    counted = {name: demand for name, demand in demands.items() if name not in failed}
+    wholes = _distributions(folder, manifest, [demand for demand in counted.values() if demand.closeness is not None])
+    broken = dict.fromkeys(counted, 0)
+    for table in _tables(folder, manifest) if counted else ():
+        labels = combinations_of([table[name] for name in manifest.key_columns], table.num_rows)
+        for name, demand in counted.items() if table.num_rows else ():
+            whole, column = wholes.get(demand.column), table[demand.column]
+            codes = codes_of(column) if whole is None else whole.codes(column)
+            broken[name] += int(np.sum(demand.broken(codes, labels, whole)))
+    return tuple(
+        Check(name, False, failed[name]) if name in failed else _protection_check(name, demand, broken[name], wholes)
+        for name, demand in demands.items()
+    )
+
+
+def _protection_check(name: str, demand: Demand, broken: int, wholes: Mapping[str, Distribution]) -> Check:
+    words = [f"at least {demand.distinct} distinct values"] if demand.distinct > 1 else []
+    if demand.closeness is not None:
+        words.append(f"a distribution, and a share of missing values, within t = {demand.closeness:g} of the whole's")
+    promise, is_counted = " and ".join(words), demand.column in wholes
+    if demand.closeness is not None and not is_counted:
+        return Check(name, False, f"not certain: the column has more than {MOST_VALUES_OF_PROTECTED} distinct values")
+    if broken:
+        return Check(name, False, f"{broken} combinations do not have {promise}")
+    return Check(name, True, f"every combination has {promise}")
+
+
+def _tables(folder: Store, manifest: Manifest) -> Iterator[pa.Table]:
+    """Read the parts one by one; each fits into memory."""
+    for part in manifest.parts:
+        with folder.local_copy(part.name) as path:
+            schema, batches = part_batches(path, manifest)
+            tables = list(batches)
+        yield pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _distributions(folder: Store, manifest: Manifest, demands: list[Demand]) -> dict[str, Distribution]:
+    """Count how these demands' columns are distributed over all parts; without those of too many values."""
+    types = {demand.column: ValueCounts(pa.null(), MOST_VALUES_OF_PROTECTED) for demand in demands}
+    for table in _tables(folder, manifest) if demands else ():
+        for name, counts in types.items():
+            counts.add(table[name])
+    wholes = {name: counts.distribution() for name, counts in types.items()}
+    return {name: whole for name, whole in wholes.items() if whole is not None}
+
 
 _KEYS, _DEMANDED = "k-anonymity", "k-anonymity demanded"
 #: Checks of what is stored; the others are of what a release promises.
@@ -34,7 +277,7 @@ _OF_STORAGE = (
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What rechecking a release found; holds names and counts, never a value."""
+    """Result of rechecking a release; holds names and counts, never a value."""
 
     url: str
     name: str
@@ -50,7 +293,6 @@ class VerifyReport:
 
     @property
     def passed(self) -> bool:
-        """Whether every check passed."""
         return all(check.passed for check in self.checks)
 
     @property
@@ -59,45 +301,43 @@ class VerifyReport:
         return max((_exit_code(check) for check in self.checks if not check.passed), default=EXIT_DONE)
 
     def document(self) -> dict[str, Any]:
-        """As plain values, for programs."""
         checks = [{**to_plain(check), "exit_code": _exit_code(check)} for check in self.checks]
         return {**to_plain(self), "checks": checks, "passed": self.passed}
 
 
 def _exit_code(check: Check) -> int:
-    """What the failure of a check means."""
     return StorageError.exit_code if check.name in _OF_STORAGE else GateError.exit_code
 
 
 def verify(
     release_url: str, storage_options: dict[str, Any] | None = None, demands: Demands | None = None
 ) -> VerifyReport:
-    """Recheck a release; see :func:`~microagg_core.release.released.read_release` for what the URL may be.
+    """Recheck a release; see :func:`~microagg_core.release.revisions.read_release` for what the URL may be.
 
     Raises:
         StorageError: there is no release, its manifest is damaged, or the store cannot be read.
         SpecError: a signature is demanded, and the package that checks it is missing.
     """
-    wanted = demands or Demands()
+    demands = demands or Demands()
     release = read_release(release_url, storage_options, follow_links=False)
     manifest = release.manifest
-    counters = _counters(manifest, wanted)
-    findings = Look(release.folder, manifest, list(counters.values())).at_all()
+    counters = _counters(manifest, demands)
+    findings = Look(release.folder, manifest, list(counters.values())).look()
     remarks = list(_remarks(release, findings))
     checks = [
         *_checks_of_files(findings, manifest),
-        *((Check(name, False, text) for name, text in remarks) if wanted.is_strict else ()),
-        *wanted.checks(manifest, release.sha256),
-        *(() if wanted.public_key is None else [signature_check(release, wanted.public_key)]),
-        *_k_checks(release, findings, counters, wanted),
-        *protection_checks(release.folder, manifest, findings.uncounted, wanted.protect),
+        *((Check(name, False, text) for name, text in remarks) if demands.is_strict else ()),
+        *demands.checks(manifest, release.sha256),
+        *(() if demands.public_key is None else [signature_check(release, demands.public_key)]),
+        *_k_checks(release, findings, counters, demands),
+        *protection_checks(release.folder, manifest, findings.uncounted, demands.protect),
     ]
-    said, unlisted = _unlisted(release.folder, manifest)
-    if unlisted and wanted.is_strict:
-        checks.insert(0, Check("unlisted files", False, said))
-    warnings = [] if wanted.is_strict else [text for _, text in remarks]
-    if said and not (unlisted and wanted.is_strict):
-        warnings.append(said)
+    sentence, unlisted = _unlisted(release.folder, manifest)
+    if unlisted and demands.is_strict:
+        checks.insert(0, Check("unlisted files", False, sentence))
+    warnings = [] if demands.is_strict else [text for _, text in remarks]
+    if sentence and not (unlisted and demands.is_strict):
+        warnings.append(sentence)
     return VerifyReport(
         url=shown(release.folder.url_of(MANIFEST)),
         name=manifest.name,
@@ -113,7 +353,7 @@ def verify(
 
 
 def _counters(manifest: Manifest, demands: Demands) -> dict[str, CombinationCounter]:
-    """What is counted: the release's key columns, and those of the receiver, where they are others.
+    """Count the release's key columns, and those of the receiver, where they are others.
 
     Both, for either may be the one that tells: the receiver may know that a column which the release takes for
     confidential is known to others, and the release may have a key column of which the receiver has not thought.
@@ -129,18 +369,19 @@ def _counters(manifest: Manifest, demands: Demands) -> dict[str, CombinationCoun
 
 
 def _checks_of_files(findings: Findings, manifest: Manifest) -> Iterator[Check]:
-    n = len(manifest.parts)
-    yield _parts_check("parts", f"{n} of {n} are there", "parts are missing", findings.missing, n)
-    yield _parts_check(
-        "checksums", f"{n} of {n} parts are what was published", "parts are not what was published", findings.damaged, n
-    )
-    yield _columns_check(findings, manifest)
+    n, columns = len(manifest.parts), f"{len(manifest.columns)} columns with the declared names and types"
+
+    def check(name: str, parts: list[str], bad: str, good: str) -> Check:
+        return Check(name, not parts, f"{len(parts)} of {n} parts {bad}: {_some(parts)}" if parts else good)
+
+    yield check("parts", findings.missing, "are missing", f"{n} of {n} are there")
+    yield check("checksums", findings.damaged, "are not what was published", f"{n} of {n} parts are what was published")
+    yield check("columns", findings.columns + findings.unreadable, f"do not hold the {columns}", columns)
     yield _rows_check(findings, manifest)
-    yield _parts_check("files", "no part is a link", "parts are links or no files at all", findings.links, n)
-    yield _parts_check(
-        "repeated parts", "none has the content of another", "parts have the content of another", findings.repeated, n
-    )
-    yield _footers_check(findings, manifest)
+    yield check("files", findings.links, "are links or no files at all", "no part is a link")
+    yield check("repeated parts", findings.repeated, "have the content of another", "none has the content of another")
+    kinds = " and ".join(sorted(set(findings.besides.values())))
+    yield check("nothing besides", list(findings.besides), f"carry {kinds}", "nothing but the released values")
     if manifest.pages:
         yield _pages_check(findings, manifest)
     yield _gate_check(manifest)
@@ -150,23 +391,11 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
-def _parts_check(name: str, well: str, trouble: str, names: list[str], n_parts: int) -> Check:
-    return Check(name, not names, f"{len(names)} of {n_parts} {trouble}: {_some(names)}" if names else well)
-
-
 def _pages_check(findings: Findings, manifest: Manifest) -> Check:
-    """Pages that are there are what the manifest says; a missing one misleads nobody, and is told elsewhere."""
+    """Check pages that are there; a missing one misleads nobody, and is a remark."""
     wrong, n = findings.wrong_pages, len(manifest.pages)
     detail = f"{len(wrong)} pages or copies of pages are not what was published: {_some(wrong)}"
     return Check("pages", not wrong, detail if wrong else f"what is there of {n} pages is what was published")
-
-
-def _columns_check(findings: Findings, manifest: Manifest) -> Check:
-    names = findings.columns + findings.unreadable
-    detail = f"{len(manifest.columns)} columns with the declared names and types"
-    if names:
-        detail = f"{len(names)} of {len(manifest.parts)} parts do not hold the {detail}: {_some(names)}"
-    return Check("columns", not names, detail)
 
 
 def _rows_check(findings: Findings, manifest: Manifest) -> Check:
@@ -177,16 +406,8 @@ def _rows_check(findings: Findings, manifest: Manifest) -> Check:
     return Check("rows", passed, detail)
 
 
-def _footers_check(findings: Findings, manifest: Manifest) -> Check:
-    names, kinds = list(findings.besides), sorted(set(findings.besides.values()))
-    detail = "nothing but the released values"
-    if names:
-        detail = f"{len(names)} of {len(manifest.parts)} parts carry {' and '.join(kinds)}: {_some(names)}"
-    return Check("nothing besides", not names, detail)
-
-
 def _gate_check(manifest: Manifest) -> Check:
-    """What the manifest itself tells of the checks before publication."""
+    """Check what the manifest itself says of the checks before publication."""
     failed = [check.name for check in manifest.checks if not check.passed]
     detail = f"{len(manifest.checks)} checks passed before it was published"
     if failed:
@@ -195,7 +416,7 @@ def _gate_check(manifest: Manifest) -> Check:
 
 
 def _remarks(release: ReleaseAtHand, findings: Findings) -> Iterator[tuple[str, str]]:
-    """What may be right, and is refused where somebody demands anything: the name of the check, and a sentence."""
+    """Name and describe what may be right, and is refused where somebody demands anything."""
     manifest = release.manifest
     shared = list(findings.shared)
     if standing_of(release.folder, MANIFEST) is Standing.SHARED:
@@ -242,7 +463,7 @@ def _k_check(name: str, release: ReleaseAtHand, findings: Findings, counter: Com
 
 
 def _unlisted(folder: Store, manifest: Manifest) -> tuple[str, int]:
-    """Files besides. Their names are not repeated: who put them there may have named them after data."""
+    """Count files besides. Their names are not repeated: who put them there may have named them after data."""
     listed = {part.name for part in manifest.parts} | {MANIFEST, SIGNATURE}
     listed |= {name for page in manifest.pages for name in (page.name, page.written)}
     try:

@@ -17,25 +17,30 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Pairs, UInt64s
-from microagg_core.data.formats.released.registry import released_format
-from microagg_core.data.formats.unit_list import read_unit_list
+from microagg_core.data.formats.reading import read_unit_list
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import InternalError, SpecError, StorageError
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.gate import refuse_failed
 from microagg_core.inspect.kanonymity import CombinationCounter
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.release.latest import committed_revisions_in, update_latest
 from microagg_core.release.manifest import Manifest, PartEntry, ReleaseFacts
 from microagg_core.release.page_files import bring_pages
 from microagg_core.release.pages.pages import public_pages
-from microagg_core.release.parts import StagedPart, is_whole
-from microagg_core.release.publish import publish, read_manifest
-from microagg_core.release.released import part_batches
+from microagg_core.release.publish import StagedPart, is_whole, publish
+from microagg_core.release.revisions import (
+    Tombstone,
+    committed_revisions_in,
+    is_withdrawn,
+    part_batches,
+    read_manifest,
+    update_latest,
+    withdraw,
+)
 from microagg_core.release.signature import read_signing_key
 from microagg_core.release.steps.cleaning import Running, is_under_way
 from microagg_core.release.steps.work import Run, work_store
-from microagg_core.release.withdrawal import Tombstone, is_withdrawn, withdraw
 from microagg_core.series.atoms import TraceCounter
 from microagg_core.series.digests import SeriesKey, classes_of, pairs_of, rows_of, units_of
 from microagg_core.series.erasure import Erasure, decide_erasure, refuse_unknown_releases, resumed_erasure

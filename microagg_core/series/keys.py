@@ -12,12 +12,12 @@ from microagg_core.series.generations import Generation
 from microagg_core.series.ledger import Ledger
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.series import Series
+from microagg_core.store.disk import read_private
 from microagg_core.store.layout import (
     GENERATIONS,
     LEDGER_KEY,
 )
 from microagg_core.store.objects import Store
-from microagg_core.store.private_files import read_private
 from microagg_core.store.urls import shown
 
 #: The variable of the environment that may hold the key.

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, ShortInts, UInt64s
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import InternalError
 from microagg_core.plain import from_json, to_json
 from microagg_core.release.steps.pieces import Piece, sealed, unsealed

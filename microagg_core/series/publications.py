@@ -15,10 +15,8 @@ from pydantic.dataclasses import dataclass
 
 from microagg_core.errors import StorageError
 from microagg_core.plain import from_json, to_plain
-from microagg_core.release.latest import committed_revisions_in
-from microagg_core.release.leftovers import unnamed_files
 from microagg_core.release.manifest import Manifest
-from microagg_core.release.publish import read_manifest
+from microagg_core.release.revisions import committed_revisions_in, read_manifest, unnamed_files
 from microagg_core.release.steps.cleaning import is_under_way
 from microagg_core.release.steps.work import Run, work_store
 from microagg_core.series.generations import Generation, parts_digest

@@ -11,9 +11,8 @@ from microagg_core.blocks.packing import rows_per_file
 from microagg_core.data.formats.reading import count_rows
 from microagg_core.errors import GateError, InternalError, SpecError, StorageError
 from microagg_core.plain import from_json
-from microagg_core.release.latest import newest
 from microagg_core.release.manifest import SeriesEntry
-from microagg_core.release.publish import read_manifest
+from microagg_core.release.revisions import newest, read_manifest
 from microagg_core.release.steps.cleaning import is_under_way
 from microagg_core.release.steps.pieces import Pieces
 from microagg_core.release.steps.routing import Planned

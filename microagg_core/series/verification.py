@@ -12,7 +12,7 @@ import pyarrow as pa
 from microagg_core.arrays import Ints, ShortInts
 from microagg_core.errors import EXIT_DONE, GateError, StorageError, TransientStorageError
 from microagg_core.inspect.check import Check
-from microagg_core.release.leftovers import unnamed_files
+from microagg_core.release.revisions import unnamed_files
 from microagg_core.series.atoms import (
     TraceCounter,
     counts_of,

@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from microagg_core.errors import InputMissingError, StorageError
+from microagg_core.store.failures import ask, explaining, service_code
 from microagg_core.store.objects import Store
-from microagg_core.store.patience import ask
 from microagg_core.store.remote import file_system_of
-from microagg_core.store.troubles import explaining, service_code
 from microagg_core.store.urls import basename, shown
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file of the input as it was found."""
-
     url: str
     #: Bytes; none where the file system does not tell.
     size: int | None
@@ -27,7 +24,7 @@ class InputFile:
 
 
 def input_files(url: str, options: dict[str, Any]) -> list[InputFile]:
-    """Every file that a URL or glob names, sorted.
+    """List every file that a URL or glob names, sorted.
 
     Raises:
         InputMissingError: no such file.
@@ -45,7 +42,7 @@ def input_files(url: str, options: dict[str, Any]) -> list[InputFile]:
 
 
 def input_file(url: str, options: dict[str, Any]) -> InputFile:
-    """One input file as it is now: asked for in one way, as a store's listing may tell it in another.
+    """Look at one input file again, always by the same request, as a store's listing may answer otherwise.
 
     Raises:
         StorageError: there is no such file, or the store cannot be read.
@@ -70,18 +67,17 @@ def _infos(fs: Any, path: str) -> list[dict[str, Any]]:
             raise
         return []
     # A listing tells of a link on a disk and not of the file behind it, which is what is read.
-    looked = [fs.info(name) if entries[name].get("islink") else entries[name] for name in sorted(entries)]
-    return [info for info in looked if info["type"] == "file"]
+    infos = [fs.info(name) if entries[name].get("islink") else entries[name] for name in sorted(entries)]
+    return [info for info in infos if info["type"] == "file"]
 
 
 def open_input(url: str, options: dict[str, Any], *, sequential: bool = False) -> BinaryIO:
-    """Open one input file for reading; ``sequential`` reads ahead."""
     store, name = _place(url, options)
     return store.open(name, sequential=sequential)
 
 
 def fetch_input(url: str, options: dict[str, Any]) -> BinaryIO:
-    """One input file that is small, read at once: a store is asked one time."""
+    """Read one small input file at once, with one request."""
     store, name = _place(url, options)
     return io.BytesIO(store.read(name))
 
@@ -92,7 +88,7 @@ def _place(url: str, options: dict[str, Any]) -> tuple[Store, str]:
 
 
 def _file(url: str, info: dict[str, Any]) -> InputFile:
-    """Size and version: the entity tag of an object store, the modification time of a disk."""
+    """Take size and version: the entity tag of an object store, the modification time of a disk."""
     size = info.get("size")
     version = info.get("ETag") or info.get("etag") or info.get("mtime") or info.get("LastModified")
     return InputFile(url, None if size is None else int(size), f"{size}/{version}")

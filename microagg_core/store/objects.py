@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from microagg_core.errors import StorageError, TransientStorageError
-from microagg_core.store.local import LocalDisk
+from microagg_core.store.disk import LocalDisk
+from microagg_core.store.failures import explaining
 from microagg_core.store.remote import RemoteStore
-from microagg_core.store.troubles import explaining
 from microagg_core.store.urls import is_local, join_url, local_path, shown
 
 Names = list[str]
@@ -26,7 +29,7 @@ Contents = list[bytes]
 
 
 def sha256_hex(data: bytes) -> str:
-    """The SHA-256 checksum as 64 hexadecimal digits.
+    """Compute the SHA-256 checksum as 64 hexadecimal digits.
 
     >>> sha256_hex(b"")[:8]
     'e3b0c442'
@@ -35,7 +38,7 @@ def sha256_hex(data: bytes) -> str:
 
 
 def canonical_json(value: Any) -> bytes:
-    """The one way in which JSON is written here: sorted keys, UTF-8, a newline at the end; never NaN.
+    """Write JSON in the one way used here: sorted keys, UTF-8, a newline at the end; never NaN.
 
     >>> canonical_json({"b": 1, "a": "µ"}).decode()
     '{\\n "a": "µ",\\n "b": 1\\n}\\n'
@@ -52,7 +55,7 @@ def _checked(name: str) -> str:
 
 @dataclass(frozen=True)
 class Store:
-    """The objects below one URL; cheap to make, to pickle and to send to a worker.
+    """Objects below one URL; cheap to make, to pickle and to send to a worker.
 
     Names are relative, with ``/`` between their parts. Nothing is opened before the first use. Methods raise
     :class:`~microagg_core.errors.StorageError`, its subclass ``TransientStorageError`` where a later try may
@@ -75,7 +78,6 @@ class Store:
         return shown(self.url)
 
     def url_of(self, name: str) -> str:
-        """The URL of an object."""
         return join_url(self.url, name)
 
     @property
@@ -90,12 +92,11 @@ class Store:
             yield self._backend
 
     def read(self, name: str) -> bytes:
-        """The whole object."""
         with self._doing("reading", name) as backend:
             return backend.read(name)
 
     def read_if_there(self, name: str) -> bytes | None:
-        """The whole object, or None where there is none."""
+        """Read the whole object; None where there is none."""
         try:
             return self.read(name)
         except TransientStorageError:  # a store that does not answer is not asked again
@@ -105,22 +106,22 @@ class Store:
             return self.read(name) if self.exists(name) else None
 
     def read_range(self, name: str, start: int, end: int) -> bytes:
-        """Bytes ``start`` to ``end`` (exclusive) of an object, which must be longer than ``start``."""
+        """Read bytes ``start`` to ``end`` (exclusive) of an object, which must be longer than ``start``."""
         with self._doing("reading", name) as backend:
             return backend.read(name, start, end) if end > start else b""
 
     def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> Contents:
-        """Several ranges ``(name, start, end)``, at once where the store can, in the order asked for."""
+        """Read several ranges ``(name, start, end)``, at once where the store can, in the order asked for."""
         with self._doing("reading", "") as backend:
             return backend.read_ranges(list(ranges))
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The whole object in pieces of a few megabytes."""
+        """Read the whole object a few megabytes at a time."""
         with self._doing("reading", name) as backend:
             yield from backend.chunks(name)
 
     def open(self, name: str, *, sequential: bool = False) -> BinaryIO:
-        """A seekable binary file to read from.
+        """Open a seekable binary file to read from.
 
         ``sequential`` reads ahead, for CSV; without it exactly the bytes asked for are fetched, for Parquet.
         """
@@ -129,7 +130,7 @@ class Store:
 
     @contextmanager
     def local_copy(self, name: str) -> Iterator[Path]:
-        """The object as a local file, while the block lasts; not to be written to."""
+        """Yield a local file with the object's content, not to be written to."""
         with self._doing("reading", name) as backend:
             copy = backend.local_copy(name)
             path = copy.__enter__()
@@ -144,7 +145,7 @@ class Store:
             backend.put(name, data, durable)
 
     def put_file(self, name: str, path: str | Path, *, durable: bool = False) -> None:
-        """The same with the content of a local file, which may be larger than memory."""
+        """Write or replace an object with the content of a local file, which may be larger than memory."""
         with self._doing("writing", name) as backend:
             backend.put_file(name, Path(path), durable)
 
@@ -163,12 +164,12 @@ class Store:
             return backend.create(name, data)
 
     def size(self, name: str) -> int | None:
-        """Bytes of an object, or None where there is none."""
+        """Look up an object's bytes; None where there is none."""
         with self._doing("looking for", name) as backend:
             return backend.size(name)
 
     def exists(self, name: str) -> bool:
-        """Whether there is such an object (a folder is none)."""
+        """Look for an object; a folder is none."""
         return self.size(name) is not None
 
     def delete(self, name: str) -> None:
@@ -180,7 +181,7 @@ class Store:
             backend.delete(name)
 
     def delete_many(self, names: Sequence[str]) -> None:
-        """The same for many objects, a thousand with one request where the store can."""
+        """Remove many objects, a thousand with one request where the store can."""
         with self._doing("deleting", "") as backend:
             backend.delete_many([_checked(name) for name in names])
 
@@ -198,7 +199,7 @@ class Store:
             return backend.remove_abandoned(prefix, everything) if isinstance(backend, LocalDisk) else 0
 
     def list(self, prefix: str = "", *, unfinished: bool = False) -> Names:
-        """The sorted names of all objects below a folder, asked afresh; none where it is missing.
+        """List the names of all objects below a folder, sorted, asked afresh; none where it is missing.
 
         ``unfinished`` adds the files on a disk that a killed process never completed.
         """
@@ -206,12 +207,12 @@ class Store:
             return sorted(backend.names(prefix.rstrip("/"), unfinished))
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Bytes of every object below a folder, by name, from one listing; none where it is missing."""
+        """Map names to bytes of all objects below a folder, from one listing; none where it is missing."""
         with self._doing("listing", prefix) as backend:
             return backend.sizes(prefix.rstrip("/"))
 
     def folders(self, prefix: str = "") -> Names:
-        """The sorted names of the folders one level below a folder; none where it is missing.
+        """List the folders one level below a folder, sorted; none where it is missing.
 
         A folder that was emptied may show for a while in an object store.
         """
@@ -219,12 +220,12 @@ class Store:
             return sorted(set(backend.folders(prefix.rstrip("/"))))
 
     def last_change(self, prefix: str) -> float | None:
-        """When anything below a folder was last written, in seconds since 1970; None where there is nothing."""
+        """Find when anything below a folder was last written, in seconds since 1970; None where there is nothing."""
         with self._doing("listing", prefix) as backend:
             return backend.last_change(prefix.rstrip("/"))
 
     def versioned(self, name: str) -> tuple[bytes | None, str]:
-        """Content (None: no such object), and a version for :meth:`put_if`."""
+        """Read an object (None where there is none), with a version for :meth:`put_if`."""
         with self._doing("reading", name) as backend:
             return backend.versioned(name)
 
@@ -237,7 +238,6 @@ class Store:
             return backend.put_if(name, data, version)
 
     def read_json(self, name: str) -> Any:
-        """The value of a JSON object."""
         try:
             return json.loads(self.read(name))
         except ValueError:
@@ -255,3 +255,45 @@ class Store:
         """Copy an object of another store (or of this one) to ``new_name`` here."""
         with other.local_copy(name) as path:
             self.put_file(new_name, path)
+
+
+class Standing(Enum):
+    """Kind of thing in the place of a file; of a bucket's objects all are files, or missing."""
+
+    MISSING = "missing"
+    FILE = "a file"
+    #: A file that has another name as well, by which it may be changed.
+    SHARED = "a hard link"
+    LINK = "a link"
+    #: A folder, a pipe, a device.
+    SPECIAL = "no file"
+
+
+def standing_of(store: Store, name: str) -> Standing:
+    """Look at what is in the place of an object; no link below the store's root is followed, and nothing is opened.
+
+    >>> standing_of(Store("memory://standing"), "manifest.json")
+    <Standing.MISSING: 'missing'>
+    """
+    if not is_local(store.url) or "::" in store.url:
+        return Standing.MISSING if store.size(name) is None else Standing.FILE
+    path = Path(local_path(store.url))
+    for step in name.split("/"):
+        path /= step
+        try:
+            state = os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return Standing.MISSING
+        if stat.S_ISLNK(state.st_mode):
+            return Standing.LINK
+    if not stat.S_ISREG(state.st_mode):
+        return Standing.SPECIAL
+    return Standing.SHARED if state.st_nlink > 1 else Standing.FILE
+
+
+def linked_folders(store: Store) -> int:
+    """Count links to folders below a store's root on a disk; a listing, which follows none, shows none."""
+    if not is_local(store.url) or "::" in store.url:
+        return 0
+    walk = os.walk(local_path(store.url))
+    return sum(os.path.islink(os.path.join(above, name)) for above, names, _ in walk for name in names)  # noqa: PTH114, PTH118

@@ -11,22 +11,71 @@ from __future__ import annotations
 import contextlib
 import datetime
 import hashlib
+import io
+import signal
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from types import FrameType
+from typing import Any, BinaryIO, TypeVar
 
 from microagg_core.errors import SpecError
-from microagg_core.store.local import LocalDisk
-from microagg_core.store.patience import ask, patient
-from microagg_core.store.ranged import plain_ranges
-from microagg_core.store.removals import Removal
-from microagg_core.store.settled import settled
-from microagg_core.store.troubles import explaining, service_code
+from microagg_core.store.disk import LocalDisk
+from microagg_core.store.failures import ask, explaining, patient, service_code
+from microagg_core.store.s3 import Removal, plain_ranges
 from microagg_core.store.urls import shown
+
+T = TypeVar("T")
+
+#: What asks a process to end: by a key, by another process, by a terminal that is closed.
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def settled(call: Callable[[], T]) -> T:
+    """Make a request and stay until it is over, even when the user presses Ctrl-C.
+
+    A file system with an event loop of its own goes on with a request whose caller was interrupted: an object
+    could appear after the clean-up that was meant to remove it. So an interrupt is noted while the request lasts
+    and delivered when it is over. A second one is delivered at once, unless the handler is ``patient``: then whoever
+    has put it in place bounds the wait. Only the main thread is ever interrupted.
+
+    >>> settled(lambda: 7)
+    7
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    before = {number: signal.getsignal(number) for number in _INTERRUPTS}
+    handlers = {number: handler for number, handler in before.items() if callable(handler)}
+    noted: list[tuple[int, FrameType | None]] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append((number, frame))
+        handler = handlers[signal.Signals(number)]
+        if len(noted) == 2 and not getattr(handler, "patient", False):
+            handler(number, frame)
+
+    _exchange(dict.fromkeys(handlers, note))
+    try:
+        return call()
+    finally:
+        _exchange(handlers)
+        if noted:
+            handlers[signal.Signals(noted[0][0])](*noted[0])
+
+
+def _exchange(handlers: Mapping[signal.Signals, Callable[[int, FrameType | None], Any]]) -> None:
+    """Put all handlers in place with signals blocked: one that raises in between would leave the others out."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
+    try:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
 
 #: A request that is not answered is over after 40 s, and asked again by `patience`: botocore's own patience, times its
 #: tries, times those of s3fs, would be half an hour.
@@ -49,7 +98,7 @@ _DELETES_AT_ONCE = 8
 
 
 def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
-    """The fsspec file system of a URL, and the path in it; its listings are never cached.
+    """Find the fsspec file system of a URL, and the path in it; its listings are never cached.
 
     Raises:
         SpecError: no file system is known for the URL, or it does not know an option.
@@ -78,6 +127,12 @@ def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     return fs, str(path)
 
 
+def _raise_for_bucket(error: FileNotFoundError) -> None:
+    """Raise where it is not the object that is missing, but its bucket."""
+    if service_code(error) == "NoSuchBucket":
+        raise error
+
+
 def _remove_one_by_one(fs: Any, paths: Sequence[str]) -> None:
     def remove(path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -90,13 +145,12 @@ def _remove_one_by_one(fs: Any, paths: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class RemoteStore:
-    """The objects below one URL. Raises what fsspec and its file systems raise."""
+    """Objects below one URL; methods do what those of `Store` say, and raise what fsspec and its file systems raise."""
 
     url: str
     options: dict[str, Any]
 
     def _connect(self) -> tuple[Any, str]:
-        """The file system and the path of the root in it."""
         fs, root = file_system_of(self.url, self.options)
         return fs, root.rstrip("/")
 
@@ -110,7 +164,6 @@ class RemoteStore:
 
     @patient
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """Bytes ``start`` to ``end`` (exclusive; None: to the end)."""
         fs, path = self._at(name)
         if start == 0 and end is None:
             return self._read_whole(fs, path)
@@ -122,18 +175,15 @@ class RemoteStore:
 
     @patient
     def read_ranges(self, ranges: list[tuple[str, int, int]]) -> list[bytes]:
-        """Several ranges at once, in the order asked for."""
         fs, root = self._connect()
-        wanted = [r for r in ranges if r[2] > r[1]]
-        every = [(f"{root}/{name}", start, end) for name, start, end in wanted]
+        every = [(f"{root}/{name}", start, end) for name, start, end in ranges if end > start]
         contents = plain_ranges(fs, every) if self._is_s3(fs) else [None] * len(every)
-        full = [one for one, content in zip(every, contents, strict=True) if content is None]
+        full = [asked for asked, content in zip(every, contents, strict=True) if content is None]
         answers = iter(fs.cat_ranges(*map(list, zip(*full, strict=True)), on_error="raise") if full else ())
         read = iter([bytes(next(answers)) if content is None else content for content in contents])
         return [next(read) if end > start else b"" for _, start, end in ranges]
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The whole object, a few megabytes at a time."""
         fs, path = self._at(name)
         length = int(ask(lambda: fs.info(path), self.url)["size"])
         for start in range(0, length, _CHUNK):
@@ -141,7 +191,6 @@ class RemoteStore:
 
     @patient
     def open(self, name: str, sequential: bool = False) -> BinaryIO:
-        """A seekable file; ``sequential`` reads ahead, otherwise exactly what is asked for is fetched."""
         fs, path = self._at(name)
         cache: dict[str, Any] = (
             {"cache_type": "readahead", "block_size": _CHUNK} if sequential else {"cache_type": "none"}
@@ -150,18 +199,15 @@ class RemoteStore:
 
     @patient
     def put(self, name: str, data: bytes, durable: bool = False) -> None:
-        """Write or replace an object with one request."""
         fs, path = self._at(name)
         settled(lambda: fs.pipe_file(path, data, **(_TRANSFER if self._is_s3(fs) else {})))
 
     @patient
     def put_file(self, name: str, local_path: Path, durable: bool = False) -> None:
-        """The same for the content of a file; in parts where it is large, and then it appears at the end."""
         fs, path = self._at(name)
         settled(lambda: fs.put_file(str(local_path), path, **(_TRANSFER if self._is_s3(fs) else {})))
 
     def put_checked(self, name: str, chunks: Iterable[bytes], sha256: str, n_bytes: int) -> bool:
-        """Write a stream if it has the checksum and length; False, and nothing written, if it has not."""
         with tempfile.TemporaryDirectory(prefix="microagg-") as folder:
             disk = LocalDisk(Path(folder))
             if not disk.put_checked("object", chunks, sha256, n_bytes):
@@ -171,12 +217,11 @@ class RemoteStore:
 
     @patient
     def create(self, name: str, data: bytes) -> bool:
-        """Make an object that must not be there yet, conditionally; one of many callers gets True."""
         fs, path = self._at(name)
         return self._conditional(lambda: fs.pipe_file(path, data, mode="create"))
 
     def _conditional(self, request: Callable[[], object]) -> bool:
-        """Whether a conditional request was granted; 409, of a store busy with a rival's, decides nothing."""
+        """Make a conditional request; False where it is refused (409, of a busy store, decides nothing)."""
         try:
             settled(request)
         except FileExistsError:
@@ -189,23 +234,19 @@ class RemoteStore:
 
     @patient
     def size(self, name: str) -> int | None:
-        """Bytes, or None where there is no such object."""
         fs, path = self._at(name)
         try:
             info = fs.info(path)
         except FileNotFoundError as error:
-            if service_code(error) == "NoSuchBucket":
-                raise
+            _raise_for_bucket(error)
             return None
         return int(info["size"]) if info["type"] == "file" else None
 
     def delete(self, name: str) -> None:
-        """Remove an object; a missing one is fine."""
         self.delete_many([name])
 
     @patient
     def delete_many(self, names: Sequence[str]) -> None:
-        """Remove objects, missing ones included."""
         if not names:
             return
         fs, root = self._connect()
@@ -216,7 +257,6 @@ class RemoteStore:
 
     @patient
     def delete_all(self, prefix: str) -> None:
-        """Remove everything below a folder."""
         fs, root = self._connect()
         names = self.names(prefix)
         if self._is_s3(fs):
@@ -226,29 +266,25 @@ class RemoteStore:
 
     @patient
     def _found(self, prefix: str) -> dict[str, Any]:
-        """What is known of every object below a folder, by name, asked afresh."""
+        """List every object below a folder with what the store says of it, asked afresh."""
         fs, root = self._connect()
         path = f"{root}/{prefix}" if prefix else root
         fs.invalidate_cache(path)
         try:
             entries = fs.find(path, detail=True)
         except FileNotFoundError as error:
-            if service_code(error) == "NoSuchBucket":
-                raise
+            _raise_for_bucket(error)
             return {}
         files = {str(name): info for name, info in entries.items() if info["type"] == "file"}
         return {name[len(root) + 1 :]: info for name, info in files.items() if name.startswith(f"{path}/")}
 
     def names(self, prefix: str, unfinished: bool = False) -> list[str]:
-        """The names of all objects below a folder; what is unfinished never has a name here."""
         return list(self._found(prefix))
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Bytes of every object below a folder, by name."""
         return {name: int(info["size"]) for name, info in self._found(prefix).items()}
 
     def last_change(self, prefix: str) -> float | None:
-        """When anything below a folder was last written, in seconds since 1970; None where that is not known."""
         moments = [
             info.get("LastModified") or info.get("created") or info.get("mtime")
             for info in self._found(prefix).values()
@@ -257,20 +293,18 @@ class RemoteStore:
 
     @patient
     def folders(self, prefix: str) -> list[str]:
-        """The names of the folders one level below a folder."""
         fs, path = self._at(prefix)
         fs.invalidate_cache(path)
         try:
             entries = fs.ls(path, detail=True)
         except FileNotFoundError as error:
-            if service_code(error) == "NoSuchBucket":
-                raise
+            _raise_for_bucket(error)
             return []
         return [str(i["name"]).rstrip("/").rpartition("/")[2] for i in entries if i["type"] == "directory"]
 
     @patient
     def versioned(self, name: str) -> tuple[bytes | None, str]:
-        """Content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since.
+        """Read content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since.
 
         The version is asked for first: should a rival write between the two requests, :meth:`put_if` refuses.
         """
@@ -279,14 +313,12 @@ class RemoteStore:
             version = str(fs.info(path).get("ETag") or "") if self._is_s3(fs) else ""
             data = self._read_whole(fs, path)
         except FileNotFoundError as error:
-            if service_code(error) == "NoSuchBucket":
-                raise
+            _raise_for_bucket(error)
             return None, ""
         return data, version or hashlib.sha256(data).hexdigest()
 
     @patient
     def put_if(self, name: str, data: bytes, version: str) -> bool:
-        """Replace an object if it still is what :meth:`versioned` saw; False if somebody was faster."""
         if not version:
             return self.create(name, data)
         fs, path = self._at(name)
@@ -294,8 +326,7 @@ class RemoteStore:
             try:
                 return self._conditional(lambda: fs.pipe_file(path, data, IfMatch=version))
             except FileNotFoundError as error:
-                if service_code(error) == "NoSuchBucket":
-                    raise
+                _raise_for_bucket(error)
                 return False
         # No conditional replacement in this file system's interface: look once more, then write. A rival in
         # between is noticed by the caller, who looks again afterwards.
@@ -306,7 +337,6 @@ class RemoteStore:
 
     @contextmanager
     def local_copy(self, name: str) -> Iterator[Path]:
-        """A temporary local file with the object's content."""
         with tempfile.TemporaryDirectory(prefix="microagg-") as folder:
             disk = LocalDisk(Path(folder))
             with disk.path("object").open("wb") as file:
@@ -315,8 +345,8 @@ class RemoteStore:
             yield disk.path("object")
 
 
-class _Explained:
-    """A remote file whose troubles in the middle of reading come out as one sentence too."""
+class _Explained(io.RawIOBase):
+    """Remote file whose failures in the middle of reading come out as one sentence, too."""
 
     def __init__(self, file: Any, url: str) -> None:
         self._file = file
@@ -334,23 +364,9 @@ class _Explained:
 
     def close(self) -> None:
         self._file.close()
+        super().close()
 
-    @property
-    def closed(self) -> bool:
-        return bool(self._file.closed)
-
-    @staticmethod
-    def readable() -> bool:
+    def readable(self) -> bool:
         return True
 
     seekable = readable
-
-    @staticmethod
-    def writable() -> bool:
-        return False
-
-    def __enter__(self) -> _Explained:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

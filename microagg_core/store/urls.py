@@ -34,7 +34,7 @@ def _links(url: str) -> list[str]:
 
 
 def _split(link: str) -> tuple[str, str, str]:
-    """Scheme in lower case ('' for a plain path), the part before the first slash, and the rest."""
+    """Split a link into scheme in lower case ('' for a plain path), the part before the first slash, and the rest."""
     scheme, separator, rest = link.partition("://")
     if not separator or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.\-]*", scheme):
         return "", "", link
@@ -58,7 +58,7 @@ def _query_is_secret(link: str) -> bool:
 
 
 def holds_credentials(url: str) -> bool:
-    """Whether a URL holds a user, a password or a signed token, in any link of a chain.
+    """Look for a user, a password or a signed token, in any link of a chain.
 
     >>> holds_credentials("s3://bucket/2026/file.parquet")
     False
@@ -74,7 +74,7 @@ def holds_credentials(url: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """The URL as it may stand in a message: users, passwords and queries are taken out.
+    """Take users, passwords and queries out of a URL, for messages.
 
     >>> shown("https://user:pw@example.org/x?sig=1")
     'https://***@example.org/x'
@@ -96,7 +96,7 @@ def _cut_port(link: str) -> str:
 
 
 def is_local(url: str) -> bool:
-    """Whether the URL names a place on this machine's file system.
+    """Say whether the URL names a place on this machine's file system.
 
     >>> is_local("/data/x"), is_local("file:///data/x"), is_local("s3://bucket/x")
     (True, True, False)
@@ -106,7 +106,7 @@ def is_local(url: str) -> bool:
 
 
 def local_path(url: str) -> str:
-    """The path that a local URL names, absolute, as the file system layer reads it.
+    """Read a local URL as an absolute path, as the file system layer does.
 
     >>> local_path("file:///data/./x")
     '/data/x'
@@ -116,7 +116,7 @@ def local_path(url: str) -> str:
 
 
 def _places(url: str) -> tuple[str, set[tuple[str, ...]]]:
-    """The store, and every path in it that the URL may mean.
+    """Find the store, and every path in it that the URL may mean.
 
     Keys of an object store are literal, '..' included, but some servers resolve them: both readings count.
     """
@@ -135,7 +135,7 @@ def _places(url: str) -> tuple[str, set[tuple[str, ...]]]:
 
 
 def is_inside(inner_url: str, outer_url: str) -> bool:
-    """Whether one place lies inside another; the same place counts as inside.
+    """Say whether one place lies inside another; the same place counts as inside.
 
     Local paths are compared after symbolic links and '..' are resolved; of a chain the last link counts,
     since that is where the bytes are. Where a store may read a URL in two ways, either one is enough.
@@ -151,7 +151,7 @@ def is_inside(inner_url: str, outer_url: str) -> bool:
 
 
 def join_url(url: str, *names: str) -> str:
-    """The URL of something below ``url``.
+    """Join names below a URL.
 
     >>> join_url("s3://bucket/out/", "2026-11-18", "manifest.json")
     's3://bucket/out/2026-11-18/manifest.json'
@@ -163,7 +163,7 @@ def join_url(url: str, *names: str) -> str:
 
 
 def resolve(url: str, folder: str | Path) -> str:
-    """A relative local path made absolute against ``folder``; anything with a scheme is returned as it is.
+    """Make a relative local path absolute against ``folder``; anything with a scheme is returned as it is.
 
     >>> resolve("out", "/data/specs"), resolve("../in/*.csv", "/data/specs"), resolve("s3://b/x", "/data")
     ('/data/specs/out', '/data/in/*.csv', 's3://b/x')
@@ -176,7 +176,7 @@ def resolve(url: str, folder: str | Path) -> str:
 
 
 def basename(url: str) -> str:
-    """The last name of a URL, without the query.
+    """Find the last name of a URL, without the query.
 
     >>> basename("s3://bucket/in/people.parquet"), basename("zip://people.csv::s3://bucket/all.zip")
     ('people.parquet', 'people.csv')

@@ -28,7 +28,6 @@ def named(path: Path) -> str:
 
 
 def blocks(path: Path, language: str) -> list[str]:
-    """The fenced blocks of a language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 

@@ -90,7 +90,6 @@ def record_all(folder: Path) -> None:
 
 
 def _recorded(folder: Path, job: str) -> str:
-    """The name of a recording, which is made unless it is there."""
     target = folder / f"{job.replace(' ', '-')}.json"
     if not target.exists():
         call = [sys.executable, __file__, "one", *job.split()]
@@ -101,7 +100,6 @@ def _recorded(folder: Path, job: str) -> str:
 
 
 def record_one(what: str, number: int) -> dict[str, Any]:
-    """One recording, as plain values."""
     if what == "book":
         return bookkeep(BOOKS[number])
     if what == "dispatch":
@@ -131,7 +129,6 @@ def _warmed(case: Case, folder: Path, *place: Any, watched: psutil.Process | Non
 
 
 def _cpu_of(process: psutil.Process | None) -> float:
-    """CPU seconds of a process so far."""
     return sum(process.cpu_times()[:2]) if process else 0.0
 
 

@@ -55,7 +55,7 @@ REFINE = """
 import hashlib, json, sys, time
 import numpy as np
 from microagg_core.group.algorithms import algorithms
-from microagg_core.group.refine.improving import neighbour_count, refine_near
+from microagg_core.group.refine.refinement import neighbour_count, refine_near
 from microagg_core.group.refine.neighbours import Records
 X = np.random.default_rng(0).random((int(sys.argv[1]), 4))
 labels = algorithms()["mdav"].run(X, 5)
@@ -113,7 +113,6 @@ def show_target(cache: str, records: int) -> None:
 
 
 def main() -> None:
-    """Run it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=100_000)
     records = parser.parse_args().records

@@ -24,7 +24,7 @@ import numpy as np
 
 from microagg_core import lower_bound, partition
 from microagg_core.group.metrics.losses import standardize
-from microagg_core.group.refine.refining import refine
+from microagg_core.group.refine.refinement import refine
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 from published import dataset
@@ -62,7 +62,6 @@ def loss(X: np.ndarray, labels: np.ndarray, k: int) -> float:
 
 
 def timed(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, float]:
-    """What a call gives, and its CPU seconds."""
     start = time.process_time()
     found = function(*args, **options)
     return found, time.process_time() - start

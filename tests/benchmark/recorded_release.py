@@ -28,14 +28,14 @@ from work_bytes import CountingStore, Traffic
 
 from microagg_core.blocks import packing
 from microagg_core.blocks.memory import FILE_BYTES
-from microagg_core.data.formats.inputs.contract import FileFormat
+from microagg_core.data.formats.reading import FileFormat
 from microagg_core.data.tables import slices
-from microagg_core.data.tables.frames import frames_of, tables_of
-from microagg_core.release.parts import Upload
+from microagg_core.data.tables.slices import frames_of, tables_of
+from microagg_core.release.publish import Upload
 from microagg_core.release.steps.work import Receipt, Task
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.store import ranged
+from microagg_core.store import s3
 from microagg_core.store.objects import Store
 from microagg_flows.executors import InProcess
 from microagg_flows.pages import SWITCH
@@ -104,7 +104,6 @@ class Recording:
     facts: dict[str, float] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """As plain values."""
         return {name: value for name, value in asdict(self).items() if name != "folder"}
 
 
@@ -173,7 +172,7 @@ class Recorder(InProcess):
         """Count streams, each of which is a frame; and what a bucket is asked for."""
         with ExitStack() as stack:
             stack.enter_context(patch.object(S3FileSystem, "_call_s3", _counted_calls(self.bucket)))
-            stack.enter_context(patch.object(ranged, "_range", _counted_ranges(self.bucket)))
+            stack.enter_context(patch.object(s3, "_range", _counted_ranges(self.bucket)))
             stack.enter_context(patch.object(slices, "frames_of", self._written))
             stack.enter_context(patch.object(slices, "tables_of", self._read))
             yield
@@ -189,7 +188,7 @@ class Recorder(InProcess):
 
 
 def _counted_ranges(seen: Counter[str]) -> Callable[..., Any]:
-    original = ranged._range
+    original = s3._range
 
     async def range_of(*what: Any) -> bytes | None:
         data = await original(*what)
@@ -217,7 +216,6 @@ def _is_upload(item: Any) -> bool:
 
 
 def make_input(case: Case, folder: Path, store: str | None = None, options: dict[str, Any] | None = None) -> None:
-    """The case's input, below the folder, and in the bucket ``store`` where one is given."""
     release_at_scale._PART_ROWS = case.part_rows
     write_input(Store(str(folder / "input")), case.rows, case.blocks, 0.0)
     if store:

@@ -21,7 +21,6 @@ RUN = ("run", "release.yaml", "--direct")
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project whose runs make pages."""
     monkeypatch.setenv("MICROAGG_REPORT", "on")
     made = Project(tmp_path, "none")
     n = 200

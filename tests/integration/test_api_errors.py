@@ -19,7 +19,7 @@ import microagg_core.api
 from microagg_core import algorithms, lower_bound, microaggregate, partition
 from microagg_core.data.kinds import quasi_identifiers
 from microagg_core.errors import DataError, MicroaggError, SpecError
-from microagg_core.group.refine.refining import refine
+from microagg_core.group.refine.refinement import refine
 
 CANARY = 987654321.125
 HERE = [*Path(microagg_core.api.__file__).parent.glob("*.py"), Path(quasi_identifiers.__file__)]

@@ -21,7 +21,7 @@ from microagg_core.release.steps.surroundings import Surroundings
 from microagg_core.release.steps.work import work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.objects import Store
-from microagg_core.store.probing import keeps_versions, probe_store
+from microagg_core.store.probe import keeps_versions, probe_store
 from microagg_flows.clusters.records import WorkerRecord
 from microagg_flows.doctor import CHECKS, credentials, examine, nights, storage, workers
 from microagg_flows.doctor.findings import Finding, Grade, exit_code_of
@@ -51,7 +51,6 @@ def a_release(folder: Path, **changes: Any) -> Path:
 
 
 def found_by(path: Path, **order: Any) -> dict[str, list[Finding]]:
-    """What a look at all of a place finds, by what it is about."""
     found = defaultdict(list)
     for finding in examine(Order(str(path), **order), Silence()):
         found[finding.about].append(finding)

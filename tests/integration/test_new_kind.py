@@ -1,11 +1,10 @@
-"""A new kind of quasi-identifier is one class and a line of the registry: everything else asks the class.
+"""A new kind of quasi-identifier is one file in the folder of kinds, and no other line: everything else asks the kind.
 
-Lengths of stay stand for it, Arrow's durations, which no kind takes.
+Lengths of stay stand for kinds that have a mean, Arrow's durations, which no kind takes; and texts for those without.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from inputs.added_modules import AddModule
 from microagg_core import microaggregate
-from microagg_core.data.kinds.contract import Unit
-from microagg_core.data.kinds.exact import ExactKind
-from microagg_core.data.kinds.registry import KINDS, kind_of
+from microagg_core.data.kinds.registry import kind_of
 from microagg_core.errors import DataError, SpecError
 from microagg_core.inspect.group_ranges import Sharing, outside_ranges
 from microagg_core.spec.starter import starter_spec
@@ -27,30 +25,103 @@ N = 120
 NAMES = ["stay", "age"]
 
 
-@dataclass(frozen=True)
-class DurationKind(ExactKind):
-    """Spans of time in their own unit, shown in hours."""
+DURATIONS = """
+    from dataclasses import dataclass
+    import pyarrow as pa
+    from microagg_core.data.kinds.contract import Unit
+    from microagg_core.data.kinds.exact import ExactKind
 
-    @classmethod
-    def takes(cls, arrow_type: pa.DataType) -> bool:
-        return bool(pa.types.is_duration(arrow_type))
+    @dataclass(frozen=True)
+    class DurationKind(ExactKind):
+        @classmethod
+        def takes(cls, arrow_type, declared):
+            return pa.types.is_duration(arrow_type)
 
-    @classmethod
-    def described(cls, arrow_type: pa.DataType) -> str:
-        return "a span of time"
+        @classmethod
+        def described(cls, arrow_type):
+            return "a span of time"
 
-    @property
-    def whole_type(self) -> pa.DataType:
-        return pa.int64()
+        @property
+        def whole_type(self):
+            return pa.int64()
 
-    @property
-    def unit(self) -> Unit:
-        return Unit("hours", 3600.0)
+        @property
+        def unit(self):
+            return Unit("hours", 3600.0)
+"""
+
+#: Of each group the most frequent text; what texts there are is known when all of them were read.
+TEXTS = """
+    from dataclasses import dataclass, replace
+    import numpy as np, pyarrow as pa, pyarrow.compute as pc
+    from microagg_core.data.kinds.contract import Claim, Kind, Unit
+    from microagg_core.group.metrics.moments import moments_of, offsets_from
+
+    @dataclass(frozen=True)
+    class TextKind(Kind):
+        texts: tuple = ()
+        claims = frozenset(CLAIMS)
+        NO_TRAITS = {}
+        released_type = property(lambda self: self.source_type)
+        applied_rule = property(lambda self: "type")
+        unit = property(lambda self: Unit("texts", 1.0))
+        takes = classmethod(lambda cls, arrow_type, declared: pa.types.is_string(arrow_type))
+        described = classmethod(lambda cls, arrow_type: "a text")
+
+        def refuse_rule(self):
+            pass
+
+        def rounding_in_words(self):
+            return f"{self.name!r}: the most frequent text"
+
+        def more_traits(self, traits, column, ticks):
+            counts = pc.value_counts(column).to_pylist()
+            added = {pair["values"]: pair["counts"] for pair in counts if pair["values"] is not None}
+            return {text: traits.get(text, 0) + added.get(text, 0) for text in {**traits, **added}}
+
+        def all_traits(self, parts):
+            parts = list(parts)
+            return {text: sum(part.get(text, 0) for part in parts) for text in sorted(set().union(*parts))}
+
+        def for_input(self, traits, moments):
+            return replace(self, texts=tuple(sorted(traits)))
+
+        def input_moments(self, traits, moments):
+            return moments_of(np.repeat(np.arange(len(traits)), [traits[text] for text in sorted(traits)]))
+
+        def _ticks_of(self, array):
+            return np.asarray(pc.fill_null(pc.index_in(array, pa.array(self.texts, pa.string())), 0)).astype(np.int64)
+
+        def representatives(self, ticks, groups):
+            ends = np.cumsum(groups.sizes)[:-1]
+            return np.array([np.bincount(of).argmax() for of in np.split(ticks[groups.order], ends)])
+
+        def released_offsets(self, ticks, origin):
+            return offsets_from(ticks, origin)
+
+        def to_arrow(self, ticks, missing=None):
+            return pa.array(self.texts, pa.string()).take(pa.array(ticks, mask=missing))
+
+        def fits(self, before, after, groups):
+            of, after = np.repeat(np.arange(len(groups.sizes)), groups.sizes), after[groups.order]
+            inside = np.isin(after + 10**6 * of, before[groups.order] + 10**6 * of)
+            return inside
+
+        def keeps_mean(self, before, after):
+            return True
+
+        def shown(self, tick):
+            return self.texts[round(tick)]
+
+        def plain_numbers(self, ticks, origin):
+            return offsets_from(ticks, origin)
+"""
+KINDS = "microagg_core.data.kinds"
 
 
 @pytest.fixture
-def durations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_core.data.kinds.registry.KINDS", (*KINDS, DurationKind))
+def durations(add_module: AddModule) -> None:
+    add_module(KINDS, "durations", DURATIONS)
 
 
 def stays() -> pa.Table:
@@ -68,7 +139,7 @@ def stays() -> pa.Table:
 
 def release_of(folder: Path, tables: list[pa.Table], **changes: object) -> Release:
     roles = {"quasi_identifiers": NAMES, "confidential": ["record"]}
-    return run_stages(start(write_release(folder, tables, roles=roles, missing="separate", **changes)))
+    return run_stages(start(write_release(folder, tables, **{"roles": roles, "missing": "separate", **changes})))
 
 
 def seconds_of(table: pa.Table) -> pa.ChunkedArray:
@@ -122,6 +193,29 @@ def test_the_python_functions_and_the_starter_know_it() -> None:
     assert "- stay    # a span of time" in starter_spec("stays.parquet", pa.schema({"stay": pa.duration("s")}))
 
 
-def test_without_its_line_in_the_registry_the_type_is_refused(tmp_path: Path) -> None:
+def test_without_its_file_the_type_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"quasi-identifier 'stay' has the type duration\[s\], which has no mean"):
         release_of(tmp_path, [stays()])
+
+
+@pytest.mark.parametrize(
+    ("claims", "change", "why"),
+    [
+        (
+            "{Claim.VALUE_OF_GROUP, Claim.MEAN_KEPT}",
+            (),
+            "claims that means are kept, which examples of string contradict",
+        ),
+        ("{Claim.VALUE_OF_GROUP}", ("argmax()", "argmin()"), "refuses in the gate what it released"),
+        ("set()", ("= np.isin(", "= np.issubdtype("), "fails on examples of string"),
+        ("set()", ("return inside", "return after >= 0"), "lets the gate pass values that are far from their group"),
+    ],
+)
+def test_a_kind_that_does_not_keep_what_it_claims_is_refused_before_anything_is_made(
+    tmp_path: Path, add_module: AddModule, claims: str, change: tuple[str, str] | tuple[()], why: str
+) -> None:
+    text = TEXTS.replace("CLAIMS", claims)
+    add_module(KINDS, "texts", text.replace(*change) if change else text)
+    with pytest.raises(SpecError, match=f"column 'record': its kind TextKind {why}"):
+        release_of(tmp_path, [stays()], roles={"quasi_identifiers": ["record", "age"], "drop": ["stay"]})
+    assert not (tmp_path / "output").exists()

@@ -17,8 +17,8 @@ import pytest
 from inputs.people import people
 from microagg_core import Headway, lower_bound, microaggregate, partition
 from microagg_core.arrays import Floats
-from microagg_core.group.grouping import headway
-from microagg_core.group.grouping.headway import Way, listening, working_on
+from microagg_core.group import headway
+from microagg_core.group.headway import Progress, listening, working_on
 from microagg_core.group.metrics.losses import losses, standardize
 from microagg_core.group.refine import annealing
 from microagg_core.group.refine.annealing import Annealing
@@ -149,10 +149,10 @@ def test_a_release_says_which_block_takes_long(tmp_path: Path, monkeypatch: pyte
 def slow_block(number: int) -> int:
     """A task that takes a little longer than a listener waits."""
     with working_on(9, number):
-        way = Way("annealing", np.arange(9.0)[:, None])
+        way = Progress("annealing", np.arange(9.0)[:, None])
         for i in range(6):
             time.sleep(headway.TELL_EVERY_SECONDS / 4.5)
-            way.at(6.0, share=i / 6)
+            way.report(6.0, share=i / 6)
     return number
 
 

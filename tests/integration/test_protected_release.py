@@ -18,7 +18,7 @@ from microagg_core.inspect.protect.block import BlockDemands
 from microagg_core.inspect.protect.protecting import Protected
 from microagg_core.release.demands import Demands
 from microagg_core.release.manifest import Manifest, ProtectEntry
-from microagg_core.release.steps import anonymizing
+from microagg_core.release.steps import protecting
 from microagg_core.release.verify import verify
 from microagg_core.store.values_layout import ValuesLayout
 from microagg_flows.release import Release
@@ -157,7 +157,7 @@ def keep(X: Any, labels: Any, k: int, demands: BlockDemands, effort: Any, seed: 
 def test_the_gate_stops_groups_that_do_not_hold_a_demand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protect: dict[str, Any], sentence: str
 ) -> None:
-    monkeypatch.setattr(anonymizing, "protected_groups", keep)
+    monkeypatch.setattr(protecting, "protected_groups", keep)
     with pytest.raises(GateError, match=sentence) as stopped:
         made(tmp_path, patients(240), protect=protect)
     assert stopped.value.exit_code == 4
@@ -308,7 +308,7 @@ def test_the_gate_and_who_verifies_judge_missing_values_as_the_files_have_them(
     below = verify(str(output), demands=Demands(t={"income": far - 1e-9}, distinct={"income": max(2, distinct + 1)}))
     (check,) = [check for check in below.checks if not check.passed]
     assert check.name == "protection of 'income' demanded" and below.exit_code == 4
-    monkeypatch.setattr(anonymizing, "protected_groups", keep)
+    monkeypatch.setattr(protecting, "protected_groups", keep)
     made(tmp_path / "above", with_missing(300), protect={"income": {"t": far + 1e-9}})
     with pytest.raises(GateError, match="closeness: the values of 'income'"):
         made(tmp_path / "below", with_missing(300), protect={"income": {"t": far - 1e-9}})
@@ -319,7 +319,7 @@ def test_a_combination_without_any_value_has_no_distinct_ones(tmp_path: Path, mo
     none = pa.array([None if age < 50 else "flu" for age in table["age"].to_pylist()])
     table = table.set_column(table.column_names.index("diagnosis"), "diagnosis", none)
     monkeypatch.setattr(BlockDemands, "impossible", lambda self: None)
-    monkeypatch.setattr(anonymizing, "protected_groups", keep)
+    monkeypatch.setattr(protecting, "protected_groups", keep)
     with pytest.raises(
         GateError, match="distinct values: a combination has fewer than 2 distinct values of 'diagnosis'"
     ):

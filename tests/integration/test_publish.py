@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from microagg_core.errors import StorageError
-from microagg_core.release.parts import Upload, upload_in_turn
-from microagg_core.release.publish import existing, publish
+from microagg_core.release.publish import Upload, publish, upload_in_turn
+from microagg_core.release.revisions import existing
 from microagg_core.release.verify import verify
 from microagg_core.store.layout import LATEST, ReleaseLayout
 from microagg_core.store.objects import Store

@@ -13,7 +13,7 @@ import pytest
 from inputs.people import people
 from microagg_core.errors import GateError, InterruptionError, SpecError, StorageError, TransientStorageError
 from microagg_core.pages.release_report import release_document, summary_rows
-from microagg_core.release.publish import read_manifest
+from microagg_core.release.revisions import read_manifest
 from microagg_core.release.verify import verify
 from microagg_core.software import software
 from microagg_core.store.layout import ReleaseLayout
@@ -31,7 +31,6 @@ OTHER_SOFTWARE = {**software(), "numpy": "1.0.0", "sources": "0123456789abcdef"}
 
 @pytest.fixture
 def released(tmp_path: Path) -> Path:
-    """The spec of a release that is published."""
     path = write_release(tmp_path, [people(400)])
     run_stages(start(path))
     return path

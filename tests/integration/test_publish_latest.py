@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from microagg_core.release.latest import newest, parse_latest, update_latest
+from microagg_core.release.revisions import newest, parse_latest, update_latest
 from microagg_core.store.layout import LATEST, ReleaseLayout, release_order
 from microagg_core.store.objects import Store
 from releasing.parts import expected_names, names_of, publish_tables, safe_tables

@@ -15,8 +15,8 @@ from microagg_core.release.demands import Demands
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.page_files import bring_pages
 from microagg_core.release.publish import Published, finish, publish
+from microagg_core.release.revisions import Tombstone, notice_of, withdraw
 from microagg_core.release.verify import verify
-from microagg_core.release.withdrawal import Tombstone, notice_of, withdraw
 from microagg_core.store.layout import LATEST, MANIFEST, ReleaseLayout
 from microagg_core.store.objects import Store, canonical_json
 from releasing.forging import Forged, failed, look
@@ -35,7 +35,6 @@ def pages_of(manifest: Manifest) -> dict[str, bytes]:
 
 
 def other_pages(manifest: Manifest) -> dict[str, bytes]:
-    """What a later version makes of the same."""
     return {"README.md": b"# Another", "new.html": b"<p>"}
 
 
@@ -46,7 +45,6 @@ def publish_described(output: Store, work: Store, salt: str = "", **how: Any) ->
 
 
 def rewritten(manifest: Manifest) -> Manifest:
-    """What pages are made from."""
     return manifest.model_copy(update={"pages": ()})
 
 

@@ -15,7 +15,7 @@ from microagg_core.errors import SpecError, StorageError
 from microagg_core.release.demands import Demands
 from microagg_core.release.minisign import SecretKey, Signature
 from microagg_core.release.publish import Published, publish
-from microagg_core.release.released import read_release
+from microagg_core.release.revisions import read_release
 from microagg_core.release.signature import sign_at
 from microagg_core.release.verify import verify
 from microagg_core.series.eraser import forget
@@ -148,7 +148,6 @@ def test_what_a_dead_attempt_signed_is_replaced_by_who_publishes(output: Store, 
 
 
 def keep_key(folder: Path, key: SecretKey = KEY, rights: int = 0o600) -> dict[str, Any]:
-    """The key in a file; returns what a spec says of it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "release.key"
     path.write_bytes(key.to_bytes(None))

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from microagg_core.errors import StorageError
-from microagg_core.release.parts import Upload, upload_in_turn
-from microagg_core.release.publish import probe_conditional_create, publish
+from microagg_core.release.publish import Upload, probe_conditional_create, publish, upload_in_turn
 from microagg_core.store.objects import Store
 from releasing.parts import expected_names, facts_for, names_of, publish_tables, safe_tables, stage_parts
 from servers.s3_server import Answer, Environ, FaultyServer, s3_error
@@ -70,7 +69,6 @@ def test_a_commit_whose_answer_was_lost_is_a_commit(moto_server: FaultyServer, w
 
 
 def removes(environ: Environ) -> bool:
-    """Whether a request removes objects, one or many."""
     return environ["REQUEST_METHOD"] == "DELETE" or environ.get("QUERY_STRING", "").startswith("delete")
 
 

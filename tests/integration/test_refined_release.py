@@ -14,7 +14,7 @@ import pytest
 from inputs.people import people
 from microagg_core import lower_bound
 from microagg_core.errors import SpecError
-from microagg_core.group.grouping.bounds import gap_percent
+from microagg_core.group.bounds import gap_percent
 from microagg_core.group.metrics.losses import standardize
 from microagg_core.pages.release_report import release_document, summary_rows
 from microagg_flows.release import Release
@@ -50,7 +50,6 @@ def before_and_after(folder: Path, table: pa.Table) -> tuple[pd.DataFrame, pd.Da
 
 
 def regions_bound(table: pa.Table, k: int, effort: str = "fast") -> float:
-    """The blocks' bounds, computed from the input alone."""
     frame = table.to_pandas()
     Z = standardize(frame[["x", "y"]].to_numpy(np.float64))
     regions = [np.ascontiguousarray(Z[frame["region"] == region]) for region in frame["region"].unique()]

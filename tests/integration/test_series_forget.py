@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from microagg_core.errors import MicroaggError, SpecError, StorageError
-from microagg_core.release.latest import newest
-from microagg_core.release.released import find_release
+from microagg_core.release.revisions import find_release, newest
 from microagg_core.release.verify import verify
 from microagg_core.series.eraser import ErasureReport, forget
 from microagg_core.store.objects import Store
@@ -189,7 +188,6 @@ def test_an_erasure_that_is_stopped_is_finished(tmp_path: Path) -> None:
 
 
 def _copy(folder: Path, number: int, original: SmallSeries | None = None) -> SmallSeries:
-    """The series as it was before; its spec is written for its own folder."""
     import shutil
 
     if original is not None:

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from microagg_core.errors import StorageError
-from microagg_core.store import ranged
+from microagg_core.store import s3
 from microagg_core.store.objects import Store
 from microagg_core.store.remote import file_system_of
 from servers.s3_server import Answer, FaultyServer, Place, s3_error
@@ -22,7 +22,7 @@ RANGES = [(name, start, start + size) for name in NAMES for start, size in ((0, 
 @pytest.fixture
 def fresh() -> Iterator[None]:
     """File systems that nothing was refused to, and that no other test uses."""
-    with mock.patch.object(ranged, "_REFUSED", type(ranged._REFUSED)()):
+    with mock.patch.object(s3, "_REFUSED", type(s3._REFUSED)()):
         yield
 
 
@@ -34,7 +34,6 @@ def filled(place: Place) -> tuple[Store, list[bytes]]:
 
 
 def in_full(store: Store) -> Any:
-    """Watches what is asked for in full."""
     fs, _ = file_system_of(store.url, dict(store.storage_options))
     return mock.patch.object(fs, "_cat_file", wraps=fs._cat_file)
 

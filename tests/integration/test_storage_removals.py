@@ -10,7 +10,7 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import StorageError, TransientStorageError
-from microagg_core.store import patience
+from microagg_core.store import failures
 from microagg_core.store.objects import Store
 from releasing.runs import run_stages, start, write_release
 from servers.s3_server import Answer, Environ, FaultyServer, Place, S3Server, s3_error
@@ -85,8 +85,6 @@ def test_a_bucket_that_kept_versions_once(server: S3Server) -> None:
 
 
 def _versions_are(answer: Answer) -> Callable[[Environ, Callable[[], Answer]], Answer]:
-    """A fault: who asks for versions gets this answer."""
-
     def fault(environ: Environ, forward: Callable[[], Answer]) -> Answer:
         return answer if "versions" in environ["QUERY_STRING"] else forward()
 
@@ -121,7 +119,7 @@ def _errors(code: str, key: str) -> Answer:
 def test_an_object_that_a_busy_store_left_out_is_asked_for_again(
     moto_server: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(failures, "PATIENCE_SECONDS", 1.0)
     place = moto_server.server.new_bucket()
     store, busy = _below(place), [2]
     store.put("a/1", b"x")

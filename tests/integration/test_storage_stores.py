@@ -18,7 +18,7 @@ import pyarrow.parquet
 import pytest
 
 from microagg_core.errors import InputMissingError, StorageError, TransientStorageError
-from microagg_core.store import patience
+from microagg_core.store import failures
 from microagg_core.store.inputs import input_files
 from microagg_core.store.objects import Store, sha256_hex
 from servers.s3_server import Answer, Environ, FaultyServer, Place, s3_error
@@ -248,7 +248,7 @@ def test_a_missing_bucket_on_a_real_server(s3_bucket: Place, operation: str) -> 
 
 @pytest.mark.server
 def test_an_endpoint_where_nobody_answers(s3_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(failures, "PATIENCE_SECONDS", 1.0)
     store = Store("s3://bucket/x", {"client_kwargs": {"endpoint_url": "http://127.0.0.1:9"}})
     with pytest.raises(TransientStorageError, match="did not answer properly; check its endpoint"):
         store.create("x", b"")
@@ -292,7 +292,7 @@ def test_a_refusal_without_a_known_name_is_read_from_its_status(moto_server: Fau
 def test_a_store_that_stays_busy_is_a_transient_trouble(
     moto_server: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(failures, "PATIENCE_SECONDS", 1.0)
     place = moto_server.new_bucket()
     moto_server.fault = lambda environ, forward: (
         s3_error("409 Conflict", "OperationAborted") if _is_put(environ) else forward()
@@ -340,7 +340,7 @@ def test_an_interrupted_write_is_over_when_the_interrupt_arrives(moto_server: Fa
 def test_a_busy_store_is_asked_again_by_every_request(
     moto_server: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "_hurried_until", 0.0)  # of a test before, which was interrupted
+    monkeypatch.setattr(failures, "_hurried_until", 0.0)  # of a test before, which was interrupted
     place, left = moto_server.new_bucket(), [0]
     store = Store(place.url, place.storage_options)
 

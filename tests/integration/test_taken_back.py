@@ -10,10 +10,9 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import StorageError
-from microagg_core.release.latest import newest
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.publish import publish
-from microagg_core.release.withdrawal import Tombstone, withdraw
+from microagg_core.release.revisions import Tombstone, newest, withdraw
 from microagg_core.series.ledger import ledger_of
 from microagg_core.series.publications import is_published
 from microagg_core.spec.loading import load_spec
@@ -95,7 +94,7 @@ def test_the_release_of_a_rival_is_not_taken_for_the_night_that_lost_to_it(
     run_stages(release, "survey", "plan", "scatter", "anonymize", "validate", "measure")
     run_stages(rival)
     committed = ledger_of(load_spec(str(path)))
-    monkeypatch.setattr("microagg_core.release.publish.existing", lambda output, identity: [])
+    monkeypatch.setattr("microagg_core.release.revisions.existing", lambda output, identity: [])
     with pytest.raises(StorageError, match="another run published"):
         run_stages(release, "publish")
     head = committed.head()

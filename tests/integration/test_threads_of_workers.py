@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from distributed import Client
 
-from microagg_core.group.refine import costs
+from microagg_core.group import costs
 from microagg_core.kernels.tools.threads import PROCESS
 from microagg_core.release.steps import anonymizing
 from microagg_flows.clusters.dask_executor import with_all_threads

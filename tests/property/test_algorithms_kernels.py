@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from microagg_core.group.grouping.scaling import private_copy
+from microagg_core.group.labels import private_copy
 from microagg_core.kernels.scan.remaining import BLOCK, farthest, nearest, take_group
 from microagg_core.kernels.tools.exact_sum import add_record, total_of
 

@@ -10,15 +10,31 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from microagg_core.errors import InternalError
+from microagg_core.group.bounds import combined
 from microagg_core.group.factor import Certificate, minimum_factor, optimal_two
-from microagg_core.group.factor.engines import Cover, Duals, blossom_engine, networkx_engine
-from microagg_core.group.factor.groups import costs, distinct, groups_of, incidence
-from microagg_core.group.factor.odd_sets import broken_sets
-from microagg_core.group.factor.pairs import Graph, Points, complete_graph, neighbour_graph, points_of
-from microagg_core.group.factor.proof import in_units, prices_of, whole_bound
-from microagg_core.group.factor.relaxation import RelaxationTask, not_excluded, relax, relaxed_bound
-from microagg_core.group.factor.stars import cut, labels_of
-from microagg_core.group.metrics.certificate import combined
+from microagg_core.group.factor.minimum import (
+    Cover,
+    Duals,
+    blossom_engine,
+    cut,
+    in_units,
+    labels_of,
+    networkx_engine,
+    prices_of,
+    whole_bound,
+)
+from microagg_core.group.factor.optimal import (
+    RelaxationTask,
+    broken_sets,
+    costs,
+    distinct,
+    groups_of,
+    incidence,
+    not_excluded,
+    relax,
+    relaxed_bound,
+)
+from microagg_core.group.factor.points import Graph, Points, complete_graph, neighbour_graph, points_of
 from microagg_core.kernels.matching.group_prices import cheap_groups
 from microagg_core.kernels.matching.pair_tree import light_pairs, nearest_pairs, new_pair_tree
 
@@ -166,7 +182,7 @@ def test_long_components_are_cut_at_their_zero_edges() -> None:
     path = Graph(7, edges, edges + 1, np.array([4, 0, 0, 0, 0, 4]))
     assert cut(path, edges).tolist() == [0, 2, 4, 5]
     assert labels_of(path, cut(path, edges)).tolist() == [0, 0, 1, 1, 2, 2, 2]
-    with pytest.raises(InternalError, match="no pair and no triple"):
+    with pytest.raises(InternalError, match="outside its sizes, 2 to 3"):
         labels_of(path, edges)
 
 

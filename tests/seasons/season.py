@@ -58,13 +58,11 @@ def run_all(release: Release) -> None:
 
 
 def make_release(tonight: Tonight) -> Release:
-    """A release that is worked on in this process."""
     workers = InProcess(Silence())
     return new_release(load_spec(str(tonight.path)), workers, tonight.identity, tonight.replace, tonight.now)
 
 
 def series_of(mode: str, folder: Path, changes: bool = False, hold: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The series as a spec has it."""
     key = folder / "key"
     if not key.exists():
         key.write_text(_KEY)
@@ -76,7 +74,6 @@ def series_of(mode: str, folder: Path, changes: bool = False, hold: Mapping[str,
 
 
 def promise_of(series: Mapping[str, Any], k: int) -> Promise:
-    """What the outsider holds against a series."""
     changes = series.get("guarantee") == "trace+changes"
     return Promise(series["mode"], k, series.get("leavers", "withhold"), changes, series.get("nights"))
 
@@ -104,7 +101,6 @@ class Season:
 
     @property
     def output(self) -> Path:
-        """Where the releases are."""
         return self.folder / "output"
 
     def prepare(self, replace: bool = False) -> Tonight:

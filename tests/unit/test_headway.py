@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from microagg_core.group.grouping.headway import Headway, Way, listening, only_for, working_on
+from microagg_core.group.headway import Headway, Progress, listening, only_for, working_on
 from microagg_flows.accounts.log_lines import LogFormat, LogWish, opened_log
 from microagg_flows.clusters.told_headway import ToldHeadway
 from microagg_flows.progress import Bar, Lines, LongBlocks
@@ -29,21 +29,21 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 
 def test_nobody_is_told_where_nobody_listens() -> None:
     with working_on(2), only_for("a proof"):
-        Way("annealing", X).at(lambda: 1 / 0)  # not even computed
+        Progress("annealing", X).report(lambda: 1 / 0)  # not even computed
 
 
 def test_a_listener_is_told_every_few_seconds_and_of_the_best_so_far(clock: list[float]) -> None:
     heard: list[Headway] = []
     with listening(heard.append), working_on(2, block=7):
-        way = Way("annealing", X)
+        way = Progress("annealing", X)
         for sse in (1.0, 0.5, 0.8):
-            way.at(sse, share=0.5)
+            way.report(sse, share=0.5)
         assert heard == []
         clock[0] += 5.0
-        way.at(0.9, share=0.6)
-        way.at(0.9, share=0.7)
+        way.report(0.9, share=0.6)
+        way.report(0.9, share=0.7)
         clock[0] += 4.9
-        way.at(lambda: 1 / 0)  # not due: not computed
+        way.report(lambda: 1 / 0)  # not due: not computed
     assert heard == [Headway("annealing", 5.0, 2, 0.6, 25.0, 7)]
 
 
@@ -52,21 +52,21 @@ def test_each_block_begins_anew(clock: list[float]) -> None:
     with listening(heard.append):
         for block in (1, 2):
             with working_on(2, block):
-                Way("annealing", X).at(block / 10)
+                Progress("annealing", X).report(block / 10)
                 clock[0] += 6.0
-                Way("proving").at()
+                Progress("proving").report()
     assert [(one.block, one.seconds, one.loss) for one in heard] == [(1, 6.0, pytest.approx(5.0)), (2, 6.0, 10.0)]
 
 
 def test_groups_that_are_only_a_means_tell_no_loss(clock: list[float]) -> None:
     heard: list[Headway] = []
     with listening(heard.append), working_on(2):
-        Way("annealing", X).at(1.0)
+        Progress("annealing", X).report(1.0)
         with only_for("proving a bound"):
             clock[0] += 6.0
-            Way("annealing", X).at(0.1, share=0.3)
+            Progress("annealing", X).report(0.1, share=0.3)
         clock[0] += 6.0
-        Way("annealing", X).at(2.0)
+        Progress("annealing", X).report(2.0)
     assert [(one.doing, one.share, one.loss) for one in heard] == [
         ("proving a bound", None, 50.0),
         ("annealing", None, 50.0),
@@ -78,7 +78,7 @@ def test_what_a_listener_raises_ends_the_work() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), listening(enough, every=0.0), working_on(2):
-        Way("annealing", X).at(1.0)
+        Progress("annealing", X).report(1.0)
 
 
 def headway(block: int, seconds: float) -> Headway:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from microagg_core.errors import ClusterError
-from microagg_core.store.settled import settled
+from microagg_core.store.remote import settled
 from microagg_flows import progress
 from microagg_flows.prefect_side.embedded_server import settle_home
 from microagg_flows.process import scratch

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.release.latest import parse_latest
 from microagg_core.release.manifest import Manifest, PartEntry, same_release
+from microagg_core.release.revisions import parse_latest
 from microagg_core.store.layout import (
     AuditLayout,
     ReleaseLayout,

@@ -12,8 +12,8 @@ import pytest
 
 from microagg_core.errors import SpecError, StorageError, TransientStorageError
 from microagg_core.release.steps.pieces import Piece, Pieces, Range, read_ranges
+from microagg_core.store.failures import explained, explaining
 from microagg_core.store.objects import Store, canonical_json
-from microagg_core.store.troubles import explained, explaining
 
 OPTIONS = {"client_kwargs": {"endpoint_url": "http://canary-endpoint:1"}, "anon": True}
 

@@ -22,9 +22,9 @@ from microagg_core.release.publish import new_attempt
 from microagg_core.release.steps.work import work_store
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.store.failures import impatient
 from microagg_core.store.layout import CallLayout
 from microagg_core.store.objects import Store, canonical_json
-from microagg_core.store.patience import impatient
 from microagg_core.store.urls import is_local
 from microagg_flows.accounts.keeping import last_released, mark_untold, this_process, write_private
 from microagg_flows.accounts.lineage import Lineage, ParentRun

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.group.grouping.headway import Headway
+from microagg_core.group.headway import Headway
 from microagg_flows.progress import Lines, Progress, Silence, terminal_progress
 
 if TYPE_CHECKING:

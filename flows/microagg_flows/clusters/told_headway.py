@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from distributed import Client, get_worker
 
-from microagg_core.group.grouping.headway import Headway, listening
+from microagg_core.group.headway import Headway, listening
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from microagg_core.errors import SpecError, StorageError
 from microagg_core.group.algorithms import algorithms as registry
-from microagg_core.group.refine.costs import EFFORTS
+from microagg_core.group.costs import EFFORTS
 from microagg_flows.progress import shown, terminal_progress
 
 

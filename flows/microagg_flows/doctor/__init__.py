@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from microagg_core.store.patience import impatient
+from microagg_core.store.failures import impatient
 from microagg_flows.doctor import credentials, nights, release, storage, workers
 from microagg_flows.doctor.findings import Finding
 from microagg_flows.doctor.patient import Patient

@@ -9,7 +9,7 @@ from pathlib import Path
 from microagg_core.errors import StorageError
 from microagg_core.release.steps.work import work_store
 from microagg_core.store.objects import Store
-from microagg_core.store.probing import StoreProbe, keeps_versions, probe_store
+from microagg_core.store.probe import StoreProbe, keeps_versions, probe_store
 from microagg_core.store.urls import is_local, local_path
 from microagg_flows.doctor.clocks import clock_finding
 from microagg_flows.doctor.findings import Finding, looked, strange, well, wrong

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from microagg_core.group.grouping.headway import listening
+from microagg_core.group.headway import listening
 from microagg_core.kernels.tools.threads import PROCESS
 from microagg_flows.executors.contract import Item, Result
 from microagg_flows.process.cores import usable_cores

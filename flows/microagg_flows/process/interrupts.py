@@ -35,7 +35,7 @@ _LOOK_EVERY_SECONDS = 0.2
 class Interruptions:
     """What signals ask of this process, and the thread that sees to it that it happens."""
 
-    #: For :func:`microagg_core.store.settled.settled`: a request may be waited for, somebody bounds the wait.
+    #: For :func:`microagg_core.store.remote.settled`: a request may be waited for, somebody bounds the wait.
     patient = True
 
     def __init__(self, give_up: Callable[[], None]) -> None:

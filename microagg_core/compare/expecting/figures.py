@@ -20,7 +20,7 @@ from microagg_core.compare.expecting.rows import load_drafts, load_looks, rows_n
 from microagg_core.compiling import compile_parts
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError, MicroaggError, sanitized
-from microagg_core.group.grouping.bounds import gap_percent
+from microagg_core.group.bounds import gap_percent
 from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.statistics import losses_of, significant
 from microagg_core.inspect.distributions import Distribution

@@ -11,17 +11,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.blocks.masking import (
+    BlockOutcome,
+    audit_row,
+    block_statistics,
+    loss_scale,
+    run_block,
+    squares_lost,
+)
 from microagg_core.compare.expecting.cells import CellCosts
 from microagg_core.compare.expecting.drafts import CellLook, LookAhead
 from microagg_core.compare.expecting.rows import UNIT, rows_name
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import read_slice
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import LossStatistics
 from microagg_core.inspect.distributions import Distribution
-from microagg_core.release.steps.anonymizing import BlockOutcome, audit_row, block_statistics, run_block, squares_lost
 from microagg_core.release.steps.protecting import PartitionDemands
 from microagg_core.release.steps.routing import Planned
 from microagg_core.release.steps.work import Task
@@ -75,8 +82,7 @@ class RowsOfUnits:
         if draft.is_whole:
             columns = zip(encoding.kinds, self.ticks, self.missing.T, strict=True)
             moments = [kind.moments(ticks[~missing]) for kind, ticks, missing in columns]
-        means = tuple(m.mean_from(o) if m.n else 0.0 for m, o in zip(moments, encoding.origins, strict=True))
-        return Encoding(encoding.kinds, encoding.origins, means, tuple(m.deviation for m in moments))
+        return loss_scale(encoding, moments)
 
     @property
     def sizes(self) -> Ints:
@@ -187,9 +193,9 @@ class _ByCell:
         """One unit, or some of its rows, by a seed."""
         spec = self.spec if seed == self.spec.seed else self.spec.model_copy(update={"seed": seed})
         ticks, missing = self._of(mine)
-        of_block = self.demands.of_block(mine.start, mine.stop) if self.demands else None
+        protect = self.demands.of_block(mine.start, mine.stop) if self.demands else None
         block = self.draft.units[place].block
-        return run_block(spec, self.plan.encoding, self.steady, ticks, missing, block, of_block, proving=proving)
+        return run_block(spec, self.plan.encoding, self.steady, ticks, missing, block, protect, proving=proving)
 
     def lost(self, seed: int) -> Floats:
         """What units lose by another seed."""

@@ -1,1 +1,4 @@
-"""What a quasi-identifier can be: how a column becomes numbers, and how its group means are released."""
+"""Kinds of quasi-identifiers: a column becomes numbers, and a group gets what stands for its values."""
+
+#: In which a column is offered to kinds; those of other distributions come last.
+ORDER = ("floats", "whole_numbers", "decimals", "dates", "timestamps", "booleans")

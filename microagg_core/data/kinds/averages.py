@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats
-from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Kind, Rule, Ticks, Unit
+from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Claim, Kind, Rule, Ticks, Unit
 from microagg_core.group.metrics.means import Groups
 from microagg_core.group.metrics.moments import Moments, Origin, offsets_from
 
@@ -22,6 +23,8 @@ from microagg_core.group.metrics.moments import Moments, Origin, offsets_from
 @dataclass(frozen=True)
 class AveragedKind(Kind):
     """A quasi-identifier whose groups get their mean: in the column's own type or, by the rule ``none``, as a float."""
+
+    claims: ClassVar[frozenset[Claim]] = frozenset({Claim.MEAN_KEPT, Claim.WITHIN_RANGE, Claim.ORDER_KEPT})
 
     @property
     def released_type(self) -> pa.DataType:

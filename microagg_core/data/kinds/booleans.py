@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools
-from microagg_core.data.kinds.contract import Ticks
+from microagg_core.data.kinds.contract import Declaration, Ticks
 from microagg_core.data.kinds.exact import ExactKind
 
 
@@ -22,7 +22,7 @@ class BooleanKind(ExactKind):
     is_compared: ClassVar[bool] = False
 
     @classmethod
-    def takes(cls, arrow_type: pa.DataType) -> bool:
+    def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         """Arrow's truth values."""
         return bool(pa.types.is_boolean(arrow_type))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +30,32 @@ Traits = Any
 Rule = str | float
 #: One decimal more than the input needs for floats, else the column's own type.
 DEFAULT_ROUNDING = "default"
+#: Some numbers far from evenly spread, in which the mean of a group is neither a value of it nor its middle.
+EXAMPLES = (0, 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
+
+
+class Claim(StrEnum):
+    """A promise of a kind about what it releases; nothing that is not claimed is checked, published or shown."""
+
+    #: The mean over all records stays, but for what rounding may move it.
+    MEAN_KEPT = "mean kept"
+    #: A released value lies between the least and the greatest of its group, but for a rounding step that was asked.
+    WITHIN_RANGE = "within range"
+    #: A released value is one that a record of its group has.
+    VALUE_OF_GROUP = "a value of the group"
+    #: Of two groups, one wholly below the other, the released value of the lower is not above that of the other.
+    ORDER_KEPT = "order kept"
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a spec says of a quasi-identifier: its name, and how it is to be rounded."""
+
+    name: str = ""
+    rule: Rule = DEFAULT_ROUNDING
+
+
+UNDECLARED = Declaration()
 
 
 @dataclass(frozen=True)
@@ -47,6 +74,8 @@ class Kind(ABC):
     source_type: pa.DataType
     rule: Rule = DEFAULT_ROUNDING
 
+    #: What holds of released values; :mod:`microagg_core.data.kinds.claims` tries it on :meth:`examples`.
+    claims: ClassVar[frozenset[Claim]]
     #: Whether the mean of such a column can be a float, which is what the Python functions give.
     has_float_means: ClassVar[bool] = False
     #: Whether pandas may hold such a column as objects of Python.
@@ -60,8 +89,8 @@ class Kind(ABC):
 
     @classmethod
     @abstractmethod
-    def takes(cls, arrow_type: pa.DataType) -> bool:
-        """Whether columns of this Arrow type are of this kind."""
+    def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
+        """Tell whether a column that is declared so and has this Arrow type is of this kind."""
 
     @classmethod
     @abstractmethod
@@ -102,8 +131,16 @@ class Kind(ABC):
         """The array with a null for every missing value, as it is released."""
         return array
 
-    def more_traits(self, traits: Traits, ticks: Ticks) -> Traits:
-        """What must be known of all values beside their moments, of these finite ticks and those before them."""
+    def examples(self) -> pa.Array:
+        """Values of the column's type, some of them equal, on which claims are tried."""
+        return pa.array(EXAMPLES).cast(self.source_type)
+
+    def more_traits(self, traits: Traits, column: pa.ChunkedArray | pa.Array, ticks: Ticks) -> Traits:
+        """Add what must be known of all values beside their moments.
+
+        The ticks are the finite ones of the column. A kind whose ticks follow from all values of the file, such as
+        their places in a dictionary, collects the column's values here, and gets all of them in :meth:`for_input`.
+        """
         return traits
 
     def all_traits(self, parts: Iterable[Traits]) -> Traits:
@@ -113,6 +150,10 @@ class Kind(ABC):
     def for_input(self, traits: Traits, moments: Moments) -> Kind:
         """The same kind, once traits and moments of all values are known."""
         return self
+
+    def input_moments(self, traits: Traits, moments: Moments) -> Moments:
+        """Moments of the ticks that :meth:`for_input` gives, from those of the ticks before."""
+        return moments
 
     # --- The metric -------------------------------------------------------------------------------------------
 

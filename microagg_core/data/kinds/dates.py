@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.data.kinds.contract import Unit
+from microagg_core.data.kinds.contract import Declaration, Unit
 from microagg_core.data.kinds.exact import ExactKind
 
 _MILLISECONDS = 86_400_000
@@ -21,7 +21,7 @@ class DateKind(ExactKind):
     may_be_objects: ClassVar[bool] = True
 
     @classmethod
-    def takes(cls, arrow_type: pa.DataType) -> bool:
+    def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         """Both of Arrow's dates."""
         return bool(pa.types.is_date(arrow_type))
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints
-from microagg_core.data.kinds.contract import Ticks, Unit
+from microagg_core.data.kinds.contract import Declaration, Ticks, Unit
 from microagg_core.data.kinds.exact import ExactKind
 from microagg_core.data.tables.ordering import ranks
 
@@ -27,7 +27,7 @@ class DecimalKind(ExactKind):
     may_be_objects: ClassVar[bool] = True
 
     @classmethod
-    def takes(cls, arrow_type: pa.DataType) -> bool:
+    def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         """Decimals of any width."""
         return bool(pa.types.is_decimal(arrow_type))
 

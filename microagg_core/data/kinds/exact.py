@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Floats
 from microagg_core.data.kinds.averages import AveragedKind
-from microagg_core.data.kinds.contract import Kind, Ticks
+from microagg_core.data.kinds.contract import EXAMPLES, Kind, Ticks
 from microagg_core.data.kinds.floats import FloatKind
 from microagg_core.errors import SpecError
 from microagg_core.group.metrics.means import Groups, whole_means
@@ -93,6 +93,11 @@ class ExactKind(AveragedKind):
     def _ticks_of(self, array: pa.Array) -> Ticks:
         wide = np.uint64 if pa.types.is_unsigned_integer(self.whole_type) else np.int64
         return np.asarray(pc.fill_null(array.view(self.whole_type), 0)).astype(wide)
+
+    def examples(self) -> pa.Array:
+        """Multiples of the type's step, as far as it has them."""
+        most = self.range[1] // self.own_step
+        return self._to_own_type(np.array([min(number, most) * self.own_step for number in EXAMPLES]), None)
 
     @property
     def reader(self) -> Kind:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from microagg_core.arrays import Bools, Floats
 from microagg_core.data.kinds.averages import AveragedKind
-from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Rule, Ticks, Traits
+from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Declaration, Rule, Ticks, Traits
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.group.metrics.decimals import decimals_needed, most_decimals, short_together
 from microagg_core.group.metrics.means import Groups, float_means, whole_means
@@ -37,7 +37,7 @@ class FloatKind(AveragedKind):
     NO_TRAITS: ClassVar[Traits] = 0
 
     @classmethod
-    def takes(cls, arrow_type: pa.DataType) -> bool:
+    def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         """Floats of any precision."""
         return bool(pa.types.is_floating(arrow_type))
 
@@ -70,7 +70,7 @@ class FloatKind(AveragedKind):
         """NaN is a missing value."""
         return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
 
-    def more_traits(self, traits: Traits, ticks: Ticks) -> Traits:
+    def more_traits(self, traits: Traits, column: pa.ChunkedArray | pa.Array, ticks: Ticks) -> Traits:
         """The decimals that the values need; None once some have no short decimals."""
         return None if traits is None else most_decimals((traits, decimals_needed(ticks, self.is_single)))
 

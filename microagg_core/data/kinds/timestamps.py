@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.data.kinds.contract import Unit
+from microagg_core.data.kinds.contract import Declaration, Unit
 from microagg_core.data.kinds.exact import ExactKind
 
 _TICKS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -18,7 +18,7 @@ class TimestampKind(ExactKind):
     """Points in time, with or without a time zone."""
 
     @classmethod
-    def takes(cls, arrow_type: pa.DataType) -> bool:
+    def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         """Timestamps of any unit and zone."""
         return bool(pa.types.is_timestamp(arrow_type))
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from microagg_core.data.kinds.contract import Declaration
 from microagg_core.data.kinds.exact import ExactKind
 
 
@@ -22,7 +23,7 @@ class WholeNumberKind(ExactKind):
     may_be_float: ClassVar[bool] = True
 
     @classmethod
-    def takes(cls, arrow_type: pa.DataType) -> bool:
+    def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
         """Integers of any width."""
         return bool(pa.types.is_integer(arrow_type))
 

@@ -1,7 +1,6 @@
-"""The registry: every algorithm by its name, with all that a spec, a plan or a person needs to know of it.
+"""The registry of algorithms: a new one is a file in this folder with an ``AlgorithmInfo``, and no line elsewhere.
 
-A new algorithm is one file in this folder, whose ``INFO`` describes it, and one line in ``_FILES`` below. The
-spec's checks, the planner, the command line and the property and reference tests all run over this registry.
+The spec's checks, the planner, the command line and the property and reference tests all run over this registry.
 Nothing here loads numba or numpy: reading a spec must be quick.
 """
 
@@ -9,39 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from types import MappingProxyType
 
 from microagg_core.group.algorithms.info import AlgorithmInfo, Parameter
+from microagg_core.registry import members
 
 __all__ = ["AlgorithmInfo", "Parameter", "algorithms"]
 
-#: One line an algorithm, in the order in which they are shown.
-_FILES = (
-    "mdav",
-    "mdav_generic",
-    "mdav_single",
-    "mdav_plus",
-    "v_mdav",
-    "mdav_star",
-    "md",
-    "univariate",
-    "individual_ranking",
-    "exhaustive",
-    "mst",
-    "mu_approx",
-    "two_mu_approx",
-    "search",
-    "best",
-)
+#: Shown first, in this order; all others follow by name.
+ORDER = (
+    "mdav", "mdav_generic", "mdav_single", "mdav_plus", "v_mdav", "mdav_star", "md", "univariate", "individual_ranking",
+    "exhaustive", "mst", "mu_approx", "two_mu_approx", "search", "best",
+)  # fmt: skip
 
 
 @cache
 def algorithms() -> Mapping[str, AlgorithmInfo]:
-    """Every algorithm, by name, in the order in which they are shown; the mapping is read-only.
+    """Map names to algorithms, in the order in which they are shown; read-only.
 
     >>> algorithms()["mdav"].sizes(5)
     (5, 9)
     """
-    infos: list[AlgorithmInfo] = [import_module(f"{__name__}.{file}").INFO for file in _FILES]
-    return MappingProxyType({info.name: info for info in infos})
+    return MappingProxyType({info.name: info for info in members(__name__, AlgorithmInfo)})

@@ -15,7 +15,6 @@ MOST_RECORDS = 20
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    """Group the records; nothing is drawn at random, so the seed changes nothing."""
     from microagg_core.kernels.scan.exhaustive import exhaustive
 
     return exhaustive(X.T, k)
@@ -26,7 +25,7 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    """A copy of the data; two floats for every set of records, twice; its size, and a group."""
+    """Add up a copy of the data; two floats for every set of records, twice; its size, and a group."""
     return 8 * n * (p + 2) + 37 * (1 << min(n, MOST_RECORDS))
 
 

@@ -9,7 +9,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from microagg_core.errors import DataError, SpecError
-from microagg_core.group.refine.costs import (
+from microagg_core.group.costs import (
     EFFORTS,
     annealing_sweeps,
     proof_bytes,
@@ -20,7 +20,7 @@ from microagg_core.group.refine.costs import (
 
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints
-    from microagg_core.group.metrics.certificate import Certificate
+    from microagg_core.group.bounds import Certificate
 
 
 #: What an algorithm's file implements: ``groups(X, k, *, seed, **parameters) -> labels``. X is an (n, p) array
@@ -125,7 +125,7 @@ class AlgorithmInfo:
         return {name: value if isinstance(value, str) else float(value) for name, value in given.items()}
 
     def with_costs_of(self, params: Mapping[str, Any]) -> AlgorithmInfo:
-        """The same algorithm with the cost of its runs with these parameters.
+        """Copy with the cost of runs with these parameters.
 
         >>> from microagg_core.group.algorithms import algorithms
         >>> v_mdav = algorithms()["v_mdav"]
@@ -136,7 +136,7 @@ class AlgorithmInfo:
         return replace(self, cost_seconds=lambda n, p, k: times * self.cost_seconds(n, p, k))
 
     def with_refinement(self, effort: str | float) -> AlgorithmInfo:
-        """The same algorithm with the cost and memory of what follows it: an effort by name, or seconds a block.
+        """Copy with the cost and memory of what follows: an effort by name, or seconds a block.
 
         >>> from microagg_core.group.algorithms import algorithms
         >>> mdav = algorithms()["mdav"]
@@ -205,8 +205,7 @@ class AlgorithmInfo:
         >>> algorithms()["mdav"].run(np.array([[9.0], [1.0], [2.0], [8.0]]), 2).tolist()
         [0, 1, 1, 0]
         """
-        from microagg_core.group.grouping.labels import checked_labels
-        from microagg_core.group.grouping.scaling import private_copy
+        from microagg_core.group.labels import checked_labels, private_copy
 
         parameters = self._checked(X, k, params)
         labels = self.groups(private_copy(X), k, seed=seed, **parameters)
@@ -236,7 +235,7 @@ class AlgorithmInfo:
         """
         import numpy as np
 
-        from microagg_core.group.grouping.labels import checked_labels
+        from microagg_core.group.labels import checked_labels
 
         if self.certified is None or not np.array_equal(X, measured):
             labels = self.run(X, k, seed=seed, **params)
@@ -246,7 +245,7 @@ class AlgorithmInfo:
         return checked_labels(labels, self.sizes(k), self.name), certificate
 
     def document(self) -> dict[str, Any]:
-        """Everything a program may want to show, as plain values.
+        """Map everything that a program may want to show to plain values.
 
         >>> from microagg_core.group.algorithms import algorithms
         >>> algorithms()["v_mdav"].document()["parameters"][0]["default"]

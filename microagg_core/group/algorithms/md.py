@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    """Group the records; MD draws nothing at random, so the seed changes nothing."""
     from microagg_core.kernels.scan.md import md
 
     return md(X.T, k)
@@ -26,7 +25,7 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Two copies of the data, and a dozen numbers a record."""
+    """Add up two copies of the data, and a dozen numbers a record."""
     return 8 * n * (2 * p + 12)
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    """Group the records; MDAV-generic draws nothing at random, so the seed changes nothing."""
     from microagg_core.kernels.tree.mdav import quicker_peel
 
     return quicker_peel(X.T, k, 3 * k)

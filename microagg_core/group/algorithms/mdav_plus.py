@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from microagg_core.group.algorithms.info import AlgorithmInfo
-from microagg_core.group.algorithms.tree_cost import bytes_of_tree, of_a_record, of_a_search
 from microagg_core.group.algorithms.v_mdav import grown
+from microagg_core.group.costs import bytes_of_tree, of_a_record, of_a_search
 
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    """Group the records; MDAV+ draws nothing at random, so the seed changes nothing."""
     return grown(X, k, 0.0)
 
 
@@ -26,7 +25,7 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    """A copy of the data, and the tree, or in its place the centroids."""
+    """Add up a copy of the data, and the tree, or in its place the centroids."""
     return 8 * n * p + max(bytes_of_tree(n, p), n * 56 + 8 * (n // k) * (p + 3))
 
 

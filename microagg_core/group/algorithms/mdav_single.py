@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from microagg_core.group.algorithms.info import AlgorithmInfo
-from microagg_core.group.algorithms.tree_cost import bytes_of_tree, of_a_record, of_a_search
+from microagg_core.group.costs import bytes_of_tree, of_a_record, of_a_search
 
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    """Group the records; the method draws nothing at random, so the seed changes nothing."""
     from microagg_core.kernels.tree.mdav import quicker_peel
 
     return quicker_peel(X.T, k, len(X) + 1)
@@ -27,7 +26,7 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    """A copy of the data, and the tree."""
+    """Add up a copy of the data, and the tree."""
     return 8 * n * p + bytes_of_tree(n, p)
 
 

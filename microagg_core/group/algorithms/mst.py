@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    """Group the records; nothing is drawn at random, so the seed changes nothing."""
     from microagg_core.kernels.forests.mst import cut_longest, spanning_tree
     from microagg_core.kernels.scan.large_groups import group_by_md
 
@@ -27,7 +26,7 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Two copies of the data, and 18 numbers a record."""
+    """Add up two copies of the data, and 18 numbers a record."""
     return 8 * n * (2 * p + 18)
 
 

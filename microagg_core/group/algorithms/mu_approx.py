@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SpanningTrees:
-    """The trees that the groups are made from.
+    """Trees that the groups are made from.
 
     ``heads`` holds the record to which each record's edge went in FOREST (-1: it had none), ``labels`` the tree of
     each record, and ``edge_labels`` the tree that each record's edge is in (-1: none, or cut). Trees are numbered
@@ -44,26 +44,26 @@ def _grown(X: Floats, k: int, seed: int) -> SpanningTrees:
     """Grow and cut trees over a private copy of the records."""
     import numpy as np
 
-    from microagg_core.group.grouping.headway import Way
+    from microagg_core.group.headway import Progress
     from microagg_core.kernels.forests.decompose import decompose
     from microagg_core.kernels.forests.forest import forest
 
-    n, told = len(X), Way("growing trees")
+    n, progress = len(X), Progress("growing trees")
     generator = np.random.Generator(np.random.PCG64(seed))
     order = np.argsort(generator.random(n), kind="stable")
     heads = forest(X.T, k, order)
-    told.at()
+    progress.report()
     return SpanningTrees(heads, *decompose(heads, k, generator.random(n // k)))
 
 
 def spanning_trees(X: Floats, k: int, seed: int = 0) -> SpanningTrees:
-    """Give the trees that mu-Approx makes of X, an (n, p) array of finite numbers, n >= k >= 2.
+    """Make the trees of mu-Approx from X, an (n, p) array of finite numbers, n >= k >= 2.
 
     >>> import numpy as np
     >>> spanning_trees(np.array([[0.0], [1.0], [7.0], [9.0]]), 2).heads.tolist()
     [-1, 0, -1, 2]
     """
-    from microagg_core.group.grouping.scaling import private_copy
+    from microagg_core.group.labels import private_copy
 
     return _grown(private_copy(X), k, seed)
 
@@ -99,7 +99,7 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    """A copy of the data, and either the search tree or the trees of records, 18 numbers each."""
+    """Add up a copy of the data, and either the search tree or the trees of records, 18 numbers each."""
     return 8 * n * (p + max(2 * p + 6, 18))
 
 

@@ -5,26 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from microagg_core.group.algorithms.info import AlgorithmInfo, Parameter
-from microagg_core.group.refine.costs import DEFAULT_STEPS, refinement_bytes, refinement_seconds
+from microagg_core.group.costs import DEFAULT_STEPS, refinement_bytes, refinement_seconds
 
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints
 
 
 def groups(X: Floats, k: int, *, seed: int, steps: float, seconds: float) -> Ints:
-    """Group the records; the same seed and steps give the same groups."""
     from microagg_core.group.refine.search import search
 
     return search(X, k, steps=int(steps), seconds=seconds or None, seed=seed)
 
 
 def _cost_seconds(n: int, p: int, k: int) -> float:
-    """Neighbours, steps, and the programme over the groups that were met."""
+    """Add up neighbours, steps, and the programme over the groups that were met."""
     return refinement_seconds(n, p, k, DEFAULT_STEPS) + 1e-2 * min(n, 6000)
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    """What refinement takes, and the groups that were met."""
+    """Add up what refinement takes, and the groups that were met."""
     return refinement_bytes(n, p, k) + 8 * n * p + min(n, 6000) * 20_000
 
 

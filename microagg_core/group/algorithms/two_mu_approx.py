@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from microagg_core.group.algorithms.info import AlgorithmInfo
-from microagg_core.group.refine.costs import factor_bytes, factor_seconds
+from microagg_core.group.costs import factor_bytes, factor_seconds
 
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints
-    from microagg_core.group.metrics.certificate import Certificate
+    from microagg_core.group.bounds import Certificate
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    """Group the records; nothing is drawn at random, so the seed changes nothing."""
     return certified(X)[0]
 
 
 def certified(X: Floats) -> tuple[Ints, Certificate]:
-    """The groups, and how far from the least possible loss they can be at most."""
+    """Group, and certify how far from the least possible loss the groups can be at most."""
     from microagg_core.group.factor import minimum_factor
 
     factor = minimum_factor(X)

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
-    """Group the records; nothing is drawn at random, so the seed changes nothing."""
     from microagg_core.kernels.scan.univariate import univariate
 
     return univariate(X.T[0], k)
@@ -24,7 +23,7 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    """A copy of the data, and a dozen numbers a record."""
+    """Add up a copy of the data, and a dozen numbers a record."""
     return 8 * n * (p + 12)
 
 

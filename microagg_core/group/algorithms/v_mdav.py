@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from microagg_core.group.algorithms.info import AlgorithmInfo, Parameter
-from microagg_core.group.algorithms.tree_cost import bytes_of_tree, of_a_record, of_a_search
+from microagg_core.group.costs import bytes_of_tree, of_a_record, of_a_search
 
 if TYPE_CHECKING:
     from microagg_core.arrays import Floats, Ints
@@ -18,7 +18,6 @@ _NOTHING = 1e-12
 
 
 def groups(X: Floats, k: int, *, seed: int, gamma: float | str) -> Ints:
-    """Group the records; V-MDAV draws nothing at random, so the seed changes nothing."""
     return _groups_of_least_loss(X, k) if isinstance(gamma, str) else grown(X, k, gamma)
 
 
@@ -32,7 +31,7 @@ def grown(X: Floats, k: int, gamma: float) -> Ints:
 
 
 def _groups_of_least_loss(X: Floats, k: int) -> Ints:
-    """The groups of the gamma that loses least on X; of several, the least gamma."""
+    """Take the groups of the gamma that loses least on X; of several, the least gamma."""
     from microagg_core.group.metrics.losses import losses
 
     best = grown(X.copy(order="F"), k, GAMMAS[0])
@@ -55,7 +54,7 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
 
 
 def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Two copies of the data, for gamma "auto", and the tree, or in its place the centroids."""
+    """Add up two copies of the data, for gamma "auto", and the tree, or in its place the centroids."""
     return 16 * n * p + max(bytes_of_tree(n, p), n * 72 + 8 * (n // k) * (p + 3))
 
 

@@ -1,21 +1,241 @@
-"""The minimum-weight [1,2]-factor of the complete graph, found on few pairs and proved on all."""
+"""The minimum-weight [1,2]-factor of the complete graph: found on few pairs and proved on all, in whole numbers.
+
+Engines find the lightest factor within a graph of candidate pairs.
+Both double the records, as :mod:`microagg_core.kernels.matching.state` tells, and match: a record's first copy must be
+matched, its second may be, and the pairs that are matched are the factor.
+
+Statement. Let W(u, v) be the whole weights of all pairs of n records. Let y be numbers for the 2n copies of the
+records, y <= 0 on second copies, and z >= 0 for a family of odd sets of copies, any two of them nested or disjoint. If
+
+    y_a + y_b - (z of the sets that hold both a and b) <= 2 W(u, v)
+
+for the three edges (a, b) of every pair u, v, namely (u, v), (u, n + v) and (n + u, v), then every [1,2]-factor
+weighs at least half of D = sum of y - sum over the sets S of z_S (|S| - 1) / 2.
+
+Why. Leaving edges out, every factor becomes one, no heavier, of single edges and of paths of two edges. It
+gives a matching of copies: an edge joins first copies; of a path a-b-c, one edge joins the first copies of a
+and b, the other b's second copy and c's first. Every first copy is matched. Twice the weight is then the sum
+of 2 W over the matching, at least that of y over matched copies, less each z_S times the edges inside S.
+The former is at least the sum of all y (first copies are all in it, second ones left out have y <= 0); the
+latter number at most (|S| - 1) / 2.
+
+The duals need not be trusted, only checked, for all n (n - 1) / 2 pairs. The weights stand for squared
+distances so: W x 2**-exponent is a squared distance as summed in floats, rounded down, and that sum exceeds the
+true one by less than a factor of 1 + (p + 3) 2**-53.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.errors import InternalError
-from microagg_core.group.factor.engines import ENGINES, Cover, Duals, blossom_engine
-from microagg_core.group.factor.pairs import Graph, Points, complete_graph, neighbour_graph, points_of, with_pairs
-from microagg_core.group.factor.proof import in_units, prices_of, whole_bound
-from microagg_core.group.factor.stars import cut, factor_sse, labels_of
-from microagg_core.group.grouping.headway import Way
-from microagg_core.group.metrics.certificate import Certificate
-from microagg_core.kernels.matching.pair_tree import PairTree, light_pairs, new_pair_tree
+from microagg_core.group.bounds import Certificate
+from microagg_core.group.factor.points import Graph, Points, complete_graph, neighbour_graph, points_of, with_pairs
+from microagg_core.group.headway import Progress
+from microagg_core.group.labels import checked_labels
+from microagg_core.kernels.matching.pair_tree import PairTree, Prices, light_pairs, new_pair_tree
+from microagg_core.kernels.matching.search import DONE, TOO_MANY_EVENTS, match_all
+from microagg_core.kernels.matching.state import Matching, new_matching
+
+
+@dataclass(frozen=True)
+class Duals:
+    """Duals of a matching of doubled records: y of 2n copies, z and the surrounding node (or -1) of 3n nodes."""
+
+    y: Ints
+    z: Ints
+    parent: Ints
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Pairs chosen by an engine, as positions in the graph's lists; the duals that prove it, where it has them."""
+
+    chosen: Ints
+    duals: Duals | None
+
+
+#: An engine gives None where the graph holds no factor.
+Engine = Callable[[Graph], Cover | None]
+
+
+def _positions(graph: Graph, copies: Ints, mates: Ints) -> Ints:
+    """Find where the pairs of matched copies are in the graph's lists; a pair that is matched twice counts once."""
+    a, b = copies % graph.n, mates % graph.n
+    codes = np.unique(np.minimum(a, b) * graph.n + np.maximum(a, b))
+    return np.searchsorted(graph.codes, codes)
+
+
+def networkx_engine(graph: Graph) -> Cover | None:
+    """Match by networkx, the reference, which checks its own optimality on whole numbers.
+
+    Two first copies matched weigh 2M - w, a first and a second one M - w, M above the sum of all weights: so
+    that every first copy which is matched outweighs all else. Slow: seconds for a hundred records.
+    """
+    import networkx
+
+    much = int(sum(graph.weight.tolist())) + 1
+    doubled = networkx.Graph()
+    for u, v, w in zip(graph.left.tolist(), graph.right.tolist(), graph.weight.tolist(), strict=True):
+        doubled.add_edge(u, v, weight=2 * much - w)
+        doubled.add_edge(u, graph.n + v, weight=much - w)
+        doubled.add_edge(graph.n + u, v, weight=much - w)
+    matched = np.array(sorted(map(sorted, networkx.max_weight_matching(doubled))), np.int64).reshape(-1, 2)
+    if np.count_nonzero(matched < graph.n) < graph.n:
+        return None
+    return Cover(_positions(graph, matched[:, 0], matched[:, 1]), None)
+
+
+def _searched(graph: Graph) -> Matching | None:
+    """Search until every first copy is matched, with a larger heap until it suffices."""
+    source, other = np.concatenate([graph.left, graph.right]), np.concatenate([graph.right, graph.left])
+    order = np.lexsort((other, source))
+    weight = np.concatenate([graph.weight, graph.weight])[order]
+    start = np.searchsorted(source[order], np.arange(graph.n + 1))
+    if not np.all(np.diff(start)):
+        return None
+    events = 4096
+    while True:
+        matching = new_matching(start, source[order], other[order], weight, events)
+        ending = match_all(matching)
+        if ending != TOO_MANY_EVENTS:
+            return matching if ending == DONE else None
+        events *= 8
+
+
+def blossom_engine(graph: Graph) -> Cover | None:
+    """Match by our own primal-dual search, in compiled code, which also gives the duals that prove it."""
+    matching = _searched(graph)
+    if matching is None:
+        return None
+    matched = np.flatnonzero(matching.copies["mate"] >= 0)
+    chosen = _positions(graph, matched, matching.copies["mate"][matched])
+    duals = Duals(matching.copies["y"].copy(), matching.nodes["z"].copy(), matching.nodes["parent"].copy())
+    return Cover(chosen, duals)
+
+
+ENGINES: dict[str, Engine] = {"blossom": blossom_engine, "networkx": networkx_engine}
+
+
+def cut(graph: Graph, chosen: Ints) -> Ints:
+    """Leave out the edges of a factor that both of their records can do without; returns positions of the others.
+
+    The heaviest goes first, of equally heavy ones that of the lowest records. What stays is edges, and paths of
+    two edges. In a lightest factor only edges of weight 0 go.
+
+    >>> graph = Graph(4, np.array([0, 1, 2]), np.array([1, 2, 3]), np.array([5, 0, 7]))
+    >>> cut(graph, np.arange(3)).tolist()
+    [0, 2]
+    """
+    left, right = graph.left[chosen], graph.right[chosen]
+    degree = np.bincount(np.concatenate([left, right]), minlength=graph.n)
+    spare = np.flatnonzero((degree[left] > 1) & (degree[right] > 1))
+    keep = np.ones(len(chosen), bool)
+    for i in spare[np.lexsort((right[spare], left[spare], -graph.weight[chosen[spare]]))]:
+        if degree[left[i]] > 1 and degree[right[i]] > 1:
+            degree[left[i]] -= 1
+            degree[right[i]] -= 1
+            keep[i] = False
+    return chosen[keep]
+
+
+def labels_of(graph: Graph, chosen: Ints) -> Ints:
+    """Number the factor's components 0..g-1, in the order of each group's first record."""
+    left, right = graph.left[chosen], graph.right[chosen]
+    edges = coo_array((np.ones(len(chosen), np.int8), (left, right)), shape=(graph.n, graph.n))
+    component = connected_components(edges, directed=False)[1].astype(np.int64)
+    return checked_labels(component, (2, 3), "a minimum-weight factor")
+
+
+def factor_sse(X: Floats, labels: Ints) -> float:
+    """Add up squared distances to the centroids of groups of two and three, from those between records.
+
+    >>> factor_sse(np.array([[0.0], [2.0], [4.0], [1.0], [1.0]]), np.array([0, 0, 0, 1, 1]))
+    8.0
+    """
+    order = np.argsort(labels, kind="stable")
+    sizes = np.bincount(labels)
+    start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    triple = sizes == 3
+
+    def squared(a: Ints, b: Ints) -> Floats:
+        total: Floats = ((X[order[a]] - X[order[b]]) ** 2).sum(axis=1)
+        return total
+
+    parts = squared(start, start + 1)
+    first = start[triple]
+    parts[triple] += squared(first, first + 2) + squared(first + 1, first + 2)
+    return math.fsum(parts / sizes)
+
+
+#: Beyond it, sums of a few duals might leave 64 bits.
+_LARGEST = 2**60
+
+
+def _broken(reason: str) -> InternalError:
+    return InternalError(f"a bug: the proof of a minimum-weight factor does not hold ({reason}); please report it")
+
+
+def prices_of(duals: Duals, scale: float) -> Prices:
+    """Prepare duals to price pairs; InternalError for duals too large to be summed safely."""
+    parent, around = duals.parent, duals.z.copy()
+    depth = np.zeros(len(parent), np.int64)
+    if max(int(np.abs(duals.y).max()), int(duals.z.max())) > _LARGEST:
+        raise _broken("its numbers are too large")
+    outer = parent.copy()
+    inside = np.flatnonzero(outer >= 0)
+    while len(inside):
+        if depth.max() > len(parent) or around.max() > _LARGEST:
+            raise _broken("its sets are not nested, or their numbers too large")
+        depth[inside] += 1
+        around[inside] += duals.z[outer[inside]]
+        outer[inside] = parent[outer[inside]]
+        inside = inside[outer[inside] >= 0]
+    return Prices(duals.y, parent, depth, around, scale)
+
+
+def whole_bound(duals: Duals) -> int:
+    """Compute the least whole weight that a factor can have, if no pair is lighter than its price.
+
+    >>> whole_bound(Duals(np.array([2, 2, 0, 0]), np.zeros(6, np.int64), np.full(6, -1)))
+    2
+    """
+    copies = len(duals.y)
+    sizes = np.zeros(len(duals.z), np.int64)
+    outer = duals.parent[:copies]
+    while np.any(outer >= 0):
+        outer = outer[outer >= 0]
+        np.add.at(sizes, outer, 1)
+        outer = duals.parent[outer]
+    used = np.flatnonzero(duals.z)
+    if duals.y[copies // 2 :].max() > 0 or duals.z.min() < 0 or np.any(used < copies) or np.any(sizes[used] % 2 == 0):
+        raise _broken("a dual has the wrong sign, or a set is even")
+    doubled: int = sum(duals.y.tolist()) - sum(
+        z * (size // 2) for z, size in zip(duals.z[used].tolist(), sizes[used].tolist(), strict=True)
+    )
+    return -(-doubled // 2)
+
+
+def in_units(points: Points, whole: int) -> float:
+    """Convert a whole weight to a squared distance in units of X, rounded down.
+
+    >>> from microagg_core.group.factor.points import points_of
+    >>> points = points_of(np.array([[0.0], [3.0]]))
+    >>> 9 * (1 - 1e-14) < in_units(points, 9 * 2**points.exponent) < 9
+    True
+    """
+    p = points.rows.shape[1]
+    exact = Fraction(whole) * Fraction(2) ** -points.exponent * (1 - Fraction(p + 3, 2**53))
+    return max(0.0, math.nextafter(float(exact), 0.0)) if whole > 0 else 0.0
+
 
 #: Up to so many records, starting compiled code takes longer than networkx does.
 SMALL = 8
@@ -24,7 +244,7 @@ _NEIGHBOURS = 8
 
 @dataclass(frozen=True)
 class Proof:
-    """How a factor was proved: ``whole_weight`` equals ``whole_bound``, in units of 2**-``exponent``.
+    """Proof of a factor: ``whole_weight`` equals ``whole_bound``, in units of 2**-``exponent``.
 
     ``pairs`` is the number of all pairs of records, each shown not to help; ``looked_at`` of them singly, the
     others in boxes that are too far away; ``candidates`` were in the graph that the engine was given last, in
@@ -43,7 +263,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Factor:
-    """A minimum-weight [1,2]-factor: its components as groups of two and three, its certificate and its proof."""
+    """Minimum-weight [1,2]-factor: its components as groups of two and three, its certificate and its proof."""
 
     labels: Ints
     left: Ints
@@ -53,12 +273,12 @@ class Factor:
 
 
 def _solve_and_price(points: Points, tree: PairTree, neighbours: int) -> tuple[Graph, Cover, Duals, int, int]:
-    """Solve on candidates and add the pairs that could help, until there are none; with rounds and pairs looked at."""
+    """Solve on candidates and add pairs that could help, until there are none; with rounds and pairs looked at."""
     graph = neighbour_graph(points, tree, neighbours)
-    rounds, told = 0, Way("pairing records")
+    rounds, progress = 0, Progress("pairing records")
     while True:
         rounds += 1
-        told.at()
+        progress.report()
         cover = blossom_engine(graph)
         if cover is None or cover.duals is None:
             # Records that are one another's neighbours in the tree's order hold a factor, whatever else is missing.
@@ -91,12 +311,12 @@ def _finished(X: Floats, points: Points, graph: Graph, cover: Cover, proof: Proo
 
 
 def minimum_factor(X: Floats, *, engine: str = "auto", neighbours: int = _NEIGHBOURS) -> Factor:
-    """The lightest set of pairs that meets each record once or twice, of all pairs; a pair weighs its squared distance.
+    """Find the lightest set of pairs that meets each record once or twice; a pair weighs its squared distance.
 
     X is an (n, p) array of finite numbers, n >= 2, taken as it is given. ``engine`` is "networkx" (all pairs at
     once: for few records), "blossom" (candidate pairs, from each record's ``neighbours`` nearest, then a proof
     over all others) or "auto", which chooses by n. All give the same whole weight; the same input gives the same
-    groups. What exactly is proved is told in :mod:`microagg_core.group.factor.proof`. ValueError for anything else.
+    groups. What exactly is proved is told in :mod:`microagg_core.group.factor.minimum`. ValueError for anything else.
 
     >>> found = minimum_factor(np.array([[0.0], [1.0], [10.0], [12.0], [13.0]]))
     >>> found.labels.tolist(), found.certificate.sse, found.certificate.weight

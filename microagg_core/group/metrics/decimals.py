@@ -27,7 +27,7 @@ def _limit(single: bool) -> float:
 
 
 def decimals_needed(values: Floats, single: bool = False) -> int | None:
-    """The greatest number of decimals that any of the finite values needs; None where one has no short decimals.
+    """Find the greatest number of decimals that any finite value needs; None where one has no short decimals.
 
     ``single``: the values are of float32, and so are their shortest texts.
 
@@ -53,7 +53,7 @@ def decimals_needed(values: Floats, single: bool = False) -> int | None:
 
 
 def most_decimals(parts: Iterable[int | None]) -> int | None:
-    """The decimals of all parts together.
+    """Combine the decimals of parts.
 
     >>> most_decimals([1, 2]), most_decimals([1, None]), most_decimals([])
     (2, None, 0)
@@ -67,7 +67,7 @@ def most_decimals(parts: Iterable[int | None]) -> int | None:
 
 
 def short_together(decimals: int | None, greatest: float, single: bool) -> int | None:
-    """The decimals of a column, if its greatest magnitude is short with so many; else None.
+    """Return the decimals of a column, if its greatest magnitude is short with so many; else None.
 
     >>> short_together(2, 1e6, False), short_together(2, 1e13, False)
     (2, None)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model
 
 
 class _Given(BaseModel):
-    """Only what was given is there; what another version knows besides is kept."""
+    """Model that writes only what was given, and keeps what another version knows besides."""
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
@@ -21,7 +21,7 @@ class _Given(BaseModel):
         return {name: value for name, value in plain(self).items() if name in self.model_fields_set}
 
     def n_unknown(self) -> int:
-        """How many figures this version does not know, in it and in its parts.
+        """Count the figures that this version does not know, in it and in its parts.
 
         >>> Figures.model_validate({"gap": 1, "x": 2, "attributes": {"age": {"y": 3}}}).n_unknown()
         2
@@ -32,7 +32,7 @@ class _Given(BaseModel):
 
 def _parts(value: Any) -> list[_Given]:
     values = value.values() if isinstance(value, dict) else [value]
-    return [one for one in values if isinstance(one, _Given)]
+    return [part for part in values if isinstance(part, _Given)]
 
 
 class AttributeFigures(_Given):
@@ -106,7 +106,7 @@ class Figures(_Given):
 
     @property
     def of_grouped(self) -> Figures:
-        """The figures of the records that this release grouped: all records, but in a night that carries others.
+        """Figures of the records that this release grouped: all records, but in a night that carries others.
 
         >>> Figures(records=100, arrivals=Figures(records=7)).of_grouped
         Figures(records=7)
@@ -114,7 +114,7 @@ class Figures(_Given):
         return self if self.arrivals is None else self.arrivals
 
     def shown(self, name: str) -> str:
-        """A percentage of the losses in words, with how far off it may be.
+        """Write a percentage of the losses in words, with how far off it may be.
 
         >>> Figures(l_sse=1.8, coarser={"l_sse": 0.4}).shown("l_sse"), Figures(l_e=2.5).shown("l_e")
         ('1.8 % (within 0.4)', '2.5 %')
@@ -127,7 +127,7 @@ class Figures(_Given):
         return f"{getattr(self, name)} %" + (f" (within {within:g})" if within else "")
 
     def __or__(self, other: Figures) -> Figures:
-        """The figures of both.
+        """Combine the figures of both.
 
         >>> Figures(records=7) | Figures(gap=1.5)
         Figures(records=7, gap=1.5)

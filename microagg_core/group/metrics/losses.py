@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.group.metrics.certificate import Certificate
+from microagg_core.group.bounds import Certificate
 from microagg_core.group.metrics.means import Groups, float_means
 from microagg_core.group.metrics.moments import moments_of, offsets_from, standardized, steadied
 
@@ -35,22 +35,20 @@ class Losses:
 
     @property
     def l_sse(self) -> float:
-        """100 x SSE / SST."""
         return percent(self.sse, self.sst)
 
     @property
     def l_e(self) -> float:
-        """100 x SDE / SDT."""
         return percent(self.sde, self.sdt)
 
     def document(self) -> dict[str, Any]:
-        """All six figures by name, and the certificate's where there is one."""
+        """Map names to all six figures, and to the certificate's where there is one."""
         figures = {**vars(self), "l_sse": self.l_sse, "l_e": self.l_e}
         certificate = figures.pop("certificate")
         return figures if certificate is None else {**figures, "certificate": certificate.document()}
 
     def certified(self, certificate: Certificate) -> Losses:
-        """The same losses with a certificate about their SSE.
+        """Add a certificate about the SSE.
 
         >>> plain = losses(np.array([[-1.0], [1.0]]), np.array([0, 0]))
         >>> plain.certified(Certificate(sse=2.0, weight=4.0, bound=4.0)).document()["certificate"]["ratio"]
@@ -60,7 +58,7 @@ class Losses:
 
 
 def percent(part: float, whole: float) -> float:
-    """A part in percent of the whole; none of nothing is 0, and something of nothing infinite.
+    """Express a part in percent of the whole; none of nothing is 0, and something of nothing infinite.
 
     >>> percent(1.0, 8.0), percent(0.0, 0.0)
     (12.5, 0.0)
@@ -71,7 +69,7 @@ def percent(part: float, whole: float) -> float:
 
 
 def standardize(X: NDArray[Any]) -> Floats:
-    """Each column of an (n, p) array of finite numbers at mean 0 and population variance 1; a constant one at 0.
+    """Bring each column of an (n, p) array of finite numbers to mean 0 and variance 1; a constant one to 0.
 
     Mean and deviation have 24 bits, as in a release and in ``microaggregate``, so that groups of what is returned are
     those that they make.
@@ -86,7 +84,7 @@ def standardize(X: NDArray[Any]) -> Floats:
 
 
 def group_means(X: Floats, labels: Ints) -> Floats:
-    """The centroid of each group 0..g-1, as (g, p); a group of equal records has exactly that record.
+    """Compute the centroid of each group 0..g-1, as (g, p); a group of equal records has exactly that record.
 
     >>> group_means(np.array([[1.0], [3.0], [0.1], [0.1], [0.1]]), np.array([0, 0, 1, 1, 1])).ravel().tolist()
     [2.0, 0.1]
@@ -96,7 +94,7 @@ def group_means(X: Floats, labels: Ints) -> Floats:
 
 
 def masked_by(X: Floats, labels: Ints) -> Floats:
-    """X, an (n, p) array, with each value replaced by its group's mean.
+    """Replace each value of X, an (n, p) array, by its group's mean.
 
     ``labels`` are group numbers 0..g-1, none of them without a record: one a record, or, where each attribute has
     groups of its own, an (n, p) array of one a record and attribute.
@@ -110,7 +108,7 @@ def masked_by(X: Floats, labels: Ints) -> Floats:
 
 
 def losses(X: Floats, labels: Ints) -> Losses:
-    """Losses of a partition of the records of X, an (n, p) array as :func:`standardize` makes it.
+    """Measure a partition of the records of X, an (n, p) array as :func:`standardize` makes it.
 
     ``labels`` are group numbers as :func:`masked_by` takes them.
 

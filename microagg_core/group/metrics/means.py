@@ -32,7 +32,7 @@ class Groups:
 
     @classmethod
     def of(cls, labels: Ints) -> Groups:
-        """The groups of labels 0..g-1, none of them without a record.
+        """Sort records by labels 0..g-1, none of them without a record.
 
         >>> Groups.of(np.array([1, 0, 1])).sizes.tolist()
         [1, 2]
@@ -44,7 +44,7 @@ class Groups:
 
     @classmethod
     def of_each(cls, n: int) -> Groups:
-        """Each record alone."""
+        """Put each record in a group of its own."""
         return cls(np.arange(n), np.arange(n), np.ones(n, dtype=np.int64))
 
 
@@ -57,7 +57,7 @@ class WholeMeans:
     sizes: Ints
 
     def rounded(self, step: int, least: int, greatest: int) -> NDArray[Any]:
-        """The nearest multiples of ``step`` between two bounds; halves go to the even multiple.
+        """Round to the nearest multiples of ``step`` between two bounds; halves go to the even multiple.
 
         >>> whole_means(np.array([1, 2, 2, 3, 4, 7]), Groups.of(np.array([0, 0, 1, 1, 2, 2]))).rounded(1, 0, 9)
         array([2, 2, 6])
@@ -73,7 +73,7 @@ class WholeMeans:
         return np.asarray(np.clip(multiple, -(-least // step), greatest // step) * step)
 
     def as_floats(self, unit: int) -> Floats:
-        """The means divided by ``unit``, each rounded once, to the nearest float.
+        """Divide by ``unit`` and round each mean once, to the nearest float.
 
         >>> whole_means(np.array([1, 2]), Groups.of(np.array([0, 0]))).as_floats(10)
         array([0.15])
@@ -84,7 +84,7 @@ class WholeMeans:
 
 
 def whole_means(values: NDArray[Any], groups: Groups) -> WholeMeans:
-    """The exact means of each group's whole numbers: of 64 bits with or without sign, or Python's own of any size.
+    """Compute exact means of each group's whole numbers: of 64 bits, signed or not, or Python's own of any size.
 
     >>> whole_means(np.array([2**63 - 1, 2**63 - 2]), Groups.of(np.array([0, 0]))).floor.tolist() == [2**63 - 2]
     True
@@ -105,7 +105,7 @@ def whole_means(values: NDArray[Any], groups: Groups) -> WholeMeans:
 
 
 def float_means(values: Floats, groups: Groups) -> Floats:
-    """The means of each group's finite floats, within the group's range; zero has no sign.
+    """Compute the means of each group's finite floats, within the group's range; zero has no sign.
 
     >>> float_means(np.array([0.1, 1e9, 0.1, 1e9 + 1, 0.1]), Groups.of(np.array([0, 1, 0, 1, 0]))).tolist()
     [0.1, 1000000000.5]

@@ -29,7 +29,7 @@ _STEADY_BITS = 24
 
 
 def offsets_from(values: NDArray[Any], origin: Origin) -> Floats:
-    """``values - origin`` as floats; exact before rounding for integers: of 64 bits, signed or not, or of any size.
+    """Subtract an origin; exact before rounding for integers: of 64 bits, signed or not, or of any size.
 
     >>> offsets_from(np.array([2**62 + 1, 2**62 + 3]), 2**62 + 2)
     array([-1.,  1.])
@@ -47,7 +47,7 @@ def offsets_from(values: NDArray[Any], origin: Origin) -> Floats:
 
 
 def standardized(offsets: Floats, means: Floats, deviations: Floats) -> Floats:
-    """Each column of offsets at mean 0 and deviation 1; a constant one at 0.
+    """Bring each column of offsets to mean 0 and deviation 1; a constant one to 0.
 
     Where values are tied, the last bit decides about groups: nobody may standardize in another way.
 
@@ -63,7 +63,7 @@ def standardized(offsets: Floats, means: Floats, deviations: Floats) -> Floats:
 
 
 def steadied(origin: Origin, mean: float, deviation: float) -> tuple[float, float]:
-    """A mean (as an offset from the origin) and a deviation to 24 bits, the same for whatever origin.
+    """Round a mean (an offset from the origin) and a deviation to 24 bits, the same for whatever origin.
 
     The last bits of merged moments tell how a file was cut into parts, and would part ties in one way or the other:
     the same rows in other row groups would make other groups.
@@ -104,7 +104,7 @@ class Moments:
         return math.ldexp(math.sqrt(self.m2 / self.n), self.exponent) if self.n and self.m2 > 0 else 0.0
 
     def mean_from(self, origin: Origin) -> float:
-        """The mean as an offset from another origin."""
+        """Express the mean as an offset from another origin."""
         return float(self.origin - origin) + self.mean
 
 
@@ -112,7 +112,7 @@ EMPTY = Moments(0, 0, 0.0, 0.0, 0, 0, 0)
 
 
 def middle(least: Origin, greatest: Origin) -> Origin:
-    """The origin from which values in this range have offsets that fit: whole for whole numbers.
+    """Choose the origin from which values in this range have offsets that fit: whole for whole numbers.
 
     >>> middle(-(2**63), 2**63 - 1), middle(1.0, 2.0)
     (0, 1.5)
@@ -123,7 +123,7 @@ def middle(least: Origin, greatest: Origin) -> Origin:
 
 
 def moments_of(values: NDArray[Any]) -> Moments:
-    """The moments of finite values, integers or floats.
+    """Compute the moments of finite values, integers or floats.
 
     >>> m = moments_of(np.array([1e9, 1e9 + 1, 1e9 + 2]))
     >>> m.origin + m.mean, round(m.deviation, 6)
@@ -146,7 +146,6 @@ def moments_of(values: NDArray[Any]) -> Moments:
 
 
 def merge(a: Moments, b: Moments) -> Moments:
-    """The moments of both sets of values together."""
     if a.n == 0 or b.n == 0:
         return b if a.n == 0 else a
     n = a.n + b.n
@@ -176,7 +175,7 @@ def merge_all(parts: Iterable[Moments]) -> Moments:
 
 
 def _scaled(values: Floats, exponent: int) -> Floats:
-    """``values * 2**exponent``; a product is as exact as ldexp and many times faster, where the power is a float."""
+    """Multiply by ``2**exponent``: as exact as ldexp and many times faster, where the power is a float."""
     if abs(exponent) < 1000:
         return values * math.ldexp(1.0, exponent)
     return np.ldexp(values, exponent)

@@ -18,13 +18,158 @@ from typing import Any
 import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.group.metrics.dominance import Contributions, contributions_of
 from microagg_core.group.metrics.figures import CorrelationChange
 from microagg_core.group.metrics.losses import Losses, percent
 from microagg_core.group.metrics.means import Groups
-from microagg_core.group.metrics.pairs import PairMoments, pair_moments
-from microagg_core.kernels.tools.loss_sums import loss_sums
+from microagg_core.kernels.tools.loss_sums import loss_sums, moments_of_pairs
 from microagg_core.plain import PlainFloats
+
+
+@dataclass(frozen=True)
+class PairMoments:
+    """Moments of attributes i and j over the records that have both; two sets combine by addition.
+
+    A correlation is that of the records that have both attributes, with their own means and variances over these
+    records (pairwise complete, as ``pandas.DataFrame.corr`` has it). So each *pair* has means and squares of its own,
+    kept about its own mean and merged by Chan's formula: nothing cancels however far the pair's records lie from the
+    file's mean, and what is constant there has squares of exactly 0.
+
+    All are (p, p): ``n`` records; ``mean`` of i; ``squares``, of the deviations of i from that mean; ``products``, of
+    the deviations of i and j.
+    """
+
+    n: PlainFloats
+    mean: PlainFloats
+    squares: PlainFloats
+    products: PlainFloats
+
+    @classmethod
+    def sum_of(cls, parts: Sequence[PairMoments]) -> PairMoments:
+        n, mean, squares, products = (np.stack([getattr(part, f.name) for part in parts]) for f in fields(cls))
+        total = n.sum(axis=0)
+        # Counted from a part that has records: means that are equal are apart by exactly 0.
+        base = np.take_along_axis(mean, np.argmax(n > 0, axis=0)[None], axis=0)
+        apart = np.where(n > 0, mean - base, 0.0)
+        moved = np.divide((n * apart).sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
+        apart = np.where(n > 0, apart - moved, 0.0)
+        squares = squares.sum(axis=0) + (n * apart * apart).sum(axis=0)
+        products = products.sum(axis=0) + (n * apart * apart.transpose(0, 2, 1)).sum(axis=0)
+        return cls(total, base[0] + moved, squares, products)
+
+    def __add__(self, other: PairMoments) -> PairMoments:
+        return self.sum_of((self, other))
+
+    def correlations(self) -> Floats:
+        """Compute the correlation of each pair, within [-1, 1]; NaN where it has none.
+
+        A pair has none with fewer than two common records, or where one of its attributes is constant in them.
+
+        >>> values, none = np.array([[1.0, 4.0], [5.0, 2.0]]), np.zeros((2, 2), dtype=bool)
+        >>> pair_moments(values, none).correlations().round(9).tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+        """
+        # Both attributes' deviations, divided by one after the other: the product of two small ones may be no float.
+        first, second = np.sqrt(self.squares), np.sqrt(self.squares.T)
+        has_one = (self.n >= 2) & (first > 0) & (second > 0)
+        none = np.full_like(self.products, np.nan)
+        divided = np.divide(self.products, first, out=none.copy(), where=has_one)
+        correlations: Floats = np.clip(np.divide(divided, second, out=none, where=has_one), -1.0, 1.0)
+        return correlations
+
+
+def pair_moments(values: Floats, missing: Bools, counts: Ints | None = None) -> PairMoments:
+    """Compute the moments of all pairs of columns of (n, p) values, n > 0, of which some are missing.
+
+    ``counts`` are the records that each row stands for; None: one each.
+    """
+    counts = np.ones(len(values), dtype=np.int64) if counts is None else counts
+    if not missing.any() or (missing == missing[0]).all():  # as within any block of a release
+        return _complete(values, counts, np.flatnonzero(~missing[0]))
+    patterns, which = np.unique(missing, axis=0, return_inverse=True)
+    rows = [which.ravel() == number for number in range(len(patterns))]
+    parts = zip(rows, patterns, strict=True)
+    return PairMoments.sum_of([_complete(values[own], counts[own], np.flatnonzero(~pattern)) for own, pattern in parts])
+
+
+def _complete(values: Floats, counts: Ints, there: Ints) -> PairMoments:
+    """Compute the moments of records that have the same attributes, those named, and no other."""
+    p, pairs = values.shape[1], np.ix_(there, there)
+    of_each, of_pairs = moments_of_pairs(np.ascontiguousarray(values[:, there] if len(there) < p else values), counts)
+    n, mean, squares, products = np.zeros((4, p, p))
+    n[pairs] = counts.sum()
+    mean[pairs] = of_each[:, None]
+    squares[pairs] = np.diag(of_pairs)[:, None]
+    products[pairs] = of_pairs
+    return PairMoments(n, mean, squares, products)
+
+
+#: Sums over all attributes: of squared differences, of distances, and of what distances from the file's mean lose.
+_WHOLE = 3
+
+
+@dataclass(frozen=True)
+class TopTwo:
+    """Largest and second-largest contribution of a group to each of some sums; two sets combine by addition.
+
+    >>> (TopTwo.of(np.array([[5.0], [1.0]])) + TopTwo.of(np.array([[3.0]]))).second.tolist()
+    [3.0]
+    """
+
+    first: PlainFloats
+    second: PlainFloats
+
+    @classmethod
+    def of(cls, contributions: Floats) -> TopTwo:
+        """Find the largest two of contributions, a row a group and a column a sum."""
+        none = np.zeros((2, contributions.shape[1]))
+        ordered = np.partition(np.concatenate([none, contributions]), -2, axis=0)
+        return cls(ordered[-1], ordered[-2])
+
+    @classmethod
+    def sum_of(cls, parts: Sequence[TopTwo]) -> TopTwo:
+        return cls.of(np.stack([largest for part in parts for largest in (part.first, part.second)]))
+
+    def __add__(self, other: TopTwo) -> TopTwo:
+        return self.sum_of((self, other))
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """Share of the largest groups in the losses; two sets combine by addition.
+
+    A sum of which one group makes nearly all is that group's own figure, whatever the size of the file.
+
+    ``sse`` and ``absolute`` of each attribute; ``whole`` of the sums over all attributes: of squared differences, of
+    distances, and of what distances from the file's mean lose when records become means. Of each pair of attributes,
+    ``products`` of their differences; as these have signs, ``crossed`` is what all groups make of them without.
+    """
+
+    sse: TopTwo
+    absolute: TopTwo
+    whole: TopTwo
+    products: TopTwo
+    crossed: PlainFloats
+
+    @classmethod
+    def sum_of(cls, parts: Sequence[Contributions]) -> Contributions:
+        names = [f.name for f in fields(cls) if f.name != "crossed"]
+        tops = {name: TopTwo.sum_of([getattr(part, name) for part in parts]) for name in names}
+        return cls(**tops, crossed=np.sum([part.crossed for part in parts], axis=0))
+
+    def __add__(self, other: Contributions) -> Contributions:
+        return self.sum_of((self, other))
+
+
+def contributions_of(of_groups: Floats, n_attributes: int) -> Contributions:
+    """Name the sums that :func:`~microagg_core.kernels.tools.loss_sums.loss_sums` makes of groups.
+
+    >>> contributions_of(np.array([[9.0] * 5, [5.0] * 5, [4.0] * 5]), 1).whole.second.tolist()
+    [4.0, 4.0, 4.0]
+    """
+    p = n_attributes
+    parts = np.split(of_groups, np.cumsum([p, p, _WHOLE]), axis=1)
+    sse, absolute, whole, products = (TopTwo(part[1].copy(), part[2].copy()) for part in parts)
+    return Contributions(sse, absolute, whole, products, parts[-1][0].copy())
 
 
 @dataclass(frozen=True)
@@ -48,7 +193,7 @@ class LossStatistics:
 
     @classmethod
     def sum_of(cls, parts: Sequence[LossStatistics]) -> LossStatistics:
-        """Those of all parts' records together; it takes less than adding one by one."""
+        """Add up parts at once, which takes less than one by one."""
         each: dict[str, list[Any]] = {f.name: [getattr(part, f.name) for part in parts] for f in fields(cls)}
         before, after = (PairMoments.sum_of(each.pop(name)) for name in ("before", "after"))
         largest = Contributions.sum_of(each.pop("largest"))
@@ -60,7 +205,7 @@ class LossStatistics:
 
 
 def significant(value: float, digits: int = 6) -> float:
-    """A number to so many significant digits.
+    """Round to so many significant digits.
 
     >>> significant(12.3456789), significant(0.0)
     (12.3457, 0.0)
@@ -69,7 +214,7 @@ def significant(value: float, digits: int = 6) -> float:
 
 
 def readable(value: float, digits: int = 6, *, apart: bool | None = None) -> str:
-    """A number to so many significant digits as a person reads it, not as a power of ten unless it is very small.
+    """Write a number to so many significant digits, not as a power of ten unless it is very small.
 
     ``apart``: whether thousands have commas; None: from 10,000 on, as years have none.
 
@@ -83,7 +228,7 @@ def readable(value: float, digits: int = 6, *, apart: bool | None = None) -> str
 
 
 def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints | None = None) -> LossStatistics:
-    """The statistics of some records: standardized values before and after, zero where missing.
+    """Add up some records: standardized values before and after, zero where missing.
 
     ``labels`` are the records' groups, 0..g-1, whose records lack the same values; ``after`` has a row for each group.
     None: each record is one.
@@ -113,13 +258,12 @@ def loss_statistics(before: Floats, after: Floats, missing: Bools, labels: Ints 
 
 
 def losses_of(s: LossStatistics) -> Losses:
-    """SSE, SST, SDE and SDT, and the losses they make."""
     return Losses(sse=float(s.sse.sum()), sst=float(_squares(s.before).sum()), sde=s.sde, sdt=s.sdt)
 
 
 @dataclass(frozen=True)
 class AttributeLosses:
-    """Of one attribute: loss in percent of its variance, the share of variance kept, and IL1s."""
+    """Loss of one attribute in percent of its variance, the share of variance kept, and IL1s."""
 
     l_sse: float
     variance_kept: float
@@ -127,7 +271,6 @@ class AttributeLosses:
 
 
 def attribute_losses(s: LossStatistics) -> list[AttributeLosses]:
-    """The losses of each attribute."""
     sst, kept = _squares(s.before), _squares(s.after)
     n = np.maximum(np.diag(s.before.n), 1.0)
     return [
@@ -141,7 +284,7 @@ def attribute_losses(s: LossStatistics) -> list[AttributeLosses]:
 
 
 def correlation_change(s: LossStatistics) -> CorrelationChange:
-    """By how much correlations change, over the pairs of attributes that have one before and after.
+    """Measure by how much correlations change, over the pairs of attributes that have one before and after.
 
     A pair with fewer than two common records, or with an attribute that is constant in these, has none: it is counted
     in ``left_out``, and takes no part in the ``mean`` and the ``largest`` change (None where no pair has one).
@@ -161,7 +304,7 @@ def correlation_change(s: LossStatistics) -> CorrelationChange:
 
 
 def correlation_changes(s: LossStatistics) -> tuple[Floats, Ints]:
-    """By how much each pair's correlation changes, of those that have one before and after; and their places."""
+    """Measure each pair's change of correlation, of those that have one before and after; and their places."""
     all_pairs = np.triu_indices(len(s.sse), 1)
     change = np.abs(s.after.correlations() - s.before.correlations())[all_pairs]
     places = np.flatnonzero(np.isfinite(change))
@@ -169,5 +312,5 @@ def correlation_changes(s: LossStatistics) -> tuple[Floats, Ints]:
 
 
 def _squares(pairs: PairMoments) -> Floats:
-    """Sums of squared deviations of each attribute."""
+    """Take the sums of squared deviations of each attribute."""
     return np.diag(pairs.squares)

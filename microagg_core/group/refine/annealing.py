@@ -1,21 +1,236 @@
-"""The annealing of one set of records: its arrays, made once and used for any number of runs."""
+"""Annealing of one set of records: in one piece, or in regions by as many threads as are free, with the same groups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from microagg_core.arrays import Floats, Ints, ShortInts
-from microagg_core.group.grouping.headway import Way
-from microagg_core.group.refine.costs import region_count
-from microagg_core.group.refine.grouped import draft_of, grouping_of
-from microagg_core.group.refine.regional import RegionalAnnealing
-from microagg_core.group.refine.regions import Spread
+from microagg_core.arrays import Floats, Ints, ShortInts, UInt64s
+from microagg_core.group.costs import region_count
+from microagg_core.group.headway import Progress
 from microagg_core.kernels.refinement.annealing import anneal, descend
-from microagg_core.kernels.refinement.changing_groups import Grouping, total_sse
+from microagg_core.kernels.refinement.changing_groups import Grouping, fill, total_sse
 from microagg_core.kernels.refinement.drafts import GroupDraft
+from microagg_core.kernels.refinement.nearest_lists import nearest_within
 from microagg_core.kernels.tools.random_draws import exponential_quantiles, random_state
+from microagg_core.kernels.tools.threads import each
+
+
+def grouping_of(X: Floats, labels: Ints, k: int) -> Grouping:
+    """Put padded records into groups as labels 0 to g-1 say, none of 2k records or more."""
+    n, width = X.shape
+    slots = n // k + 2
+    grouping = Grouping(
+        X=X,
+        label=labels.astype(np.int64, copy=True),
+        place=np.zeros(n, dtype=np.int64),
+        members=np.zeros((slots, 2 * k), dtype=np.int64),
+        size=np.zeros(slots, dtype=np.int64),
+        centre=np.zeros((slots, width)),
+        own=np.zeros(n),
+        sse=np.zeros(slots),
+        free=np.zeros(slots + 2, dtype=np.int64),
+        n_free=np.zeros(1, dtype=np.int64),
+        room=np.zeros((4, max(width, 2 * k))),
+    )
+    fill(grouping)
+    return grouping
+
+
+def draft_of(grouping: Grouping, k: int, every: int) -> GroupDraft:
+    """Make an empty draft, with room for what one change may touch, if one in ``every`` makes groups anew."""
+    slots, most = grouping.members.shape
+    rows, loose = (3 * k + 12, 4 * most) if every else (1, 1)
+    return GroupDraft(
+        entry=np.zeros((slots, 2), dtype=np.int64),
+        group=np.zeros(rows, dtype=np.int64),
+        size=np.zeros(rows, dtype=np.int64),
+        centre=np.zeros((rows, grouping.X.shape[1])),
+        moved=np.zeros(loose, dtype=np.int64),
+        to=np.zeros(loose, dtype=np.int64),
+        distance=np.zeros(loose),
+        counters=np.zeros(4, dtype=np.int64),
+    )
+
+
+#: An attribute may be cut across whose middle half of groups is so wide, beside that of the widest; so many tell.
+_WIDE, _SAMPLE = 0.5, 500
+#: By which part of the groups a border is moved when the same attribute comes again.
+_SHIFTS = (0.0, -0.05, 0.05)
+#: Beside its middle half, an attribute is so wide in all only where tails are long. The few groups there lose much, and
+#: a cut across any other attribute parts them: so every other time the outer groups are cut off from the inner ones.
+_LONG_TAILS = 8.0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Groups of records: each record's group, and of each group its size (0: unused number) and its centre."""
+
+    label: Ints
+    size: Ints
+    centre: Floats
+
+    @classmethod
+    def empty(cls, n: int, slots: int, width: int) -> Spread:
+        """Make room for the groups of n records."""
+        return cls(np.empty(n, dtype=np.int64), np.zeros(slots, dtype=np.int64), np.zeros((slots, width)))
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Records by region.
+
+    Of each group, ``number`` is what it is called within its region. ``records`` has those of the regions one after the
+    other, in their order within each, ``position`` says where each record stands there. Region i's are those from
+    ``starts[i]`` to ``starts[i + 1]``, and its groups get numbers from ``slots[i]`` to ``slots[i + 1]``.
+    """
+
+    number: Ints
+    records: Ints
+    position: ShortInts
+    starts: Ints
+    slots: Ints
+
+    @classmethod
+    def of(cls, groups: Spread, count: int, k: int, turn: int) -> Regions:
+        """Draw so many regions, others at each turn."""
+        number, region = np.zeros(len(groups.size), dtype=np.int64), np.zeros(len(groups.size), dtype=np.int16)
+        for i, rows in enumerate(_drawn(groups.centre, np.flatnonzero(groups.size), count, turn)):
+            number[rows], region[rows] = np.arange(len(rows)), i
+        of_records = region[groups.label]
+        records = np.argsort(of_records, kind="stable")
+        position = np.empty(len(records), dtype=np.int32)
+        position[records] = np.arange(len(records), dtype=np.int32)
+        sizes = np.bincount(of_records, minlength=count)
+        return cls(number, records, position, _from_0(sizes), _from_0(slot_count(sizes, k)))
+
+    @property
+    def count(self) -> int:
+        return len(self.starts) - 1
+
+
+def slot_count(n: Ints, k: int) -> Ints:
+    """Count the numbers that groups of so many records need: one while records are on their way, one to spare."""
+    return n // k + 2
+
+
+def _from_0(sizes: Ints) -> Ints:
+    """Place sizes one after another: where each starts, and where the last ends."""
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def _drawn(centre: Floats, rows: Ints, count: int, turn: int) -> list[Ints]:
+    """Divide rows of centres into so many regions of about as many rows each."""
+    if count == 1:
+        return [rows]
+    n = count // 2
+    first, others = _parts(centre, rows, n / count, turn)
+    return [*_drawn(centre, first, n, turn + 1), *_drawn(centre, others, count - n, turn + 1)]
+
+
+def _parts(centre: Floats, rows: Ints, share: float, turn: int) -> tuple[Ints, Ints]:
+    """Cut off about the share of rows that comes first along an attribute or outwards; elsewhere each turn.
+
+    Values are only compared, and of equal ones the first rows come first: every machine cuts alike.
+    """
+    sample = np.sort(centre[rows[:: 1 + len(rows) // _SAMPLE]], axis=0)
+    width = sample[3 * len(sample) // 4] - sample[len(sample) // 4]
+    wide = [int(j) for j in np.argsort(-width, kind="stable") if width[j] >= _WIDE * width.max()]
+    if turn % 2 and (sample[-1] - sample[0] > _LONG_TAILS * width).any():
+        values = _squared_distances(centre[rows], sample[len(sample) // 2])
+    else:
+        values = centre[rows, wide[turn % len(wide)]]
+    n_first = int((share + _SHIFTS[turn // len(wide) % len(_SHIFTS)]) * len(rows))
+    border = np.partition(values, n_first)[n_first]
+    is_first = values < border
+    is_first[np.flatnonzero(values == border)[: n_first - np.count_nonzero(is_first)]] = True
+    return rows[is_first], rows[~is_first]
+
+
+def _squared_distances(points: Floats, centre: Floats) -> Floats:
+    """Add up squared differences attribute by attribute, in one order on all machines."""
+    total = np.zeros(len(points))
+    for j in range(points.shape[1]):
+        total += (points[:, j] - centre[j]) ** 2
+    return total
+
+
+#: Sweeps before regions are drawn anew, and the most times that they are in a long annealing: drawing takes as long as
+#: a sixth of a sweep.
+_SWEEPS, _MOST_TIMES = 3, 100
+
+#: Improves the groups of a region, whose records have these neighbours.
+Improvement = Callable[[Grouping, ShortInts, UInt64s], None]
+
+
+@dataclass
+class RegionalAnnealing:
+    """Groups of padded records with neighbours, improved in so many regions; ``every`` is the kernels'.
+
+    A region's records know only each other as neighbours. So that no border stays for long, regions are drawn anew
+    after a few sweeps, across other attributes and elsewhere.
+    """
+
+    X: Floats
+    near: ShortInts
+    k: int
+    every: int
+    quantiles: Floats
+    regions: int
+    seed: int
+    #: How often regions were drawn.
+    turn: int = 0
+
+    def anneal(self, groups: Spread, sweeps: int, heat: float, power: int) -> Spread:
+        """Anneal for so many sweeps in all, the first of them at the heat."""
+        stretch, progress = max(_SWEEPS, -(-sweeps // _MOST_TIMES)), Progress("annealing", self.X)
+        for start in range(0, sweeps, stretch):
+            way = (start, min(start + stretch, sweeps), sweeps, heat, power)
+            groups = self._improved(groups, partial(self._anneal_region, way))
+            progress.report(partial(self._sse, groups), share=way[1] / sweeps)
+        return groups
+
+    def _sse(self, groups: Spread) -> float:
+        return float(np.sum((self.X - groups.centre[groups.label]) ** 2))
+
+    def _anneal_region(
+        self, way: tuple[int, int, int, float, int], g: Grouping, near: ShortInts, random: UInt64s
+    ) -> None:
+        none_kept = g.label[:0], -np.inf
+        anneal(g, draft_of(g, self.k, self.every), near, self.k, *way, self.every, self.quantiles, random, *none_kept)
+
+    def descend(self, groups: Spread, most: int, tolerance: float) -> Spread:
+        """Go downhill for so many sweeps at most, half of them in other regions."""
+        for sweeps in (-(-most // 2), most // 2):
+            if sweeps:
+                groups = self._improved(groups, partial(self._descend_region, sweeps, tolerance))
+        return groups
+
+    def _descend_region(self, most: int, tolerance: float, g: Grouping, near: ShortInts, _random: UInt64s) -> None:
+        descend(g, near, self.k, most, tolerance)
+
+    def _improved(self, groups: Spread, improve: Improvement) -> Spread:
+        """Improve the groups once in new regions."""
+        regions = Regions.of(groups, self.regions, self.k, self.turn)
+        result = Spread.empty(len(groups.label), int(regions.slots[-1]), groups.centre.shape[1])
+        turn, self.turn = self.turn, self.turn + 1
+
+        def improve_region(i: int) -> None:
+            start, first, last = int(regions.starts[i]), regions.slots[i], regions.slots[i + 1]
+            records = regions.records[start : regions.starts[i + 1]]
+            near = nearest_within(self.near, records, regions.position, start)
+            g = grouping_of(self.X.take(records, axis=0), regions.number[groups.label[records]], self.k)
+            words = np.random.SeedSequence([self.seed, turn, i]).generate_state(1, np.uint64)
+            improve(g, near, random_state(int(words[0])))
+            result.label[records] = g.label + first
+            result.size[first:last], result.centre[first:last] = g.size, g.centre
+
+        each(improve_region, range(regions.count))
+        return result
+
 
 #: One step in so many makes groups anew; above _LARGEST_K none does, since it costs k squared.
 _EVERY = 4
@@ -28,8 +243,6 @@ _STEPS_AT_ONCE = 2_000_000
 
 
 class Annealing:
-    """Runs of the annealing kernel over the same records and neighbours."""
-
     def __init__(self, X: Floats, near: ShortInts, k: int, seed: int) -> None:
         n, p = X.shape
         self.near, self.k = np.ascontiguousarray(near), k
@@ -42,11 +255,9 @@ class Annealing:
         self.regions = region_count(n, k)
 
     def grouping(self, labels: Ints) -> Grouping:
-        """Groups as labels 0 to g-1 say, none of 2k records or more."""
         return grouping_of(self.X, labels, self.k)
 
     def draft(self, grouping: Grouping) -> GroupDraft:
-        """An empty draft, with room for what one change may touch."""
         return draft_of(grouping, self.k, self.every)
 
     def run(self, labels: Ints, sweeps: int, hottest: float, power: int, downhill: int) -> Ints:
@@ -64,17 +275,17 @@ class Annealing:
     def _anneal(
         self, g: Grouping, d: GroupDraft, start: int, stop: int, way: tuple[int, float, int], best: Ints, least: float
     ) -> float:
-        """The least total after these sweeps, some at a time: all that they go on from is in the arrays."""
-        at_once, told = max(1, _STEPS_AT_ONCE // len(best)), Way("annealing", self.X)
+        """Anneal for these sweeps, some at a time, as the arrays hold all that is needed; returns the least total."""
+        at_once, progress = max(1, _STEPS_AT_ONCE // len(best)), Progress("annealing", self.X)
         for first in range(start, stop, at_once):
             last = min(first + at_once, stop)
             arguments = (*way, self.every, _QUANTILES, self.random, best, least)
             least = anneal(g, d, self.near, self.k, first, last, *arguments)
-            told.at(least, share=last / way[0])
+            progress.report(least, share=last / way[0])
         return least
 
     def _run_in_regions(self, groups: Spread, sweeps: int, heat: float, power: int, downhill: int) -> Ints:
-        """Groups that may be anything at the end, as whoever asked compares them with those at the start."""
+        """Anneal in regions; groups may lose more at the end, so the caller compares them with those at the start."""
         self.random = random_state(int(self.random[0]))
         regional = RegionalAnnealing(
             self.X, self.near, self.k, self.every, _QUANTILES, self.regions, int(self.random[0])
@@ -85,7 +296,7 @@ class Annealing:
         return labels
 
     def snapshots(self, labels: Ints, sweeps: int, hottest: float, power: int, downhill: int) -> Iterator[Ints]:
-        """A run in parts: partitions on the way down, each with its way downhill, and the last one."""
+        """Run in parts: yield partitions on the way down, each with its way downhill, and the last one."""
         g = self.grouping(labels)
         d = self.draft(g)
         start = total_sse(g)
@@ -99,7 +310,7 @@ class Annealing:
         yield self.downhill(best, downhill)
 
     def downhill(self, labels: Ints, most: int) -> Ints:
-        """Labels 0 to g-1 after at most so many sweeps downhill."""
+        """Go downhill for at most so many sweeps; returns labels 0 to g-1."""
         numbered: Ints = np.unique(labels, return_inverse=True)[1]
         if most > 0:
             g = self.grouping(numbered)

@@ -16,13 +16,13 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.group.grouping.bounds import Bound, in_units_of
-from microagg_core.group.grouping.headway import Way, only_for
+from microagg_core.group.bounds import Bound, in_units_of
+from microagg_core.group.costs import columns_are_affordable
+from microagg_core.group.headway import Progress, only_for
 from microagg_core.group.metrics.losses import group_means
-from microagg_core.group.refine.costs import columns_are_affordable
-from microagg_core.group.refine.improving import sse_of_labels
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.group.refine.programme import CandidateGroups, relaxation
+from microagg_core.group.refine.refinement import sse_of_labels
 from microagg_core.group.refine.search import searched
 from microagg_core.kernels.refinement.pricing import price_all
 
@@ -42,7 +42,7 @@ _SLACK = 2.0**-40
 
 @dataclass
 class _Proof:
-    """The best bound so far, the prices that it stands on, and the nodes that searches may still visit."""
+    """Best bound so far, the prices that it stands on, and the nodes that searches may still visit."""
 
     nodes: int
     value: float = 0.0
@@ -62,7 +62,7 @@ class _Task:
 
 
 def column_bound(X: Floats, k: int) -> Bound | None:
-    """The column generation bound of an (n, p) array; None where the proof did not come to a valid iterate.
+    """Prove the column generation bound of an (n, p) array; None where it did not come to a valid iterate.
 
     >>> X = np.random.default_rng(0).random((30, 2))
     >>> column_bound(X, 3).kind
@@ -110,14 +110,14 @@ def _task(Z: Floats, labels: Ints, k: int, scale: float) -> _Task:
 
 
 def _generate(task: _Task, candidates: CandidateGroups) -> _Proof:
-    """Rounds of relaxation and pricing, with prices held low at first."""
+    """Go through rounds of relaxation and pricing, with prices held low at first."""
     proof = _Proof(_NODES)
     n = len(task.D)
-    alone, told = [(i,) for i in range(n)], Way("pricing groups")
+    alone, progress = [(i,) for i in range(n)], Progress("pricing groups")
     for cap in _CAPS:
         while proof.rounds < _ROUNDS:
             proof.rounds += 1
-            told.at()
+            progress.report()
             cost = np.concatenate([np.array(list(candidates.cost.values())) / task.scale, cap * task.caps])
             solved = relaxation([*candidates.cost, *alone], cost, n)
             if solved is None:
@@ -155,7 +155,7 @@ def _price(task: _Task, price: Floats, candidates: CandidateGroups, proof: _Proo
 
 
 def proved_by(price: Floats, least: Floats, k: int) -> float:
-    """What any partition costs at least, if no group around record i costs less than its prices plus ``least[i]`` <= 0.
+    """Bound any partition's cost, if no group around record i costs less than its prices plus ``least[i]`` <= 0.
 
     Lowered by more than the rounding of the prices' sums, and of the searches' costs, can have added.
 

@@ -36,14 +36,12 @@ class CandidateGroups:
     cost: dict[tuple[int, ...], float] = field(default_factory=dict)
 
     def add(self, members: Iterable[int]) -> None:
-        """Account for one group."""
         key = tuple(sorted(members))
         if key not in self.cost:
             rows = self.X[list(key)]
             self.cost[key] = float(((rows - rows.mean(axis=0)) ** 2).sum())
 
     def add_partition(self, labels: Ints) -> None:
-        """Account for all groups of a partition."""
         for group in _parts(labels):
             self.add(group)
 
@@ -58,7 +56,7 @@ def _membership(groups: Sequence[tuple[int, ...]], n: int) -> csc_array:
 def relaxation(
     groups: Sequence[tuple[int, ...]], cost: Floats, n: int, seconds: float | None = None
 ) -> tuple[float, Floats] | None:
-    """Value of the linear relaxation and each record's price, as the solver gives them; None if it fails."""
+    """Solve the linear relaxation: its value and each record's price, as the solver gives them; None if it fails."""
     options = {} if seconds is None else {"time_limit": max(seconds, 0.1)}
     membership = _membership(groups, n)
     result = _optimize.linprog(cost, A_eq=membership, b_eq=np.ones(n), method="highs", options=options)
@@ -66,7 +64,7 @@ def relaxation(
 
 
 def best_partition(candidates: CandidateGroups, labels: Ints, seconds: float | None = None) -> Ints:
-    """The best partition into known groups that the solver finds; the given one if it finds none better.
+    """Find the best partition into known groups; the given one if the solver finds none better.
 
     ``labels`` is a partition into known groups. Without ``seconds`` the solver stops by counts alone.
     """
@@ -88,9 +86,9 @@ def best_partition(candidates: CandidateGroups, labels: Ints, seconds: float | N
     )
     kept = np.flatnonzero(reduced <= n - value + 1e-7 * n)
     if seconds is None:
-        mine = set(_parts(labels))
+        own = set(_parts(labels))
         order = kept[np.argsort(reduced[kept], kind="stable")][: _COLUMNS_A_RECORD * n]
-        kept = np.union1d(order, [i for i, group in enumerate(groups) if group in mine])
+        kept = np.union1d(order, [i for i, group in enumerate(groups) if group in own])
     left = None if seconds is None else seconds - (time.monotonic() - began)
     chosen = _solved([groups[i] for i in kept], cost[kept] / scale, n, left)
     if chosen is None:
@@ -106,13 +104,13 @@ def _cost_of(candidates: CandidateGroups, labels: Ints) -> float:
 
 
 def _parts(labels: Ints) -> list[tuple[int, ...]]:
-    """The groups of a partition, each in ascending order."""
+    """List the groups of a partition, each in ascending order."""
     order = np.argsort(labels, kind="stable")
     return [tuple(part.tolist()) for part in np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)]
 
 
 def _solved(groups: Sequence[tuple[int, ...]], cost: Floats, n: int, seconds: float | None) -> list[int] | None:
-    """Numbers of groups that hold every record once; None where the solver has nothing."""
+    """Choose groups that hold every record once; None where the solver has nothing."""
     # Without presolve: with it, the solver has been seen to write to the standard output.
     options: dict[str, Any] = {"mip_rel_gap": 0.0, "node_limit": _NODES, "presolve": False}
     if seconds is not None:

@@ -6,14 +6,13 @@ import time
 from dataclasses import dataclass
 
 from microagg_core.arrays import Floats, Ints
-from microagg_core.group.grouping.headway import Way
-from microagg_core.group.grouping.labels import checked_labels
-from microagg_core.group.grouping.scaling import private_copy
+from microagg_core.group.costs import DEFAULT_STEPS
+from microagg_core.group.headway import Progress
+from microagg_core.group.labels import checked_labels, private_copy
 from microagg_core.group.refine.annealing import Annealing
-from microagg_core.group.refine.costs import DEFAULT_STEPS
-from microagg_core.group.refine.improving import cut_large, neighbour_count, sse_of_labels
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.group.refine.programme import CandidateGroups, best_partition
+from microagg_core.group.refine.refinement import cut_large, neighbour_count, sse_of_labels
 from microagg_core.kernels.tree.mdav import quicker_peel
 
 #: Run by run: its share of all sweeps, its hottest temperature (in mean squared errors), the power of its fall, and
@@ -44,7 +43,7 @@ class Budget:
     programme_seconds: float | None = None
 
     def is_spent(self, run: int) -> bool:
-        """Whether the run of this number is not to start, or not to go on."""
+        """Say whether the run of this number is not to start, or not to go on."""
         return time.monotonic() >= self.ends if self.ends is not None else run >= len(_RUNS)
 
 
@@ -103,23 +102,22 @@ def _budget(annealing: Annealing, first: Ints, steps: int, seconds: float | None
 
 
 def _mdav_groups(X: Floats, k: int) -> Ints:
-    """MDAV's groups, from which runs start."""
     return checked_labels(quicker_peel(private_copy(X).T, k, 2 * k), (k, 2 * k - 1), "mdav")
 
 
 def searched(records: Records, k: int, sweeps: int, seed: int = 0) -> tuple[Ints, CandidateGroups]:
-    """The best partition of places after the usual runs from MDAV's groups, and all groups that were met."""
+    """Make the usual runs from MDAV's groups: the best partition of places, and all groups that were met."""
     given = _mdav_groups(records.Z, k)
     annealing = Annealing(records.Z, records.near(neighbour_count(len(given), k)), k, seed)
     return _annealed(annealing, records.Z, given, Budget(sweeps))
 
 
 def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> tuple[Ints, CandidateGroups]:
-    """All runs: the best partition, and the groups met where a programme is worth it."""
+    """Make all runs: the best partition, and the groups met where a programme is worth it."""
     best, least = first, sse_of_labels(X, first)
     candidates, collects = CandidateGroups(X), len(X) <= _MOST_FOR_PROGRAMME
     candidates.add_partition(first)
-    run, told = 0, Way("searching", X)
+    run, progress = 0, Progress("searching", X)
     while not budget.is_spent(run):
         share, hottest, power, onward = _RUNS[run % len(_RUNS)]
         start, sweeps = best if onward else first, max(1, int(share * budget.sweeps))
@@ -130,7 +128,7 @@ def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> t
             sse = sse_of_labels(X, labels)
             if sse < least:
                 best, least = labels, sse
-            told.at(least, share=run / len(_RUNS) if budget.ends is None else None)
+            progress.report(least, share=run / len(_RUNS) if budget.ends is None else None)
             if budget.ends is not None and budget.is_spent(run):
                 break
         run += 1
@@ -138,9 +136,9 @@ def _annealed(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> t
 
 
 def _runs(annealing: Annealing, X: Floats, first: Ints, budget: Budget) -> Ints:
-    """All runs, then the programme, and downhill from what it finds."""
+    """Make all runs, then solve the programme, and go downhill from what it finds."""
     best, candidates = _annealed(annealing, X, first, budget)
     if budget.programme_seconds == 0.0 or len(X) > _MOST_FOR_PROGRAMME:
         return best
-    Way("choosing among all groups that were met", X).at()
+    Progress("choosing among all groups that were met", X).report()
     return annealing.downhill(best_partition(candidates, best, budget.programme_seconds), _DOWNHILL)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from microagg_core.arrays import Floats
-from microagg_core.group.metrics.pairs import PairMoments
-from microagg_core.group.metrics.statistics import LossStatistics
+from microagg_core.group.metrics.statistics import LossStatistics, PairMoments
 from microagg_core.inspect.portrait.contract import Correlations
 
 #: More tells nothing: with 200 quasi-identifiers there are 40,000 of them on a page.

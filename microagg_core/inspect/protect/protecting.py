@@ -15,9 +15,9 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.errors import InternalError
-from microagg_core.group.refine.costs import EFFORTS, annealing_sweeps
-from microagg_core.group.refine.improving import sse_of_labels
+from microagg_core.group.costs import EFFORTS, annealing_sweeps
 from microagg_core.group.refine.neighbours import Records
+from microagg_core.group.refine.refinement import sse_of_labels
 from microagg_core.inspect.protect.block import BlockDemands, broken_by_groups
 from microagg_core.inspect.protect.exchanging import exchange_records
 from microagg_core.inspect.protect.gathering import gather_k_first, gather_t_first

@@ -16,12 +16,11 @@ from microagg_core.inspect.check import Check
 from microagg_core.inspect.portrait.contract import Portrait
 from microagg_core.plain import from_json, from_plain, to_plain
 from microagg_core.release.manifest import Manifest
-from microagg_core.release.publish import existing
+from microagg_core.release.revisions import existing, read_tombstone
 from microagg_core.release.steps.measuring import Measured
 from microagg_core.release.steps.risks import FORMAT_VERSION as RISK_FORMAT_VERSION
 from microagg_core.release.steps.risks import Risk
 from microagg_core.release.steps.work import Digest
-from microagg_core.release.withdrawal import read_tombstone
 from microagg_core.software import software
 from microagg_core.store.layout import AuditLayout
 from microagg_core.store.objects import Store, sha256_hex

@@ -20,10 +20,10 @@ from microagg_core.release.steps.pieces import read_sealed, sealed
 from microagg_core.release.steps.pruning import prune_audit
 from microagg_core.release.steps.work import Run, work_store
 from microagg_core.spec.release import ReleaseSpec
+from microagg_core.store.disk import is_gone, this_process
+from microagg_core.store.failures import impatient
 from microagg_core.store.layout import AUDIT, PROBES, RUNS, SERIES, is_name
 from microagg_core.store.objects import Store, canonical_json
-from microagg_core.store.patience import impatient
-from microagg_core.store.process_marks import is_gone, this_process
 
 _SIGN_EVERY_SECONDS = 300.0
 _ALIVE_FOR = datetime.timedelta(hours=1)

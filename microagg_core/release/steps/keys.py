@@ -16,6 +16,7 @@ import pyarrow as pa
 from microagg_core.arrays import Ints, UInt64s
 from microagg_core.blocks.memory import STEADY_KEYS, TASK_KEYS, grown_size
 from microagg_core.blocks.routes import hash_keys
+from microagg_core.blocks.strata import ROWS
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.slices import Slices, read_slice, to_bytes, write_no_rows, write_slices
 from microagg_core.release.steps.pieces import Piece
@@ -24,8 +25,8 @@ from microagg_core.release.steps.work import Receipt, Run, Task
 
 #: The number of a part's keys among the objects of its survey.
 KEYS = 0
-#: What is counted of each blocking key: its records, and in a night of a series those that have waited long enough.
-ROWS, WAITED = "rows", "waited"
+#: What is counted of each blocking key besides its records: in a night of a series those that have waited long enough.
+WAITED = "waited"
 _COUNTS = ROWS, WAITED
 #: A part cuts its keys into ranges of about this many, and into no more than ``2^_MOST_LEVELS``.
 _RANGE_KEYS, _MOST_LEVELS = 4096, 12

@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from microagg_core.data.kinds.contract import Kind
 from microagg_core.data.tables.slices import read_slice
 from microagg_core.errors import MicroaggError, sanitized
-from microagg_core.group.grouping.bounds import gap_percent
-from microagg_core.group.metrics.certificate import Certificate, combined
+from microagg_core.group.bounds import Certificate, combined, gap_percent
 from microagg_core.group.metrics.figures import CertificateFigures, Figures
 from microagg_core.group.metrics.moments import Moments, merge_all
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant

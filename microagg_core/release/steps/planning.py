@@ -10,21 +10,15 @@ from microagg_core.arrays import Ints
 from microagg_core.blocks.cuts import Tree
 from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.plan import BlockPlan, default_max_records, plan_blocks
-from microagg_core.blocks.strata import Strata, StrataRules, plan_strata
+from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import algorithms
 from microagg_core.inspect.disclosures import Disclosure, in_percent
-from microagg_core.release.steps.keys import ROWS
 from microagg_core.release.steps.oversize import Passes, cut_strata
 from microagg_core.release.steps.survey import Survey
 from microagg_core.release.steps.work import Context
 from microagg_core.spec.columns import FileSchema
 from microagg_core.spec.release import ReleaseSpec
-
-#: A blocking column in which more records than this share have a value of their own makes no blocks.
-IDENTIFYING = 0.5
-#: A handful of firms may well lie in a place each.
-LEAST_LABELLED = 50
 
 
 def refuse_unwise(spec: ReleaseSpec, survey: Survey) -> None:

@@ -10,18 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Ints
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.blocks.masking import Protect
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import DataError
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.demands import SLACK, Demand, codes_of, combinations_of
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.protect.block import BlockDemands, block_demands
+from microagg_core.inspect.protect.protecting import protected_groups
 from microagg_core.inspect.risk.candidates import Candidates
 from microagg_core.inspect.risk.exposing import OtherColumns, expose
 from microagg_core.inspect.risk.inference import distinct_values
@@ -82,8 +85,8 @@ class PartitionDemands:
             codes.append(_codes(demand, released, wholes[-1]))
         return cls(block_demands(demands, codes, wholes))
 
-    def of_block(self, start: int, end: int) -> BlockDemands:
-        """Those on the block whose rows are these.
+    def of_block(self, start: int, end: int) -> Protect:
+        """Have the groups of the block with these rows hold the demands.
 
         Raises:
             DataError: no groups of the block can hold them.
@@ -92,7 +95,7 @@ class PartitionDemands:
         impossible = demands.impossible()
         if impossible is not None:
             raise DataError(_impossible(impossible, demands))
-        return demands
+        return partial(protected_groups, demands=demands)
 
 
 def _impossible(demand: Demand, demands: BlockDemands) -> str:

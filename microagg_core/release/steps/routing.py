@@ -13,7 +13,7 @@ import pyarrow as pa
 from microagg_core.arrays import Bools, Floats, Ints, UInt64s
 from microagg_core.blocks.outline import Outline, PartitionBlocks
 from microagg_core.blocks.plan import BlockPlan
-from microagg_core.blocks.routes import SHARD_KEYS, SUPPRESSED, Routes, hash_keys
+from microagg_core.blocks.routes import SHARD_KEYS, SUPPRESSED, Routes, hash_keys, missing_pattern
 from microagg_core.data.kinds.contract import Ticks
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import Slice, Slices, read_slice, write_no_rows, write_slices
@@ -21,7 +21,7 @@ from microagg_core.plain import from_json, to_plain
 from microagg_core.release.steps.keys import read_own_keys
 from microagg_core.release.steps.pieces import Piece, Pieces, Range, read_ranges
 from microagg_core.release.steps.reading import PartBatch
-from microagg_core.release.steps.survey import Survey, blocking_columns, missing_pattern
+from microagg_core.release.steps.survey import Survey, blocking_columns
 from microagg_core.release.steps.work import Context, Run, Task, load_context
 from microagg_core.store.layout import RunLayout
 from microagg_core.store.objects import canonical_json

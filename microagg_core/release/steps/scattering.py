@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from microagg_core.blocks.masking import loss_scale
 from microagg_core.blocks.outline import Outline
 from microagg_core.blocks.routes import Routes
 from microagg_core.data.kinds.encoding import Encoding
@@ -129,10 +130,4 @@ def save_measure_scale(run: Run, moments: Sequence[Moments]) -> Piece:
 
 def load_measure_scale(task: Task, encoding: Encoding) -> Encoding:
     """The standardization of losses: that of the released records, so that no figure tells of a withheld one."""
-    return measure_scale(encoding, from_json(tuple[Moments, ...], task.pieces.read(task.layout.measure_scale())))
-
-
-def measure_scale(encoding: Encoding, moments: Sequence[Moments]) -> Encoding:
-    """The standardization of losses, by the moments of the released records."""
-    means = tuple(m.mean_from(o) if m.n else 0.0 for m, o in zip(moments, encoding.origins, strict=True))
-    return Encoding(encoding.kinds, encoding.origins, means, tuple(m.deviation for m in moments))
+    return loss_scale(encoding, from_json(tuple[Moments, ...], task.pieces.read(task.layout.measure_scale())))

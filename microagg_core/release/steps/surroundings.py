@@ -15,7 +15,7 @@ from microagg_core.errors import MicroaggError
 from microagg_core.release.steps.work import work_store
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import PROBES
-from microagg_core.store.probing import seconds_for_a_megabyte
+from microagg_core.store.probe import seconds_for_a_megabyte
 
 
 @dataclass(frozen=True)

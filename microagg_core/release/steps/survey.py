@@ -20,7 +20,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.blocks.routes import missing_pattern
+from microagg_core.blocks.strata import ROWS
+from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.contract import Kind, Ticks, Traits
 from microagg_core.data.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
 from microagg_core.data.tables.ordering import as_key
@@ -32,7 +34,7 @@ from microagg_core.inspect.disclosures import Disclosure
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.steps.confidential import ConfidentialGathering, Gathered, merged_sketches
-from microagg_core.release.steps.keys import ROWS, WAITED, merge_keys, write_keys
+from microagg_core.release.steps.keys import WAITED, merge_keys, write_keys
 from microagg_core.release.steps.pieces import Piece, Pieces
 from microagg_core.release.steps.reading import PartBatch, file_with, records_of_part
 from microagg_core.release.steps.sampling import PartSample
@@ -103,14 +105,6 @@ class Survey:
 def blocking_columns(table: pa.Table, context: Context) -> list[pa.Array]:
     """Blocking values as keys."""
     return [as_key(one_array(table[column.name])) for column in context.schema.blocking]
-
-
-def missing_pattern(missing: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """A bit for each missing quasi-identifier."""
-    pattern = np.zeros(len(missing), dtype=np.uint64)
-    for j in range(missing.shape[1] if missing.any() else 0):
-        pattern |= missing[:, j].astype(np.uint64) << np.uint64(j)
-    return pattern
 
 
 class Fingerprint:
@@ -193,18 +187,21 @@ class PartSurvey:
         travelling = dict.fromkeys(self.context.schema.travelling)
         self.bytes += sum(value_bytes(table[name]) for name in travelling)
         rough = self.context.rough
-        quasi = rough.ticks([table[kind.name] for kind in rough.kinds])
-        self._add_quasi_identifiers(*quasi)
+        columns = [table[kind.name] for kind in rough.kinds]
+        quasi = rough.ticks(columns)
+        self._add_quasi_identifiers(columns, *quasi)
         self._add_keys(table, quasi[1], batch.waited)
         self._add_confidential(batch.whole, quasi if batch.marks is None else None)
 
-    def _add_quasi_identifiers(self, ticks: Sequence[Ticks], missing: Bools) -> None:
-        for j, (kind, values) in enumerate(zip(self.context.kinds, ticks, strict=True)):
+    def _add_quasi_identifiers(
+        self, columns: Sequence[pa.ChunkedArray], ticks: Sequence[Ticks], missing: Bools
+    ) -> None:
+        for j, (kind, column, values) in enumerate(zip(self.context.kinds, columns, ticks, strict=True)):
             finite = kind.finite(values)
             usable = finite & ~missing[:, j]
             there = values if usable.all() else values[usable]
             self.moments[j].append(kind.moments(there))
-            self.traits[j] = kind.more_traits(self.traits[j], there)
+            self.traits[j] = kind.more_traits(self.traits[j], column, there)
             self.not_finite[j] += len(finite) - np.count_nonzero(finite)
             self.missing[j] += np.count_nonzero(missing[:, j])
 
@@ -288,9 +285,10 @@ def combine_survey(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, conte
     _refuse_values(spec, context, parts)
     # A marked part has tables of values even where no record came.
     filled = [i for i in range(n_parts) if rows[i]] or [0]
+    traits = tuple(kind.all_traits(p["traits"][j] for p in parts) for j, kind in enumerate(context.kinds))
     moments = tuple(
-        merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"])
-        for j in range(len(context.kinds))
+        kind.input_moments(traits[j], merge_all(from_plain(Moments, p["moments"][j]) for p in parts if p["arrivals"]))
+        for j, kind in enumerate(context.kinds)
     )
     return Survey(
         rows_of_parts=tuple(rows),
@@ -299,7 +297,7 @@ def combine_survey(spec: ReleaseSpec, layout: RunLayout, surveyed: Pieces, conte
         row_bytes=sum(p["bytes"] for p in parts) / max(1, sum(arrivals)),
         missing=tuple(int(m) for m in np.sum([p["missing"] for p in parts], axis=0)),
         moments=moments,
-        traits=tuple(kind.all_traits(p["traits"][j] for p in parts) for j, kind in enumerate(context.kinds)),
+        traits=traits,
         disclosures=_disclosures(context, layout, surveyed, filled, parts),
         remarks=_remarks(spec, layout, surveyed, filled),
     )

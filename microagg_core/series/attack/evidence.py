@@ -20,8 +20,8 @@ from microagg_core.data.tables.hashing import hash_rows
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.errors import StorageError
 from microagg_core.release.manifest import Manifest, PartEntry
-from microagg_core.release.parts import is_whole
-from microagg_core.release.released import part_batches
+from microagg_core.release.publish import is_whole
+from microagg_core.release.revisions import part_batches
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown
 

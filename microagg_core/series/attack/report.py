@@ -13,7 +13,7 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.data.formats.released.csv import arrow_type
 from microagg_core.errors import SpecError
 from microagg_core.release.manifest import ColumnEntry, Manifest
-from microagg_core.release.released import find_release
+from microagg_core.release.revisions import find_release
 from microagg_core.series.attack.equations import Solution, solve_records
 from microagg_core.series.attack.evidence import (
     ABSENT,
@@ -95,7 +95,7 @@ class Attack:
 
 
 def attack(urls: Sequence[str], columns: Sequence[str] = (), storage_options: dict[str, Any] | None = None) -> Attack:
-    """Attack releases; see :func:`~microagg_core.release.released.find_release` for what the URLs may be.
+    """Attack releases; see :func:`~microagg_core.release.revisions.find_release` for what the URLs may be.
 
     Args:
         urls: two or more.

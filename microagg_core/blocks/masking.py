@@ -1,0 +1,239 @@
+"""Mask one block: group its records, refine the groups, average them, and compute what that loses.
+
+A release does this for every block, a comparison for drawn blocks, the Python functions for the blocks of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.data.kinds.encoding import Encoding
+from microagg_core.group.algorithms import algorithms
+from microagg_core.group.algorithms.best import best
+from microagg_core.group.bounds import NOTHING, Bound, Certificate
+from microagg_core.group.headway import working_on
+from microagg_core.group.metrics.means import Groups
+from microagg_core.group.metrics.moments import Moments
+from microagg_core.group.metrics.statistics import LossStatistics, loss_statistics
+from microagg_core.group.refine.bounds import refine_with_bound
+from microagg_core.kernels.tools.threads import cpu_seconds
+
+
+class AlgorithmByName(Protocol):
+    """An algorithm of the registry, and those of its parameters that are not the defaults."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]: ...
+
+
+class GroupingRules(Protocol):
+    """What makes the groups of a block: a spec has these, among others."""
+
+    @property
+    def k(self) -> int:
+        """The least number of records of a group."""
+
+    @property
+    def seed(self) -> int:
+        """With the block's number it makes the block's own seed."""
+
+    @property
+    def effort(self) -> str | float:
+        """The refinement by name, or its seconds."""
+
+    @property
+    def algorithm(self) -> AlgorithmByName:
+        """What makes the groups, before refinement."""
+
+
+class ProtectedGroups(Protocol):
+    """Groups that hold what is demanded besides k: as they were made, and refined."""
+
+    @property
+    def plain(self) -> Ints: ...
+
+    @property
+    def refined(self) -> Ints: ...
+
+
+class Protect(Protocol):
+    """Change groups until each holds what is demanded besides k, then refine them."""
+
+    def __call__(self, X: Floats, labels: Ints, k: int, *, effort: str | float, seed: int) -> ProtectedGroups: ...
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The groups as an algorithm made them, before refinement.
+
+    ``tried`` names all that were run where the spec leaves the choice to the block; ``certificate`` is what the
+    algorithm proved, if it proves anything, on the scale of refinement.
+    """
+
+    labels: Ints
+    algorithm: str
+    tried: tuple[str, ...]
+    certificate: Certificate | None
+
+
+@dataclass(frozen=True)
+class BlockOutcome:
+    """What the algorithm made of one block: a group for each record, and the groups' released ticks."""
+
+    labels: Ints
+    #: Of each quasi-identifier, the groups' ticks.
+    representatives: list[NDArray[Any]]
+    seconds: float
+    #: No groups of at least k lose less than this sum of squared errors, on the scale of refinement.
+    lower_bound: float
+    #: Whether refinement made the groups better.
+    improved: bool
+    #: What made the groups.
+    proposal: Proposal
+
+    @property
+    def released(self) -> list[NDArray[Any]]:
+        """Of each quasi-identifier, the records' ticks."""
+        return [ticks[self.labels] for ticks in self.representatives]
+
+
+def run_block(
+    spec: GroupingRules,
+    encoding: Encoding,
+    scale: Encoding,
+    ticks: list[NDArray[Any]],
+    missing: Bools,
+    block: int,
+    protect: Protect | None = None,
+    *,
+    proving: bool = True,
+) -> BlockOutcome:
+    """Partition one block, refine its groups and average them.
+
+    The algorithm runs on the whole file's standardization; refinement and the lower bound are about the loss, and so
+    on a scale near that of the released records. Rounding can turn a small gain into a loss: the refined groups
+    are kept only if, rounded, they lose less than the algorithm's do.
+
+    Args:
+        spec: gives k, the algorithm with its parameters, the refinement, and the seed.
+        encoding: the whole file's standardization.
+        scale: the standardization for refinement, steady, so that it does not tell how the file was cut into parts.
+        ticks: each quasi-identifier's exact ticks, records in input order.
+        missing: which of them are missing; the same for all records of a block.
+        block: the block's number, which with the spec's seed makes the block's own seed.
+        protect: makes the groups hold what is demanded besides k.
+        proving: whether to prove how little any groups could lose; without that, the same groups come sooner.
+    """
+    start = cpu_seconds()
+    info = algorithms()[spec.algorithm.name]
+    if missing[0].all():  # nothing to average: the pattern in which every quasi-identifier is missing
+        labels = np.zeros(len(missing), dtype=np.int64)
+        proposal = Proposal(labels, info.name, (), NOTHING if info.certified else None)
+        return BlockOutcome(labels, _representatives(encoding, ticks, labels), 0.0, 0.0, False, proposal)
+    there, offsets = ~missing[0], encoding.offsets_of(ticks)
+    Z = np.ascontiguousarray(encoding.standardize(offsets, missing)[:, there])
+    measured = np.ascontiguousarray(scale.standardize(offsets, missing)[:, there])
+    seed = int(np.random.SeedSequence([spec.seed, block]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    with working_on(len(missing), block):
+        proposal = _grouped(spec, Z, measured, seed)
+        if not proving and proposal.certificate is None:
+            proposal = replace(proposal, certificate=NOTHING)
+        labels, refined, bound = _improved(spec, measured, proposal, seed, protect)
+    outcome = BlockOutcome(labels, _representatives(encoding, ticks, labels), 0.0, bound.sse, False, proposal)
+    if refined is not labels:
+        again = replace(
+            outcome, labels=refined, representatives=_representatives(encoding, ticks, refined), improved=True
+        )
+        lost, before = (squares_lost(encoding, scale, offsets, one.released, missing) for one in (again, outcome))
+        outcome = again if lost < before else outcome
+    return replace(outcome, seconds=cpu_seconds() - start)
+
+
+def _improved(
+    spec: GroupingRules, measured: Floats, proposal: Proposal, seed: int, protect: Protect | None
+) -> tuple[Ints, Ints, Bound]:
+    """The groups before and after refinement, the same array where nothing was gained; and what any groups lose."""
+    labels = proposal.labels
+    if protect is None:
+        refined, bound = refine_with_bound(measured, labels, spec.k, spec.effort, seed, proposal.certificate)
+        return labels, refined, bound
+    _, bound = refine_with_bound(measured, labels, spec.k, "off", seed, proposal.certificate)
+    protected = protect(measured, labels, spec.k, effort=spec.effort, seed=seed)
+    return protected.plain, protected.refined, bound
+
+
+def _grouped(spec: GroupingRules, Z: Floats, measured: Floats, seed: int) -> Proposal:
+    """The groups of the spec's algorithm; of "best", those of the one that was."""
+    info = algorithms()[spec.algorithm.name]
+    if info.name == "best":
+        choice = best(Z, spec.k, seed=seed)
+        return Proposal(choice.labels, choice.chosen, tuple(sorted({one.algorithm for one in choice.tried})), None)
+    labels, certificate = info.run_certified(Z, spec.k, measured=measured, seed=seed, **spec.algorithm.parameters)
+    return Proposal(labels, info.name, (), certificate)
+
+
+def _representatives(encoding: Encoding, ticks: list[NDArray[Any]], labels: Ints) -> list[NDArray[Any]]:
+    """The groups' means, rounded, for each attribute."""
+    groups = Groups.of(labels)
+    return [kind.representatives(values, groups) for kind, values in zip(encoding.kinds, ticks, strict=True)]
+
+
+def squares_lost(
+    encoding: Encoding, scale: Encoding, offsets: Floats, released: list[NDArray[Any]], missing: Bools
+) -> float:
+    """The sum of squared errors of what would be released."""
+    after = _released_offsets(encoding, released)
+    difference = scale.standardize(offsets, missing) - scale.standardize(after, missing)
+    return float(np.sum(difference * difference))
+
+
+def block_statistics(
+    encoding: Encoding,
+    scale: Encoding,
+    ticks: list[NDArray[Any]],
+    outcome: BlockOutcome,
+    missing: Bools,
+) -> LossStatistics:
+    """Loss figures of what is released, after rounding, on the released records' scale."""
+    before = scale.standardize(encoding.offsets_of(ticks), missing)
+    after = scale.standardize(_released_offsets(encoding, outcome.representatives))
+    return loss_statistics(before, after, missing, outcome.labels)
+
+
+def _released_offsets(encoding: Encoding, released: list[NDArray[Any]]) -> Floats:
+    """Released ticks as offsets from the encoding's origins."""
+    columns = zip(encoding.kinds, released, encoding.origins, strict=True)
+    return np.column_stack([kind.released_offsets(ticks, origin) for kind, ticks, origin in columns])
+
+
+def audit_row(number: int, outcome: BlockOutcome, figures: LossStatistics, stretch: float) -> dict[str, Any]:
+    """A line of the audit; ``stretch`` takes the bound to the scale of losses."""
+    certificate, sizes = outcome.proposal.certificate, np.bincount(outcome.labels)
+    return {
+        "block": number,
+        "records": len(outcome.labels),
+        "sse": float(figures.sse.sum()),
+        "lower_bound": outcome.lower_bound * stretch,
+        "improved": outcome.improved,
+        **({} if certificate is None else {"weight": certificate.weight, "bound": certificate.bound * stretch}),
+        "algorithm": outcome.proposal.algorithm,
+        "tried": ",".join(outcome.proposal.tried),
+        "groups": len(sizes),
+        "least": int(sizes.min()),
+        "most": int(sizes.max()),
+    }
+
+
+def loss_scale(encoding: Encoding, moments: Sequence[Moments]) -> Encoding:
+    """The standardization of losses, by the moments of the released records."""
+    means = tuple(m.mean_from(o) if m.n else 0.0 for m, o in zip(moments, encoding.origins, strict=True))
+    return Encoding(encoding.kinds, encoding.origins, means, tuple(m.deviation for m in moments))

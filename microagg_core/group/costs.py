@@ -1,0 +1,179 @@
+"""What refinement and its proofs cost, so that plans count it.
+
+Nothing here loads numpy: the registry of algorithms stands on it, and reading a spec must be quick.
+"""
+
+from __future__ import annotations
+
+import math
+
+#: By effort: at most how many sweeps downhill come after those of the annealing.
+EFFORTS: dict[str, int] = {"fast": 0, "thorough": 5}
+
+#: Sweeps of annealing: of the thorough effort; of the fast one, and one for each attribute and each of k, to so many.
+_THOROUGH, _FAST, _MOST_FOR_ATTRIBUTES, _MOST_FOR_K = 600, 6, 20, 10
+#: By how many times more there are in blocks of at most so many records, which take some hundredths of a second.
+_MORE_FOR_FEW = ((1200, 4), (5000, 2))
+#: Above this k, few changes of whole groups pay, so that steps downhill count for more.
+LARGE_K = 10
+
+#: Records of a block that is annealed in one region, and for each of k: in smaller regions too much of what pays would
+#: cross a border. And one more sweep in so many makes good what borders keep from happening.
+_RECORDS_OF_REGION, _RECORDS_FOR_K, _MORE_FOR_REGIONS = 25_000, 2500, 8
+
+#: Steps that a search gives each record unless told otherwise.
+DEFAULT_STEPS = 6000
+
+#: Seconds that the proof for a block may take where nobody asked for the factor itself, and the optimum.
+_AFFORDABLE, _AFFORDABLE_OPTIMUM = 10.0, 15.0
+
+
+def annealing_sweeps(effort: str, n: int, p: int, k: int) -> int:
+    """Count how often an effort tries a change for each record.
+
+    >>> [annealing_sweeps("fast", n, 4, 5) for n in (1000, 4000, 100_000)], annealing_sweeps("thorough", 1000, 4, 5)
+    ([60, 30, 17], 600)
+    """
+    if effort != "fast":
+        return _THOROUGH
+    times = next((times for few, times in _MORE_FOR_FEW if n <= few), 1) * (3 if k > LARGE_K else 1)
+    sweeps = times * (_FAST + min(p, _MOST_FOR_ATTRIBUTES) + min(k, _MOST_FOR_K))
+    return sweeps + -(-sweeps // _MORE_FOR_REGIONS) * (region_count(n, k) > 1)
+
+
+def region_count(n: int, k: int) -> int:
+    """Count the regions in which a block is annealed, whatever the threads; few, as borders cost.
+
+    >>> region_count(90_000, 5), region_count(100_000, 5), region_count(1_000_000, 5), region_count(100_000, 50)
+    (1, 2, 6, 1)
+    """
+    return max(1, math.isqrt(n // max(_RECORDS_OF_REGION, _RECORDS_FOR_K * k)))
+
+
+def downhill_sweeps(effort: str, k: int) -> int:
+    """Count how often, at most, an effort then looks for each record's best change.
+
+    >>> downhill_sweeps("fast", 5), downhill_sweeps("fast", 20), downhill_sweeps("thorough", 5)
+    (0, 2, 5)
+    """
+    return 2 if effort == "fast" and k > LARGE_K else EFFORTS[effort]
+
+
+# Fitted on one core of a 2-core virtual machine, to uniform and lognormal data: what a tree looks at for a record's
+# neighbours doubles with each attribute, up to all records; and a step of a record.
+def refinement_seconds(n: int, p: int, k: int, sweeps: int) -> float:
+    """Estimate the seconds of one core for so many sweeps, neighbours included."""
+    looked_at = min(n, 20 << min(p, 30))
+    return n * (1.9e-6 + 1.3e-10 * p * looked_at + sweeps * (8e-8 + min(k, 24) * (2.8e-8 + 3e-9 * p)))
+
+
+def refinement_bytes(n: int, p: int, k: int) -> int:
+    """Add up three copies of the data, neighbours with their distances, members of groups, and centres."""
+    return 8 * n * (3 * p + 2 * max(10, k + 2) + max(10, min(k + 2, 26)) + 12) + 8 * (n // k) * (p + 4)
+
+
+# Fitted to tests/benchmark/algorithm_cost.py, on uniform data, on one core of a 2-core virtual machine. More
+# attributes make more records near one another, so that more pairs must be weighed; on a line, paths grow long.
+def factor_seconds(n: int, p: int) -> float:
+    """Estimate the seconds of one core for a minimum-weight [1,2]-factor."""
+    growth = min(1.05 + 0.055 * p, 3.0)
+    on_a_line = 4.5e-10 * n * n if p == 1 else 0.0
+    return 4.5e-3 * math.exp(0.2 * min(p, 20)) * math.pow(n / 1000, growth) + on_a_line
+
+
+def factor_bytes(n: int, p: int) -> int:
+    """Add up candidate pairs, the search's nodes and heap, and copies of the data."""
+    return n * (1800 + 24 * p)
+
+
+def factor_is_affordable(n: int, p: int, k: int) -> bool:
+    """Say whether the [1,2]-factor of so many records, the best proof for k=2, takes some seconds at most.
+
+    >>> factor_is_affordable(100_000, 4, 2), factor_is_affordable(100_000, 10, 2), factor_is_affordable(100, 4, 3)
+    (True, False, False)
+    """
+    return k == 2 and factor_seconds(n, p) <= _AFFORDABLE
+
+
+# Fitted on the same machine to uniform data of 100 to 6,000 records and 2 to 20 attributes, and to the reference files.
+def optimum_seconds(n: int, p: int) -> float:
+    """Estimate the seconds of one core for the best groups of two and three records, factor included.
+
+    >>> optimum_seconds(1000, 4) < 1 < optimum_seconds(3000, 4)
+    True
+    """
+    return factor_seconds(n, p) + 5.5e-4 * n * (0.6 + 0.1 * p) * math.pow(n / 1000, 0.8)
+
+
+def optimum_bytes(n: int, p: int) -> int:
+    """Add up groups that prices do not exclude, the solver's matrices of them, and the factor."""
+    return n * 30_000 + factor_bytes(n, p)
+
+
+def optimum_is_affordable(n: int, p: int, k: int) -> bool:
+    """Say whether the optimum of so many records, which there is for k=2 alone, takes some seconds at most.
+
+    >>> optimum_is_affordable(4092, 11, 2), optimum_is_affordable(100_000, 4, 2), optimum_is_affordable(100, 4, 3)
+    (True, False, False)
+    """
+    return k == 2 and optimum_seconds(n, p) <= _AFFORDABLE_OPTIMUM
+
+
+def columns_are_affordable(n: int, k: int) -> bool:
+    """Say whether prices of so many records, the best proof for k from 3 to 5, take a minute or so at most.
+
+    >>> columns_are_affordable(1500, 5), columns_are_affordable(1501, 5), columns_are_affordable(100, 6)
+    (True, False, False)
+    """
+    return 3 <= k <= 5 and n <= 1500
+
+
+def proof_seconds(n: int, p: int, k: int, thorough: bool, certified: bool) -> float:
+    """Estimate the seconds of one core for proofs besides the neighbour bound and the algorithm's own."""
+    if thorough and optimum_is_affordable(n, p, k):
+        return optimum_seconds(n, p)
+    if certified:
+        return 0.0
+    if factor_is_affordable(n, p, k):
+        return factor_seconds(n, p)
+    return 0.02 * n if thorough and columns_are_affordable(n, k) else 0.0
+
+
+def proof_bytes(n: int, p: int, k: int, thorough: bool) -> int:
+    """Estimate the memory of proofs besides the neighbour bound."""
+    if thorough and optimum_is_affordable(n, p, k):
+        return optimum_bytes(n, p)
+    return factor_bytes(n, p) if factor_is_affordable(n, p, k) else 0
+
+
+#: With more attributes there is no tree.
+MOST_ATTRIBUTES = 16
+
+
+def of_a_search(n: int, p: int) -> float:
+    """Scale the seconds of a search with the number of records and, above all, of attributes.
+
+    >>> of_a_search(100_000, 0), of_a_search(100_000, 17)
+    (1.0, inf)
+    """
+    if p > MOST_ATTRIBUTES:
+        return math.inf
+    return math.pow(1.48, p) * math.pow(n / 100_000, 0.06 * p)
+
+
+def of_a_record(n: int) -> float:
+    """Scale the seconds that a record takes in the tree with the number of records.
+
+    >>> of_a_record(100_000)
+    1.0
+    """
+    return math.pow(n / 100_000, 0.15)
+
+
+def bytes_of_tree(n: int, p: int) -> int:
+    """Estimate the tree's memory, or that of scans where there are too many attributes for a tree.
+
+    >>> bytes_of_tree(1000, 4)
+    80000
+    """
+    return n * (10 * p + 40 if p <= MOST_ATTRIBUTES else 56)

@@ -1,0 +1,100 @@
+"""The best lower bound that is affordable, and groups refined together with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from microagg_core.arrays import Floats, Ints
+from microagg_core.group.bounds import Bound, Certificate, in_units_of
+from microagg_core.group.costs import EFFORTS, factor_is_affordable
+from microagg_core.group.refine.neighbours import Records, neighbour_bound, neighbour_bound_of
+from microagg_core.group.refine.refinement import affordable_optimum, least_loss, neighbour_count, refine_near
+
+if TYPE_CHECKING:
+    from microagg_core.group.factor import Optimum
+
+
+def factor_bound(X: Floats, k: int) -> Bound | None:
+    """Prove half the weight of the lightest [1,2]-factor, for k=2; None where that is not affordable.
+
+    >>> factor_bound(np.array([[0.0], [2.0], [10.0], [12.0]]), 2).sse
+    3.999999999999998
+    """
+    n, p = X.shape
+    if n < 2 * k or not factor_is_affordable(n, p, k):
+        return None
+    from microagg_core.group.factor import minimum_factor
+
+    factor = minimum_factor(X)
+    certified, proof = factor.certificate.lower_bound, factor.proof
+    return replace(certified, facts={**certified.facts, "records": n, "pairs": proof.pairs, "rounds": proof.rounds})
+
+
+def _slow_proofs(X: Floats, k: int) -> list[Bound]:
+    """Try proofs that take long, where they apply and come to an end."""
+    from microagg_core.group.refine.columns import column_bound
+
+    columns = column_bound(X, k)
+    return [] if columns is None else [columns]
+
+
+def best_bound(X: Floats, k: int, effort: str) -> Bound:
+    """Prove the neighbour bound, or with "thorough" the best of all bounds that apply, for an (n, p) array.
+
+    >>> best_bound(np.array([[0.0], [2.0], [10.0], [12.0]]), 2, "fast").kind
+    'neighbours'
+    """
+    neighbours = neighbour_bound_of(X, k)
+    if effort != "thorough" or neighbours.kind == "one group":
+        return neighbours
+    factor = factor_bound(X, k)
+    return _highest([neighbours, *(_slow_proofs(X, k) if factor is None else [factor])])
+
+
+def _highest(bounds: Iterable[Bound]) -> Bound:
+    return max(bounds, key=lambda bound: bound.sse)
+
+
+def _bound_of(optimum: Optimum) -> Bound:
+    facts = {"rounds": optimum.rounds, "groups": optimum.groups, "odd_sets": optimum.odd_sets, "gap": optimum.gap}
+    return Bound(optimum.bound, "optimum", facts)
+
+
+def refine_with_bound(
+    X: Floats, labels: Ints, k: int, effort: str | float, seed: int, certified: Certificate | None = None
+) -> tuple[Ints, Bound]:
+    """Refine labels (the given ones stay where nothing is gained), and prove what X loses at least.
+
+    ``effort`` is "off", "fast", "thorough", or a number of seconds for a search from the labels; what takes long to
+    prove is tried with "thorough" only, and for k=2 the optimum itself. ``certified`` is what the algorithm has proved
+    of X already.
+
+    >>> X = np.array([[0.0], [9.0], [0.5], [9.5]])
+    >>> labels, bound = refine_with_bound(X, np.array([0, 0, 1, 1]), 2, "fast", 0)
+    >>> labels.tolist(), round(bound.sse, 9)
+    ([0, 1, 0, 1], 0.25)
+    """
+    n, p = X.shape
+    if n < 2 * k:
+        return labels, neighbour_bound_of(X, k)
+    records = Records.of(X, k - 1 if effort == "off" else max(k - 1, neighbour_count(n, k)))
+    neighbours = in_units_of(X, records.Z, neighbour_bound(records.graph, k, p))
+    optimum = affordable_optimum(records, k, effort)
+    if optimum is not None:
+        proved = in_units_of(X, records.Z, _bound_of(optimum))
+        return least_loss(records, labels, optimum, seed), _highest([neighbours, proved])
+    factor = factor_bound(X, k) if certified is None else certified.lower_bound
+    proofs = [factor] if factor is not None else _slow_proofs(X, k) if effort == "thorough" else []
+    bound = _highest([neighbours, *proofs])
+    if effort == "off":
+        return labels, bound
+    if effort in EFFORTS:
+        return refine_near(records, labels, k, str(effort), seed), bound
+    from microagg_core.group.refine.search import search
+
+    better = search(X, k, seconds=float(effort), seed=seed, start=labels)
+    return (labels if np.array_equal(better, labels) else better), bound

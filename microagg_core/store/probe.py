@@ -1,0 +1,105 @@
+"""What a store grants and how fast it is, found out with objects that are removed afterwards."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from microagg_core.errors import MicroaggError
+from microagg_core.store.layout import PROBES
+from microagg_core.store.objects import Store
+from microagg_core.store.remote import file_system_of
+from microagg_core.store.urls import is_local
+
+MEGABYTE = 10**6
+
+
+@dataclass(frozen=True)
+class StoreProbe:
+    """Rights and speed of a store.
+
+    Args:
+        creates_once: whether an object that is there is left as it is by who would create it.
+        seconds_out: what it took to write a megabyte there.
+        seconds_back: what it took to read it again.
+        ahead: seconds by which its clock is ahead of this machine's; None where it does not tell.
+    """
+
+    creates_once: bool
+    seconds_out: float
+    seconds_back: float
+    ahead: float | None
+
+
+def probe_store(store: Store) -> StoreProbe:
+    """Write, create and read objects in a folder of their own, and remove them.
+
+    Raises:
+        StorageError: the store cannot be written or read.
+
+    >>> probe_store(Store("memory://probed")).creates_once
+    True
+    """
+    folder = f"{PROBES}/{uuid.uuid4().hex}"
+    try:
+        out, back = seconds_for_a_megabyte(store, folder)
+        before = time.time()
+        store.put(f"{folder}/clock", b"now\n")
+        changed, after = store.last_change(folder), time.time()
+        created = store.create(f"{folder}/once", b"first\n"), store.create(f"{folder}/once", b"second\n")
+        is_once = created == (True, False) and store.read(f"{folder}/once") == b"first\n"
+    finally:
+        with suppress(MicroaggError):  # where it cannot be written, there is nothing to remove
+            store.delete_all(folder)
+    return StoreProbe(is_once, out, back, _ahead(changed, before, after))
+
+
+def seconds_for_a_megabyte(store: Store, folder: str) -> tuple[float, float]:
+    """Measure how long it takes to write a megabyte to a store, and to read it.
+
+    Raises:
+        StorageError: it cannot be written or read.
+    """
+    name = f"{folder}/{uuid.uuid4().hex}"
+    data = os.urandom(MEGABYTE)
+    begun = time.perf_counter()
+    store.put(name, data)
+    written = time.perf_counter()
+    store.read(name)
+    read = time.perf_counter()
+    store.delete(name)
+    return written - begun, read - written
+
+
+def _ahead(changed: float | None, before: float, after: float) -> float | None:
+    """Bound how far a clock is ahead, given what it said (perhaps in whole seconds) between two moments.
+
+    >>> _ahead(100.0, 100.2, 100.4), _ahead(90.0, 100.2, 100.4), _ahead(None, 1.0, 2.0)
+    (0.0, -9.2, None)
+    """
+    if changed is None:
+        return None
+    return round(min(0.0, changed + 1.0 - before) + max(0.0, changed - after), 1)
+
+
+def keeps_versions(store: Store) -> bool | None:
+    """Ask whether a bucket keeps removed or replaced objects as older versions; None where it does not say.
+
+    >>> keeps_versions(Store("/data/work")), keeps_versions(Store("memory://probed"))
+    (False, None)
+    """
+    if is_local(store.url):
+        return False
+    fs, path = file_system_of(store.url, dict(store.storage_options))
+    ask: Any = getattr(fs, "call_s3", None)
+    if ask is None:
+        return None
+    try:
+        answer: dict[str, Any] = ask("get_bucket_versioning", Bucket=path.partition("/")[0])
+    except Exception:  # whoever may not ask that may still read and write
+        return None
+    return answer.get("Status") == "Enabled"
