@@ -17,7 +17,7 @@ from microagg_core.errors import GateError, SpecError
 from microagg_core.plain import to_plain
 from microagg_core.series.attack.report import Attack, AttackedPair, AttackReport, attack
 from microagg_core.store.failures import explaining
-from microagg_flows.process.scratch import scratch
+from microagg_flows.process import scratch
 
 _COLUMNS = ("releases", "in both", "in one", "solved", "below k", "smallest trace")
 
