@@ -21,7 +21,7 @@ from microagg_core.release.step import Receipt
 from microagg_core.release.steps.checking import CarriedFiles
 from microagg_core.release.steps.units import repeated_units
 from microagg_core.series.candidates import CHECK_SURVIVORS, JOIN, LOOKED, NUMBERING
-from microagg_core.series.generations import Generation, parts_digest
+from microagg_core.series.generations import parts_digest
 from microagg_core.series.ledger import clear_unnamed, ledger_of
 from microagg_core.series.matching import (
     GREATEST_WORD,
@@ -34,7 +34,7 @@ from microagg_core.series.matching import (
     likeness_of,
     refuse_renamed,
 )
-from microagg_core.series.night import NIGHT, NIGHT_KEY, begin_night, refuse_overlap
+from microagg_core.series.night import NIGHT, NIGHT_KEY
 from microagg_core.series.publications import Attempt, manifest_of, note_attempt, sweep_published
 from microagg_core.series.survivors import (
     ALL_WHOLE,
@@ -48,12 +48,12 @@ from microagg_core.series.survivors import (
     Recall,
     RecalledPart,
 )
+from microagg_core.series.tonight import Tonight, begin_night, refuse_overlap
 from microagg_core.series.traces import BUNDLES, COUNT_TRACES, RANGE_NOTES, TRACE, TRACE_NOTES
-from microagg_core.series.verdict import NightNotes, generation_of, night_checks
+from microagg_core.series.verdict import night_checks
 from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.store.layout import ReleaseLayout, revision_name, revision_number
 from microagg_flows.release import Release
-from microagg_flows.tonight import Tonight
 
 #: Times k: arrivals in a block of which the loss of tonight's is told, where the spec does not say.
 _USUAL_BLOCK = 20
@@ -67,9 +67,8 @@ def begin(release: Release, schema: FileSchema) -> FileSchema:
         return resolve_schema(spec, listed.schema)  # type: ignore[arg-type]
 
     today, again = release.now.date(), release.rebuilding
-    beginning = begin_night(release.spec, of_spec, release.output, release.run, today, rebuilding=again)
-    release.tonight = Tonight(beginning)
-    release.spec = release.tonight.beginning.spec
+    release.tonight = begin_night(release.spec, of_spec, release.output, release.run, today, rebuilding=again)
+    release.spec = release.tonight.spec
     return resolve_schema(release.spec, listed.schema)
 
 
@@ -80,15 +79,15 @@ def identify(release: Release) -> None:
         DataError: a unit has more than one record.
     """
     tonight = release.tonight
-    night = tonight.beginning.night
+    night = tonight.night
     if not tonight.has_units:
         return
     release.know(NIGHT, night)
-    release.know(NIGHT_KEY, tonight.beginning.key)
+    release.know(NIGHT_KEY, tonight.key)
     release.counts |= {"range of units": night.n_ranges, "range of atoms": night.n_atom_ranges}
     release.do(IDENTIFY)
     tonight.n_units = sum(receipt.rows for receipt in release.do(MATCH))
-    tonight.matched = MatchCounts.total(release.written(MATCHED).read_all(MATCHED))
+    tonight.matched = sum(release.written(MATCHED).read_all(MATCHED), MatchCounts())
     if tonight.matched.repeated:
         raise DataError(repeated_units(release.spec, tuple(night.unit), tonight.matched.repeated))
     release.do(MARK)
@@ -106,8 +105,8 @@ def refuse_overlaps(release: Release) -> None:
         GateError: they are, and the spec names no series; or most arrivals look like them under other ids.
     """
     tonight = release.tonight
-    refuse_overlap(tonight.beginning, tonight.matched.released_before, tonight.n_units)
-    night = tonight.beginning.night
+    refuse_overlap(tonight, tonight.n_units)
+    night = tonight.night
     if not tonight.has_units or night.state is None or release.rebuilding:
         return
     words = release.written(WORDS).read_all(WORDS)
@@ -127,18 +126,16 @@ def fingerprints(release: Release, surveyed: Sequence[str]) -> list[str]:
 def _decide(release: Release, tonight: Tonight) -> None:
     """What becomes of the atoms."""
     release.do(DECIDE)
-    notes = release.written(FATES).read_all(FATES)
-    tonight.fates = FateCounts.total([one.counts for one in notes])
-    tonight.nights = tuple(sorted({number for one in notes for number in one.nights}))
+    tonight.fates = sum(release.written(FATES).read_all(FATES), FateCounts())
     release.know(ALL_WHOLE, pa.concat_tables(release.written(WHOLE).read_all(WHOLE)))
-    recall = Recall(tuple(part for number in tonight.nights for part in _parts_of(release, number)))
+    recall = Recall(tuple(part for number in sorted(set(tonight.fates.nights)) for part in _parts_of(release, number)))
     release.know(RECALL, recall)
     release.counts[RECALL_FILES.per] = len(recall.parts)
 
 
 def _parts_of(release: Release, number: int) -> list[RecalledPart]:
     """The files of the release of an earlier night."""
-    generation = release.tonight.beginning.night.ledger.generation(number)
+    generation = release.tonight.night.ledger.generation(number)
     output = release.output
     manifest = manifest_of(output, generation)
     folder = output.url_of(manifest.layout.folder)
@@ -150,7 +147,7 @@ def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
     tonight, series = release.tonight, release.spec.series
     if series is None or not tonight.has_units:
         return None
-    night, fates = tonight.beginning.night, tonight.fates
+    night, fates = tonight.night, tonight.fates
     until = series.until_units(night.k) or _USUAL_BLOCK * night.k
     return NightPlan(
         mode=night.mode,
@@ -172,22 +169,22 @@ def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
 
 def carry(release: Release) -> None:
     """Make the files of survivors."""
-    if release.tonight.n_carried_files:
+    if release.tonight.night.n_carried:
         release.do(RECALL_FILES)
         release.do(CARRY)
 
 
 def check_survivors(release: Release) -> list[Receipt]:
     """Have the gate look at the files of survivors."""
-    return release.do(CHECK_SURVIVORS) if release.tonight.n_carried_files else []
+    return release.do(CHECK_SURVIVORS) if release.tonight.night.n_carried else []
 
 
 def carried_files(release: Release) -> CarriedFiles | None:
     """The files of survivors; None on a first night, and where nobody is carried."""
     tonight = release.tonight
-    if not tonight.beginning.night.hides:
+    if not tonight.night.hides:
         return None
-    return CarriedFiles(tonight.n_carried_files, tonight.fates.carried + tonight.fates.ghosts)
+    return CarriedFiles(tonight.night.n_carried, tonight.fates.carried + tonight.fates.ghosts)
 
 
 # --- The gate --------------------------------------------------------------------------------------------------
@@ -201,17 +198,17 @@ def trace(release: Release) -> list[Check]:
     _number_atoms(release)
     for step in (JOIN, TRACE, COUNT_TRACES):
         release.do(step)
-    notes = tonight.notes = NightNotes.read(release.written(RANGE_NOTES, TRACE_NOTES, LOOKED))
+    tonight.read_notes(release.written(RANGE_NOTES, TRACE_NOTES, LOOKED))
 
     def bundles() -> pa.Table:
         return pa.concat_tables(release.written(BUNDLES).read_all(BUNDLES))
 
-    return night_checks(tonight.beginning.night, notes, bundles)
+    return night_checks(tonight, bundles)
 
 
 def _number_atoms(release: Release) -> None:
     """Settle from which number the new atoms of each file of arrivals are numbered."""
-    firsts, first = [], release.tonight.beginning.night.next_number
+    firsts, first = [], release.tonight.night.next_number
     for looked in release.written(LOOKED).read_all(LOOKED)[: release.planned.outline.n_files]:
         firsts.append(first)
         first += looked.numbers
@@ -228,28 +225,18 @@ def commit(release: Release, manifest: Manifest) -> None:
         StorageError: another night was committed meanwhile.
     """
     tonight = release.tonight
-    night = tonight.beginning.night
-    notes = tonight.notes if tonight.has_units else NightNotes.of_nobody(night)
-    night.ledger.commit(_generation(release, tonight, notes, manifest), notes.census)
+    if not tonight.has_units:
+        tonight.note_nobody()
+    generation = tonight.generation(
+        release.planned, release.checked, manifest.id, manifest.revision, release.output, release.key
+    )
+    tonight.night.ledger.commit(generation, tonight.census)
 
 
 def note_upload(release: Release, layout: ReleaseLayout, attempt: str) -> None:
     """Write an attempt down before its first object can be read, so that whoever comes next knows of it."""
     record = Attempt(attempt, layout.id, layout.revision, release.output.url, release.key)
-    note_attempt(release.tonight.beginning.night.ledger.store, record)
-
-
-def _generation(release: Release, tonight: Tonight, notes: NightNotes, manifest: Manifest) -> Generation:
-    return generation_of(
-        tonight.beginning,
-        release.planned,
-        notes,
-        identity=manifest.id,
-        revision=manifest.revision,
-        output=release.output,
-        checked=release.checked,
-        run_key=release.key,
-    )
+    note_attempt(release.tonight.night.ledger.store, record)
 
 
 def settle(release: Release, manifest: Manifest) -> None:
@@ -258,7 +245,7 @@ def settle(release: Release, manifest: Manifest) -> None:
     Raises:
         GateError: the output holds what no manifest names.
     """
-    night = release.tonight.beginning.night
+    night = release.tonight.night
     night.ledger.note_published(night.number)
     sweep_published(night.ledger, release.output, release.work, manifest)
     clear_unnamed(night.ledger)

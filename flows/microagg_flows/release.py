@@ -25,11 +25,11 @@ from microagg_core.release.publish import Published
 from microagg_core.release.signature import read_signing_key
 from microagg_core.release.step import Receipt
 from microagg_core.release.steps.measuring import Measured
+from microagg_core.series.tonight import Tonight
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.objects import Store
 from microagg_flows.executors import Executor
 from microagg_flows.run_work import RunWork
-from microagg_flows.tonight import Tonight
 
 
 def compared(estimate: float | None, actual: float | None) -> dict[str, float | None]:

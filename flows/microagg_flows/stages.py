@@ -201,7 +201,7 @@ def scatter(release: Release) -> str:
 
 def anonymize(release: Release) -> str:
     """Run the algorithm on every block, and assemble the files that would be published."""
-    outline, n_carried = release.planned.outline, release.tonight.n_carried_files
+    outline, n_carried = release.planned.outline, release.tonight.night.n_carried
     release.do(ANONYMIZE, seconds=outline.seconds.tolist())
     nights.carry(release)
     release.do(ASSEMBLE)

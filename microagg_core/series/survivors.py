@@ -1,7 +1,8 @@
-"""Survivors: what an input part sends to the files of survivors, when it is read to be scattered.
+"""Survivors: what becomes of their atoms, and the files in which they are released again as they were before.
 
-Their confidential values go to the tasks that carry them; digests of these, for the gate, to those that check their
-files. Both come behind the partitions of arrivals.
+What becomes of atoms is decided range by range, from who of them is in tonight's input. Quasi-identifiers come from the
+files of earlier releases, where they are for everybody to read; confidential values come from tonight's input, but for
+classes with ghosts and columns that are held back, whose values come from the earlier release as well.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from microagg_core.release.manifest import PartEntry
 from microagg_core.release.planned import PLANNED, Planned, load_planned
 from microagg_core.release.records import PartBatch
 from microagg_core.release.step import CompanionStep, JsonOutput, Rows, Scatter, Step, TableOutput, Work
-from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS, no_rows, write_candidate
+from microagg_core.release.steps.assemble import no_rows, write_candidate
+from microagg_core.release.steps.candidate import CANDIDATE, ORIGINS
 from microagg_core.series.atoms import places_of_atoms, range_of_atoms, range_of_classes
 from microagg_core.series.digests import (
     as_columns,
@@ -34,12 +36,27 @@ from microagg_core.series.digests import (
     rows_of,
 )
 from microagg_core.series.fates import Fate, Fates, decide, drawn_decoys, held_back, is_released
-from microagg_core.series.generations import broken
+from microagg_core.series.generations import Counts, broken
 from microagg_core.series.marks import ATOM, CHANGED, CODE, survive
 from microagg_core.series.matching import ABSENT, ALTERED, ATOMS, half_of
-from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Added, Night, confidential_digests, load_night
+from microagg_core.series.night import GHOSTS_FROM, NIGHT, NIGHT_KEY, Night, confidential_digests, load_night
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_core.store.urls import shown
+
+
+@dataclass(frozen=True)
+class FateCounts(Counts):
+    """Units that were released before, by their fate."""
+
+    carried: int = 0
+    ghosts: int = 0
+    withheld: int = 0
+    vanished: int = 0
+    #: Changed values, or rows where no column is watched, that are released as they were last.
+    held_back: int = 0
+    #: The nights whose releases hold the values of released atoms.
+    nights: tuple[int, ...] = ()
+
 
 #: What an input part sends to the files of survivors when it is read to be scattered: confidential values to the tasks
 #: that carry them, digests of these to those that check their files.
@@ -104,7 +121,7 @@ SEND_SURVIVORS = CompanionStep(
 
 
 def decide_range(work: Work) -> int:
-    """Decide what becomes of one range's atoms."""
+    """Decide the fates of one range's atoms."""
     night, _ = load_night(work)
     atoms = night.read_atoms(work.number)
     left, altered = absent_units(work), work.gather(ALTERED)
@@ -125,26 +142,38 @@ def decide_range(work: Work) -> int:
         needing[places_of_units(altered, atoms)] = True
     whole = numbered_pairs(pairs_of(atoms, "k")[needing])[1]
     nights = sorted({int(last) for last in np.asarray(atoms["last"])[is_released(fates.code)]})
-    notes = FateNotes(_fate_counts(fates, n, n_left, _n_held_back(night, fates, atoms, altered)), tuple(nights))
+    counts = _fate_counts(fates, n, n_left, _n_held_back(night, fates, atoms, altered), tuple(nights))
     work.write(UNCOMMON, table)
     work.write(WHOLE, pa.table(as_columns(whole, "k")))
-    work.write(FATES, notes)
+    work.write(FATES, counts)
     return int(n.sum())
 
 
+FATES = JsonOutput("fates", FateCounts)
+DECIDE = Step(
+    name="fates",
+    stage="survey",
+    per="range of atoms",
+    does=decide_range,
+    knows=(NIGHT, NIGHT_KEY),
+    receives=(ABSENT, ALTERED),
+    writes=(UNCOMMON, WHOLE, FATES),
+)
+
+
 def beside_ghosts(code: Bytes, atoms: pa.Table) -> Bools:
-    """Find the atoms of classes that hold a ghost tonight: all of them are released as they were last."""
+    """Mark the atoms of classes that hold a ghost tonight: all of them are released as they were last."""
     classes = pairs_of(atoms, "k")
     return np.asarray(positions_in(classes, numbered_pairs(classes[code == Fate.WITH_GHOSTS])[1]) >= 0)
 
 
 def absent_units(work: Work) -> pa.Table | None:
-    """The live units of a range's atoms that are not in tonight's input, with their places in the ledger."""
+    """Gather the live units of a range's atoms that are not in tonight's input, with their places in the ledger."""
     return work.gather(ABSENT, pa.field("unit_range", pa.int64()))
 
 
 def places_of_units(units: pa.Table | None, atoms: pa.Table) -> Ints:
-    """Where each unit's atom stands among the atoms of the range."""
+    """Find each unit's atom among the atoms of the range."""
     if units is None:
         return np.zeros(0, dtype=np.int64)
     place = places_of_atoms(np.asarray(units[ATOM]), atoms)
@@ -153,7 +182,7 @@ def places_of_units(units: pa.Table | None, atoms: pa.Table) -> Ints:
     return place
 
 
-def _fate_counts(fates: Fates, n: Ints, left: Ints, n_held_back: int) -> FateCounts:
+def _fate_counts(fates: Fates, n: Ints, left: Ints, n_held_back: int, nights: tuple[int, ...]) -> FateCounts:
     code, decoys = fates
     ghosts, shedding, closed = (code == fate for fate in (Fate.WITH_GHOSTS, Fate.SHEDDING, Fate.CLOSED))
     out = is_released(code)
@@ -163,11 +192,12 @@ def _fate_counts(fates: Fates, n: Ints, left: Ints, n_held_back: int) -> FateCou
         withheld=int(n[code == Fate.WITHHELD].sum()),
         vanished=int((left + decoys)[shedding].sum() + n[closed].sum()),
         held_back=n_held_back,
+        nights=nights,
     )
 
 
 def _n_held_back(night: Night, fates: Fates, atoms: pa.Table, altered: pa.Table | None) -> int:
-    """Count the changes that would not be released tonight; whom the lot makes a decoy is not known yet."""
+    """Count the changes that would not be released tonight; which stayers are drawn as decoys is not known yet."""
     if altered is None or not night.compared:
         return 0
     place = places_of_units(altered, atoms)
@@ -178,7 +208,7 @@ def _n_held_back(night: Night, fates: Fates, atoms: pa.Table, altered: pa.Table 
 
 
 def changes_of(altered: pa.Table, night: Night) -> Bools:
-    """Of survivors with other values, the watched columns that have them; where none is watched, one for the row."""
+    """Mark the watched columns in which survivors have other values; one for the row where none is watched."""
     if not night.columns:
         return np.ones((altered.num_rows, 1), dtype=np.bool_)
     return np.column_stack([np.asarray(altered[f"changed{j}"]) for j in range(len(night.columns))])
@@ -252,19 +282,19 @@ def _read_released(plan: Planned, part: RecalledPart) -> pa.Table:
 
 
 def _with_classes(table: pa.Table, classes: Pairs, night: int) -> pa.Table:
-    """The rows with names of our own, which collide with none of theirs."""
+    """Name columns by place, so that they collide with none of the digests'."""
     columns = {**as_columns(classes, "k"), _NIGHT: pa.array(np.full(len(classes), night, dtype=np.int32))}
     renamed = {f"x{j}": column for j, column in enumerate(table.columns)}
     return pa.table({**columns, **renamed})
 
 
 def dated(classes: Pairs, nights: Ints) -> Pairs:
-    """Digests of class and night together: a class of one night is found in that night's release only."""
+    """Combine digests of class and night: a class of one night is found in that night's release only."""
     return np.column_stack([classes[:, 0], classes[:, 1] ^ nights.astype(np.uint64)])
 
 
 def carry_range(work: Work) -> int:
-    """Make the file of one range of atoms."""
+    """Make the file of survivors of one range of atoms."""
     plan, (night, _) = load_planned(work), load_night(work)
     carried = _Carried.of(work, plan, night)
     rows = carried.rows() if carried.n else no_rows(plan.context.schema, with_origins=False)
@@ -286,7 +316,7 @@ CARRY = Step(
 
 @dataclass(frozen=True)
 class _Carried:
-    """Who of a range is released tonight: survivors, then ghosts.
+    """The released units of a range: survivors, then ghosts.
 
     Attributes:
         atom: the place of each one's atom among the atoms.
@@ -307,7 +337,7 @@ class _Carried:
 
     @classmethod
     def of(cls, work: Work, plan: Planned, night: Night) -> _Carried:
-        """Put together what the input and the ledger say, as the fates have it."""
+        """Join what the input and the ledger have, as the fates decide."""
         atoms = night.read_atoms(work.number)
         uncommon = work.read(UNCOMMON)
         code = np.full(atoms.num_rows, Fate.CARRIED, dtype=np.uint8)
@@ -333,11 +363,10 @@ class _Carried:
 
     @property
     def n(self) -> int:
-        """How many rows there are."""
         return len(self.atom)
 
     def rows(self) -> pa.Table:
-        """The released rows, with record numbers; those of ghosts say where the ledger has them."""
+        """Make the released rows, with record numbers; those of ghosts say where the ledger has them."""
         schema = self.plan.context.schema
         keys, confidential = self._keys(), self._confidential()
         source = dict(zip([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], keys, strict=True))
@@ -356,11 +385,10 @@ class _Carried:
         return np.concatenate([self._records(), of_ghosts])
 
     def _dated(self, places: Ints) -> Pairs:
-        """The classes of atoms, each in the night of its last release."""
         return dated(pairs_of(self.atoms, "k")[places], np.asarray(self.atoms["last"])[places])
 
     def _keys(self) -> list[pa.Array]:
-        """The released values of each one's class, from the release in which it was last."""
+        """Look up the released values of each unit's class, from the release in which it was last."""
         classes = self.work.gather(RECALLED_CLASSES)
         if classes is None:
             raise _lost()
@@ -374,7 +402,7 @@ class _Carried:
         return [one_array(classes[f"x{j}"]).take(of_each) for j in range(n_keys)]
 
     def _confidential(self) -> list[pa.Array]:
-        """Tonight's confidential values; those of the last release of ghosts, and where they are held back."""
+        """Take tonight's confidential values; those of the last release for ghosts, and where they are held back."""
         old, row = self._held_back()
         old[len(self.out) :] = True
         if self.ghosts is not None:
@@ -383,7 +411,7 @@ class _Carried:
         return [self._chosen(j, earlier, then, old[:, j]) for j in range(old.shape[1])]
 
     def _held_back(self) -> tuple[Bools, UInt64s]:
-        """Whose values are not tonight's, column by column, and the digests of these units' last rows.
+        """Mark whose values are not tonight's, column by column, with the digests of these units' last rows.
 
         Who did not change has tonight the value of his last release.
         """
@@ -403,7 +431,7 @@ class _Carried:
         return old, row
 
     def _earlier(self, row: UInt64s, needing: Bools) -> tuple[pa.Table | None, Ints]:
-        """Rows of earlier releases, and which of them each one needs; any of those that are equal."""
+        """Find the rows of earlier releases that units need; any of those that are equal."""
         then = np.zeros(self.n, dtype=np.int64)
         if not needing.any():
             return None, then
@@ -419,7 +447,7 @@ class _Carried:
         return earlier, then
 
     def _chosen(self, j: int, earlier: pa.Table | None, then: Ints, is_old: Bools) -> pa.Array:
-        """One confidential column, from tonight's rows or the earlier ones."""
+        """Take one confidential column from tonight's rows or the earlier ones."""
         now = np.concatenate([self.out, np.zeros(self.n - len(self.out), dtype=np.int64)])
         if not is_old.any():
             if self.tonight is None:
@@ -435,7 +463,7 @@ class _Carried:
 
 
 def number_of_ghosts(unit_range: Ints, index: Ints) -> Ints:
-    """The record numbers under which ghosts travel: where the ledger has them.
+    """Number the rows of ghosts by where the ledger has them.
 
     >>> number_of_ghosts(np.array([1]), np.array([5])).tolist() == [2 * GHOSTS_FROM + 5]
     True
@@ -444,7 +472,6 @@ def number_of_ghosts(unit_range: Ints, index: Ints) -> Ints:
 
 
 def _with_row(of_night: Pairs, row: UInt64s) -> Pairs:
-    """A row of a class of a night, by digests."""
     return np.column_stack([of_night[:, 0], of_night[:, 1] ^ row])
 
 
@@ -453,36 +480,3 @@ def _lost() -> StorageError:
         "an earlier release does not hold what the ledger says of it; restore its files, or make the ledger again with "
         "microagg series rebuild"
     )
-
-
-@dataclass(frozen=True)
-class FateCounts(Added):
-    """What becomes of the units that were released before."""
-
-    carried: int = 0
-    ghosts: int = 0
-    withheld: int = 0
-    vanished: int = 0
-    #: Changed values, or rows where no column is watched, that are released as they were last.
-    held_back: int = 0
-
-
-@dataclass(frozen=True)
-class FateNotes:
-    """What is noted of one range of atoms: counts, and the nights whose releases hold the values of its atoms."""
-
-    counts: FateCounts
-    nights: tuple[int, ...]
-
-
-FATES = JsonOutput("fates", FateNotes)
-
-DECIDE = Step(
-    name="fates",
-    stage="survey",
-    per="range of atoms",
-    does=decide_range,
-    knows=(NIGHT, NIGHT_KEY),
-    receives=(ABSENT, ALTERED),
-    writes=(UNCOMMON, WHOLE, FATES),
-)
