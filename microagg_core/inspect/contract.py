@@ -95,7 +95,7 @@ class ReleasedFile:
 
     @property
     def came(self) -> list[pa.ChunkedArray]:
-        """The quasi-identifiers as they came in; of survivors none, as nobody keeps them."""
+        """Quasi-identifiers as they came in; of survivors none, as nobody keeps them."""
         return [] if self.is_carried else [self.origins[f"q{j}"] for j in range(len(self.promise.kinds))]
 
     @cached_property
@@ -105,7 +105,7 @@ class ReleasedFile:
 
     @cached_property
     def exposure(self) -> Exposure:
-        """What the file shows, beside what the input has of the records that are asked."""
+        """Released combinations, beside what the input has of the records that are asked."""
         promise = self.promise
         # Of survivors it is not counted how their values are distributed.
         known = () if self.is_carried else promise.distributions
@@ -214,7 +214,7 @@ class RiskMeasure(Inspection[N]):
 
 
 def share(part: float, whole: float) -> float | None:
-    """A share to six digits; None of nothing.
+    """Divide to six digits; None of nothing.
 
     >>> share(1, 3), share(0, 0)
     (0.333333, None)
@@ -260,15 +260,14 @@ class Limit(GateCheck[Shown]):
 
     @abstractmethod
     def limits(self, protection: Protection) -> dict[str, float]:
-        """What is demanded, column by column."""
+        """List what is demanded, by column."""
 
     @abstractmethod
     def show(self, exposure: Exposure, column: str) -> float | None:
-        """What released combinations, of which there are some, show of a column; None where nobody can tell."""
+        """Say what released combinations, of which there are some, show of a column; None where nobody can tell."""
 
     @abstractmethod
-    def holds(self, figure: float, limit: float) -> bool:
-        """Whether what is shown is within a limit."""
+    def holds(self, figure: float, limit: float) -> bool: ...
 
     @abstractmethod
     def breach(self, column: str, limit: float) -> str:
@@ -289,7 +288,7 @@ class Limit(GateCheck[Shown]):
         return Shown(0, {}, self.how)
 
     def shares(self, total: Shown) -> dict[str, float | None]:
-        """The figures of a whole release: sums become shares of its records."""
+        """Turn the notes of a release into figures: sums become shares of its records."""
         if self.how != "sum":
             return total.figures
         return {name: None if n is None else n / max(1, total.rows) for name, n in total.figures.items()}

@@ -44,7 +44,7 @@ _EXACT = 2**60
 
 
 def is_ordered_type(kind: pa.DataType) -> bool:
-    """Whether values of this type have an order that means something.
+    """Tell types whose values have an order that means something.
 
     >>> is_ordered_type(pa.int8()), is_ordered_type(pa.date32()), is_ordered_type(pa.string())
     (True, True, False)
@@ -89,7 +89,7 @@ class GroupValues:
         return np.cumsum(self.sizes) - self.sizes
 
     def parts(self, n_groups: int) -> Iterator[GroupValues]:
-        """The same, so many groups at a time."""
+        """Cut into parts of so many groups."""
         ends = np.append(self.first, len(self.codes))
         for start in range(0, len(self.sizes), n_groups):
             stop = min(start + n_groups, len(self.sizes))
@@ -170,7 +170,6 @@ class Distribution:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the values have an order that means something; else they are names."""
         return is_ordered_type(self.values.type)
 
     @cached_property
@@ -193,7 +192,7 @@ class Distribution:
         return np.concatenate([[0], np.cumsum(self.cumulative)])
 
     def codes(self, column: pa.ChunkedArray | pa.Array) -> Ints:
-        """The place of each value among the distinct ones, 0 where there is none; -1 for one that is not among them."""
+        """Code values by their place among the distinct ones: 0 where there is none, -1 for one that is not there."""
         keys = as_key(one_array(column))
         if pa.types.is_null(keys.type):
             return np.zeros(len(keys), dtype=np.int64)
@@ -203,7 +202,7 @@ class Distribution:
         return other is not None and self.values.equals(other.values) and np.array_equal(self.counts, other.counts)
 
     def distances(self, codes: Ints, labels: Ints) -> Floats:
-        """The distance of each group from the whole.
+        """Measure the distance of each group from the whole.
 
         Args:
             codes: of the records' values, each among the distinct ones.
@@ -214,7 +213,7 @@ class Distribution:
         return self.distances_of(GroupValues.of(codes, labels))
 
     def distances_of(self, groups: GroupValues) -> Floats:
-        """The same of groups whose values, each among the distinct ones, are in order."""
+        """Measure groups whose values, each among the distinct ones, are in order."""
         sizes, missing = groups.sizes, groups.missing
         far = np.asarray(np.abs(missing * self.total - sizes * self.counts[0]) / (sizes * max(self.total, 1)))
         has_value = missing < sizes
@@ -246,7 +245,7 @@ class Distribution:
         return np.asarray(moved / (size * self.valued * (last - 1)), dtype=np.float64)
 
     def _passed(self, groups: GroupValues, wide: bool) -> tuple[Ints, Ints]:
-        """For each record its rank in its group, and the value at which the whole's share reaches that of this rank.
+        """Rank each record in its group, and find the value at which the whole's share reaches that of this rank.
 
         Where that is depends on the rank and the group's size alone.
         """
@@ -325,7 +324,7 @@ class ValueCounts:
             self.give_up()
 
     def distribution(self) -> Distribution | None:
-        """What was counted, in order; None where there were too many distinct values."""
+        """Put what was counted in order; None where there were too many distinct values."""
         self._add_up()
         if self.is_given_up:
             return None
@@ -337,7 +336,7 @@ class ValueCounts:
 
 
 def _in_order(values: pa.Array) -> pa.Array:
-    """The order of distinct values: missing first, then ascending."""
+    """Order distinct values: missing first, then ascending."""
     if pa.types.is_null(values.type):
         return pa.array(np.arange(len(values)))
     sortable = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values

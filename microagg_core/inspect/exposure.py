@@ -105,7 +105,6 @@ class Exposure:
 
     @cached_property
     def values_shown(self) -> tuple[ValuesShown, ...]:
-        """What combinations show of each confidential column."""
         return tuple(map(self._shown, self.confidential))
 
     def shown(self, column: str) -> ValuesShown:

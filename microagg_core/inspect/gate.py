@@ -58,7 +58,6 @@ def inspections() -> tuple[Inspection[Any], ...]:
 
 
 def note_types() -> dict[str, type[Any]]:
-    """The classes of notes by their keys."""
     return {inspection.key: inspection.notes for inspection in inspections()}
 
 
@@ -91,7 +90,6 @@ class PartNotes:
                 self._by_key[inspection.key] = notes if before is None else before + notes
 
     def finished(self) -> Notes:
-        """What there is to note of the whole part."""
         return Notes(self.rows, self._by_key)
 
 
@@ -121,7 +119,7 @@ class Inspected:
 
 
 def _noted(file: Notes) -> Notes:
-    """The notes of a file, of which a check that forgot it must not pass."""
+    """Take no notes of a file that a check forgot."""
     if file.readable:
         for check in checks():
             file.by_key[check.key]

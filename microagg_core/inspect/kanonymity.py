@@ -42,7 +42,7 @@ def _names(columns: Sequence[str]) -> list[str]:
 
 
 def _values(column: pa.ChunkedArray) -> pa.Array:
-    """A column's values, which dictionaries of different parts have in common."""
+    """Decode a column, as dictionaries of different parts differ."""
     return one_array(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
 
 
@@ -153,7 +153,7 @@ class CombinationCounter:
         self._smallest_done = count if self._smallest_done is None else min(self._smallest_done, count)
 
     def failing(self) -> int:
-        """How many combinations stay below k; 0 is certain, more is to be confirmed by :meth:`recount`."""
+        """Count combinations that stay below k; 0 is certain, more is to be confirmed by :meth:`recount`."""
         return 0 if self._carried is None else int(self._carried.num_rows)
 
     def smallest(self) -> int:
@@ -184,7 +184,7 @@ class CombinationCounter:
         return both
 
     def to_table(self) -> pa.Table:
-        """The counter as a table, to be written and sent: the carried combinations with their counts."""
+        """Write the carried combinations with their counts into a table, to be stored and sent."""
         facts = {"columns": self.columns, "k": self.k, "smallest_done": self._smallest_done}
         empty = self._carried is None
         table = pa.table({_COUNT: pa.array([], pa.int64())}) if self._carried is None else self._carried
@@ -200,7 +200,7 @@ class CombinationCounter:
         return counter
 
     def recount(self) -> Recount:
-        """What counts the suspects over all parts again, and decides."""
+        """Start to count the suspects over all parts again."""
         return Recount(self.to_table())
 
 
@@ -252,13 +252,11 @@ class Recount:
             self._take(counts)
 
     def to_table(self) -> pa.Table:
-        """The suspects with their counts so far."""
         return self._counts
 
     def failing(self) -> int:
-        """How many combinations have fewer than k records over all parts."""
         return int(pc.sum(pc.less(self._counts.column(_COUNT), self.k)).as_py() or 0)
 
     def smallest(self) -> int:
-        """The smallest number of records of a suspect combination; 0 where there is no suspect."""
+        """Smallest number of records of a suspect combination; 0 where there is no suspect."""
         return int(pc.min(self._counts.column(_COUNT)).as_py() or 0)

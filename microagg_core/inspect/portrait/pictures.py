@@ -35,7 +35,7 @@ _DECIMALS = 6
 
 
 def distributions_of(columns: Iterable[DrawnColumn], fewest: int) -> tuple[list[Distribution], list[str]]:
-    """The distributions of all columns of which enough records have a value, and a sentence on each of the others.
+    """Count columns of which enough records have a value, and say of the others why not.
 
     >>> import pyarrow as pa
     >>> from microagg_core.data.kinds.registry import kind_of
@@ -107,7 +107,7 @@ def _descending(figures: Floats) -> list[int]:
 
 
 def pictures_of(columns: Sequence[DrawnColumn], chosen: Sequence[tuple[int, int]], fewest: int) -> list[Pair]:
-    """The pictures of some pairs; none of a pair that has no two cells."""
+    """Picture some pairs; a pair that has no two cells is left out."""
     sides = [_Side(column, fewest) for column in columns]
     pairs = (_pair(sides[i], sides[j], fewest) for i, j in chosen)
     return [pair for pair in pairs if pair is not None]
@@ -122,7 +122,6 @@ class _Side:
 
     @cached_property
     def there(self) -> Bools:
-        """Which records have a value."""
         return self.column.there
 
     @cached_property
