@@ -33,13 +33,13 @@ def members(package: str, of: type[T], group: str = "") -> tuple[T, ...]:
 
 
 def classes(package: str, of: type[T], group: str = "") -> tuple[type[T], ...]:
-    """Derive from a type, are not abstract, and are defined in the modules of a package or named by entry points."""
+    """List classes that derive from a type, are not abstract, and stand in the package or in entry points."""
     return tuple(value for module in _modules(package, group) for value in _subclasses(module, of))
 
 
 @cache
 def names(package: str, group: str = "") -> tuple[str, ...]:
-    """Names of modules and entry points, in order; none is loaded, so the folder must hold nothing but members."""
+    """List names of modules and entry points in order; none is loaded, so the folder must hold nothing but members."""
     folder, added = import_module(package), _entry_points(group)
     own = {module.name for module in pkgutil.iter_modules(folder.__path__) if module.name[0] != "_"}
     if twice := sorted(own & added.keys()):
@@ -65,6 +65,11 @@ def member_class(package: str, name: str, of: type[T], group: str = "") -> type[
     return _only(_subclasses(_loaded(package, name, group), of), of, name)
 
 
+def plug_ins(group: str, of: type[T]) -> tuple[T, ...]:
+    """Load the objects of a type to which the entry points of a group lead."""
+    return tuple(value for name in _entry_points(group) for value in _objects(_plug_in(name, group), of))
+
+
 def forget() -> None:
     """Look at folders and entry points again: tests add files."""
     names.cache_clear()
@@ -78,15 +83,18 @@ def _modules(package: str, group: str) -> tuple[Any, ...]:
 
 
 def _loaded(package: str, name: str, group: str) -> Any:
-    """The module of a package, or what an entry point leads to."""
-    added = _entry_points(group)
-    if name not in added:
+    if name not in _entry_points(group):
         return import_module(f"{package}.{name}")
+    return _plug_in(name, group)
+
+
+def _plug_in(name: str, group: str) -> Any:
+    point = _entry_points(group)[name]
     try:
-        return added[name].load()
+        return point.load()
     except Exception as error:
         raise SpecError(
-            f"the plug-in {name} ({added[name].value}, entry point of {group}) cannot be loaded: "
+            f"the plug-in {name} ({point.value}, entry point of {group}) cannot be loaded: "
             f"{type(error).__name__}; update it, or uninstall the package that brings it"
         ) from error
 

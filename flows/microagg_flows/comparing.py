@@ -22,7 +22,7 @@ from microagg_core.release.steps.work import work_store
 from microagg_core.spec.release import Algorithm, ReleaseSpec
 from microagg_core.store.layout import RUNS
 from microagg_core.store.urls import join_url
-from microagg_flows.clusters import KINDS, cluster_for, executor_for
+from microagg_flows.clusters import cluster_for, executor_for, kind_of
 from microagg_flows.expecting import Tried, blocking_keys, try_cells
 from microagg_flows.progress import Progress, awaited
 from microagg_flows.release import Release, new_release
@@ -109,6 +109,6 @@ def _tried(release: Release, spec: ReleaseSpec, grid: Grid) -> Tried:
 
 def _compile(release: Release, spec: ReleaseSpec, cells: Sequence[Cell]) -> None:
     """Have this machine's workers find all kernels compiled; others compile for themselves."""
-    if KINDS[type(cluster_for(spec))].on_this_machine:
+    if kind_of(cluster_for(spec)).on_this_machine:
         parts = [part for cell in cells for part in cell.parts(True, spec.protect is not None)]
         compile_parts(tuple(dict.fromkeys(parts)), say=release.progress.say)

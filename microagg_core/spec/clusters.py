@@ -1,21 +1,23 @@
-"""Kinds of cluster that may do the work, one model each.
+"""Kinds of cluster that may do the work, a :class:`ClusterKind` with a model each.
 
-A new kind is a model here, named in ``MODELS``, ``Cluster`` and ``AnyCluster``, and a module in
-``flows/microagg_flows/clusters`` that starts or reaches it. Its keys are told from those of the others by its first.
+A new kind is one object: here, with a module of its name in ``flows/microagg_flows/clusters`` that starts or reaches
+it, or by an entry point of ``microagg.clusters`` of another distribution.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag, WithJsonSchema, field_validator
 
 from microagg_core.data.places import secrets_in, without_credentials
 from microagg_core.model import Model, Number, PartError, Problem, Whole
+from microagg_core.registry import plug_ins
 
 #: How many workers are started where a spec does not say, and how many threads and how much memory each has.
 DEFAULT_WORKERS = 2
@@ -38,7 +40,7 @@ def parse_bytes(text: str) -> int:
 
 
 def _number_as_text(value: Any) -> Any:
-    """YAML reads ``OMP_NUM_THREADS: 1`` as a number."""
+    """Accept a number: YAML reads ``OMP_NUM_THREADS: 1`` as one."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
@@ -53,7 +55,6 @@ class Adapt(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """The least is not above the most."""
         if "minimum" in parts and "maximum" in parts and parts["minimum"] > parts["maximum"]:
             yield ("minimum",), f"must not be above the maximum (got {parts['minimum']} and {parts['maximum']})"
 
@@ -90,18 +91,15 @@ class StartedWorkers(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """A number, or two between which it may be."""
         if parts.get("workers") is not None and parts.get("adapt") is not None:
             yield ("adapt",), "stands in the place of workers; keep one of the two"
 
     @property
     def memory_bytes(self) -> int:
-        """The memory limit in bytes."""
         return parse_bytes(self.memory)
 
     @property
     def n_least(self) -> int:
-        """Workers that there are whatever there is to do."""
         return self.adapt.minimum if self.adapt else self.workers or self.n_default
 
     @property
@@ -115,12 +113,10 @@ class StartedWorkers(Model):
 
     @property
     def n_default(self) -> int:
-        """Workers where the spec names no number."""
         return DEFAULT_WORKERS
 
 
 def _unusable(environment: Mapping[str, str]) -> Iterator[Problem]:
-    """Variables that no system takes."""
     for name, value in environment.items():
         if not _VARIABLE.fullmatch(name):
             yield (name,), "its name must be letters, digits and '_', and start with no digit"
@@ -187,7 +183,6 @@ class Ssh(_Elsewhere):
 
     @property
     def n_default(self) -> int:
-        """One on each machine."""
         return len(self.hosts)
 
 
@@ -268,7 +263,6 @@ class Kubernetes(StartedWorkers):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """Without TLS nothing is sent, unless the spec says that it may be."""
         yield from super().cross_check(parts)
         if not parts.get("unencrypted", False):
             yield (
@@ -345,7 +339,6 @@ class RunningCluster(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """Beyond this machine a scheduler is reached by TLS, unless the spec says that it need not be."""
         address = parts.get("address", "")
         if parts.get("tls") is not None and not address.startswith(_ENCRYPTED):
             yield (
@@ -380,25 +373,48 @@ def is_loopback(address: str) -> bool:
         return False
 
 
+@dataclass(frozen=True)
+class ClusterKind:
+    """One kind of cluster.
+
+    Another distribution adds one by an entry point of ``microagg.clusters``, whose module is loaded with the models of
+    a spec, and so imports nothing of ``microagg_flows`` but in its functions.
+
+    Args:
+        name: of the kind.
+        model: its parts in a spec, told from those of the others by the first of them.
+        on_this_machine: whether its workers share this machine's compiled kernels, which are then made beforehand.
+        extra: the extra of the package that brings what it needs, or nothing.
+        what: the kind in words.
+        module: where its ``hired(cluster, progress)`` is, a context manager that gives workers; by default that of its
+            name in ``microagg_flows.clusters``. Loaded when it is wanted: Dask takes a second and may be missing.
+    """
+
+    name: str
+    model: type[Model]
+    on_this_machine: bool = False
+    extra: str = ""
+    what: str = "a Dask cluster"
+    module: str = ""
+
+
 Cluster = NoCluster | LocalCluster | RunningCluster | SshCluster | SlurmCluster | KubernetesCluster
-#: Every kind by its name, with what a spec says of it.
-MODELS: dict[str, type[Model]] = {
-    "none": NoCluster,
-    "local": LocalCluster,
-    "running": RunningCluster,
-    "ssh": SshCluster,
-    "slurm": SlurmCluster,
-    "kubernetes": KubernetesCluster,
-}
-
-
-#: Kinds whose parts stand one level further in.
-_ELSEWHERE = {"ssh", "slurm", "kubernetes"}
+_OWN = (
+    ClusterKind("none", NoCluster, on_this_machine=True),
+    ClusterKind("local", LocalCluster, on_this_machine=True, extra="cluster"),
+    ClusterKind("running", RunningCluster, extra="cluster"),
+    ClusterKind("ssh", SshCluster, extra="ssh", what="workers through ssh"),
+    ClusterKind("slurm", SlurmCluster, extra="slurm", what="workers by Slurm"),
+    ClusterKind("kubernetes", KubernetesCluster, extra="kubernetes", what="workers on Kubernetes"),
+)
+KINDS: dict[str, ClusterKind] = {kind.name: kind for kind in (*_OWN, *plug_ins("microagg.clusters", ClusterKind))}
+#: Kinds whose parts stand one level further in, below their name.
+_NESTED = {name for name, kind in KINDS.items() if name != "none" and list(kind.model.model_fields) == [name]}
 
 
 def _cluster_shape(value: Any) -> Any:
-    """``none``, ``local``, ``{local: {...}}``, an address or ``{address: ...}`` as the parts of one of the models."""
-    if value is None or isinstance(value, Cluster):
+    """Take ``none``, ``local``, ``{local: {...}}``, an address or ``{address: ...}`` as parts of a model."""
+    if value is None or isinstance(value, tuple(kind.model for kind in KINDS.values())):
         return value
     if value in ("none", {"none": None}, {"none": {}}):
         return {"none": True}
@@ -408,31 +424,30 @@ def _cluster_shape(value: Any) -> Any:
         return {"address": value}
     if isinstance(value, dict) and set(value) == {"local"}:
         value = value["local"] if value["local"] is not None else {}
-    if not isinstance(value, dict) or "local" in value or (len(value) > 1 and _ELSEWHERE & set(value)):
+    if not isinstance(value, dict) or "local" in value or (len(value) > 1 and _NESTED & set(value)):
+        nested = [f"'{name}:'" for name in KINDS if name == "local" or name in _NESTED]
         raise ValueError(
-            "must be 'none', 'local', a scheduler's address, or one of 'local:', 'ssh:', 'slurm:' and 'kubernetes:' "
+            f"must be 'none', 'local', a scheduler's address, or one of {', '.join(nested[:-1])} and {nested[-1]} "
             "with what each takes"
         )
     return value
 
 
 def _cluster_kind(value: Any) -> str:
-    """The name of the model whose first field is there; without any, the parts are those of ``local``."""
+    """Name the model whose first field is there; without any, the parts are those of ``local``."""
     if value is None:
         return "choice"
     keys = value if isinstance(value, dict) else dict(value)
-    told = (name for name, model in MODELS.items() if name != "local" and next(iter(model.model_fields)) in keys)
-    return next(told, "local")
+    named = (name for name, kind in KINDS.items() if name != "local" and next(iter(kind.model.model_fields)) in keys)
+    return next(named, "local")
 
 
-AnyCluster = Annotated[
-    Annotated[None, Tag("choice")]
-    | Annotated[NoCluster, Tag("none")]
-    | Annotated[LocalCluster, Tag("local")]
-    | Annotated[RunningCluster, Tag("running")]
-    | Annotated[SshCluster, Tag("ssh")]
-    | Annotated[SlurmCluster, Tag("slurm")]
-    | Annotated[KubernetesCluster, Tag("kubernetes")],
-    Discriminator(_cluster_kind),
-    BeforeValidator(_cluster_shape),
-]
+if TYPE_CHECKING:
+    AnyCluster = Cluster | None
+else:
+    _TAGGED = [Annotated[kind.model, Tag(name)] for name, kind in KINDS.items()]
+    AnyCluster = Annotated[
+        Union[(Annotated[None, Tag("choice")], *_TAGGED)],
+        Discriminator(_cluster_kind),
+        BeforeValidator(_cluster_shape),
+    ]

@@ -17,7 +17,7 @@ from microagg_core.spec import about
 from microagg_core.spec.clusters import (
     ADDRESS_PATTERN,
     HOST_PATTERN,
-    MODELS,
+    KINDS,
     PATH_PATTERN,
     WALLTIME_PATTERN,
     WORD_PATTERN,
@@ -75,7 +75,6 @@ def in_words(error: ErrorDetails, tree: Place) -> list[Found]:
 
 
 def problem(tree: Place, loc: Loc, reason: str) -> Found:
-    """Line and sentence for a reason that is known."""
     place, written = follow(tree, loc)
     path = dotted(written)
     return place.line, f"{path}: {reason}" if path else reason
@@ -127,7 +126,7 @@ def _reason(error: ErrorDetails, tree: Place) -> str:
 
 
 def _got(tree: Place, loc: Loc) -> str:
-    """The value in brackets, unless it may be a secret."""
+    """Quote the value in brackets, unless it may be a secret."""
     place, _ = follow(tree, loc)
     value = place.value
     hidden = "storage_options" in loc or "environment" in loc or any(looks_secret(part) for part in loc)
@@ -148,11 +147,10 @@ def _shown(place: Place) -> str:
 
 
 def _model_at(loc: Loc) -> type[Model]:
-    """The model whose field an error speaks of."""
     model: type[Model] = ReleaseSpec
     for before, part in zip((None, *loc), loc, strict=False):
         if before == "cluster":
-            model = MODELS.get(str(part), LocalCluster)
+            model = KINDS[str(part)].model if part in KINDS else LocalCluster
         elif part in model.model_fields:
             model = _inner(model, str(part)) or model
     return model
@@ -163,7 +161,6 @@ def _inner(model: type[Model], name: str) -> type[Model] | None:
 
 
 def _models_in(annotation: Any) -> Iterator[type[Model]]:
-    """The models of a field: its own, that beside None or a word, or what stands under each of its keys."""
     if isinstance(annotation, type) and issubclass(annotation, Model):
         yield annotation
     for part in get_args(annotation):
@@ -171,22 +168,22 @@ def _models_in(annotation: Any) -> Iterator[type[Model]]:
 
 
 def _unknown_key(loc: Loc) -> str:
-    """Why a key is refused, and which one was meant."""
+    """Say why a key is refused, and which one was meant."""
     key, model = str(loc[-1]), _model_at(loc[:-1])
     if looks_secret(key):
         return SECRET_REASON
     if homes := _homes(model).get(key):
         return f"is not a key the spec knows here; it belongs under {_any_of(homes)}"
     keys = list(model.model_fields)
-    if model in MODELS.values():
-        keys = list(dict.fromkeys(["local", *(name for kind in MODELS.values() for name in kind.model_fields)]))
+    if model in (kinds := [kind.model for kind in KINDS.values()]):
+        keys = list(dict.fromkeys(["local", *(name for kind in kinds for name in kind.model_fields)]))
     if near := difflib.get_close_matches(key, keys, 1):
         return f"is not a key the spec knows; did you mean {near[0]}?"
     return f"is not a key the spec knows; here it knows {', '.join(keys)}"
 
 
 def _homes(model: type[Model]) -> Mapping[str, list[str]]:
-    """Keys of the parts one level further in: where each belongs."""
+    """Tell under which part each key one level further in belongs."""
     homes: dict[str, list[str]] = {}
     for name in model.model_fields:
         part: Any = LocalCluster if name == "cluster" else _inner(model, name)

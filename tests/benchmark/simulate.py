@@ -32,7 +32,7 @@ from microagg_core.release.steps.sizing.description import Description, read_des
 from microagg_core.release.steps.sizing.figures import MeasuredFigures, measured_figures
 from microagg_core.release.steps.sizing.forecast import Forecast, Forecaster, place_of
 from microagg_core.release.steps.sizing.tasks import StepTasks
-from microagg_flows.clusters import dask_executor
+from microagg_flows.clusters import pool
 
 WORKERS = (1, 3, 10, 30, 100, 300, 1000, 3000)
 BILLION = "rows=1e9,keys=3e6"
@@ -80,7 +80,7 @@ def simulate(
     figures = figures_with(wishes)
     with changed(wishes):
         forecaster = Forecaster(description, figures)
-        ahead = int(wishes.get("ahead", dask_executor._AHEAD))
+        ahead = int(wishes.get("ahead", pool._AHEAD))
         return [
             replace(
                 forecaster.at(place_of(description, figures, workers=n, ahead=ahead, **place)),

@@ -196,7 +196,7 @@ def test_the_specs_of_a_folder(nights: Project) -> None:
 
 
 def test_what_cannot_be_deployed(nights: Project) -> None:
-    nights.call("deploy", "nowhere").assert_refused(2, "nowhere: is no folder")
+    nights.call("deploy", "nowhere").assert_refused(2, "nowhere is not a directory")
     (nights.folder / "empty").mkdir()
     nights.call("deploy", "empty").assert_refused(2, "empty: holds no spec")
     specs = nights.folder / "specs"

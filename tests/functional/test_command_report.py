@@ -38,7 +38,7 @@ def test_a_run_says_where_its_page_is(project: Project) -> None:
     ended = project.call(*RUN, "--results", "told.json")
     assert ended.code == 0, ended.err
     page = page_of(project)
-    (line,) = [line for line in ended.out.splitlines() if line.startswith("look at it")]
+    (line,) = [line for line in ended.out.splitlines() if line.startswith("operator report")]
     assert line.split()[-1] == str(page)
     assert json.loads((project.folder / "told.json").read_text())["report"] == str(page)
     assert page.stat().st_mode & 0o777 == 0o600

@@ -250,7 +250,7 @@ def test_functions_of_different_processes_never_have_one_symbol(tmp_path: Path) 
 def test_without_a_home_compiled_code_outlasts_the_run_that_made_it(tmp_path: Path) -> None:
     """A run has a temporary folder of its own, which goes with it; kernels are for the next run too."""
     script = (
-        "from microagg_flows.process.scratch import scratch\n"
+        "from microagg_flows.process import scratch\n"
         "with scratch() as folder:\n"
         "    from microagg_core.kernels.machine_code.code_folders import code_folders\n"
         "    print(folder, code_folders().write)\n"

@@ -21,7 +21,7 @@ from microagg_core.release.verify import verify
 from microagg_core.spec.loading import canonical, load_spec
 from microagg_core.store.layout import MANIFEST, SIGNATURE, ReleaseLayout
 from microagg_core.store.objects import Store
-from microagg_flows.doctor.patient import Patient
+from microagg_flows.doctor import Patient
 from microagg_flows.doctor.release import look
 from microagg_flows.forgetting import forget
 from microagg_flows.progress import Silence

@@ -16,7 +16,7 @@ import yaml
 from microagg_core.series.ledger import ledger_of
 from microagg_core.series.verification import verify_ledger
 from microagg_core.spec.loading import load_spec
-from microagg_flows.executors.in_process import InProcess
+from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release, new_release
 from microagg_flows.stages import STAGES, run_stage

@@ -1,4 +1,4 @@
-"""Greeting workers before they are given work: who they are, and whether they can do it.
+"""Ask workers, before they are given work, what they are and whether they can do it.
 
 A worker of another version would make other bytes, one without the package dies of its first task, one that cannot
 reach the input fails late. So each is asked first, and refused with its number and the cause. The question is sent as
@@ -28,11 +28,11 @@ from microagg_core.release.steps.access import access_problem, work_probe
 from microagg_core.release.steps.surroundings import Surroundings, surroundings
 from microagg_core.software import deviations, software
 from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.clusters.dask_settings import pause_share
-from microagg_flows.clusters.records import WorkerRecord
+from microagg_flows.clusters import WorkerRecord
+from microagg_flows.clusters.scheduler import pause_share
 from microagg_flows.clusters.watch import WorkerState
 
-_ANSWER_SECONDS = 60
+_ANSWER_SECONDS, _DASHBOARD_SECONDS = 60, 10
 #: Packages of which both sides must have the same version: they speak with each other.
 _SPEAKING = ("dask", "distributed", "cloudpickle")
 
@@ -60,7 +60,7 @@ def greet(client: Client, spec: ReleaseSpec, workers: Sequence[WorkerState], n_b
 def records_of(
     client: Client, spec: ReleaseSpec, workers: Sequence[WorkerState], n_before: int = 0
 ) -> list[WorkerRecord]:
-    """What workers say of themselves, and what stands against each; one that left meanwhile says nothing.
+    """Ask workers what they are, and judge each; one that left meanwhile says nothing.
 
     Raises:
         TransientClusterError: they do not answer.
@@ -86,7 +86,7 @@ def records_of(
 
 
 def surroundings_of(client: Client, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
-    """What workers that are fit for the work find around them, by address; one that left meanwhile finds nothing.
+    """Ask workers that are fit for the work what they find around them; one that left meanwhile finds nothing.
 
     Raises:
         TransientClusterError: they do not answer.
@@ -111,18 +111,20 @@ def greet_scheduler(client: Client) -> None:
         raise of_kind(unfit.kind, f"the scheduler {unfit.message}")
 
 
-def _asked(client: Client, question: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """An answer within a minute; functions of this module travel as code.
+def _asked(
+    client: Client, question: Callable[..., Any], *args: Any, seconds: int = _ANSWER_SECONDS, **kwargs: Any
+) -> Any:
+    """Wait for an answer; functions of this module travel as code.
 
     Raises:
         TransientClusterError: there is none.
     """
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
-        return client.sync(question, *args, callback_timeout=_ANSWER_SECONDS, **kwargs)  # type: ignore[no-untyped-call]
+        return client.sync(question, *args, callback_timeout=seconds, **kwargs)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError):
         raise TransientClusterError(
-            f"not all of the cluster answered within {_ANSWER_SECONDS} s, or it went away; look at its scheduler and "
+            f"not all of the cluster answered within {seconds} s, or it went away; look at its scheduler and "
             "workers, and start the release again"
         ) from None
     finally:
@@ -130,7 +132,7 @@ def _asked(client: Client, question: Callable[..., Any], *args: Any, **kwargs: A
 
 
 def introduce(spec: dict[str, Any] | None, probe: str | None) -> dict[str, Any]:
-    """What a worker says of itself; runs there, sent as code, so nothing of ours may be taken for granted."""
+    """Describe a worker; runs there, sent as code, so nothing of ours may be taken for granted."""
     try:
         from microagg_core.release.steps.access import access_problem as problem_of_access
         from microagg_core.release.steps.access import kernels_problem
@@ -147,25 +149,25 @@ def introduce(spec: dict[str, Any] | None, probe: str | None) -> dict[str, Any]:
 def _record(
     number: int, worker: WorkerState, versions: Mapping[str, Any] | None, answer: Any, spec: ReleaseSpec
 ) -> WorkerRecord:
-    told = answer if isinstance(answer, dict) else {}
+    facts = answer if isinstance(answer, dict) else {}
     unfit = _versions_problem(versions) or _memory_problem(worker) or _unfit(answer, spec)
     who = f"worker {number} ({worker.address})"
     return WorkerRecord(
         number=number,
         address=worker.address,
         versions={} if versions is None else {"python": _python(versions), **_spoken(versions)},
-        software=told.get("software", {}),
+        software=facts.get("software", {}),
         threads=worker.threads,
         memory_limit=worker.memory_limit,
         memory=worker.memory,
-        access=(told.get("access") or ("", ""))[1],
-        kernels=(told.get("kernels") or ("", ""))[1],
+        access=(facts.get("access") or ("", ""))[1],
+        kernels=(facts.get("kernels") or ("", ""))[1],
         unfit=None if unfit is None else of_kind(unfit.kind, f"{who} {unfit.message}"),
     )
 
 
 def _versions_problem(theirs: Mapping[str, Any] | None) -> MicroaggError | None:
-    """What is said against somebody's versions; the sentence goes on after a name."""
+    """Refuse other versions than ours; the sentence goes on after a name."""
     if theirs is None:
         return None
     ours: Mapping[str, Any] = get_versions()
@@ -181,7 +183,7 @@ def _versions_problem(theirs: Mapping[str, Any] | None) -> MicroaggError | None:
 
 
 def _memory_problem(worker: WorkerState) -> MicroaggError | None:
-    """Whether Dask would pause a worker before it has any rows; the sentence goes on after a name."""
+    """Refuse a worker that Dask would pause before it has any rows; the sentence goes on after a name."""
     pause = pause_share()
     if not worker.memory_limit or holds_a_worker(worker.memory_limit, pause):
         return None
@@ -192,17 +194,15 @@ def _memory_problem(worker: WorkerState) -> MicroaggError | None:
 
 
 def _spoken(versions: Mapping[str, Any]) -> dict[str, str]:
-    """The versions of what both sides need to speak with each other."""
     return {name: str(versions["packages"].get(name)) for name in _SPEAKING}
 
 
 def _python(versions: Mapping[str, Any]) -> str:
-    """Major and minor version, within which code can be sent."""
     return ".".join(str(versions["host"]["python"]).split(".")[:2])
 
 
 def _unfit(answer: Any, spec: ReleaseSpec | None = None) -> MicroaggError | None:
-    """Why somebody who answered cannot be given work; the sentence goes on after a name."""
+    """Refuse a worker by its answer; the sentence goes on after a name."""
     if isinstance(answer, BaseException) or not isinstance(answer, dict):
         return ClusterError(f"could not say what it is ({type(answer).__name__}); install microagg there as it is here")
     if "lacks" in answer:
@@ -219,3 +219,18 @@ def _unfit(answer: Any, spec: ReleaseSpec | None = None) -> MicroaggError | None
                 kind = StorageError.kind
         return of_kind(kind, f"cannot do the work: {sentence}")
     return None
+
+
+def dashboard_link(client: Client) -> str:
+    """The address of the scheduler's dashboard; empty where it has none, or does not say."""
+    try:
+        has_pages = _asked(client, client.run_on_scheduler, _has_pages, seconds=_DASHBOARD_SECONDS)
+        return str(client.dashboard_link or "") if has_pages else ""
+    except Exception:  # whatever a scheduler of others answers, its dashboard decides nothing
+        return ""
+
+
+def _has_pages(dask_scheduler: Any) -> bool:
+    """Runs in the scheduler: without the package for pages its server has metrics alone."""
+    pages = "distributed.dashboard"
+    return any(type(one).__module__.startswith(pages) for one in dask_scheduler.http_application.applications)

@@ -18,18 +18,16 @@ from distributed import Client, LocalCluster, Security
 
 from microagg_core.errors import ClusterError, StorageError
 from microagg_core.spec.release import LocalCluster as LocalSpec
-from microagg_flows.clusters.dask_settings import dask_settings
-from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool
-from microagg_flows.clusters.supplying import adapted
-from microagg_flows.process.interrupts import sparing_children
-from microagg_flows.process.scratch import scratch
+from microagg_flows.clusters.scheduler import adapted, dask_settings
+from microagg_flows.interrupts import sparing_children
+from microagg_flows.process import scratch
 from microagg_flows.progress import Progress, awaited
 
 
 @contextmanager
-def hired(cluster: LocalSpec, progress: Progress) -> Iterator[DaskWorkers]:
-    """Workers of this machine, while the block lasts.
+def hired(cluster: LocalSpec, progress: Progress) -> Iterator[Pool]:
+    """Have workers of this machine, while the block lasts.
 
     Raises:
         ClusterError: they cannot be started.
@@ -37,15 +35,11 @@ def hired(cluster: LocalSpec, progress: Progress) -> Iterator[DaskWorkers]:
     with dask_settings(), scratch() as folder, ExitStack() as running:
         with awaited(progress, f"{cluster.n_least} workers to start"):
             client = _start(cluster, str(folder / "workers"), running)
-        yield DaskWorkers(Pool(client, no_workers=cluster.wait, own=True, restarts=True, wanted=cluster))
+        yield Pool(client, no_workers=cluster.wait, own=True, restarts=True, wanted=cluster)
 
 
 def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
-    """Start a scheduler in this process, and workers in processes of their own.
-
-    Raises:
-        ClusterError: this machine does not let it.
-    """
+    """Start a scheduler in this process, and workers in processes of their own."""
     try:
         _try_loopback()
         security = Security.temporary()  # type: ignore[no-untyped-call]
@@ -94,11 +88,7 @@ def _try_loopback() -> None:
 
 
 def _try_shared_memory() -> None:
-    """Make a lock between processes, as Dask does for every worker.
-
-    Raises:
-        ClusterError: there is no place for it.
-    """
+    """Make a lock between processes, as Dask does for every worker."""
     try:
         multiprocessing.get_context("spawn").Lock()
     except OSError as error:

@@ -9,15 +9,14 @@ from pathlib import Path
 from microagg_core.errors import ClusterError, MicroaggError, StorageError
 from microagg_core.release.steps.surroundings import END, TOKEN
 from microagg_core.spec.release import RunningCluster
-from microagg_flows.doctor.findings import Finding, looked, strange, well, wrong
-from microagg_flows.doctor.patient import Patient
+from microagg_flows.doctor import Finding, Patient, looked, strange, well, wrong
 
 #: What ends before the next night has been made is worth a word.
 _SOON = datetime.timedelta(hours=36)
 
 
 def look(patient: Patient) -> Iterator[Finding]:
-    """Temporary keys in the environment of workers, and the certificate that the spec names."""
+    """Look for temporary keys in the environment of workers, and at the certificate that the spec names."""
     yield from _keys(patient)
     yield from looked("certificate", lambda: _certificate(patient))
 
@@ -55,7 +54,7 @@ def _certificate(patient: Patient) -> Iterator[Finding]:
 def ending(
     about: str, what: str, end: datetime.datetime, now: datetime.datetime, error: type[MicroaggError]
 ) -> Finding:
-    """Whether something that ends has ended, or will soon.
+    """Judge whether something that ends has ended, or will soon.
 
     >>> now = datetime.datetime(2026, 11, 18, tzinfo=datetime.UTC)
     >>> ending("certificate", "it", now + 9 * _SOON, now, ClusterError).line()

@@ -11,9 +11,7 @@ from microagg_core.release.steps.work import work_store
 from microagg_core.store.objects import Store
 from microagg_core.store.probe import StoreProbe, keeps_versions, probe_store
 from microagg_core.store.urls import is_local, local_path
-from microagg_flows.doctor.clocks import clock_finding
-from microagg_flows.doctor.findings import Finding, looked, strange, well, wrong
-from microagg_flows.doctor.patient import Patient
+from microagg_flows.doctor import Finding, Patient, clock_finding, looked, strange, well, wrong
 
 #: Below this much a machine's disk is soon full.
 LEAST_FREE = 2**30
@@ -22,7 +20,7 @@ SLOW_SECONDS = 2.0
 
 
 def look(patient: Patient) -> Iterator[Finding]:
-    """The work area is written, and an object is created once; its bucket, speed, clock and disk."""
+    """Write to the work area, and create an object once; look at its bucket, speed, clock and disk."""
     yield from looked("work area", lambda: _store(patient, work_store(patient.spec)))
 
 
@@ -71,13 +69,12 @@ def _speed(who: str, out: float, back: float) -> Finding:
 
 
 def free_finding(who: str, free: int) -> Finding:
-    """Whether a disk has room."""
     says = f"{free / 2**30:,.1f} GiB are free"
     return well("disk", f"{who}: {says}") if free >= LEAST_FREE else strange("disk", f"{who}: {says}; make room there")
 
 
 def _service(url: str) -> str:
-    """What two places have to share to be alike.
+    """Name what two places have to share to be alike.
 
     >>> _service("/data/work") == _service("file:///data/output"), _service("s3://a/work")
     (True, 's3')
@@ -86,5 +83,5 @@ def _service(url: str) -> str:
 
 
 def _there(path: Path) -> Path:
-    """A path, or what of it is there."""
+    """Go up from a path to what of it exists."""
     return next(folder for folder in (path, *path.absolute().parents) if folder.exists())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -11,14 +10,11 @@ from microagg_core.blocks.memory import WORKER_BASE_BYTES, bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError
 from microagg_core.release.steps.surroundings import Surroundings
 from microagg_core.release.steps.work import work_store
-from microagg_core.store.layout import AUDIT, RUNS, newest_results
-from microagg_flows.clusters import cluster_for, hired_workers
-from microagg_flows.clusters.dask_settings import pause_share
-from microagg_flows.clusters.records import WorkerRecord
-from microagg_flows.doctor.clocks import clock_finding
-from microagg_flows.doctor.findings import Finding, looked, strange, well, wrong
-from microagg_flows.doctor.patient import Patient
+from microagg_flows.clusters import WorkerRecord, cluster_for, hired_workers
+from microagg_flows.clusters.scheduler import pause_share
+from microagg_flows.doctor import Finding, Patient, clock_finding, looked, strange, well, wrong
 from microagg_flows.doctor.storage import LEAST_FREE, SLOW_SECONDS
+from microagg_flows.record import newest_documents
 
 _MIB = 2**20
 #: Outcomes among which one with a plan is looked for.
@@ -26,7 +22,7 @@ _MOST_LOOKED_AT = 20
 
 
 def look(patient: Patient) -> Iterator[Finding]:
-    """Each worker is asked what it is, and what it finds around it."""
+    """Ask each worker what it is, and what it finds around it."""
     yield from looked("workers", lambda: _workers(patient))
 
 
@@ -59,7 +55,7 @@ def _alike(records: list[WorkerRecord]) -> Finding:
 
 
 def _memory(patient: Patient) -> Iterator[Finding]:
-    """What each thread has for its rows, beside what the newest release's plan needed."""
+    """Compare what each thread has for its rows with what the newest release's plan needed."""
     there = min((per_task for record in patient.records if (per_task := _per_task(record)) is not None), default=None)
     if there is None:
         yield well("memory", "nobody sets a limit")
@@ -84,18 +80,18 @@ def _per_task(record: WorkerRecord) -> int | None:
 
 
 def most_needed(patient: Patient) -> tuple[str, int] | None:
-    """Which of the last runs needed most for one task, and how many bytes; None where no plan was made.
+    """Find which of the last runs needed most for one task, and how many bytes; None where no plan was made.
 
     An outcome has what a plan would need of a whole worker; the worker's own share is taken off.
     """
-    work, told = work_store(patient.spec), []
-    for name in newest_results(work.list(f"{AUDIT}/{RUNS}"), _MOST_LOOKED_AT):
-        with suppress(MicroaggError, ValueError, KeyError, TypeError):  # damaged, or of another version
-            results = json.loads(work.read(name))
-            estimate = results["memory_bytes"]["estimate"]
-            if results["series"] == patient.spec.name and estimate:
-                told.append((int(estimate) - WORKER_BASE_BYTES, f"{results['command']} {results['id']}"))
-    return max(told)[::-1] if told else None
+    needs = []
+    with suppress(MicroaggError):
+        for _, document in newest_documents(work_store(patient.spec), _MOST_LOOKED_AT):
+            with suppress(ValueError, KeyError, TypeError):  # damaged, or of another version
+                estimate = document["memory_bytes"]["estimate"]
+                if document["series"] == patient.spec.name and estimate:
+                    needs.append((int(estimate) - WORKER_BASE_BYTES, f"{document['command']} {document['id']}"))
+    return max(needs)[::-1] if needs else None
 
 
 def _around(patient: Patient, asked: float, took: float) -> Iterator[Finding]:
@@ -142,7 +138,7 @@ def _clocks(facts: dict[int, Surroundings], asked: float, took: float) -> Iterat
 
 
 def _listed(numbers: Iterable[int]) -> str:
-    """Workers by their numbers.
+    """Name workers by their numbers.
 
     >>> _listed([1, 3])
     'workers 1, 3'

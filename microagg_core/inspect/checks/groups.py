@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools
-from microagg_core.data.kinds.contract import Kind
+from microagg_core.data.kinds.contract import Claim, Kind
 from microagg_core.group.metrics.means import Groups
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.contract import GateCheck, Promise, ReleasedFile
@@ -53,6 +53,8 @@ class GroupRanges(GateCheck[Outside]):
             if count
         ]
         right = "every released value is within the range of the records that share it, and theirs where they are equal"
+        if not all(Claim.WITHIN_RANGE in kind.claims for kind in promise.kinds):
+            right = "every released value may stand for the records that share it, and is theirs where they are equal"
         return Check(self.name, not wrong, "; ".join(wrong) or right)
 
 

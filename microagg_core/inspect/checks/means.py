@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from microagg_core.data.kinds.contract import Kind
+from microagg_core.data.kinds.contract import Claim, Kind
 from microagg_core.group.metrics.moments import EMPTY, Moments, merge
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.contract import GateCheck, InputBatch, Promise, ReleasedFile
@@ -40,15 +40,16 @@ class Means(GateCheck[QuasiMoments]):
         return QuasiMoments((EMPTY,) * len(promise.kinds))
 
     def judge(self, promise: Promise, released: QuasiMoments, expected: QuasiMoments) -> Check:
-        """Demand the same number of values on both sides, and the same mean."""
-        columns = zip(promise.kinds, expected.moments, released.moments, strict=True)
-        wrong = [
-            f"the mean of {kind.name!r} is not kept"
-            for kind, before, after in columns
-            if before.n != after.n or (before.n and not kind.keeps_mean(before, after))
-        ]
+        """Demand the same number of values on both sides, and the same mean where a kind claims that it is kept."""
+        wrong = []
+        for kind, before, after in zip(promise.kinds, expected.moments, released.moments, strict=True):
+            has_mean = Claim.MEAN_KEPT in kind.claims
+            if before.n != after.n or (has_mean and before.n and not kind.keeps_mean(before, after)):
+                wrong.append(f"the mean of {kind.name!r} is not kept" if has_mean else f"{kind.name!r} lacks values")
         whose = ", of the records that are grouped tonight" if promise.carried else ""
-        return Check(self.name, not wrong, "; ".join(wrong) or f"the mean of every quasi-identifier is kept{whose}")
+        which = "" if all(Claim.MEAN_KEPT in kind.claims for kind in promise.kinds) else " that has one"
+        kept = f"the mean of every quasi-identifier{which} is kept{whose}"
+        return Check(self.name, not wrong, "; ".join(wrong) or kept)
 
 
 def _moments(kind: Kind, column: pa.ChunkedArray) -> Moments:

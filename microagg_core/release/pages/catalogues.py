@@ -70,7 +70,6 @@ _FILES, _RECORDS = "files", "records"
 
 
 def croissant(manifest: Manifest) -> bytes:
-    """The file."""
     said = about(manifest)
     document: dict[str, Any] = {
         "@context": _CONTEXT,
@@ -153,7 +152,6 @@ _PROFILES = "https://datapackage.org/profiles/2.0"
 
 
 def data_package(manifest: Manifest) -> bytes:
-    """The file."""
     said = about(manifest)
     package: dict[str, Any] = {
         "$schema": f"{_PROFILES}/datapackage.json",
@@ -238,41 +236,39 @@ def _package_field(manifest: Manifest, column: ColumnEntry) -> dict[str, Any]:
         "role": column.role,
     }
     if column.role == "quasi_identifier":
-        field["masking"] = f"mean of a group of at least {manifest.k}; " + rounding_words(
-            column, manifest.rounding.get(column.name)
-        )
+        rounded = f"; {rounding_words(column, manifest.rounding.get(column.name))}" if column.is_mean else ""
+        stands = "mean of a" if column.is_mean else "one value for a"
+        field["masking"] = f"{stands} group of at least {manifest.k}{rounded}"
     return {name: value for name, value in field.items() if value is not None}
 
 
 _NAMESPACE = "ddi:codebook:2_5"
 _MASKED = {
     "quasi_identifier": "Microaggregated: each value is the mean of a group of at least {k} {units}; {rounding}.",
+    "other": "Microaggregated: all records of a group of at least {k} {units} have one value.",
     "blocking": "Kept: groups never mix its values. Values that few share were merged, or their records withheld.",
     "confidential": "Not masked: the value is as it came.",
 }
 
 
 class _Element:
-    """An element that is being put together; texts are made fit for XML."""
+    """An XML element that is being put together; texts are made fit for XML."""
 
     def __init__(self, node: ElementTree.Element) -> None:
         self.node = node
 
     def with_child(self, tag: str, text: str = "", /, **attributes: str) -> _Element:
-        """A new child at the end."""
         child = ElementTree.SubElement(self.node, tag, {key: visible(value) for key, value in attributes.items()})
         child.text = visible(text) or None
         return _Element(child)
 
     def with_texts(self, texts: Mapping[str, str | None]) -> None:
-        """Children that have a text, in this order."""
         for name, text in texts.items():
             if text:
                 self.with_child(name, text)
 
 
 def ddi_codebook(manifest: Manifest) -> bytes:
-    """The file."""
     root = ElementTree.Element("codeBook", {"xmlns": _NAMESPACE, "version": "2.5", "xml:lang": "en"})
     book = _Element(root)
     _document(book.with_child("docDscr"), manifest)
@@ -347,7 +343,7 @@ def _ddi_file(node: _Element, manifest: Manifest) -> None:
 
 def _variable(parent: _Element, manifest: Manifest, column: ColumnEntry, number: int) -> None:
     kind, said = column_type(column.type), said_of(manifest, column)
-    is_mean = column.role == "quasi_identifier"
+    is_mean = column.is_mean
     node = parent.with_child(
         "var",
         ID=f"V{number}",
@@ -362,16 +358,13 @@ def _variable(parent: _Element, manifest: Manifest, column: ColumnEntry, number:
     for part in paragraphs(said.description or ""):
         node.with_child("txt", part)
     node.with_child("varFormat", column.type, type=kind.ddi, schema="other", category=kind.ddi_category)
-    words = _MASKED[column.role].format(
-        k=manifest.k,
-        units=units_word(manifest),
-        rounding=rounding_words(column, manifest.rounding.get(column.name)),
+    words = _MASKED["other" if column.role == "quasi_identifier" and not is_mean else column.role].format(
+        k=manifest.k, units=units_word(manifest), rounding=rounding_words(column, manifest.rounding.get(column.name))
     )
     node.with_child("notes", words, type="disclosure control")
 
 
 def _moments(node: _Element, manifest: Manifest, column: ColumnEntry) -> None:
-    """Mean and deviation of what is released, as the manifest publishes them."""
     of = (manifest.losses.attributes or {}).get(column.name)
     if of is None:
         return

@@ -16,7 +16,6 @@ _MOST_IN_A_COMMAND = 20
 
 
 def promises_section(manifest: Manifest) -> Section:
-    """k, what is demanded besides, and the series."""
     keys = (*in_role(manifest, "quasi_identifier"), *in_role(manifest, "blocking"))
     shared = (
         f" is shared by at least {manifest.k} {units_word(manifest)} (k-anonymity, k = {manifest.k}), missing values "
@@ -106,7 +105,9 @@ def _not_promised(manifest: Manifest) -> list[Text]:
         differ = " differ" if len(unsafe) > 1 else " differs"
         why = "where all have one value, whoever knows that somebody is among them knows it."
         said.append(("That ", *names(unsafe), f"{differ} among those who share a combination: {why}"))
-    said.append((f"That values are kept from those who know others of their group: {pooling_words(manifest.k)}.",))
+    if any(column.is_mean for column in manifest.columns):
+        pooled = pooling_words(manifest.k)
+        said.append((f"That values are kept from those who know others of their group: {pooled}.",))
     said.append(("That nothing follows from other data about the same people or firms. Do not try to find anybody.",))
     return said
 
@@ -124,7 +125,6 @@ for part in json.load(open("manifest.json"))["parts"]:
 
 
 def verify_section(manifest: Manifest) -> Section:
-    """With microagg, and without."""
     return Section(
         "verify",
         "How to check it",
@@ -185,7 +185,6 @@ def citation(manifest: Manifest) -> str:
 
 
 def cite_section(manifest: Manifest) -> Section:
-    """The citation, and the same for reference managers."""
     said = about(manifest)
     blocks: list[Block] = [paragraph(citation(manifest)), Snippet("bibtex", "BibTeX", _bibtex(manifest))]
     if said.licence:
@@ -194,7 +193,6 @@ def cite_section(manifest: Manifest) -> Section:
 
 
 def licence_word(licence: str) -> Link:
-    """A licence by its name or address, which leads to its text."""
     return Link(licence, licence_url(licence))
 
 

@@ -70,7 +70,7 @@ def measure_release(
         files: what was noted of the files.
         carried: the files of survivors, behind those of arrivals.
     """
-    numbers, kinds, rows = range(planned.outline.n_partitions), planned.context.kinds, int(planned.outline.rows.sum())
+    numbers, kinds, rows = range(planned.outline.n_partitions), planned.encoding.kinds, int(planned.outline.rows.sum())
     risk = combine_risk(planned, files)
 
     def of_file(arrivals: Figures) -> Figures:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from microagg_core.data.formats.writing import released_format
+from microagg_core.data.kinds.contract import CLAIMS_OF_A_MEAN
 from microagg_core.data.places import filled_in
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import Figures
@@ -74,6 +75,8 @@ def release_facts(
     whether any are.
     """
     spec, schema, outline = planned.context.spec, planned.context.schema, planned.outline
+    other = (kind for kind in planned.encoding.kinds if kind.claims != CLAIMS_OF_A_MEAN)
+    claims = {kind.name: tuple(sorted(kind.claims)) for kind in other}
     return ReleaseFacts(
         name=spec.name,
         id=identity,
@@ -83,7 +86,7 @@ def release_facts(
         rows=int(outline.rows.sum()) + (carried.rows if carried else 0),
         suppressed=None if carried else "at least k" if outline.suppressed_rows else 0,
         columns=tuple(
-            ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF[c.role])  # type: ignore[arg-type]
+            ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF[c.role], claims=claims.get(c.name))  # type: ignore[arg-type]
             for c, t in zip(schema.released, schema.released_types, strict=True)
         ),
         about=spec.about,
