@@ -117,7 +117,6 @@ class Sought:
 
     @cached_property
     def candidates(self) -> Candidates:
-        """As somebody sees them who knows all quasi-identifiers."""
         return Candidates(self.means, self.missing, self.labels, self.sizes)
 
     def candidates_of(self, attributes: tuple[int, ...]) -> Candidates:
@@ -129,7 +128,7 @@ class Sought:
 
 
 class _Tree:
-    """A tree of points, in which those whom nobody confuses lie farther apart than anything is looked for."""
+    """A tree of points, in which those that nobody confuses lie farther apart than anything is looked for."""
 
     def __init__(self, points: Floats, keys: Ints, sizes: Ints, combinations: Ints) -> None:
         self._combinations = combinations
@@ -178,7 +177,6 @@ def _points_once(points: Floats, keys: Ints) -> tuple[Ints, Ints]:
 
 
 def _distinct(columns: list[NDArray[Any]]) -> Ints:
-    """Number rows 0, 1, ..., the same where they are equal in all columns."""
     codes = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         values, places = np.unique(column, return_inverse=True)

@@ -95,12 +95,10 @@ class DrawnRecords:
 
     @cached_property
     def z_ranks(self) -> Floats:
-        """Quasi-identifiers as ranks."""
         return pd.DataFrame(self.Z).rank().to_numpy()
 
     @cached_property
     def v_ranks(self) -> Floats:
-        """Numbers as ranks."""
         return pd.DataFrame(self.V).rank().to_numpy()
 
 
@@ -194,8 +192,6 @@ def _tied_share(sketch: Sketch) -> float:
 
 
 class _Explanations:
-    """What explains quasi-identifiers."""
-
     def __init__(self, of: Confidential) -> None:
         self.of = of
         self.p, self.m = len(of.quasi_identifiers), len(of.names)
@@ -235,7 +231,6 @@ class _Explanations:
             yield from completed_means(name, self.of.quasi_identifiers, completions)
 
     def _of_levels(self, c: int, shares: Floats, is_rank: bool) -> Iterator[Disclosure]:
-        """One disclosure for all quasi-identifiers of which a column explains as much as is refused, or told."""
         for level in (EXPLAINS, TOLD_EXPLAINS):
             quasi = np.flatnonzero(_level(shares) == level).tolist()
             if quasi:
@@ -272,13 +267,11 @@ class _Explanations:
 
     @cached_property
     def _numeric(self) -> list[int]:
-        """Columns that are numbers for most records, and not one number."""
         V = self.drawn.V
         most = np.isnan(V).mean(axis=0) < _MOSTLY_MISSING
         return [c for c in range(self.m) if most[c] and np.nanmin(V[:, c]) < np.nanmax(V[:, c])]
 
     def _together(self) -> Iterator[Disclosure]:
-        """Find the fewest columns that explain a quasi-identifier by much more than any explains alone."""
         for j in range(self.p):
             least = 1 - (1 - self.explained[j]) * _LEFT_OVER
             for columns, explained in self._fewest_columns([j], least):
@@ -288,7 +281,6 @@ class _Explanations:
                     yield self._disclosure(columns, [j], share)
 
     def _combinations(self) -> Iterator[Disclosure]:
-        """One column or several for a combination of quasi-identifiers that nothing fixes for themselves."""
         quasi = np.flatnonzero(self.explained < EXPLAINS).tolist()
         complete = ~np.isnan(self.drawn.Z[:, quasi]).any(axis=1)
         if len(quasi) < 2 or complete.sum() < _LEAST_RECORDS:

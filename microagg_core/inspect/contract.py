@@ -67,7 +67,6 @@ class Promise:
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The columns whose combinations are k-anonymous."""
         return (*self.blocking, *(column.name for column in self.schema.quasi_identifiers))
 
     def distribution(self, column: str) -> Distribution | None:
@@ -100,12 +99,10 @@ class ReleasedFile:
 
     @cached_property
     def combinations(self) -> tuple[Ints, Ints]:
-        """The number of each row's released combination, and the first row of each."""
         return combinations([self.table[name] for name in self.promise.key_columns], self.table.num_rows)
 
     @cached_property
     def exposure(self) -> Exposure:
-        """Released combinations, beside what the input has of the records that are asked."""
         promise = self.promise
         # Of survivors it is not counted how their values are distributed.
         known = () if self.is_carried else promise.distributions
@@ -156,7 +153,6 @@ class Inspection(ABC, Generic[N]):
 
     @property
     def key(self) -> str:
-        """The name of its notes."""
         return f"{self.family}: {self.name}"
 
     @abstractmethod

@@ -85,7 +85,6 @@ class GroupValues:
 
     @cached_property
     def first(self) -> Ints:
-        """Where each group starts."""
         return np.cumsum(self.sizes) - self.sizes
 
     def parts(self, n_groups: int) -> Iterator[GroupValues]:
@@ -97,7 +96,6 @@ class GroupValues:
 
     @cached_property
     def is_new(self) -> Bools:
-        """Where a group has a value for the first time."""
         new = np.ones(len(self.codes), dtype=np.bool_)
         np.not_equal(self.codes[1:], self.codes[:-1], out=new[1:])
         new[self.first] = True
@@ -111,7 +109,6 @@ class GroupValues:
 
     @cached_property
     def missing(self) -> Ints:
-        """Count the records of each group that have no value."""
         met = np.append(0, np.cumsum(self.codes == 0))
         return np.asarray(met[self.first + self.sizes] - met[self.first])
 
@@ -142,7 +139,7 @@ def codes_of(column: pa.ChunkedArray | pa.Array) -> Ints:
     return np.asarray(pc.fill_null(pc.dictionary_encode(keys).indices, -1)).astype(np.int64) + 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Distribution:
     """Null and the distinct values of a column, ascending, and how many records have each; of null perhaps none.
 
@@ -178,7 +175,6 @@ class Distribution:
 
     @cached_property
     def valued(self) -> int:
-        """Records that have a value."""
         return self.total - int(self.counts[0])
 
     @cached_property
@@ -188,7 +184,6 @@ class Distribution:
 
     @cached_property
     def _prefix(self) -> Ints:
-        """Sums of what is cumulative, before each value and at the end."""
         return np.concatenate([[0], np.cumsum(self.cumulative)])
 
     def codes(self, column: pa.ChunkedArray | pa.Array) -> Ints:
@@ -259,7 +254,6 @@ class Distribution:
         return ranks[place], values[place]
 
     def _nominal(self, groups: GroupValues) -> Floats:
-        """Values that a group has, and all that it has not."""
         total, sizes, start = self.valued, groups.sizes, np.flatnonzero(groups.is_new)
         times, whole = np.diff(np.append(start, len(groups.codes))), self.counts[groups.codes[start]]
         first = np.cumsum(groups.distinct) - groups.distinct

@@ -168,7 +168,6 @@ class Completion:
 
     @property
     def beyond_chance(self) -> float:
-        """Difference, less what it may be off by in few records."""
         return self.share - self.by_chance - 1 / math.sqrt(max(1, self.asked))
 
 
@@ -230,8 +229,6 @@ def completed_means(name: str, quasi: Sequence[str], completions: Sequence[Compl
 
 
 class _Guesses:
-    """Guesses of an outsider who sees means of one width."""
-
     def __init__(self, Z: Floats, means: Floats) -> None:
         self._Z, self._means = Z, means
         errors = np.abs(Z - means)

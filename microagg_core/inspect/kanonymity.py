@@ -37,7 +37,6 @@ _GATHER_ROWS = 2**20
 
 
 def _names(columns: Sequence[str]) -> list[str]:
-    """Names of our own, which cannot collide with the count's."""
     return [f"c{i}" for i in range(len(columns))]
 
 
@@ -47,7 +46,6 @@ def _values(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _bits(array: pa.Array) -> pa.Array:
-    """Values in a form in which equal means the same bits."""
     unsigned = {pa.float16(): pa.uint16(), pa.float32(): pa.uint32(), pa.float64(): pa.uint64()}.get(array.type)
     return array if unsigned is None else array.view(unsigned)
 
@@ -66,7 +64,6 @@ def _counted(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def _summed(tables: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
-    """One row for each combination, with its counts added up."""
     whole = pa.concat_tables(tables)
     names = _names(columns)
     # One thread: Dask owns the cores.
@@ -75,8 +72,6 @@ def _summed(tables: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
 
 
 class _Counts:
-    """Combinations with their counts, gathered until there are enough to be worth adding up."""
-
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
         self._gathered: list[pa.Table] = []
@@ -237,7 +232,7 @@ class Recount:
                 self._take(_counted(batch, self.columns))
 
     def _take(self, counts: pa.Table) -> None:
-        """Keep what is suspect. Joins do not match nulls, so suspects are marked and added up instead."""
+        # Joins do not match nulls, so suspects are marked and added up instead.
         mark = 2**62
         marked = self._counts.set_column(
             self._counts.num_columns - 1, _COUNT, pc.add(self._counts.column(_COUNT), mark)

@@ -190,7 +190,6 @@ def figures_of_night(rows: int, kinds: Sequence[Kind], moments: Sequence[Moments
 
 
 def _told(looked: _Looked, why: list[str]) -> Figures:
-    """Say which figures have few digits, and which are not there."""
     withheld = [name for name, rounded in looked.items() if rounded is None]
     if withheld:
         why = [*why, f"{', '.join(withheld)}: one group of records makes most of what they tell"]
@@ -257,12 +256,10 @@ def _as_told(figure: Rounded | None, unit: float, true: Dominated) -> Rounded:
 
 
 def _with_moments(kind: Kind, attribute: _Attribute, after: Moments) -> AttributeFigures:
-    """Add what anyone can compute from what is released to the attribute's figures."""
     return AttributeFigures.model_validate(_moments(kind, after).model_dump() | _given(attribute.figures))
 
 
 def _moments(kind: Kind, after: Moments) -> AttributeFigures:
-    """Mean and variance of what is released, where the kind has a mean."""
     if Claim.MEAN_KEPT not in kind.claims:
         return AttributeFigures(unit=kind.unit.name)
     return AttributeFigures(

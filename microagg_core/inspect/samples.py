@@ -134,7 +134,6 @@ def sketch_of(
 
 
 def _sums(codes: NDArray[np.int64], n_values: int, Z: Floats, missing: Bools) -> dict[str, Floats]:
-    """Records of each value, and count, sum and sum of squares of each quasi-identifier among them."""
     sums = sums_by_value(codes, n_values, np.ascontiguousarray(Z.T), np.ascontiguousarray(missing.T))
     names = ["n", *(f"{what}{j}" for j in range(Z.shape[1]) for what in "csq")]
     return dict(zip(names, sums.T, strict=True))

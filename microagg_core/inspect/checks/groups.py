@@ -93,7 +93,6 @@ def outside_ranges(kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray,
 
 
 def _groups_of(combination: NDArray[Any]) -> Groups:
-    """Sort records by combinations, which may have any numbers."""
     # As a file's rows lie, so their numbers ascend already.
     is_ordered = bool(np.all(combination[1:] >= combination[:-1]))
     order = np.arange(len(combination)) if is_ordered else np.argsort(combination)

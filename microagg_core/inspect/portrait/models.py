@@ -234,7 +234,6 @@ def _is_category(promise: Promise, name: str) -> bool:
 def _standardized(
     promise: Promise, j: int, came: pa.ChunkedArray, released: pa.ChunkedArray
 ) -> tuple[Variable, Variable]:
-    """Put a quasi-identifier on the scale of distances, that of the input, before and after."""
     encoding = promise.encoding
     kind, origin = encoding.kinds[j], encoding.origins[j]
     ticks, missing = kind.ticks(came)
@@ -328,7 +327,6 @@ def _joining(moments: DesignMoments, model: LinearModel, fewest: int) -> tuple[d
 
 
 def _in_order(level: str) -> tuple[float, str]:
-    """Numbers by their size, before texts."""
     try:
         return float(level), level
     except ValueError:
@@ -348,7 +346,6 @@ def _rare(levels: Sequence[str], records: Sequence[int], fewest: int) -> set[str
 
 
 def _combined(moments: DesignMoments, becomes: dict[ColumnKey, ColumnKey]) -> DesignMoments:
-    """Add up the sums over the columns of the model, the outcome first."""
     columns = sorted(set(becomes.values()), key=lambda key: (key[0], key[1] == OTHER_LEVELS, _in_order(key[1])))
     place = {key: j for j, key in enumerate(columns)}
     parts = np.zeros((len(columns), len(moments.columns)))
@@ -378,8 +375,6 @@ def _decided_by_few(moments: DesignMoments, model: LinearModel, fewest: int) -> 
 
 @dataclass(frozen=True)
 class _Solved:
-    """The slopes of the terms that have one, on the scale of the sums, and what they leave unexplained."""
-
     kept: list[int]
     slopes: Floats
     covariance: Floats
@@ -389,7 +384,6 @@ class _Solved:
 
 
 def _solve(moments: DesignMoments, wanted: Bools) -> _Solved:
-    """Solve for the wanted columns behind the first, which is the outcome."""
     sizes = np.sqrt(np.diag(moments.products))
     areas = np.outer(sizes, sizes)
     scaled = np.divide(moments.products, areas, out=np.zeros_like(areas), where=areas > 0)
@@ -423,7 +417,6 @@ def _fit(moments: DesignMoments, model: LinearModel, wanted: Bools) -> Fit:
 
 
 def _shown_scale(moments: DesignMoments, model: LinearModel) -> tuple[Floats, Floats]:
-    """Mean of each column in its own unit, and how many of these a unit of the sums is."""
     scales = [model.scales[variable] or Scaled() for variable, _ in moments.columns]
     steps = np.array([scale.step for scale in scales])
     return np.array([scale.start for scale in scales]) + steps * moments.mean, steps

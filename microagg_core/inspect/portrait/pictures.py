@@ -115,8 +115,6 @@ def pictures_of(columns: Sequence[DrawnColumn], chosen: Sequence[tuple[int, int]
 
 @dataclass(frozen=True)
 class _Side:
-    """A column that may be in several pictures, with its edges in those that all its records are in."""
-
     column: DrawnColumn
     fewest: int
 
@@ -180,7 +178,6 @@ def _means(x: Floats, y: Floats, x_places: Floats, y_places: Floats) -> tuple[Me
 
 
 def _rounded(values: Floats, places: NDArray[np.float64]) -> list[float]:
-    """Values as finely as the picture shows them."""
     width = float(places[-1] / 2 - places[0] / 2) * 2 * _FINENESS
     largest = float(np.abs(values).max(initial=0.0))
     digits = 3 if not 0 < width < largest else max(3, math.ceil(math.log10(largest) - math.log10(width)) + 1)

@@ -204,7 +204,6 @@ def _round_step(apart: float, whole: bool = False) -> tuple[int, int]:
 
 
 def _multiples(low: float, high: float, step: int, exponent: int) -> Floats:
-    """Multiples of ``step * 10**exponent``, each the nearest float to what is written."""
     size = float(f"{step}e{exponent}")
     first, last = math.ceil(low / size), math.floor(high / size)
     return np.unique(np.array([float(f"{i * step}e{exponent}") for i in range(first, last + 1)]))
@@ -246,12 +245,10 @@ class Sight:
 
     @cached_property
     def counted(self) -> tuple[Floats, Ints]:
-        """Distinct values and their records."""
         return np.unique(self.values, return_counts=True)
 
     @cached_property
     def common(self) -> Floats:
-        """Values of so many records that none stands out."""
         distinct, counts = self.counted
         return distinct[counts >= self.fewest]
 
@@ -266,7 +263,6 @@ class Sight:
 
     @cached_property
     def spikes(self) -> Floats:
-        """Values of very many records."""
         return self.counted[0][self._is_spike]
 
     @cached_property
@@ -337,7 +333,6 @@ def frame_edges(sight: Sight) -> Edges:
 
 
 def _of_many(sight: Sight, wanted: Edges) -> Edges:
-    """Drop edges until none is the value of few records, and no interval has few."""
     moved = [_off_few(sight, wanted.places, i) for i in range(len(wanted.places))]
     apart = np.unique(np.array([place for place in moved if place is not None]))
     return Edges(_joined(apart, sight.records_between(apart), sight.fewest), wanted.scale)
@@ -419,7 +414,6 @@ def _off_few(sight: Sight, places: Floats, i: int) -> float | None:
 
 
 def _joined(places: Floats, counts: Ints, fewest: int) -> Floats:
-    """Join intervals with fewer records with the next, and the last with the one before."""
     kept: list[int] = []
     sizes: list[int] = []
     records = 0

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,10 +62,7 @@ _QUANTILES = exponential_quantiles(1024)
 # --- Demands on a block --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Whole:
-    """What kernels look up of a distribution."""
-
+class _Whole(NamedTuple):
     cumulative: Ints
     prefix: Ints
     passed: Ints
@@ -82,21 +79,21 @@ class BlockDemands:
     def rules(self) -> Rules:
         n_columns, n = len(self.demands), len(self.codes[0])
         used = [self._whole(j) for j in range(n_columns)]
-        values = np.array([0 if one is None else len(one.counts) for one in used], dtype=np.int64)
-        looked_up = [_looked_up(_Key(one)) if one is not None else _NOTHING for one in used]
+        values = np.array([0 if whole is None else len(whole.counts) for whole in used], dtype=np.int64)
+        looked_up = [_NOTHING if whole is None else _looked_up(whole) for whole in used]
         most = [demand.t for demand in self.demands]
         return Rules(
             codes=np.ascontiguousarray(np.stack(self.codes)),
             kinds=np.array([UNBOUND if w is None else ORDERED if w.is_ordered else NAMES for w in used]),
             least=np.array([demand.distinct for demand in self.demands]),
             most=np.array([np.inf if t is None else t + _SLACK for t in most]),
-            totals=np.array([1 if one is None else one.valued for one in used]),
-            without=np.array([0.0 if one is None else one.counts[0] / one.total for one in used]),
+            totals=np.array([1 if whole is None else whole.valued for whole in used]),
+            without=np.array([0.0 if whole is None else whole.counts[0] / whole.total for whole in used]),
             values=values,
             starts=np.cumsum(values) - values,
-            cumulative=np.concatenate([one.cumulative for one in looked_up]),
-            prefix=np.concatenate([one.prefix for one in looked_up]),
-            passed=np.stack([one.passed for one in looked_up]),
+            cumulative=np.concatenate([found.cumulative for found in looked_up]),
+            prefix=np.concatenate([found.prefix for found in looked_up]),
+            passed=np.stack([found.passed for found in looked_up]),
             room=np.empty(n, dtype=np.int64),
         )
 
@@ -136,22 +133,9 @@ def broken_by_groups(rules: Rules, labels: Ints) -> Floats:
     return broken_by_all(rules, groups.order, groups.first, groups.sizes)
 
 
-@dataclass(frozen=True)
-class _Key:
-    """A distribution as itself: it is the same one for all blocks of a partition."""
-
-    whole: Distribution
-
-    def __hash__(self) -> int:
-        return id(self.whole)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other.whole is self.whole
-
-
 @lru_cache(maxsize=8)
-def _looked_up(key: _Key) -> _Whole:
-    whole = key.whole
+def _looked_up(whole: Distribution) -> _Whole:
+    # Kept by identity: it is the same one for all blocks of a partition.
     passed = np.zeros((FEW + 1, FEW + 1), dtype=np.int64)
     for size in range(1, FEW + 1):
         levels = -(-whole.valued * np.arange(size + 1) // size)
@@ -245,7 +229,6 @@ def with_left_over(X: Floats, labels: Ints, rules: Rules) -> Ints:
 
 
 def _tree(points: Floats) -> Any:
-    """SciPy's tree, loaded only where something is protected."""
     from scipy.spatial import cKDTree
 
     return cKDTree(points)
@@ -332,19 +315,16 @@ def ways(Z: Floats, labels: Ints, k: int, demands: BlockDemands, near: ShortInts
 
 
 def _seeds(Z: Floats) -> Ints:
-    """Order records from the outside in."""
     return np.argsort(-((Z - Z.mean(axis=0)) ** 2).sum(axis=1), kind="stable")
 
 
 def _mended(Z: Floats, labels: Ints, rules: Rules, near: ShortInts) -> tuple[Ints, int]:
-    """Groups after exchanges and joining, and how many the exchanges left broken."""
     groups, broken = rings(Z, labels, int(labels.max()) + 1), broken_by_groups(rules, labels)
     mend(groups, rules, near, broken)
     return joined(Z, groups.label, rules), int((broken > 0).sum())
 
 
 def _t_first(Z: Floats, k: int, demands: BlockDemands, rules: Rules) -> Iterator[tuple[str, Ints]]:
-    """Make groups t-first by each column of whose distribution something is demanded."""
     for j, demand in enumerate(demands.demands):
         if demand.t is None:
             continue

@@ -71,7 +71,6 @@ class Intervals(RiskMeasure[Near]):
 
 
 def _counted(distance: Floats, limits: tuple[float, ...], there: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Count for each limit the values of each column that are within, and the records of which all are."""
     has_value = there.any(axis=1)
     within = [distance <= limit for limit in limits]
     each = [(near & there).sum(axis=0) for near in within]

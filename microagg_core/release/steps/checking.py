@@ -68,7 +68,6 @@ def expected_of(planned: Planned, promise: Promise, part: int, routes: Routes, r
 
 
 def _expected_rows(planned: Planned, routes: Routes, released: Routed) -> pa.Table:
-    """Rows as they should be released, but for the quasi-identifiers, which keep only their missing values."""
     schema = planned.context.schema
     labels = routes.labels.take(pa.array(released.place))
     position = {c.name: j for j, c in enumerate(schema.blocking)}

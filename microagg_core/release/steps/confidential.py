@@ -96,8 +96,6 @@ class ColumnSketch:
 
 @dataclass
 class _Drawn:
-    """The draws of batches, of at most ``size`` records together."""
-
     batches: list[Draw]
     size: int
     #: The least words so far, and the greatest that is still wanted, once there are others.

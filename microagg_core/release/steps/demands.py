@@ -73,7 +73,6 @@ class PartitionDemands:
 
 
 def _impossible(demand: Demand, demands: BlockDemands) -> str:
-    """Why a block cannot hold a demand, and what to do."""
     one_group = np.zeros(len(demands.codes[0]), dtype=np.int64)
     codes = demands.codes[demands.demands.index(demand)]
     if distinct_values(codes, one_group)[0] < demand.distinct:

@@ -158,7 +158,6 @@ def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:
 
 
 def _certificate(blocks: pa.Table) -> CertificateFigures:
-    """Bound how far the loss is from the least possible, by what the algorithm proved for every block."""
     columns = [blocks[name].to_pylist() for name in ("sse", "weight", "bound")]
     whole = combined(Certificate(*figures) for figures in zip(*columns, strict=True))
     whole = replace(whole, bound=whole.bound * _SHRINK)
@@ -172,7 +171,6 @@ def _certificate(blocks: pa.Table) -> CertificateFigures:
 
 
 def _choices(blocks: pa.Table) -> Figures:
-    """Name algorithms that were tried, and chosen by some block, where the choice was left to the blocks."""
     tried = {name for names in pc.unique(blocks["tried"]).to_pylist() for name in names.split(",") if name}
     if not tried:
         return Figures()
