@@ -200,7 +200,7 @@ def test_under_nohup_a_closed_terminal_is_no_matter(companies: Path, surveying: 
     ("held", "command"),
     [
         (SURVEY, ("plan", "release.yaml")),
-        ("microagg_core.compare.compare.compare", ("compare", "companies.csv", "--k", "3")),
+        ("microagg_core.compare.bare_file.compare", ("compare", "companies.csv", "--k", "3")),
     ],
 )
 def test_an_interrupted_look_promises_nothing(held: str, command: tuple[str, ...], companies: Path) -> None:

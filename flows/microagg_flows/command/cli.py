@@ -31,11 +31,9 @@ from microagg_flows.command.arguments import (
 )
 from microagg_flows.command.backfilling import backfill
 from microagg_flows.command.deploying import deploy
-from microagg_flows.command.examining import doctor
-from microagg_flows.command.planning import plan
+from microagg_flows.command.planning import doctor, plan
 from microagg_flows.command.receiving import keys, sign, verify
-from microagg_flows.command.reporting import report
-from microagg_flows.command.risk import risk
+from microagg_flows.command.reporting import report, risk
 from microagg_flows.command.series import series
 from microagg_flows.command.starting import init
 from microagg_flows.command.studies import attack, compare

@@ -1,4 +1,4 @@
-"""``microagg plan``: the plan of a release, from its data or from a description of their size alone."""
+"""Commands before the night: ``microagg plan``, from data or from their size alone, and ``microagg doctor``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from microagg_core.errors import SpecError
-from microagg_flows.command.arguments import JsonOption, QuietOption, SetOption
-from microagg_flows.command.telling import told, told_progress
+from microagg_flows.command.arguments import IdOption, JsonOption, QuietOption, SetOption, SpecArgument
+from microagg_flows.command.telling import about, told, told_progress
 from microagg_flows.process.limits import claim_limits
 from microagg_flows.process.scratch import scratch
 
@@ -92,3 +92,32 @@ def _forecast(spec: str | None, settings: list[str], describe: str, as_json: boo
         typer.echo(json.dumps(expected.document(), indent=1))
     else:
         show_forecast(expected)
+
+
+@told("doctor")
+def doctor(
+    spec: SpecArgument,
+    release_id: IdOption = None,
+    settings: SetOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Look at all that a run would meet: input, store, workers, credentials, Prefect; exit code as that run's."""
+    from microagg_core.spec.loading import load_spec
+    from microagg_flows.doctor import examine
+    from microagg_flows.doctor.findings import exit_code_of
+    from microagg_flows.releasing import Order
+
+    claim_limits()
+    about(load_spec(spec, settings or ()))
+    findings = []
+    with scratch():
+        for finding in examine(Order(spec, release_id, settings=tuple(settings or ())), told_progress(quiet)):
+            findings.append(finding)
+            if not as_json:
+                typer.echo(finding.line())
+    code = exit_code_of(findings)
+    if as_json:
+        typer.echo(json.dumps({"findings": [finding.document() for finding in findings], "exit_code": code}, indent=1))
+    if code:
+        raise typer.Exit(code)

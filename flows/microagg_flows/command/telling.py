@@ -83,7 +83,7 @@ def make_and_show(order: Order, direct: bool, wish: Wish) -> None:
 
 def _show_risk(outcome: Outcome, log: Log) -> None:
     """What the release gives away, for whoever sits at the terminal: not in a log, nor in anything that others read."""
-    from microagg_flows.command.risk import figures_of
+    from microagg_flows.command.reporting import figures_of
     from microagg_flows.command.terminal import show_risks
 
     figures = None if log.is_all_there_is else figures_of(outcome)
