@@ -5,6 +5,8 @@ The choice is seeded: every run of the suite has the same cases.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +19,18 @@ T = TypeVar("T")
 
 SEED = 20261120
 MOST_EXAMPLES = 40
+#: Files that take longest, longest first: so that all workers of pytest-xdist, which take whole files, end together.
+LONGEST_FIRST = [
+    f"tests/{name}.py"
+    for name in (
+        "functional/test_command_again", "functional/test_routes", "integration/test_prefect",
+        "functional/test_command_process", "functional/test_command_compare", "integration/test_workers",
+        "functional/test_command_canaries", "integration/test_prefect_command", "integration/test_nights",
+        "functional/test_command_nights", "functional/test_command_refuses", "functional/test_command_others",
+        "functional/test_readme", "functional/test_least_rights", "functional/test_command_step",
+        "integration/test_prefect_embedded", "integration/test_same_bytes", "integration/test_publish_pages",
+    )
+]  # fmt: skip
 _whole = False
 
 
@@ -30,12 +44,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests with the mark ``soak`` out of the suite."""
+    """Put the longest files first, and leave tests with the mark ``soak`` out of the suite."""
+    rank = {name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
     if _whole:
         return
     left_out = [item for item in items if item.get_closest_marker("soak")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not item.get_closest_marker("soak")]
+
+
+def is_whole() -> bool:
+    """Tell whether every case was asked for."""
+    return _whole
 
 
 def share(cases: Iterable[T], most: int) -> list[T]:
@@ -75,3 +96,28 @@ def examples(most: int) -> settings:
     if _whole:
         return settings(max_examples=most, deadline=None)
     return settings(max_examples=min(most, MOST_EXAMPLES), deadline=None, derandomize=True)
+
+
+def each(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a quick test for each of many values as one case; the value at which it fails is in what pytest shows.
+
+    As ``pytest.mark.parametrize``, but for tests that use no fixture which a second run would find changed.
+    """
+    wanted = [name.strip() for name in names.split(",")]
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def every(**given: Any) -> None:
+            for value in values:
+                case = dict(zip(wanted, value if len(wanted) > 1 else (value,), strict=True))
+                try:
+                    test(**given, **case)
+                except BaseException as error:
+                    error.add_note(f"with {case}")
+                    raise
+
+        left = [p for name, p in inspect.signature(test).parameters.items() if name not in wanted]
+        every.__signature__ = inspect.Signature(left)  # type: ignore[attr-defined]
+        return every
+
+    return decorate

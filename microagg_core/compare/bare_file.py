@@ -21,14 +21,14 @@ import pyarrow as pa
 
 from microagg_core.compare.grid import chosen_algorithms, reasons_by_name, refuse_small_k
 from microagg_core.data.formats.reading import list_input, read_part, read_schema, with_guessed_types
-from microagg_core.data.kinds.quasi_identifiers import QuasiIdentifiers
+from microagg_core.data.kinds.encoding import QuasiIdentifiers
 from microagg_core.data.kinds.registry import kind_for
+from microagg_core.data.places import Input
 from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo
 from microagg_core.group.metrics.losses import losses
 from microagg_core.group.metrics.statistics import significant
 from microagg_core.plain import to_plain
-from microagg_core.spec.places import Input
 
 #: Algorithms whose model says that they would take longer are left out, unless they were asked for by name.
 PATIENCE_SECONDS = 60.0

@@ -11,8 +11,7 @@ from microagg_core.compiling import PROTECTION, grouping_parts, needed_parts
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.group.costs import EFFORTS, optimum_is_affordable, proof_seconds
-from microagg_core.spec.refinement import TimeBudget
-from microagg_core.spec.release import Algorithm, ReleaseSpec
+from microagg_core.spec.release import Algorithm, ReleaseSpec, TimeBudget
 
 #: Records up to which a comparison takes an input whole, and draws of a larger one: all algorithms of the registry take
 #: a few minutes for them, and a loss that is known from so many is off by some percent of itself.

@@ -24,7 +24,7 @@ from microagg_core.blocks.masking import (
 )
 from microagg_core.compare.drawing import PlannedTrial
 from microagg_core.compiling import compile_parts
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError, MicroaggError, sanitized

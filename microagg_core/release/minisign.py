@@ -20,6 +20,8 @@ from microagg_core.extras import needing
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+# By hand and not by py-minisign: the arithmetic is cryptography's, the rest two small file formats, of which keys of
+# small order, the old kind of signature and passwords that cost too much memory are refused here.
 _KEY, _PREHASHED, _SCRYPT, _NO_PASSWORD, _BLAKE2 = b"Ed", b"ED", b"Sc", b"\0\0", b"B2"
 _ID_BYTES, _SEED_BYTES, _SIGNATURE_BYTES, _SALT_BYTES = 8, 32, 64, 32
 #: The field of Ed25519, and the second coordinates of its eight points of small order: by such a key anybody signs.
@@ -106,7 +108,6 @@ class PublicKey:
         return cls(data[2:10], data[10:])
 
     def line(self) -> str:
-        """Write the key as one word."""
         return _encoded(_KEY + self.key_id + self.key)
 
     def to_bytes(self) -> bytes:
@@ -160,9 +161,9 @@ class SecretKey:
             if password is None:
                 raise ValueError("needs a password")
             content = _masked(content, password, salt, (_number(cost[:8]), _number(cost[8:])))
-        key_id, seed, public, said = content[:8], content[8:40], content[40:72], content[72:]
+        key_id, seed, public, checked = content[:8], content[8:40], content[40:72], content[72:]
         # minisign leaves the checksum out where there is no password; the public half is there always.
-        if derivation == _SCRYPT and not hmac.compare_digest(said, _checksum(key_id, seed, public)):
+        if derivation == _SCRYPT and not hmac.compare_digest(checked, _checksum(key_id, seed, public)):
             raise ValueError("does not open with this password")
         key = cls(key_id, seed)
         if key.public.key != public:
@@ -180,7 +181,6 @@ class SecretKey:
         return Signature(self.key_id, signature, comment, private.sign(signature + comment.encode())).to_bytes()
 
     def to_bytes(self, password: bytes | None, cost: tuple[int, int] = PASSWORD_COST) -> bytes:
-        """Write the key file, under a password or without one."""
         public = self.public.key
         content = self.key_id + self.seed + public
         if password is None:
@@ -251,11 +251,7 @@ def _masked(content: bytes, password: bytes, salt: bytes, cost: tuple[int, int])
 
 
 def _scrypt_numbers(work: int, memory: int) -> tuple[int, int]:
-    """Choose scrypt's N and p for r = 8, from the two limits that minisign keeps.
-
-    >>> _scrypt_numbers(*PASSWORD_COST)
-    (1048576, 1)
-    """
+    """Choose scrypt's N and p for r = 8, from the two limits that minisign keeps."""
     work = max(work, 32768)
     if work < memory // 32:
         return _power_above(work // 32 // 2), 1
@@ -264,5 +260,4 @@ def _scrypt_numbers(work: int, memory: int) -> tuple[int, int]:
 
 
 def _power_above(number: int) -> int:
-    """Find the least power of two, from 2 on, that is greater."""
     return max(2, 1 << number.bit_length())

@@ -11,15 +11,19 @@ from typing import Any, get_args
 
 from pydantic_core import ErrorDetails
 
+from microagg_core.data.places import SECRET_REASON, looks_secret
+from microagg_core.model import Loc, PartError, dotted
 from microagg_core.spec import about
-from microagg_core.spec.clusters import ADDRESS_PATTERN, MODELS
-from microagg_core.spec.credentials import SECRET_REASON, looks_secret
-from microagg_core.spec.field_paths import Loc, dotted
+from microagg_core.spec.clusters import (
+    ADDRESS_PATTERN,
+    HOST_PATTERN,
+    MODELS,
+    PATH_PATTERN,
+    WALLTIME_PATTERN,
+    WORD_PATTERN,
+)
 from microagg_core.spec.marked_yaml import Found, Place
-from microagg_core.spec.model import PartError
-from microagg_core.spec.places import NAME_PATTERN, VARIABLE_PATTERN
-from microagg_core.spec.release import LocalCluster, Model, ReleaseSpec
-from microagg_core.spec.remote_workers import HOST_PATTERN, PATH_PATTERN, WALLTIME_PATTERN, WORD_PATTERN
+from microagg_core.spec.release import NAME_PATTERN, VARIABLE_PATTERN, LocalCluster, Model, ReleaseSpec
 from microagg_core.store.urls import holds_credentials
 
 _LONGEST_VALUE = 60
@@ -71,7 +75,6 @@ def in_words(error: ErrorDetails, tree: Place) -> list[Found]:
 
 
 def problem(tree: Place, loc: Loc, reason: str) -> Found:
-    """Line and sentence for a reason that is known."""
     place, written = follow(tree, loc)
     path = dotted(written)
     return place.line, f"{path}: {reason}" if path else reason
@@ -123,7 +126,7 @@ def _reason(error: ErrorDetails, tree: Place) -> str:
 
 
 def _got(tree: Place, loc: Loc) -> str:
-    """The value in brackets, unless it may be a secret."""
+    """Quote the value in brackets, unless it may be a secret."""
     place, _ = follow(tree, loc)
     value = place.value
     hidden = "storage_options" in loc or "environment" in loc or any(looks_secret(part) for part in loc)
@@ -144,7 +147,6 @@ def _shown(place: Place) -> str:
 
 
 def _model_at(loc: Loc) -> type[Model]:
-    """The model whose field an error speaks of."""
     model: type[Model] = ReleaseSpec
     for before, part in zip((None, *loc), loc, strict=False):
         if before == "cluster":
@@ -159,7 +161,6 @@ def _inner(model: type[Model], name: str) -> type[Model] | None:
 
 
 def _models_in(annotation: Any) -> Iterator[type[Model]]:
-    """The models of a field: its own, that beside None or a word, or what stands under each of its keys."""
     if isinstance(annotation, type) and issubclass(annotation, Model):
         yield annotation
     for part in get_args(annotation):
@@ -167,7 +168,7 @@ def _models_in(annotation: Any) -> Iterator[type[Model]]:
 
 
 def _unknown_key(loc: Loc) -> str:
-    """Why a key is refused, and which one was meant."""
+    """Say why a key is refused, and which one was meant."""
     key, model = str(loc[-1]), _model_at(loc[:-1])
     if looks_secret(key):
         return SECRET_REASON
@@ -182,7 +183,7 @@ def _unknown_key(loc: Loc) -> str:
 
 
 def _homes(model: type[Model]) -> Mapping[str, list[str]]:
-    """Keys of the parts one level further in: where each belongs."""
+    """Tell under which part each key one level further in belongs."""
     homes: dict[str, list[str]] = {}
     for name in model.model_fields:
         part: Any = LocalCluster if name == "cluster" else _inner(model, name)

@@ -14,21 +14,137 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
+from microagg_core.data.formats import released_names
+from microagg_core.data.formats.options import CSV_TYPES, CsvInput, CsvOutput
+from microagg_core.data.places import Input, Lasting, Location, a_local_path
 from microagg_core.group.algorithms import algorithms
+from microagg_core.model import ColumnName, Columns, Model, Number, OneOf, PartError, Problem, Whole
 from microagg_core.spec.about import About, about_problems
-from microagg_core.spec.acknowledge import OF_IDENTIFIERS, Acknowledge
 from microagg_core.spec.analyses import Analyses, analysis_problems
-from microagg_core.spec.clusters import AnyCluster, Cluster, LocalCluster, NoCluster, RunningCluster
-from microagg_core.spec.formats import CSV_TYPES, CsvInput, CsvOutput
-from microagg_core.spec.model import ColumnName, Columns, Model, PartError, Problem, Whole
-from microagg_core.spec.places import NAME_PATTERN, Input, Keep, Location, Output, Sign, Work
-from microagg_core.spec.pools import parse_bytes
+from microagg_core.spec.clusters import (
+    AnyCluster,
+    Cluster,
+    KubernetesCluster,
+    LocalCluster,
+    NoCluster,
+    RunningCluster,
+    SlurmCluster,
+    SshCluster,
+    parse_bytes,
+)
 from microagg_core.spec.protect import Protect, protect_problems
-from microagg_core.spec.refinement import Refine, TimeBudget
-from microagg_core.spec.remote_workers import KubernetesCluster, SlurmCluster, SshCluster
 from microagg_core.spec.schedule import Schedule
 from microagg_core.spec.series import Hold, Series
 from microagg_core.store.urls import is_inside
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+
+#: Names of variables of the environment.
+VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
+
+
+class Sign(Model):
+    """By which key releases are signed. The key itself and its password are never in a spec."""
+
+    key_file: str = Field(
+        min_length=1,
+        description="file that holds a secret key of minisign and that its owner alone can read; on the machine that "
+        "starts the releases",
+    )
+    password_variable: str | None = Field(
+        default=None,
+        pattern=VARIABLE_PATTERN,
+        description="variable of the environment that holds the key's password; default: the key has none",
+    )
+
+    @field_validator("key_file")
+    @classmethod
+    def _a_path(cls, path: str) -> str:
+        return a_local_path(path)
+
+
+class Output(Lasting):
+    """Where releases are published."""
+
+    format: Annotated[str, OneOf(released_names)] = Field(
+        default="parquet", description="format of the released files; arrow: Arrow IPC, which is Feather version 2 too"
+    )
+    csv: CsvOutput = CsvOutput()
+    sign: Sign | None = Field(default=None, description="sign each release with this key; default: none is signed")
+
+
+class Keep(Model):
+    """What stays in the private work area, and for how long."""
+
+    failed_days: Number = Field(
+        default=7, ge=0, allow_inf_nan=False, description="days that a failed run's staged rows stay (to resume)"
+    )
+    audit_days: Number | None = Field(
+        default=None,
+        ge=8,
+        allow_inf_nan=False,
+        description="days that outcomes of runs, operator pages and the audit of withdrawn releases stay; at least 8, "
+        "as a night that failed is tried again for a week; default: they stay",
+    )
+
+
+class Work(Lasting):
+    """The private work area: staged rows while a run lasts, and its audit trail, which stays."""
+
+    keep: Keep = Keep()
+
+
+#: What is acknowledged of identifiers; the rest is of confidential columns.
+OF_IDENTIFIERS = ("spelling_of_units", "part_of_unit", "equal_arrivals")
+
+
+class Acknowledge(Model):
+    """What looks unwise and is meant, column by column."""
+
+    nearly_unique: Columns = Field(default=(), description="confidential columns that almost name their record")
+    jointly_unique: Columns = Field(
+        default=(), description="all confidential columns, where together they almost name their record"
+    )
+    ties_few_records: Columns = Field(
+        default=(), description="confidential columns whose values few records share, such as members of a household"
+    )
+    spelling_of_units: Columns = Field(
+        default=(), description="identifiers, or all columns of the unit, whose spelling tells people or firms apart"
+    )
+    part_of_unit: Columns = Field(default=(), description="columns of a unit that repeat, and alone name nobody")
+    equal_arrivals: Columns = Field(
+        default=(), description="all columns of the unit, where arrivals with the values of who left are others"
+    )
+    free_text: Columns = Field(default=(), description="confidential columns of long texts that differ")
+    fixes_quasi_identifier: Columns = Field(
+        default=(),
+        description="confidential columns from which, together, quasi-identifiers can be computed or nearly so",
+    )
+    completes_mean: Columns = Field(
+        default=(),
+        description="confidential columns that tell quasi-identifiers nearly exactly together with the released means",
+    )
+
+
+class TimeBudget(Model):
+    """Refinement bounded by the clock, not by steps: another machine gives another release."""
+
+    seconds: Number = Field(gt=0, allow_inf_nan=False, description="seconds for each block")
+
+
+def _refine_shape(value: Any) -> Any:
+    if isinstance(value, TimeBudget | dict) or value in ("off", "fast", "thorough"):
+        return value
+    raise ValueError("must be 'off', 'fast', 'thorough' or, with reproducible: false, 'seconds:' for each block")
+
+
+Refine = Annotated[
+    Annotated[Literal["off", "fast", "thorough"], Tag("steps")] | Annotated[TimeBudget, Tag("seconds")],
+    Discriminator(lambda value: "seconds" if isinstance(value, TimeBudget | dict) else "steps"),
+    BeforeValidator(_refine_shape),
+]
+
 
 __all__ = [
     "CSV_TYPES",
@@ -101,7 +217,6 @@ class Roles(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """Every column has one role, and has it once."""
         seen: dict[str, str] = {}
         for role in cls.model_fields:
             for position, column in enumerate(parts.get(role, ())):
@@ -111,11 +226,9 @@ class Roles(Model):
                 seen.setdefault(column, role)
 
     def by_role(self) -> list[tuple[str, Columns]]:
-        """Every role with its columns."""
         return [(role, getattr(self, role)) for role in type(self).model_fields]
 
     def role_of(self) -> dict[str, str]:
-        """Column -> role."""
         return {column: role for role, columns in self.by_role() for column in columns}
 
 
@@ -143,7 +256,6 @@ class Blocks(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """Labels are of merged keys."""
         if {"undersized", "labels"} <= parts.keys() and parts["labels"] != "list" and parts["undersized"] != "merge":
             yield ("labels",), f"is for undersized: merge, and with {parts['undersized']} no blocking values are merged"
 
@@ -169,7 +281,6 @@ class Algorithm(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """The registry knows the name, and the algorithm its parameters."""
         if "name" not in parts:
             return
         info = algorithms().get(parts["name"])
@@ -188,7 +299,6 @@ class Algorithm(Model):
 
 
 def _rounding_rule(value: Any) -> Any:
-    """One sentence for the three things that a rule may be."""
     is_step = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
     if not is_step and value not in ("type", "none"):
         raise ValueError("must be 'type', 'none' or a step greater than 0")
@@ -199,8 +309,7 @@ def _rounding_rule(value: Any) -> Any:
 RiskEffort = Literal["full", "sampled", "off"]
 
 RoundingRule = Annotated[
-    Literal["type", "none"] | Annotated[float, Field(gt=0, allow_inf_nan=False)],
-    BeforeValidator(_rounding_rule),
+    Literal["type", "none"] | Annotated[float, Field(gt=0, allow_inf_nan=False)], BeforeValidator(_rounding_rule)
 ]
 
 
@@ -244,8 +353,7 @@ class ReleaseSpec(Model):
     unit: Unit = Field(default="row", description="'row', or the column(s) that name a person or firm")
     blocks: Blocks = Blocks()
     missing: Literal["error", "separate"] = Field(
-        default="error",
-        description="missing quasi-identifiers: refused, or each pattern in blocks of its own",
+        default="error", description="missing quasi-identifiers: refused, or each pattern in blocks of its own"
     )
     rounding: dict[ColumnName, RoundingRule] = Field(
         default={},
@@ -303,12 +411,8 @@ class ReleaseSpec(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """What parts that are right in themselves can still do to each other."""
         if {"work", "output"} <= parts.keys() and is_inside(parts["work"].url, parts["output"].url):
-            yield (
-                ("work", "url"),
-                "the private work area lies inside the output, where readers could see it; move it",
-            )
+            yield (("work", "url"), "the private work area lies inside the output, where readers could see it; move it")
         sign = parts["output"].sign if "output" in parts else None
         if sign is not None and is_inside(sign.key_file, parts["output"].url):
             yield ("output", "sign", "key_file"), "lies inside the output, where readers could see it; move it"
@@ -339,7 +443,7 @@ class ReleaseSpec(Model):
 
 
 def _clock_problems(refine: Any, algorithm: Algorithm) -> Iterator[Problem]:
-    """What would make the release depend on the machine's speed, which a reproducible one must not."""
+    """Find what would make the release depend on the machine's speed, which a reproducible one must not."""
     if isinstance(refine, TimeBudget):
         yield ("refine", "seconds"), "makes the release depend on the machine's speed; set reproducible: false"
     if algorithm.parameters.get("seconds"):
@@ -350,7 +454,6 @@ def _clock_problems(refine: Any, algorithm: Algorithm) -> Iterator[Problem]:
 
 
 def _series_problems(parts: Mapping[str, Any], series: Series) -> Iterator[Problem]:
-    """What a series asks of the rest of the spec."""
     if series.mode != "independent" and parts.get("unit") == "row":
         yield (
             ("series",),
@@ -373,7 +476,7 @@ def _series_problems(parts: Mapping[str, Any], series: Series) -> Iterator[Probl
 
 
 def _column_problems(parts: Mapping[str, Any], role: Mapping[str, str]) -> Iterator[Problem]:
-    """Columns that are named outside ``roles`` and do not have the role which that place asks for."""
+    """Find columns outside ``roles`` that lack the role which that place asks for."""
     for column in parts.get("rounding", {}):
         if role.get(column) != "quasi_identifiers":
             yield ("rounding", column), "is not a quasi-identifier"

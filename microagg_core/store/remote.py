@@ -42,9 +42,6 @@ def settled(call: Callable[[], T]) -> T:
     could appear after the clean-up that was meant to remove it. So an interrupt is noted while the request lasts
     and delivered when it is over. A second one is delivered at once, unless the handler is ``patient``: then whoever
     has put it in place bounds the wait. Only the main thread is ever interrupted.
-
-    >>> settled(lambda: 7)
-    7
     """
     if threading.current_thread() is not threading.main_thread():
         return call()
@@ -68,7 +65,7 @@ def settled(call: Callable[[], T]) -> T:
 
 
 def _exchange(handlers: Mapping[signal.Signals, Callable[[int, FrameType | None], Any]]) -> None:
-    """Put all handlers in place with signals blocked: one that raises in between would leave the others out."""
+    """Block signals while all handlers are put in place: one that raises in between would leave the others out."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
     try:
         for number, handler in handlers.items():
@@ -102,9 +99,6 @@ def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 
     Raises:
         SpecError: no file system is known for the URL, or it does not know an option.
-
-    >>> file_system_of("memory://a/b", {})[1]
-    '/a/b'
     """
     from fsspec.core import url_to_fs
 
@@ -128,7 +122,6 @@ def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 
 
 def _raise_for_bucket(error: FileNotFoundError) -> None:
-    """Raise where it is not the object that is missing, but its bucket."""
     if service_code(error) == "NoSuchBucket":
         raise error
 
@@ -176,10 +169,9 @@ class RemoteStore:
     @patient
     def read_ranges(self, ranges: list[tuple[str, int, int]]) -> list[bytes]:
         fs, root = self._connect()
-        wanted = [r for r in ranges if r[2] > r[1]]
-        every = [(f"{root}/{name}", start, end) for name, start, end in wanted]
+        every = [(f"{root}/{name}", start, end) for name, start, end in ranges if end > start]
         contents = plain_ranges(fs, every) if self._is_s3(fs) else [None] * len(every)
-        full = [one for one, content in zip(every, contents, strict=True) if content is None]
+        full = [asked for asked, content in zip(every, contents, strict=True) if content is None]
         answers = iter(fs.cat_ranges(*map(list, zip(*full, strict=True)), on_error="raise") if full else ())
         read = iter([bytes(next(answers)) if content is None else content for content in contents])
         return [next(read) if end > start else b"" for _, start, end in ranges]
@@ -305,7 +297,7 @@ class RemoteStore:
 
     @patient
     def versioned(self, name: str) -> tuple[bytes | None, str]:
-        """Content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since.
+        """Read content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since.
 
         The version is asked for first: should a rival write between the two requests, :meth:`put_if` refuses.
         """

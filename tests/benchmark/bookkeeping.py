@@ -20,7 +20,7 @@ import pyarrow as pa
 from null_workers import Census, null_workers
 from release_at_scale import write_spec
 
-from microagg_core.data.formats.inputs.contract import InputListing, InputPart, Stretch
+from microagg_core.data.formats.reading import InputListing, InputPart, Stretch
 from microagg_core.group.metrics.moments import EMPTY
 from microagg_core.spec.loading import load_spec
 from microagg_flows.release import Release, new_release
@@ -43,7 +43,6 @@ _SCHEMA = pa.schema(
 
 
 def listing(parts: int) -> InputListing:
-    """An input of files that are not there."""
     urls = [f"file:///nowhere/part-{number:05d}.parquet" for number in range(parts)]
     return InputListing(
         tuple(InputPart(number, (Stretch(url, place=(0, 1)),)) for number, url in enumerate(urls)),
@@ -53,7 +52,6 @@ def listing(parts: int) -> InputListing:
 
 
 def make_release(folder: Path, census: Census) -> Release:
-    """All stages of a release of that census."""
     path = write_spec(folder, "mdav", None, identifiers=False)
     spec = load_spec(str(path))
     with (
@@ -68,7 +66,6 @@ def make_release(folder: Path, census: Census) -> Release:
 
 
 def measure(census: Census) -> dict[str, Any]:
-    """The release, and the account of it."""
     with tempfile.TemporaryDirectory() as name:
         release = make_release(Path(name), census)
     seconds = {outcome.name: round(outcome.flow_cpu_seconds, 2) for outcome in release.outcomes}

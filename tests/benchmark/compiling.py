@@ -113,7 +113,6 @@ def show_target(cache: str, records: int) -> None:
 
 
 def main() -> None:
-    """Run it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=100_000)
     records = parser.parse_args().records

@@ -21,12 +21,14 @@ def output_of(script: str, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=250, check=True).stdout
 
 
+@pytest.mark.soak("runs every size")
 def test_algorithm_cost_runs() -> None:
     header, *lines = output_of("algorithm_cost.py", "--algorithms", "univariate", "--largest", "2000").splitlines()
     assert header.split()[:5] == ["algorithm", "n", "p", "k", "seconds"]
     assert [line.split()[:4] for line in lines] == [["univariate", "2000", "1", k] for k in ("3", "10", "50")]
 
 
+@pytest.mark.soak("refines several files")
 def test_refine_cost_runs(tmp_path: Path) -> None:
     shown = output_of("refine_cost.py", "--cases", "uniform:2000:2:5", "--to", str(tmp_path))
     assert shown.startswith("uniform, 2,000 x 2, k=5 | ")
@@ -35,6 +37,7 @@ def test_refine_cost_runs(tmp_path: Path) -> None:
     assert [line.split(" | ")[:2] for line in shown.splitlines()] == [["uniform, 2,500 x 2, k=5", n] for n in "12"]
 
 
+@pytest.mark.soak("matches thousands of points")
 def test_factor_growth_runs(tmp_path: Path) -> None:
     picture = tmp_path / "growth.png"
     shown = output_of("factor_growth.py", "--largest", "2000", "--optimal", "5", "--plot", str(picture))
@@ -42,6 +45,7 @@ def test_factor_growth_runs(tmp_path: Path) -> None:
     assert picture.stat().st_size > 1000
 
 
+@pytest.mark.soak("makes a release on a cluster of its own")
 @pytest.mark.server
 def test_release_at_scale_runs() -> None:
     arguments = ["--rows", "20000", "--blocks", "30", "--workers", "1", "--largest", "0.5", "--max-records", "2000"]
@@ -52,6 +56,7 @@ def test_release_at_scale_runs() -> None:
     assert len(found["peak_mib"]) >= 2
 
 
+@pytest.mark.soak("makes a release on a cluster and a store of its own")
 @pytest.mark.server
 def test_release_at_scale_runs_on_s3() -> None:
     found = json.loads(output_of("release_at_scale.py", "--rows", "20000", "--blocks", "30", "--workers", "1", "--s3"))
@@ -59,6 +64,7 @@ def test_release_at_scale_runs_on_s3() -> None:
     assert found["outside_kernels"]["us_a_row"] > 0
 
 
+@pytest.mark.soak("plans a census")
 def test_bookkeeping_runs() -> None:
     found = json.loads(output_of("bookkeeping.py", "--rows", "1e6", "--blocks", "5e4", "--parts", "3"))
     assert (found["blocks"], found["rows"]) == (50_000, 1_000_000)
@@ -67,6 +73,7 @@ def test_bookkeeping_runs() -> None:
     assert 50 < found["flow_peak_mib"] < 2000
 
 
+@pytest.mark.soak("makes a release")
 def test_work_bytes_runs() -> None:
     header, *kinds, whole, objects, seconds = output_of("work_bytes.py", "--people", "2000").splitlines()
     assert header.split()[-4:] == ["writes", "kB", "reads", "kB"]
@@ -76,6 +83,7 @@ def test_work_bytes_runs() -> None:
     assert "objects," in objects and "scatter" in seconds
 
 
+@pytest.mark.soak("starts a store of its own")
 @pytest.mark.server
 def test_streams_runs() -> None:
     measured = json.loads(output_of("streams.py", "--rows", "20000", "--destinations", "40", "--requests", "40"))
@@ -84,12 +92,14 @@ def test_streams_runs() -> None:
     assert min(*streams, *(measured[f"ms_a_{what}"] for what in ("range", "small_put", "large_put"))) > 0
 
 
+@pytest.mark.soak("makes five releases")
 def test_night_bytes_runs() -> None:
     measured = json.loads(output_of("night_bytes.py", "--people", "3000", "--districts", "3", "--churn", "0.01"))
     assert set(measured["runs"]) == {"a few people", "without a series", "without ids", "night 0", "night 1"}
     assert 15 < measured["bytes_a_unit"] < 80
 
 
+@pytest.mark.soak("makes four releases")
 def test_cohorts_runs() -> None:
     """A disjoint series loses what each cohort loses by itself, and less where arrivals wait for others."""
     lines = output_of("cohorts.py", "--people", "600", "--nights", "4", "--until", "5,300").splitlines()
@@ -98,6 +108,7 @@ def test_cohorts_runs() -> None:
     assert waiting["releases"] < 4 and waiting["loss"] < 0.9 * at_once["loss"]
 
 
+@pytest.mark.soak("runs every algorithm")
 def test_algorithm_speed_runs(tmp_path: Path) -> None:
     output_of("algorithm_speed.py", "--to", str(tmp_path), "--scale", "0.002", "--growth", "mdav_plus")
     found = json.loads((tmp_path / "speed.json").read_text())
@@ -108,6 +119,7 @@ def test_algorithm_speed_runs(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "growth.svg").read_text()
 
 
+@pytest.mark.soak("compiles the yardstick")
 def test_the_yardstick_makes_the_groups_of_mdav() -> None:
     X = np.random.default_rng(3).random((402, 3))
     ours, theirs = partition(X, 4, "mdav"), brute_force_mdav(X, 4)
@@ -116,6 +128,7 @@ def test_the_yardstick_makes_the_groups_of_mdav() -> None:
     assert pairs.shape[1] == 402 // 4 - 1, "the two records that are left are placed in ways of their own"
 
 
+@pytest.mark.soak("searches")
 def test_loss_reached_runs() -> None:
     shown = output_of("loss_reached.py", "--cells", "60:3", "--steps", "50", "--sizes", "500,1000")
     tables = [table.splitlines() for table in shown.strip().split("\n\n")]
@@ -126,7 +139,7 @@ def test_loss_reached_runs() -> None:
 
 
 @pytest.mark.server
-@pytest.mark.slow(reason="workers start, and tasks sleep")
+@pytest.mark.soak("workers start, and tasks sleep")
 def test_growing_pool_runs_and_workers_that_come_late_get_work() -> None:
     arguments = ["--tasks", "60", "--seconds", "0.4", "--most", "3", "--least", "2"]
     found = json.loads(output_of("growing_pool.py", *arguments))
@@ -143,6 +156,7 @@ def test_simulate_runs(tmp_path: Path) -> None:
     assert picture.read_text().startswith("<svg")
 
 
+@pytest.mark.soak("simulates a release again")
 def test_simulate_is_like_the_release_at_scale() -> None:
     shown = output_of("simulate.py", "--like", "release_at_scale", "--rows", "1e6", "--blocks", "100", "--workers", "2")
     assert "1,000,000 rows" in shown

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from command_line import AGAIN, NOISE, Ended, Project, after_stage, start_command
 
-from servers.dask_processes import running_cluster
+from servers.dask_processes import DaskCluster, running_cluster
 from servers.s3_server import Place
 from trouble.holding import ANONYMIZE, SCATTER, SURVEY, Held
 
@@ -53,19 +53,19 @@ def interrupt(project: Project, at: Held, number: signal.Signals) -> Ended:
     return Ended(process.returncode, out, err)
 
 
-LARGE: dict[str, Any] = {"blocks": {"max_records": 12_000}}
+LARGE: dict[str, Any] = {"blocks": {"max_records": 2_000}}
 
 
 @pytest.fixture(scope="module")
 def large() -> pa.Table:
-    """Enough records for every stage to take a while."""
-    return people(40_000)
+    """Records of several blocks in several partitions."""
+    return people(6_000)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(large: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The checksums that an uninterrupted run ends with, on a cluster of its own."""
-    project = Project(tmp_path_factory.mktemp("whole"), {"local": {"workers": 1, "threads": 1, "memory": "2GiB"}})
+def undisturbed(large: pa.Table, dask_cluster: DaskCluster, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The checksums that an uninterrupted run ends with."""
+    project = Project(tmp_path_factory.mktemp("whole"), {"address": dask_cluster.address})
     project.write(large)
     project.write_spec(ROLES, **LARGE)
     ended = project.command("run", "release.yaml", "--direct", "--quiet")
@@ -73,15 +73,19 @@ def undisturbed(large: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> li
     return project.data_checksums()
 
 
-@pytest.mark.slow(reason="makes each release twice, on clusters of its own")
 @pytest.mark.parametrize(
     ("at", "number", "own_cluster"),
     [
-        (SURVEY, signal.SIGINT, False),
-        (SCATTER, signal.SIGTERM, False),
-        (ANONYMIZE, signal.SIGINT, False),
         (ANONYMIZE, signal.SIGINT, True),
-        (ANONYMIZE, signal.SIGTERM, True),
+        *(
+            pytest.param(*case, marks=pytest.mark.soak("other signals, other steps"))
+            for case in (
+                (SURVEY, signal.SIGINT, False),
+                (SCATTER, signal.SIGTERM, False),
+                (ANONYMIZE, signal.SIGINT, False),
+                (ANONYMIZE, signal.SIGTERM, True),
+            )
+        ),
     ],
 )
 def test_an_interrupted_run_publishes_nothing_and_goes_on_later(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from covering import share
 from microagg_core.kernels.machine_code import code_folders
 from microagg_core.kernels.machine_code.code_folders import CodeFolders
 from microagg_core.kernels.machine_code.target import fingerprint, kernel_sources
@@ -96,7 +97,7 @@ def test_a_changed_kernel_is_compiled_anew_wherever_it_lies(filled: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "setting", [{"NUMBA_OPT": "1"}, {"NUMBA_BOUNDSCHECK": "1"}, {"NUMBA_CPU_NAME": "generic"}], ids=str
+    "setting", share([{"NUMBA_OPT": "1"}, {"NUMBA_BOUNDSCHECK": "1"}, {"NUMBA_CPU_NAME": "generic"}], 1), ids=str
 )
 def test_code_made_otherwise_lies_elsewhere(filled: Path, tmp_path: Path, setting: dict[str, str]) -> None:
     hits, folder = _run(shutil.copytree(filled, tmp_path / "cache"), **setting)
@@ -162,7 +163,6 @@ def test_a_named_folder_that_cannot_be_written_is_read_all_the_same(filled: Path
 
 
 def _folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user: int) -> CodeFolders:
-    """The folders of a user of that number, who has no cache of his own."""
     monkeypatch.setattr(os, "getuid", lambda: user)
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/user")
     monkeypatch.setattr(code_folders.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
@@ -250,7 +250,7 @@ def test_functions_of_different_processes_never_have_one_symbol(tmp_path: Path) 
 def test_without_a_home_compiled_code_outlasts_the_run_that_made_it(tmp_path: Path) -> None:
     """A run has a temporary folder of its own, which goes with it; kernels are for the next run too."""
     script = (
-        "from microagg_flows.process.scratch import scratch\n"
+        "from microagg_flows.process import scratch\n"
         "with scratch() as folder:\n"
         "    from microagg_core.kernels.machine_code.code_folders import code_folders\n"
         "    print(folder, code_folders().write)\n"

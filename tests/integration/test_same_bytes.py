@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from covering import share
 from inputs.people import people
 from microagg_core.errors import InternalError, MicroaggError
 from microagg_core.release.verify import verify
@@ -67,7 +68,11 @@ def test_the_larger_pieces_of_a_large_release_give_the_same_bytes(
     monkeypatch.setattr("microagg_core.blocks.packing.PARTITION_BYTES", 4096)
     found = {}
     for name, steady in (("usual", 2**40), ("large", 1)):
-        for room, what in (("blocking.packing", "BYTES"), ("steps.shuffling", "BYTES"), ("steps.keys", "KEYS")):
+        for room, what in (
+            ("blocks.packing", "BYTES"),
+            ("release.steps.shuffling", "BYTES"),
+            ("release.steps.keys", "KEYS"),
+        ):
             monkeypatch.setattr(f"microagg_core.{room}.STEADY_{what}", steady)
         monkeypatch.setattr("microagg_core.release.steps.units.STEADY_PARTS", steady)
         release = start(write_release(tmp_path / name, tables(), **CHANGES))
@@ -101,7 +106,7 @@ class _FailsAt:
 
 
 @pytest.mark.usefixtures("small_pieces")
-@pytest.mark.parametrize("stage", ["survey", "scatter", "anonymize", "assemble"])
+@pytest.mark.parametrize("stage", share(["survey", "scatter", "anonymize", "assemble"], 2))
 def test_a_task_that_failed_is_the_only_one_done_again(stage: str, tmp_path: Path) -> None:
     expected = finished(tmp_path / "whole")
     path = write_release(tmp_path / "cut", tables(), **CHANGES)

@@ -22,22 +22,23 @@ from rich.table import Table
 
 from microagg_core.compare.bare_file import Comparison, PrintedLoss, compare, read_columns
 from microagg_core.compare.grid import Grid
+from microagg_core.data.formats.options import compression_of
+from microagg_core.data.formats.reading import format_of
 from microagg_core.pages.plots import check_ending, plot_losses, risk_picture
 from microagg_core.plain import to_plain
-from microagg_core.spec.formats import compression_of, format_of
 from microagg_core.spec.marked_yaml import parse
 from microagg_core.store.failures import explaining
 from microagg_core.store.urls import is_local, local_path
-from microagg_flows.command.telling import about, told_progress
 from microagg_flows.progress import terminal_progress
 
 if TYPE_CHECKING:
     from microagg_core.compare.choice import ReleaseComparison
+    from microagg_flows.record import RunRecord
 
 #: What is written for a terminal of any width, and for one that nobody sees.
 _WIDTH = 80
 #: Endings of names by which it is known what is compared; of data, those besides what formats have.
-_SPEC_ENDINGS, _DATA_ENDINGS = (".yaml", ".yml"), (".parquet", ".pq", ".csv")
+_SPEC_ENDINGS = (".yaml", ".yml")
 #: A spec has these keys, and a text of data is no mapping with them.
 _SPEC_KEYS = frozenset({"roles", "input"})
 _MOST_BYTES = 2_000_000
@@ -108,7 +109,7 @@ def is_spec(name: str) -> bool:
     lower = name.lower()
     if lower.endswith(_SPEC_ENDINGS):
         return True
-    is_data = lower.endswith(_DATA_ENDINGS) or format_of(lower) is not None or compression_of(lower) is not None
+    is_data = format_of(lower) is not None or compression_of(lower) is not None
     if is_data or any(sign in name for sign in "*?[") or not is_local(name):
         return False
     return _reads_as_spec(Path(local_path(name)))
@@ -125,11 +126,10 @@ def _reads_as_spec(path: Path) -> bool:
     return tree is not None and isinstance(tree.value, dict) and not _SPEC_KEYS.isdisjoint(tree.children)
 
 
-def compare_spec(spec: str, wish: SpecWish, files: Files, as_json: bool, quiet: bool) -> None:
+def compare_spec(spec: str, wish: SpecWish, files: Files, as_json: bool, record: RunRecord) -> None:
     """Compare what a spec's release would come to, and show and write what was asked for."""
     from microagg_flows.aside import compare_release
-    from microagg_flows.process.limits import claim_limits
-    from microagg_flows.process.scratch import scratch
+    from microagg_flows.process import claim_limits, scratch
     from microagg_flows.releasing import Order
 
     if files.plot is not None:
@@ -137,8 +137,8 @@ def compare_spec(spec: str, wish: SpecWish, files: Files, as_json: bool, quiet: 
     claim_limits()
     order = Order(spec, wish.release_id, settings=tuple(wish.settings))
     with scratch():
-        settled, comparison = compare_release(order, wish.grid(), told_progress(quiet))
-    about(settled)
+        settled, comparison = compare_release(order, wish.grid(), record.progress)
+    record.about(settled)
     if as_json:
         from microagg_core.pages.comparison_report import comparison_document
 

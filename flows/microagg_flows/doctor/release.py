@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from microagg_core.data.formats.reading import list_input
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.release.revisions import existing, unnamed_files
 from microagg_core.release.signature import read_signing_key
 from microagg_core.series.keys import key_of, refuse_other_key
@@ -13,8 +13,7 @@ from microagg_core.series.ledger import ledger_of
 from microagg_core.spec.columns import resolve_schema
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown
-from microagg_flows.doctor.findings import Finding, looked, strange, well
-from microagg_flows.doctor.patient import Patient
+from microagg_flows.doctor import Finding, Patient, looked, strange, well
 
 
 def look(patient: Patient) -> Iterator[Finding]:

@@ -25,7 +25,6 @@ class Graph:
 
     @property
     def codes(self) -> Ints:
-        """One number a pair, ascending."""
         return self.left * self.n + self.right
 
 
@@ -44,11 +43,10 @@ class Points:
 
     @property
     def n(self) -> int:
-        """How many records."""
         return len(self.rows)
 
     def graph(self, left: Ints, right: Ints) -> Graph:
-        """The graph of pairs given in any order, either way round and more than once.
+        """Build the graph of pairs given in any order, either way round and more than once.
 
         >>> points_of(np.array([[0.0], [1.0], [3.0]])).graph(np.array([2, 0, 1]), np.array([0, 1, 0])).right
         array([1, 2])
@@ -59,11 +57,7 @@ class Points:
 
 
 def points_of(X: Floats) -> Points:
-    """Scale the records of X, an (n, p) array of finite numbers, so that squared distances neither overflow nor vanish.
-
-    >>> float(points_of(np.array([[0.0], [2.0**-900]])).rows.max())
-    2.0
-    """
+    """Scale the records of X, an (n, p) array of finite numbers, so that squares neither overflow nor vanish."""
     largest = max(float(X.max()), -float(X.min()))
     spread = float((X.max(axis=0) * 0.25 - X.min(axis=0) * 0.25).max())
     # What differs least decides, unless a large value that all records share would overflow.
@@ -75,16 +69,14 @@ def points_of(X: Floats) -> Points:
 
 
 def neighbour_graph(points: Points, tree: PairTree, count: int) -> Graph:
-    """Each record with its ``count`` nearest (all others, where there are fewer)."""
+    """Pair each record with its ``count`` nearest (all others, where there are fewer)."""
     return points.graph(*nearest_pairs(tree, min(count, points.n - 1)))
 
 
 def complete_graph(points: Points) -> Graph:
-    """All pairs."""
     left, right = np.triu_indices(points.n, 1)
     return points.graph(left, right)
 
 
 def with_pairs(points: Points, graph: Graph, left: Ints, right: Ints) -> Graph:
-    """The graph with more pairs."""
     return points.graph(np.concatenate([graph.left, left]), np.concatenate([graph.right, right]))

@@ -32,7 +32,7 @@ class _Given(BaseModel):
 
 def _parts(value: Any) -> list[_Given]:
     values = value.values() if isinstance(value, dict) else [value]
-    return [one for one in values if isinstance(one, _Given)]
+    return [part for part in values if isinstance(part, _Given)]
 
 
 class AttributeFigures(_Given):
@@ -127,11 +127,6 @@ class Figures(_Given):
         return f"{getattr(self, name)} %" + (f" (within {within:g})" if within else "")
 
     def __or__(self, other: Figures) -> Figures:
-        """Combine the figures of both.
-
-        >>> Figures(records=7) | Figures(gap=1.5)
-        Figures(records=7, gap=1.5)
-        """
         return self.model_copy(update={name: getattr(other, name) for name in other.model_fields_set})
 
     def __repr_args__(self) -> Any:

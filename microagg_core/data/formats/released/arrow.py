@@ -14,18 +14,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
-from microagg_core.data.formats.released.contract import BATCH_ROWS, ReleasedFormat
+from microagg_core.data.formats.writing import BATCH_ROWS, ReaderCode, ReleasedFormat, pandas_frames
 from microagg_core.data.tables.hashing import one_array
 
 
 class ArrowRelease(ReleasedFormat):
-    """Carries whatever Arrow does, if its text is text."""
-
     name = "arrow"
+    title = "Arrow IPC (Feather, version 2)"
+    media_type = "application/vnd.apache.arrow.file"
+    reader_code = ReaderCode(
+        pandas=pandas_frames('pd.read_feather(file, dtype_backend="pyarrow")'),
+        polars="pl.read_ipc(file)",
+        r="data <- do.call(rbind, lapply(files, arrow::read_feather))\n",
+        duckdb_function="read_arrow",
+        duckdb_setup="""\
+-- Arrow files are read by an extension of DuckDB's community.
+INSTALL nanoarrow FROM community;
+LOAD nanoarrow;
+""",
+        duckdb_imports="import duckdb\nimport pyarrow as pa\nfrom pyarrow import feather\n",
+        duckdb="""\
+# views.sql has a view of these files as well, which needs DuckDB's extension nanoarrow.
+tables = []
+for name in files:
+    with fsspec.open(name) as file:
+        tables.append(feather.read_table(file))
+data = duckdb.from_arrow(pa.concat_tables(tables))
+""",
+    )
     needs_valid_text = True
 
     def to_bytes(self, table: pa.Table, blocking: list[str]) -> bytes:
-        """Compressed; there are no statistics in such a file."""
         sink = io.BytesIO()
         columns = [zeros_under_nulls(one_array(column)) for column in table.columns]
         options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
@@ -34,13 +53,11 @@ class ArrowRelease(ReleasedFormat):
         return sink.getvalue()
 
     def from_bytes(self, data: bytes, declared: pa.Schema) -> pa.Table:
-        """With the types that the file names."""
         with pa.BufferReader(data) as source:
             file = _open(source)
             return pa.Table.from_batches(_record_batches(file), file.schema)
 
     def besides(self, path: Path, blocking: Collection[str]) -> str | None:
-        """Metadata, and values under nulls."""
         with pa.OSFile(str(path)) as source:
             file = _open(source)
             if getattr(file, "metadata", None) or file.schema.metadata or any(f.metadata for f in file.schema):
@@ -54,7 +71,6 @@ class ArrowRelease(ReleasedFormat):
         return None
 
     def batches(self, path: Path, declared: Mapping[str, str]) -> tuple[pa.Schema, Iterator[pa.Table]]:
-        """The same, in batches."""
         source = pa.OSFile(str(path))
         file = _open(source)
         return file.schema, _tables(source, file)
@@ -101,7 +117,6 @@ def _lies_under_nulls(array: pa.Array) -> bool:
 
 
 def _same_start(has: pa.Buffer, should: pa.Buffer) -> bool:
-    """Whether two buffers are the same but for zeros that fill one of them up."""
     size = min(has.size, should.size)
     longer = has if has.size > size else should
     return bool(has.slice(0, size).equals(should.slice(0, size))) and not any(longer.slice(size).to_pybytes())
@@ -114,6 +129,3 @@ def _nothing(kind: pa.DataType) -> pa.Scalar:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return pa.scalar(b"", kind)
     return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes((kind.bit_width + 7) // 8))])[0]
-
-
-FORMAT = ArrowRelease

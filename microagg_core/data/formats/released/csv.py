@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from microagg_core.data.formats.released.contract import ReleasedFormat, SaysFormat
+from microagg_core.data.formats.options import CsvOutput
+from microagg_core.data.formats.writing import ReaderCode, ReleasedFormat, SaysFormat
 from microagg_core.errors import InternalError
-from microagg_core.spec.formats import CsvOutput
 
 _BLOCK_BYTES = 8 * 2**20
 _FORMULA_START = r"^[=+\-@\t\r]"
@@ -25,36 +25,83 @@ _ZONED = re.compile(r"timestamp\[(s|ms|us|ns), tz=(.+)\]")
 
 @dataclass(frozen=True)
 class CsvRelease(ReleasedFormat):
-    """Carries whatever can be told by its text and a declared type."""
-
     dialect: CsvOutput
 
     name = "csv"
+    title = "CSV"
+    media_type = "text/csv"
+    reader_code = ReaderCode(
+        pandas_imports="import pandas as pd\nimport pyarrow as pa\nfrom pyarrow import csv\n",
+        pandas="""\
+# The manifest knows the types; and a missing value is no empty text.
+types = {{
+    {types}
+}}
+options = {{
+    "parse_options": csv.ParseOptions(
+        delimiter={delimiter}, newlines_in_values=True, ignore_empty_lines=False
+    ),
+    "convert_options": csv.ConvertOptions(
+        column_types={{c["name"]: types[c["type"]] for c in manifest["columns"]}},
+        null_values=[{null_word}],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    ),
+}}
+tables = []
+for name in files:
+    with fsspec.open(name) as file:
+        tables.append(csv.read_csv(file, **options))
+data = pa.concat_tables(tables).to_pandas(types_mapper=pd.ArrowDtype)
+""",
+        polars_before="""\
+types = {{
+    {types}
+}}
+# polars takes a quoted {null_word} for a missing value as well.
+options = {{
+    "schema": {{c["name"]: types[c["type"]] for c in manifest["columns"]}},
+    "separator": {delimiter},
+    "null_values": [{null_word}],
+}}
+""",
+        polars="pl.read_csv(file, **options)",
+        r="""\
+types <- c(
+  {types}
+)
+# R takes a quoted {null_word} for a missing value as well.
+read <- function(file) {{
+  read.csv(
+    file, sep = {delimiter}, na.strings = {null_word},
+    colClasses = unname(types[manifest$columns$type]),
+    check.names = FALSE, encoding = "UTF-8", blank.lines.skip = FALSE
+  )
+}}
+data <- do.call(rbind, lapply(files, read))
+""",
+        duckdb_function="read_csv",
+    )
     needs_valid_text = True
     cure = "output.format: parquet may carry what CSV cannot, else "
 
     @classmethod
     def of(cls, said: SaysFormat) -> Self:
-        """With the dialect that is said."""
         if said.csv is None:
             raise InternalError("a bug: a CSV release without a dialect; please report it")
         return cls(said.csv)
 
     def in_manifest(self) -> dict[str, Any]:
-        """With the dialect, which no reader could guess."""
         return {"format": self.name, "csv": self.dialect}
 
     def refusal(self, kind: pa.DataType) -> str | None:
-        """Bytes have no text."""
         is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
         return "bytes, which CSV cannot carry; use parquet" if is_bytes else None
 
     def released_form(self, table: pa.Table) -> pa.Table:
-        """Text that a spreadsheet would run is escaped, if the spec says so."""
         return escape_formulas(table) if self.dialect.formulas == "escape" else table
 
     def to_bytes(self, table: pa.Table, blocking: list[str]) -> bytes:
-        """With a header."""
         sink = io.BytesIO()
         options = pa.csv.WriteOptions(
             include_header=True,
@@ -66,20 +113,18 @@ class CsvRelease(ReleasedFormat):
         return sink.getvalue()
 
     def from_bytes(self, data: bytes, declared: pa.Schema) -> pa.Table:
-        """In one piece, so that no value is too long for it."""
         options = pa.csv.ReadOptions(use_threads=False, block_size=max(len(data), 1))
         types = dict(zip(declared.names, declared.types, strict=True))
         return pa.csv.read_csv(io.BytesIO(data), options, *self._dialect_options(types))
 
     def batches(self, path: Path, declared: Mapping[str, str]) -> tuple[pa.Schema, Iterator[pa.Table]]:
-        """Block by block."""
         options = pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
         types = {name: arrow_type(text) for name, text in declared.items()}
         reader = pa.csv.open_csv(path, options, *self._dialect_options(types))
         return reader.schema, (pa.table(batch) for batch in reader)
 
     def _dialect_options(self, types: Mapping[str, pa.DataType]) -> tuple[pa.csv.ParseOptions, pa.csv.ConvertOptions]:
-        """How to read what was written: the null word without quotes is a null, and with quotes a text."""
+        """Read what was written: the null word without quotes is a null, and with quotes a text."""
         parse = pa.csv.ParseOptions(
             delimiter=self.dialect.delimiter,
             newlines_in_values=True,
@@ -124,6 +169,3 @@ def arrow_type(text: str) -> pa.DataType:
     if match := _ZONED.fullmatch(text):
         return pa.timestamp(match[1], match[2])
     return pa.type_for_alias(text)
-
-
-FORMAT = CsvRelease

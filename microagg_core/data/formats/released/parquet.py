@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
-from microagg_core.data.formats.released.contract import BATCH_ROWS, ReleasedFormat
+from microagg_core.data.formats.writing import BATCH_ROWS, ReaderCode, ReleasedFormat, pandas_frames
 
 _ARROW_SCHEMA = b"ARROW:schema"
 _WRITER = re.compile(r"parquet-cpp-arrow version [0-9A-Za-z.+-]{1,40}")
@@ -24,28 +24,33 @@ _MARKS_BYTES = 4 + 4 + 4
 
 
 class ParquetRelease(ReleasedFormat):
-    """Carries nearly whatever Arrow does."""
-
     name = "parquet"
+    title = "Parquet"
+    media_type = "application/vnd.apache.parquet"
+    #: The name under which Croissant's readers know it is older than the registered one.
+    croissant_type = "application/x-parquet"
+    reader_code = ReaderCode(
+        pandas=pandas_frames('pd.read_parquet(file, dtype_backend="pyarrow")'),
+        polars="pl.read_parquet(file)",
+        r="data <- do.call(rbind, lapply(files, arrow::read_parquet))\n",
+        duckdb_function="read_parquet",
+    )
 
     def refusal(self, kind: pa.DataType) -> str | None:
-        """A few types of times come back as others, which only the library knows."""
         column = pa.table({"x": pa.array([], kind)})
         carried = self.from_bytes(self.to_bytes(column, []), column.schema)["x"].type
         return None if carried == kind else f"{kind}, which Parquet keeps as {carried}; use arrow, or cast it"
 
     def to_bytes(self, table: pa.Table, blocking: list[str]) -> bytes:
-        """Compressed."""
         sink = io.BytesIO()
         pa.parquet.write_table(table, sink, compression="zstd", write_statistics=blocking)
         return sink.getvalue()
 
     def from_bytes(self, data: bytes, declared: pa.Schema) -> pa.Table:
-        """With the types that the file names."""
         return pa.parquet.read_table(io.BytesIO(data), use_threads=False)
 
     def besides(self, path: Path, blocking: Collection[str]) -> str | None:
-        """Metadata, another writer's name, statistics that the values do not have, and bytes that belong to nothing."""
+        """Find metadata, another writer, statistics that the values do not have, and bytes that belong to nothing."""
         with pa.parquet.ParquetFile(path) as file:
             return (
                 _beside_schema(file)
@@ -55,7 +60,6 @@ class ParquetRelease(ReleasedFormat):
             )
 
     def batches(self, path: Path, declared: Mapping[str, str]) -> tuple[pa.Schema, Iterator[pa.Table]]:
-        """The same, in batches."""
         file = pa.parquet.ParquetFile(path)
         return file.schema_arrow, _tables(file)
 
@@ -96,7 +100,7 @@ def _beside_chunks(metadata: pa.parquet.FileMetaData, blocking: Collection[str])
 
 
 def _beside_values(file: pa.parquet.ParquetFile) -> str | None:
-    """Statistics that are not those of the very values: least and greatest of a file before masking, say."""
+    """Find statistics that are not those of the very values: least and greatest of a file before masking, say."""
     for group in range(file.metadata.num_row_groups):
         row_group = file.metadata.row_group(group)
         chunks = [row_group.column(number) for number in range(row_group.num_columns)]
@@ -107,7 +111,6 @@ def _beside_values(file: pa.parquet.ParquetFile) -> str | None:
 
 
 def _statistics_of(table: pa.Table) -> dict[str, pa.parquet.Statistics]:
-    """What this library writes of the values."""
     sink = io.BytesIO()
     pa.parquet.write_table(table, sink, row_group_size=max(table.num_rows, 1))
     group = pa.parquet.read_metadata(io.BytesIO(sink.getvalue())).row_group(0)
@@ -119,6 +122,3 @@ def _beside_bytes(metadata: pa.parquet.FileMetaData, n_bytes: int) -> str | None
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
     pages = sum(group.column(number).total_compressed_size for group in groups for number in range(group.num_columns))
     return None if pages + metadata.serialized_size + _MARKS_BYTES == n_bytes else "bytes that belong to no column"
-
-
-FORMAT = ParquetRelease
