@@ -33,7 +33,7 @@ from microagg_core.spec.release import Algorithm, ReleaseSpec
 from microagg_core.store.layout import RUNS, ReleaseLayout, revision_name
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import join_url, shown
-from microagg_flows.clusters import KINDS, cluster_for, executor_for
+from microagg_flows.clusters import cluster_for, executor_for, kind_of
 from microagg_flows.pages import page_name, run_document
 from microagg_flows.progress import Progress, awaited
 from microagg_flows.release import Release, new_release
@@ -99,7 +99,7 @@ def _grid_tried(release: Release, spec: ReleaseSpec, grid: Grid) -> Trials:
         left_out = [(setting, alone) for setting in settings if setting.k != spec.k]
         settings = [setting for setting in settings if setting.k == spec.k]
     try:
-        if KINDS[type(cluster_for(spec))].on_this_machine:  # workers elsewhere compile for themselves
+        if kind_of(cluster_for(spec)).on_this_machine:  # workers elsewhere compile for themselves
             parts = [part for setting in settings for part in setting.parts(True, spec.protect is not None)]
             compile_parts(tuple(dict.fromkeys(parts)), say=release.progress.say)
         with awaited(release.progress, "what is to be compared"):

@@ -32,25 +32,21 @@ from microagg_core.group.bounds import gap_percent
 from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
+from microagg_core.inspect.candidates import Candidates
+from microagg_core.inspect.contract import share
 from microagg_core.inspect.distributions import Distribution
-from microagg_core.inspect.risk.asking import asking_share
-from microagg_core.inspect.risk.candidates import Candidates
-from microagg_core.inspect.risk.contract import ConfidentialValues, Exposure, share
-from microagg_core.inspect.risk.exposing import OtherColumns, expose
-from microagg_core.inspect.risk.inference import Inference, distinct_values
-from microagg_core.inspect.risk.tables import label_lines
+from microagg_core.inspect.exposure import Exposure, asking_share, expose
+from microagg_core.inspect.gate import limits
+from microagg_core.inspect.limits.inference import CertainValues
+from microagg_core.inspect.limits.linkage import EVERY_COLUMN, RightLinks
+from microagg_core.inspect.risk.inference import Inference
+from microagg_core.inspect.risk.labels import label_lines
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import PlainFloats, from_json, to_json
+from microagg_core.release.steps.demands import PartitionDemands, protection_of
 from microagg_core.release.steps.drawn_rows import Draft, load_drafts, read_drawn_rows
 from microagg_core.release.steps.measuring import proved_figures
 from microagg_core.release.steps.pieces import Piece, Pieces
-from microagg_core.release.steps.protecting import (
-    PartitionDemands,
-    ProtectionFigures,
-    check_protection,
-    column_demands,
-    demands_of,
-)
 from microagg_core.release.steps.routing import Planned, load_planned
 from microagg_core.release.steps.work import Context, Receipt, Run, Task
 from microagg_core.spec.release import ReleaseSpec
@@ -155,7 +151,7 @@ def try_setting(task: Task) -> Receipt:
     planned = load_planned(task)
     trials = from_json(tuple[PlannedTrial, ...], task.pieces.read(task.layout.plan_file("expected-trials.json")))
     trial = trials[task.number]
-    compile_parts(trial.setting.parts(trial.proves, bool(demands_of(planned.context))))
+    compile_parts(trial.setting.parts(trial.proves, bool(protection_of(planned.context).of_groups)))
     try:
         made = _Trying.of(task, planned, trial).result()
     except DataError as error:
@@ -419,7 +415,7 @@ class _Trying:
             for name in ("own_nearest", "expected_correct")
         }
         inference = Inference()
-        by_chance = inference.of_release(inference.of_piece(exposure), exposure.names)
+        by_chance = inference.figures(inference.measure(exposure), exposure.names)
         certain = {
             column.name: ColumnExpected(
                 significant(self._mean(np.asarray(lines[f"certain_{j}"]), of_line)),
@@ -461,12 +457,12 @@ class _Trying:
         # Longer than the name of any column, and so none of them.
         of_label = "label of " + " ".join(columns)
         table = pa.table({**columns, of_label: pa.array(np.repeat(labels, rows.sizes))})
-        others = OtherColumns((of_label,), tuple((name, Distribution.of(table[name])) for name in names))
+        confidential = {name: Distribution.of(table[name]) for name in names}
         origins = [rows.table[f"q{j}"] for j in range(len(encoding.kinds))]
         # Of a whole release those are asked who are asked of it; of some blocks, all are.
         asking = asking_share(spec.risk, len(rows), len(encoding.kinds)) if self.draft.is_whole else 1.0
         records = np.asarray(rows.table[RECORD])
-        return expose(encoding, table, others, records, origins, asking=asking, seed=spec.seed)
+        return expose(encoding, table, (of_label,), confidential, records, origins, asking=asking, seed=spec.seed)
 
 
 def _by_chance(exposure: Exposure) -> float | None:
@@ -497,21 +493,9 @@ def _broken_limits(context: Context, exposure: Exposure, certain: Mapping[str, f
         certain: for each confidential column, the share of records whose value would be certain.
         links: the share of records that are expected to be linked rightly, every record asked.
     """
-    values = {column.name: column for column in exposure.confidential}
-    columns = {
-        name: {
-            "distinct": int(distinct_values(values[name].codes, exposure.groups).min()),
-            "t": _distance(values[name], exposure),
-            "inference": certain[name],
-        }
-        for name in column_demands(context)
-    }
-    checks = check_protection(context, ProtectionFigures({**columns}, links))
-    return tuple(check.detail for check in checks if not check.passed)
-
-
-def _distance(column: ConfidentialValues, exposure: Exposure) -> float | None:
-    """Measure how far a group is at most from all that is tried; None where nobody can tell."""
-    if column.distribution is None:
-        return None
-    return float(np.max(column.distribution.distances(column.codes, exposure.groups)))
+    protection, weighed = protection_of(context), {CertainValues.name: certain, RightLinks.name: {EVERY_COLUMN: links}}
+    checks = []
+    for limit in limits():
+        shown = {column: limit.show(exposure, column) for column in limit.limits(protection)}
+        checks.append(limit.check(protection, weighed.get(limit.name, shown)))
+    return tuple(check.detail for check in checks if check is not None and not check.passed)

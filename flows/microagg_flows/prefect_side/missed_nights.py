@@ -1,4 +1,4 @@
-"""What a scheduled run does before its own night: nights that were missed, as the spec has it.
+"""Nights that were missed, and runs that were lost, before a scheduled run makes its own night.
 
 A run that waited until the next one was due is late. Where the spec catches up with nothing it is left out, as is one
 whose night was released meanwhile; where the spec catches up with all, each run makes the nights that are missing
@@ -11,7 +11,15 @@ import datetime
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterParentFlowRunId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.states import Crashed
 from prefect.utilities.asyncutils import run_coro_as_sync
 
 from microagg_core.errors import InterruptionError, MicroaggError
@@ -30,7 +38,7 @@ _A_MOMENT = datetime.timedelta(seconds=1)
 
 
 def due(schedule: Schedule, after: datetime.datetime, until: datetime.datetime) -> list[datetime.datetime]:
-    """When runs are due after one moment and until another, in UTC, old to new; a thousand at most."""
+    """Compute when runs are due after one moment and until another, in UTC, old to new; a thousand at most."""
     from prefect.server.schemas.schedules import CronSchedule  # a part of the server, which takes a while to load
 
     line = CronSchedule(cron=schedule.cron, timezone=schedule.timezone)
@@ -41,7 +49,7 @@ def due(schedule: Schedule, after: datetime.datetime, until: datetime.datetime) 
 def reason_to_leave_out(
     spec: ReleaseSpec, run: FlowRun | None, order: Order, meant_for: datetime.datetime, now: datetime.datetime
 ) -> str:
-    """Why a scheduled run has nothing to do any more; nothing where it has.
+    """Say why a scheduled run has nothing to do any more; empty where it has.
 
     Who names an id, asks for a new revision or has the same run made again wants that very release.
     """
@@ -62,8 +70,8 @@ def is_scheduled(run: FlowRun | None, order: Order) -> bool:
 
 
 def missed_days(spec: ReleaseSpec, meant_for: datetime.datetime) -> list[datetime.date]:
-    """The days without a release on which others were due before a night: those since the newest release, and those of
-    the week before that were tried and failed.
+    """Find days before a night on which others were due and have no release: since the newest release, and
+    those of the week before that were tried and failed.
 
     There are none before the first release.
     """
@@ -81,7 +89,7 @@ def missed_days(spec: ReleaseSpec, meant_for: datetime.datetime) -> list[datetim
 
 
 def _tried_days(spec: ReleaseSpec, days: set[datetime.date]) -> set[datetime.date]:
-    """Those of some days that runs were made for."""
+    """Filter the days that runs were made for."""
     calls = work_store(spec).list(f"{AUDIT}/{RUNS}")
     return {day for day in days if any(is_call_of(name, spec.name, day.isoformat()) for name in calls)}
 
@@ -115,3 +123,30 @@ def catch_up(
             last = day + datetime.timedelta(days=TRIED_FOR_DAYS)
             failed.append(f"{error.message} (the night is missing; runs up to that of {last} try it again)")
     return failed
+
+
+_RUNNING = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING]))
+_LOST = "it ended without a word: its process is gone, or its machine; a run of its id goes on from what is finished"
+
+
+def end_lost_runs(client: Any, run: FlowRun) -> list[str]:
+    """Have the other running runs of a run's deployment end as crashed; return their names.
+
+    A deployment has one place for a running run. A run holds it by a lease, and Prefect ends the run that cannot renew
+    that; so where this run has the place, whatever else is shown as running has lost it, and its process.
+    """
+    state = client.read_flow_run(run.id).state
+    if run.deployment_id is None or state is None or state.state_details.deployment_concurrency_lease_id is None:
+        return []
+    limit = client.read_deployment(run.deployment_id).global_concurrency_limit
+    if limit is None or limit.limit != 1:  # somebody has made room for more
+        return []
+    of_deployment = FlowRunFilterDeploymentId(any_=[run.deployment_id])
+    running = client.read_flow_runs(flow_run_filter=FlowRunFilter(state=_RUNNING, deployment_id=of_deployment))
+    lost = [other for other in running if other.id != run.id]
+    if lost:  # with the nights that they were catching up with
+        parents = FlowRunFilterParentFlowRunId(any_=[other.id for other in lost])
+        lost += client.read_flow_runs(flow_run_filter=FlowRunFilter(state=_RUNNING, parent_flow_run_id=parents))
+    for other in lost:
+        client.set_flow_run_state(other.id, Crashed(message=_LOST), force=True)
+    return [other.name for other in lost]
