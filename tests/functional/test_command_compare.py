@@ -272,6 +272,7 @@ def test_interrupted_it_leaves_nothing(project: Project) -> None:
     assert "interrupted" in err and files_below(project.work) == []
 
 
+@pytest.mark.soak("starts a cluster")
 def test_workers_of_this_machine_find_the_same(project: Project) -> None:
     project.write(people(2_000))
     project.write_spec(ROLES, k=4)
