@@ -24,11 +24,11 @@ from microagg_core.release.steps.measuring import Measured
 from microagg_core.release.steps.publishing import release_id
 from microagg_core.release.steps.routing import Planned
 from microagg_core.release.steps.work import Receipt, work_store
+from microagg_core.series.tonight import Tonight
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.objects import Store
 from microagg_flows.executors import Executor
 from microagg_flows.run_work import RunWork
-from microagg_flows.tonight import Tonight
 
 
 def compared(estimate: float | None, actual: float | None) -> dict[str, float | None]:

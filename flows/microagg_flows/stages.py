@@ -198,7 +198,7 @@ def scatter(release: Release) -> str:
 
 def anonymize(release: Release) -> str:
     """Run the algorithm on every block, and assemble the files that would be published."""
-    outline, n_carried = release.planned.outline, release.tonight.n_carried_files
+    outline, n_carried = release.planned.outline, release.tonight.night.n_carried
     tasks = release.receiving("anonymize", outline.n_partitions + n_carried, release.scattered, _GROUPING)
     grouped, carried = nights.split_scattered(release, tasks)
     done = release.do(sorted(grouped, key=lambda t: -outline.seconds[t.number]))
@@ -209,7 +209,7 @@ def anonymize(release: Release) -> str:
 
 def validate(release: Release) -> str:
     """The gate: re-read what would be published, and compare it with what was noted of the input."""
-    n_files, n_carried = release.planned.outline.n_files, release.tonight.n_carried_files
+    n_files, n_carried = release.planned.outline.n_files, release.tonight.night.n_carried
     knowing = (*PLANNED, "distributions", *(("night",) if release.tonight.has_units else ()))
     tasks = release.receiving("check-files", n_files + n_carried, nights.digests_of_survivors(release), knowing)
     release.checked = release.do(nights.checking(release, tasks, n_files))
