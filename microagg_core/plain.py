@@ -73,7 +73,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def to_plain(value: Any) -> Any:
-    """A dataclass, or a list or mapping of some, as mappings, lists, numbers and texts.
+    """Turn a dataclass, or a list or mapping of some, into mappings, lists, numbers and texts.
 
     >>> from microagg_core.group.metrics.moments import EMPTY
     >>> to_plain(EMPTY)

@@ -25,7 +25,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes of a size such as ``512MiB``; ValueError for anything else, and for nothing at all.
+    """Parse a size such as ``512MiB``; ValueError for anything else, and for nothing at all.
 
     >>> parse_bytes("1.5 GiB")
     1610612736
@@ -133,7 +133,7 @@ WALLTIME_PATTERN = r"^([0-9]+-)?[0-9]{1,3}:[0-9]{2}:[0-9]{2}$"
 
 
 def _seconds_as_text(value: Any) -> Any:
-    """YAML reads ``12:00:00`` as a number of seconds.
+    """Accept a number of seconds: YAML reads ``12:00:00`` as one.
 
     >>> _seconds_as_text(43_200)
     '12:00:00'
@@ -357,7 +357,7 @@ _ENCRYPTED = ("tls://", "wss://")
 
 
 def is_loopback(address: str) -> bool:
-    """Whether a scheduler's address is one of this machine's own.
+    """Tell whether a scheduler's address is one of this machine's own.
 
     >>> is_loopback("tcp://127.0.0.1:8786"), is_loopback("tcp://[::1]:8786"), is_loopback("tcp://scheduler:8786")
     (True, True, False)

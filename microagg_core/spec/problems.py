@@ -59,7 +59,7 @@ _REASONS = {
 
 
 def in_words(error: ErrorDetails, tree: Place) -> list[Found]:
-    """The lines and sentences of one of pydantic's errors; a check across fields may have found several.
+    """Put one of pydantic's errors into lines and sentences; a check across fields may have found several.
 
     >>> from microagg_core.spec.loading import check
     >>> from microagg_core.spec.marked_yaml import parse
@@ -81,7 +81,7 @@ def problem(tree: Place, loc: Loc, reason: str) -> Found:
 
 
 def follow(tree: Place, loc: Loc) -> tuple[Place, Loc]:
-    """The place that an error speaks of, and the way there as the file has it.
+    """Find the place that an error speaks of, and the way there as the file has it.
 
     What the file leaves out is stepped over: the names of a union's members, and levels that a shorthand
     such as ``algorithm: mdav`` or ``unit: person`` does without.

@@ -37,7 +37,7 @@ AHEAD = 16
 
 
 def ahead(function: Callable[[Item], Result], items: Iterable[Item], n_ahead: int = AHEAD) -> Iterator[Result]:
-    """The function's results in the items' order; the next are worked on in threads, of which there are so many.
+    """Yield a function's results in the items' order; the next ``n_ahead`` are worked on in threads.
 
     >>> list(ahead(str.upper, "abc", 2))
     ['A', 'B', 'C']
@@ -64,7 +64,7 @@ def plain(column: pa.Array) -> pa.Array:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type without its encoding: no dictionary, no runs, no views into other buffers, and decimals of one width.
+    """Drop a type's encoding: no dictionary, no runs, no views into other buffers, and decimals of one width.
 
     >>> plain_type(pa.dictionary(pa.int8(), pa.string())), plain_type(pa.decimal32(9, 2))
     (DataType(string), Decimal128Type(decimal128(9, 2)))
@@ -348,7 +348,7 @@ def file_changed(files: str) -> DataError:
 
 
 def _packs(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
-    """The first and the end of each run of neighbours that are read together: up to a limit, but not if they are few.
+    """Yield first and end of each run of neighbours that are read together: up to a limit, but not if they are few.
 
     >>> list(_packs([10, 20, 30], limit=2**30))
     [(0, 1), (1, 2), (2, 3)]
@@ -387,7 +387,7 @@ def _opened_in_turn(items: Sequence[What], source: Input) -> Iterator[tuple[What
 
 
 def refuse_other_state(stretch: Stretch, source: Input) -> None:
-    """Where a file was cut is right for what it was then: in another it may be anywhere.
+    """Refuse a file that is not what it was when it was cut: the place may now be anywhere.
 
     Raises:
         DataError: it changed.
@@ -413,7 +413,7 @@ def _refuse_other_schema(first: pa.Schema, other: pa.Schema, first_url: str, url
 
 
 def input_format(source: Input) -> InputFormat:
-    """The format of the input.
+    """Find the format of the input.
 
     >>> input_format(Input(url="people.feather")).name
     'arrow'
@@ -424,7 +424,7 @@ def input_format(source: Input) -> InputFormat:
 
 
 def format_of(url: str) -> str | None:
-    """The format of a file, compressed or not, as its ending tells.
+    """Tell by a file's ending, compressed or not, its format.
 
     >>> format_of("people.csv.gz"), format_of("people.feather"), format_of("people")
     ('csv', 'arrow', None)
@@ -487,7 +487,7 @@ def cut_listing(listing: InputListing, source: Input, scanned: Sequence[tuple[St
 
 
 def has_fewer_rows(source: Input, limit: int) -> bool:
-    """Whether the input has fewer than ``limit`` rows, by as little of it as tells; it may be taken for larger.
+    """Tell whether the input has fewer than ``limit`` rows, by as little of it as tells; it may be taken for larger.
 
     Raises:
         StorageError: nothing there, or not readable.
@@ -502,7 +502,7 @@ def has_fewer_rows(source: Input, limit: int) -> bool:
 
 
 def count_rows(source: Input) -> int:
-    """The rows of the input, or a few more, by as little of it as tells.
+    """Count the rows of the input, or a few more, by as little of it as tells.
 
     Raises:
         StorageError: nothing there, or not readable.
@@ -522,7 +522,7 @@ def with_guessed_types(source: Input) -> Input:
 def read_part(
     part: InputPart, source: Input, columns: tuple[str, ...], longest: int | None = MOST_VALUE_BYTES
 ) -> Iterator[pa.Table]:
-    """The part's rows in file order, as tables of bounded size holding ``columns`` in that order.
+    """Yield the part's rows in file order, as tables of bounded size holding ``columns`` in that order.
 
     ``longest`` is the most bytes of a text or binary value; None: any, for who proposes roles and releases nothing.
 
@@ -537,7 +537,7 @@ def read_part(
 
 
 def first_rows(part: InputPart, source: Input, columns: tuple[str, ...]) -> pa.Table | None:
-    """The first of the tables that :func:`read_part` gives; None where the part has no rows.
+    """Read the first of the tables that :func:`read_part` gives; None where the part has no rows.
 
     For a process that may end at once: nothing goes on reading in the background.
     """
@@ -550,11 +550,7 @@ def _plain_table(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.Table:
 
 
 def _text_bytes(name: str, column: pa.Array, most: int | None) -> int:
-    """Sum the lengths of a column's texts as they will be decoded.
-
-    Raises:
-        DataError: a value is longer than a released one may be.
-    """
+    """Sum the lengths of a column's texts as they will be decoded."""
     values = column.dictionary if pa.types.is_dictionary(column.type) else column
     if pa.types.is_run_end_encoded(column.type):
         values = column.values
@@ -576,7 +572,7 @@ _PARQUET_MAGIC = b"PAR1"
 
 
 def read_unit_list(path: str, names: Sequence[str]) -> pa.Table:
-    """The units of a CSV or Parquet file; of CSV all values are text, so that 012 stays what it is.
+    """Read the units of a CSV or Parquet file; of CSV all values are text, so that 012 stays what it is.
 
     Raises:
         SpecError: there is no such file, or it lacks a column of the unit.

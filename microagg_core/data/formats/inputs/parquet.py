@@ -212,7 +212,7 @@ class Parquet(FileFormat):
 
 
 def _decoded_rows(group: pa.parquet.RowGroupMetaData) -> int:
-    """Rows of a group that are decoded at once, a power of two.
+    """Bound the rows of a group that are decoded at once, by a power of two.
 
     A dictionary has a value once, however many rows have it, so no footer says what they come to: 600 rows of 1 MB were
     a file of 1.3 kB. A value is at most as long as its dictionary, which is taken for its length where it is packed as
