@@ -45,6 +45,12 @@ def _number_as_text(value: Any) -> Any:
 _Text = Annotated[str, BeforeValidator(_number_as_text), WithJsonSchema({"type": ["string", "number"]})]
 
 
+def wait_of(seconds: int) -> Any:
+    """Field of the seconds for which a release does without workers."""
+    text = "seconds without any worker, at the start or later, before the release gives up"
+    return Field(default=seconds, gt=0, allow_inf_nan=False, description=text)
+
+
 class Adapt(Model):
     """A number of workers that follows the work."""
 
@@ -64,12 +70,7 @@ class StartedWorkers(Model):
     adapt: Adapt | None = Field(default=None, description="in place of workers: as many as there is work for")
     threads: Whole = Field(default=1, ge=1, description="threads of each worker: tasks at once, or more for one task")
     memory: str = Field(default="2GiB", description="memory limit of each worker, e.g. 1GiB")
-    wait: Number = Field(
-        default=60,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds without any worker, at the start or later, before the release gives up",
-    )
+    wait: Number = wait_of(60)
     environment: dict[str, _Text] = Field(
         default={}, description="environment variables of the workers; never credentials"
     )
@@ -165,12 +166,7 @@ class Ssh(_Elsewhere):
     known_hosts: str | None = Field(
         default=None, min_length=1, description="path of the machines' public keys; default: ~/.ssh/known_hosts"
     )
-    wait: Number = Field(
-        default=120,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds without any worker, at the start or later, before the release gives up",
-    )
+    wait: Number = wait_of(120)
 
     @field_validator("hosts")
     @classmethod
@@ -200,12 +196,7 @@ class Slurm(_Elsewhere):
     logs: _Path | None = Field(
         default=None, description="folder for the jobs' logs, there on every node; default: none are kept"
     )
-    wait: Number = Field(
-        default=3600,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds without any worker, at the start or later, before the release gives up",
-    )
+    wait: Number = wait_of(3600)
 
     @field_validator("options")
     @classmethod
@@ -252,12 +243,7 @@ class Kubernetes(StartedWorkers):
         description="true: Dask's operator speaks no TLS, and a network policy keeps others from the scheduler, who "
         "could run code in its workers, with their rights and credentials",
     )
-    wait: Number = Field(
-        default=600,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds without any worker, at the start or later, before the release gives up",
-    )
+    wait: Number = wait_of(600)
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
@@ -323,12 +309,7 @@ class RunningCluster(Model):
         description="true: an address beyond this machine may be without TLS; whoever reaches such a scheduler can "
         "run code in its workers, with their rights and credentials",
     )
-    wait: Number = Field(
-        default=300,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds without any worker, at the start or later, before the release gives up",
-    )
+    wait: Number = wait_of(300)
 
     @field_validator("address")
     @classmethod

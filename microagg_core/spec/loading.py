@@ -13,11 +13,11 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from microagg_core.errors import SpecError
-from microagg_core.model import Loc
+from microagg_core.model import Loc, Model
 from microagg_core.spec.json_schema import spec_schema
 from microagg_core.spec.marked_yaml import Found, Place, parse
 from microagg_core.spec.problems import follow, in_words, problem
-from microagg_core.spec.release import Model, ReleaseSpec, Roles
+from microagg_core.spec.release import ReleaseSpec, Roles
 from microagg_core.store.failures import explaining
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import basename, is_local, local_path, resolve, shown

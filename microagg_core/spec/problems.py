@@ -12,7 +12,7 @@ from typing import Any, get_args
 from pydantic_core import ErrorDetails
 
 from microagg_core.data.places import SECRET_REASON, looks_secret
-from microagg_core.model import Loc, PartError, dotted
+from microagg_core.model import Loc, Model, PartError, dotted
 from microagg_core.spec import about
 from microagg_core.spec.clusters import (
     ADDRESS_PATTERN,
@@ -21,9 +21,10 @@ from microagg_core.spec.clusters import (
     PATH_PATTERN,
     WALLTIME_PATTERN,
     WORD_PATTERN,
+    LocalCluster,
 )
 from microagg_core.spec.marked_yaml import Found, Place
-from microagg_core.spec.release import NAME_PATTERN, VARIABLE_PATTERN, LocalCluster, Model, ReleaseSpec
+from microagg_core.spec.release import NAME_PATTERN, VARIABLE_PATTERN, ReleaseSpec
 from microagg_core.store.urls import holds_credentials
 
 _LONGEST_VALUE = 60

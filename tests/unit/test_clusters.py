@@ -10,9 +10,8 @@ from typing import get_args
 import pytest
 
 from microagg_core.errors import SpecError
-from microagg_core.spec.clusters import MODELS
+from microagg_core.spec.clusters import MODELS, Cluster, LocalCluster, NoCluster
 from microagg_core.spec.json_schema import spec_schema
-from microagg_core.spec.release import Cluster, LocalCluster, NoCluster
 from microagg_flows.clusters import KINDS
 from microagg_flows.progress import Silence
 

@@ -191,60 +191,16 @@ What = TypeVar("What", InputFile, Stretch)
 
 
 class InputFormat(ABC):
-    """A way in which microdata come. It holds no state: everything is in the spec's ``input``."""
+    """A way in which microdata come: files found by URL or glob, all of one schema, and cut one by one.
+
+    It holds no state: everything is in the spec's ``input``. Files are handed to it open, at their start.
+    """
 
     #: The name in a spec, which is that of its file, and the endings of its files.
     name: ClassVar[str]
     endings: ClassVar[tuple[str, ...]] = ()
     #: How its files begin, where that tells them from all others.
     marks: ClassVar[tuple[bytes, ...]] = ()
-
-    @abstractmethod
-    def schema(self, source: Input) -> pa.Schema:
-        """Read the columns, in plain types, from as little of the input as tells them."""
-
-    @abstractmethod
-    def listing(self, source: Input) -> InputListing:
-        """List the parts that can be read on their own, and what changes when the input does."""
-
-    @abstractmethod
-    def row_counts(self, source: Input) -> Iterator[int]:
-        """Yield numbers that add up to the rows, or a little more; the next is asked for only if it matters."""
-
-    @abstractmethod
-    def batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        """Yield a part's rows in their order, in batches that hold ``columns`` at least."""
-
-    def first_batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        """Yield the same, of which only the first is certain; afterwards nothing goes on reading in the background."""
-        return self.batches(part, source, columns)
-
-    def to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
-        """List stretches to be scanned before :meth:`cut` can cut larger parts."""
-        return []
-
-    def scan(self, stretch: Stretch, source: Input) -> Place:
-        """Look at a stretch for :meth:`cut`."""
-        return ()
-
-    def cut(self, listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
-        """Cut large parts of a listing, by the scans of its stretches."""
-        return listing
-
-    def with_guessed_types(self, source: Input) -> Input:
-        """Give columns types, where the files do not say them."""
-        return source
-
-    def starter_options(self, source: Input) -> str:
-        """Write the format's own lines under ``input:`` in a starter spec."""
-        return ""
-
-
-class FileFormat(InputFormat):
-    """A format of files: found by URL or glob, all of one schema, and cut one by one.
-
-    Files are handed to it open, at their start, and closed for it.
-    """
 
     #: Bytes of small files that are one part.
     part_bytes = PART_BYTES
@@ -255,7 +211,7 @@ class FileFormat(InputFormat):
 
     @abstractmethod
     def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
-        """Count rows as :meth:`row_counts`, for one file."""
+        """Yield numbers that add up to a file's rows, or a little more; the next is asked for only if it matters."""
 
     def ready(self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]) -> BinaryIO:
         """Have a remote file fetch what will be asked for at first, where that is known."""
@@ -265,12 +221,12 @@ class FileFormat(InputFormat):
     def rows_of(
         self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield rows as :meth:`batches`, for one stretch."""
+        """Yield a stretch's rows in their order, in batches that hold ``columns`` at least."""
 
     def first_rows_of(
         self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield rows as :meth:`first_batches`, for one stretch."""
+        """Yield the same, of which only the first is certain; afterwards nothing goes on reading in the background."""
         return self.rows_of(file, stretch, source, columns)
 
     def schema(self, source: Input) -> pa.Schema:
@@ -341,6 +297,26 @@ class FileFormat(InputFormat):
         for stretch in part.stretches:
             with _opened(stretch, source) as file:
                 yield from self.first_rows_of(file, stretch, source, columns)
+
+    def to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
+        """List stretches to be scanned before :meth:`cut` can cut larger parts."""
+        return []
+
+    def scan(self, stretch: Stretch, source: Input) -> Place:
+        """Look at a stretch for :meth:`cut`."""
+        return ()
+
+    def cut(self, listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
+        """Cut large parts of a listing, by the scans of its stretches."""
+        return listing
+
+    def with_guessed_types(self, source: Input) -> Input:
+        """Give columns types, where the files do not say them."""
+        return source
+
+    def starter_options(self, source: Input) -> str:
+        """Write the format's own lines under ``input:`` in a starter spec."""
+        return ""
 
 
 def file_changed(files: str) -> DataError:
@@ -457,35 +433,6 @@ def list_input(source: Input) -> InputListing:
     return input_format(source).listing(source)
 
 
-def to_scan(listing: InputListing, source: Input) -> list[Stretch]:
-    """What somebody has to look at before :func:`cut_listing` can cut the larger parts; nothing, as a rule.
-
-    Raises:
-        StorageError: a file is not readable any more.
-    """
-    return input_format(source).to_scan(listing, source)
-
-
-def scan_stretch(stretch: Stretch, source: Input) -> Place:
-    """What :func:`cut_listing` wants to know of a stretch that is to be scanned.
-
-    Raises:
-        StorageError: the file is not readable.
-        DataError: it is not what it was.
-    """
-    return input_format(source).scan(stretch, source)
-
-
-def cut_listing(listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
-    """The listing with larger parts cut, by what was found in each stretch that was to be scanned; the rows stay.
-
-    Raises:
-        StorageError: a file is not readable.
-        DataError: it is not what it was.
-    """
-    return input_format(source).cut(listing, source, scanned)
-
-
 def has_fewer_rows(source: Input, limit: int) -> bool:
     """Tell whether the input has fewer than ``limit`` rows, by as little of it as tells; it may be taken for larger.
 
@@ -509,14 +456,6 @@ def count_rows(source: Input) -> int:
         DataError: a damaged file.
     """
     return sum(input_format(source).row_counts(source))
-
-
-def read_schema(source: Input) -> pa.Schema:
-    return input_format(source).schema(source)
-
-
-def with_guessed_types(source: Input) -> Input:
-    return input_format(source).with_guessed_types(source)
 
 
 def read_part(

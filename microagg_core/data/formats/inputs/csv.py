@@ -21,7 +21,7 @@ import pyarrow.csv
 from microagg_core.data.formats.csv_bytes import RANGE_BYTES, CsvBytes, Quoting, even_ranges, has_plain_bytes
 from microagg_core.data.formats.options import CsvInput, compression_of
 from microagg_core.data.formats.reading import (
-    FileFormat,
+    InputFormat,
     InputListing,
     InputPart,
     Place,
@@ -171,7 +171,7 @@ def _hint(names: list[str]) -> str:
     )
 
 
-class Csv(FileFormat):
+class Csv(InputFormat):
     """A stretch's place is its first byte and the one behind its last, where a record begins and where one ends."""
 
     name = "csv"

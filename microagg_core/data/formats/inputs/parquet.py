@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pyarrow.parquet as pq
 
-from microagg_core.data.formats.reading import BATCH_ROWS, PART_BYTES, FileFormat, Place, Stretch
+from microagg_core.data.formats.reading import BATCH_ROWS, PART_BYTES, InputFormat, Place, Stretch
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError
 from microagg_core.store.urls import shown
@@ -163,7 +163,7 @@ _DECODED_ROWS, _BATCH_BYTES = 1024, 32 * 2**20
 _HONEST_PACKING = 50
 
 
-class Parquet(FileFormat):
+class Parquet(InputFormat):
     """A stretch's place is its first row group and the one behind its last."""
 
     name = "parquet"
