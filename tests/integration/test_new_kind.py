@@ -17,7 +17,7 @@ from inputs.added_modules import AddModule
 from microagg_core import microaggregate
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.errors import DataError, SpecError
-from microagg_core.inspect.group_ranges import Sharing, outside_ranges
+from microagg_core.inspect.checks.groups import Sharing, outside_ranges
 from microagg_core.spec.starter import starter_spec
 from microagg_flows.release import Release
 from releasing.runs import released_table, run_stages, start, write_release

@@ -15,7 +15,7 @@ from microagg_core.inspect.check import Check
 from microagg_core.release.manifest import AlgorithmEntry, ColumnEntry, ProtectEntry, ReleaseFacts, SeriesEntry
 from microagg_core.release.publish import StagedPart
 from microagg_core.release.steps.checking import CarriedFiles
-from microagg_core.release.steps.protecting import promises_of
+from microagg_core.release.steps.demands import protection_of
 from microagg_core.release.steps.routing import Planned
 from microagg_core.release.steps.work import Receipt
 from microagg_core.software import software
@@ -101,7 +101,9 @@ def release_facts(
         undersized=spec.blocks.undersized,
         missing=spec.missing,
         rounding={kind.name: kind.applied_rule for kind in planned.encoding.kinds},
-        protect={name: ProtectEntry(**of) for name, of in promises_of(planned.context).items()},
+        protect={
+            demand.column: ProtectEntry(**demand.promise()) for demand in protection_of(planned.context).of_groups
+        },
         series=series,
         losses=losses,
         checks=tuple(checks),
