@@ -72,8 +72,6 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return _cached(kind)
 
 
-def to_plain(value: Any) -> Any:
-    """Turn a dataclass, or a list or mapping of some, into mappings, lists, numbers and texts.
 def to_plain(value: Any, context: Any = None) -> Any:
     """A dataclass, or a list or mapping of some, as mappings, lists, numbers and texts.
 

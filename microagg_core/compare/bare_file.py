@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from microagg_core.compare.asked import chosen_algorithms, refuse_small_k
 from microagg_core.compare.grid import chosen_algorithms, reasons_by_name, refuse_small_k
 from microagg_core.data.formats.reading import input_format, list_input, read_part
 from microagg_core.data.kinds.encoding import QuasiIdentifiers

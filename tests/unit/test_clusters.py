@@ -17,7 +17,7 @@ import pytest
 from microagg_core.errors import SpecError
 from microagg_core.spec.clusters import KINDS, Cluster, NoCluster
 from microagg_core.spec.json_schema import spec_schema
-from microagg_flows.clusters import KINDS, hired_workers
+from microagg_flows.clusters import hired_workers
 from microagg_flows.progress import Silence
 
 
