@@ -27,7 +27,7 @@ from microagg_core.release.step import STAGES, CompanionStep, Receipt, Step, Tas
 from microagg_core.store.objects import Store
 
 #: The folders of modules that declare steps.
-STEP_PACKAGES = ("microagg_core.release.steps", "microagg_core.series", "microagg_core.compare.expecting")
+STEP_PACKAGES = ("microagg_core.release.steps", "microagg_core.series", "microagg_core.compare")
 
 
 @cache

@@ -9,6 +9,7 @@ below k go back to their siblings.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,7 +94,7 @@ def cut_strata(
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     """Cuts of these strata, and the records of their leaves: exact where the sample was the whole stratum."""
     spec, trees, leaf_rows = context.spec, dict[int, Tree](), dict[int, Ints]()
-    rate, samples = surveyed_samples(context, strata, survey, oversize, done)
+    rate, samples = surveyed_samples(context, strata, survey, oversize, read_samples(done))
     for number in oversize.tolist():
         rows, Z = int(strata.rows[number]), samples.get(number)
         if Z is not None and (rate == 1.0 or len(Z) * limit >= _ENOUGH * rows):
@@ -124,19 +125,18 @@ def _shared_out(sampled: Ints, rows: int) -> Ints:
 
 
 def surveyed_samples(
-    context: Context, strata: Strata, survey: Survey, oversize: Ints, done: StepsDone
+    context: Context, strata: Strata, survey: Survey, oversize: Ints, parts: Iterable[tuple[int, Drawn]]
 ) -> tuple[float, dict[int, Floats]]:
-    """The rate at which the survey drew, and what it drew of each of these strata, in the order of records."""
+    """Find the rate at which the survey drew, and what it drew of each of these strata, in the order of records."""
     encoding, routes = survey.encoding(context.kinds), _routes_to(strata, oversize)
     drawn: list[tuple[Floats, Ints, Floats]] = []
     rate = 1.0
-    for piece, table in done.written(SAMPLE).each(SAMPLE):
-        sample = Drawn.of(table)
+    for part, sample in parts:
         rate = min(rate, sample.limit)
         records = PartBatch(sample.table, 0)
         routed = route_batch(context, encoding, routes, strata.hash_seed, records, all_known=False)
         mine = (routed.stratum >= 0) & (sample.draws < rate)
-        numbers = survey.first_record(piece.number) + sample.positions[mine]
+        numbers = survey.first_record(part) + sample.positions[mine]
         drawn.append((sample.draws[mine], routed.stratum[mine], with_record_numbers(routed.points[mine], numbers)))
     if not drawn:
         return rate, {}
@@ -145,6 +145,12 @@ def surveyed_samples(
     kept = kept[np.argsort(stratum[kept], kind="stable")]
     numbers, starts = np.unique(stratum[kept], return_index=True)
     return rate, dict(zip(numbers.tolist(), np.split(Z[kept], starts[1:]), strict=True)) if len(kept) else {}
+
+
+def read_samples(done: StepsDone) -> Iterator[tuple[int, Drawn]]:
+    """Read the survey's samples of all parts that have one, some at a time."""
+    for piece, table in done.written(SAMPLE).each(SAMPLE):
+        yield piece.number, Drawn.of(table)
 
 
 # --- The flow's half: by passes of their own ---------------------------------------------------------------------

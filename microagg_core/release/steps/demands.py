@@ -19,8 +19,7 @@ from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError
 from microagg_core.inspect.demand import Demand, Protection
 from microagg_core.inspect.distributions import Distribution, distinct_values, distributions_in, table_of
-from microagg_core.inspect.protect.block import BlockDemands, block_demands
-from microagg_core.inspect.protect.protecting import protected_groups
+from microagg_core.inspect.protect.groups import BlockDemands, block_demands, protected_groups
 from microagg_core.release.context import Context
 from microagg_core.release.step import Output, Work
 
@@ -37,7 +36,6 @@ _FEWER_BLOCKS = "block by fewer columns, or raise blocks.max_records where one b
 
 
 def protection_of(context: Context) -> Protection:
-    """What the spec demands besides k."""
     return Protection.of_spec(context.spec.protect, (column.name for column in context.schema.confidential))
 
 
@@ -55,7 +53,7 @@ class PartitionDemands:
 
     @classmethod
     def among(cls, context: Context, table: pa.Table, used: Sequence[Distribution | None]) -> PartitionDemands | None:
-        """The same, where it is known how confidential columns are distributed, as far as that is needed."""
+        """Code rows where it is known how confidential columns are distributed, as far as that is needed."""
         demands = protection_of(context).of_groups
         if not demands or not table.num_rows:
             return None
@@ -82,7 +80,6 @@ class PartitionDemands:
 
 
 def _impossible(demand: Demand, demands: BlockDemands) -> str:
-    """Why a block cannot hold a demand, and what to do."""
     one_group = np.zeros(len(demands.codes[0]), dtype=np.int64)
     codes = demands.codes[demands.demands.index(demand)]
     if distinct_values(codes, one_group)[0] < demand.distinct:

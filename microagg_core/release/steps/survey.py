@@ -28,7 +28,7 @@ from microagg_core.data.tables.hashing import hash_rows, is_text_or_bytes, one_a
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments, merge_all
-from microagg_core.inspect.disclosing import Confidential
+from microagg_core.inspect.confidential import Confidential
 from microagg_core.inspect.disclosures import Disclosure
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import from_plain, to_plain

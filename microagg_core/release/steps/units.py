@@ -23,7 +23,7 @@ from microagg_core.data.tables.slices import Slice, Slices
 from microagg_core.data.tables.spelling import has_spellings, in_normal_form
 from microagg_core.errors import DataError
 from microagg_core.inspect.disclosures import in_percent
-from microagg_core.inspect.sketches import Sketch
+from microagg_core.inspect.samples import Sketch
 from microagg_core.release.pieces import Piece, read_ranges, sealed, unsealed
 from microagg_core.release.step import BytesOutput, JsonOutput, Output, Pieces, Rows, Run, Step, Work
 from microagg_core.release.steps.confidential import ColumnSketch, named_values, sketch_bytes
