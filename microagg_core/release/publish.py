@@ -81,7 +81,6 @@ UploadAll = Callable[[Store, Sequence[Upload]], None]
 def plan_uploads(
     layout: ReleaseLayout, extension: str, parts: Sequence[StagedPart], attempt: str
 ) -> tuple[Upload, ...]:
-    """Name the target of each part, in the order given."""
     uploads = []
     for number, part in enumerate(parts):
         target = layout.part(number, part.sha256, attempt, extension)
@@ -154,11 +153,7 @@ BeforeCommit = Callable[[Manifest], None]
 
 
 def new_attempt() -> str:
-    """Draw a name for one attempt at publishing, unlike any other.
-
-    >>> len(new_attempt())
-    12
-    """
+    """Draw a name for one attempt at publishing, unlike any other."""
     return secrets.token_hex(ATTEMPT_DIGITS // 2)
 
 
@@ -167,8 +162,6 @@ def probe_conditional_create(output: Store, name: str) -> None:
 
     Raises:
         StorageError: it granted the same creation twice, so two runs could both publish. The object is still there.
-
-    >>> probe_conditional_create(Store("memory://probe"), "probe")
     """
     output.create(name, b"first\n")
     if output.create(name, b"second\n"):
@@ -242,7 +235,6 @@ def publish(
 
 
 def _free_number(output: Store, release_id: str, number: int) -> int:
-    """Find the first number from there on of which no revision was taken back."""
     while is_withdrawn(output, ReleaseLayout(release_id, revision_name(number)).folder):
         number += 1
     return number
@@ -273,7 +265,6 @@ def finish(
 
 @contextmanager
 def _saying(failure: str) -> Iterator[None]:
-    """Put what failed before the message of an error."""
     try:
         yield
     except MicroaggError as error:
@@ -409,7 +400,6 @@ class _Attempt:
         return read_manifest(self.output, layout) if self.output.exists(layout.manifest()) else None
 
     def _explained(self, error: MicroaggError, is_certain: bool) -> MicroaggError:
-        """Add to the error what is left at the output."""
         folder = shown(self.output.url_of(self.manifest.layout.folder))
         if is_certain:
             left = f"what was uploaded to {folder} could not be removed either: no manifest names it, and the next "

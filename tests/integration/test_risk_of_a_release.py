@@ -14,7 +14,7 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.inspect.risk import asking
+from microagg_core.inspect import exposure
 from microagg_core.inspect.risk.tables import measure_risk
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release
@@ -79,8 +79,8 @@ def test_it_is_the_same_however_the_input_is_cut(tmp_path: Path) -> None:
 
 
 def test_of_a_large_release_some_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "LEAST_ASKED", 100)
-    monkeypatch.setattr(asking, "ASKED", 300)
+    monkeypatch.setattr(exposure, "LEAST_ASKED", 100)
+    monkeypatch.setattr(exposure, "ASKED", 300)
     sampled, full = tmp_path / "sampled", tmp_path / "full"
     run(sampled, frame())
     run(full, frame(), risk="full")

@@ -318,6 +318,8 @@ def test_workers_that_are_paused_for_good_are_started_anew(monkeypatch: pytest.M
     class Listening(Silence):
         def say(self, text: str) -> None:
             lines.append(text)
+            if "started anew" in text:  # which takes a worker as long as the machine is busy
+                monkeypatch.setattr("microagg_flows.clusters.watch.IDLE_SECONDS", 120.0)
 
     with connect(LocalCluster(workers=1, memory="700MiB"), some_spec(tmp_path), Listening()) as executor:
         executor.map(hold_memory, [610], "hold")

@@ -23,18 +23,17 @@ from microagg_core.errors import DataError, MicroaggError, sanitized
 from microagg_core.group.bounds import gap_percent
 from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.statistics import losses_of, significant
+from microagg_core.inspect.candidates import Candidates
+from microagg_core.inspect.contract import share
 from microagg_core.inspect.distributions import Distribution
-from microagg_core.inspect.risk.asking import asking_share
-from microagg_core.inspect.risk.candidates import Candidates
-from microagg_core.inspect.risk.contract import Exposure, share
-from microagg_core.inspect.risk.exposing import OtherColumns, expose
+from microagg_core.inspect.exposure import Exposure, asking_share, expose
 from microagg_core.inspect.risk.inference import Inference
-from microagg_core.inspect.risk.tables import label_lines
+from microagg_core.inspect.risk.labels import label_lines
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import PlainFloats, from_json, to_json
+from microagg_core.release.steps.demands import protection_of
 from microagg_core.release.steps.measuring import proved_figures
 from microagg_core.release.steps.pieces import Pieces
-from microagg_core.release.steps.protecting import demands_of
 from microagg_core.release.steps.routing import Planned, load_planned
 from microagg_core.release.steps.work import Receipt, Task
 from microagg_core.store.layout import RunLayout
@@ -117,7 +116,7 @@ class Trial:
 def expect(task: Task) -> Receipt:
     """Group what is looked at by one cell's settings, and measure."""
     plan, look = load_planned(task), load_looks(task)[task.number]
-    compile_parts(look.cell.parts(look.proves, bool(demands_of(plan.context))))
+    compile_parts(look.cell.parts(look.proves, bool(protection_of(plan.context).of_groups)))
     draft = load_drafts(task)[look.draft]
     try:
         trial = _tried(plan, look, draft, RowsOfUnits.of(task, plan, draft, look.draft))
@@ -241,7 +240,7 @@ def _risks(plan: Planned, draft: LookAhead, rows: RowsOfUnits, weighed: _Weighed
         for name in ("own_nearest", "expected_correct")
     }
     inference = Inference()
-    by_chance = inference.of_release(inference.of_piece(exposure), exposure.names)
+    by_chance = inference.figures(inference.measure(exposure), exposure.names)
     certain = {
         column.name: ColumnExpected(
             significant(weighed.mean(np.asarray(lines[f"certain_{j}"]), of_line)), by_chance[column.name]["by_chance"]
@@ -287,11 +286,12 @@ def _exposed(plan: Planned, draft: LookAhead, rows: RowsOfUnits, released: list[
     # Longer than the name of any column, and so none of them.
     of_label = "label of " + " ".join(columns)
     table = pa.table({**columns, of_label: pa.array(labels)})
-    others = OtherColumns((of_label,), tuple((name, Distribution.of(table[name])) for name in names))
+    confidential = {name: Distribution.of(table[name]) for name in names}
     origins = [rows.table[f"q{j}"] for j in range(len(kinds))]
     # Of a whole release those are asked who are asked of it; of some blocks, all are.
     asking = asking_share(spec.risk, len(rows.unit), len(kinds)) if draft.is_whole else 1.0
-    return expose(plan.encoding, table, others, np.asarray(rows.table[RECORD]), origins, asking=asking, seed=spec.seed)
+    records = np.asarray(rows.table[RECORD])
+    return expose(plan.encoding, table, (of_label,), confidential, records, origins, asking=asking, seed=spec.seed)
 
 
 def standard_error(weights: Floats, lost: Floats, squares: Floats | Ints) -> float | None:

@@ -29,7 +29,7 @@ from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.group.metrics.statistics import LossStatistics
 from microagg_core.inspect.distributions import Distribution
-from microagg_core.release.steps.protecting import PartitionDemands
+from microagg_core.release.steps.demands import PartitionDemands
 from microagg_core.release.steps.routing import Planned
 from microagg_core.release.steps.work import Task
 from microagg_core.spec.release import ReleaseSpec

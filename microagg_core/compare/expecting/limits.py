@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
-from microagg_core.inspect.risk.contract import ConfidentialValues, Exposure
-from microagg_core.inspect.risk.inference import distinct_values
-from microagg_core.release.steps.protecting import ProtectionFigures, check_protection, column_demands
+from microagg_core.inspect.exposure import Exposure
+from microagg_core.inspect.gate import limits
+from microagg_core.inspect.limits.inference import CertainValues
+from microagg_core.inspect.limits.linkage import EVERY_COLUMN, RightLinks
+from microagg_core.release.steps.demands import protection_of
 from microagg_core.release.steps.work import Context
 
 
 def broken_limits(context: Context, exposure: Exposure, certain: Mapping[str, float], links: float) -> tuple[str, ...]:
-    """What the gate would say of a release like this, if it demands more than that shows.
+    """Say what the gate would, of a release like this, if it demands more than that shows.
 
     Args:
         context: of the run, with the demands.
@@ -21,21 +21,9 @@ def broken_limits(context: Context, exposure: Exposure, certain: Mapping[str, fl
         certain: for each confidential column, the share of records whose value would be certain.
         links: the share of records that are expected to be linked rightly, every record asked.
     """
-    values = {column.name: column for column in exposure.confidential}
-    columns = {
-        name: {
-            "distinct": int(distinct_values(values[name].codes, exposure.groups).min()),
-            "t": _distance(values[name], exposure),
-            "inference": certain[name],
-        }
-        for name in column_demands(context)
-    }
-    checks = check_protection(context, ProtectionFigures({**columns}, links))
-    return tuple(check.detail for check in checks if not check.passed)
-
-
-def _distance(column: ConfidentialValues, exposure: Exposure) -> float | None:
-    """How far a group is at most from all that is looked at; None where nobody can tell."""
-    if column.distribution is None:
-        return None
-    return float(np.max(column.distribution.distances(column.codes, exposure.groups)))
+    protection, weighed = protection_of(context), {CertainValues.name: certain, RightLinks.name: {EVERY_COLUMN: links}}
+    checks = []
+    for limit in limits():
+        shown = {column: limit.show(exposure, column) for column in limit.limits(protection)}
+        checks.append(limit.check(protection, weighed.get(limit.name, shown)))
+    return tuple(check.detail for check in checks if check is not None and not check.passed)

@@ -30,7 +30,6 @@ from microagg_core.blocks.cuts import (
 )
 from microagg_core.blocks.routes import Routes
 from microagg_core.blocks.strata import Strata
-from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.steps.pieces import Piece, Pieces
@@ -143,7 +142,7 @@ def surveyed_samples(
     context: Context, strata: Strata, survey: Survey, oversize: Ints, passes: Passes
 ) -> tuple[float, dict[int, Floats]]:
     """The rate at which the survey drew, and what it drew of each of these strata, in the order of records."""
-    encoding, routes = Encoding.steady(context.kinds, survey.moments), _routes_to(strata, oversize)
+    encoding, routes = survey.encoding(context.kinds), _routes_to(strata, oversize)
     drawn: list[tuple[Floats, Ints, Floats]] = []
     rate = 1.0
     for part, sample in _drawn(passes):
@@ -256,7 +255,7 @@ def sample_part(task: Task) -> Receipt:
     """Draw the sample of the strata to be cut from one input part; the draw is a hash of the record number."""
     context = load_context(task.run, task.reads)
     oversize = _load_oversize(task, 0)
-    encoding = Encoding.steady(context.kinds, oversize.survey.moments)
+    encoding = oversize.survey.encoding(context.kinds)
     most = max(oversize.rates, default=0) + 2
     rates = np.zeros(most)
     rates[list(oversize.rates)] = list(oversize.rates.values())
@@ -298,7 +297,7 @@ def count_part(task: Task) -> Receipt:
     context = load_context(task.run, task.reads)
     round_number, part = divmod(task.number, len(context.parts))
     oversize = _load_oversize(task, round_number)
-    encoding = Encoding.steady(context.kinds, oversize.survey.moments)
+    encoding = oversize.survey.encoding(context.kinds)
     counts: dict[int, Ints] = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
     first, rows = oversize.survey.first_record(part), 0
     for batch in records_of_part(task, context, part, first, context.schema.travelling):

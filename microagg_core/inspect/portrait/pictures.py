@@ -1,9 +1,9 @@
-"""Pairs of quasi-identifiers: which are worth a look, the cloud of records as they came, and the means within it."""
+"""Pictures of many records: distributions, pairs with the means within them, and correlations."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.inspect.portrait.columns import DrawnColumn
-from microagg_core.inspect.portrait.contract import Correlations, Mean, Pair
-from microagg_core.inspect.portrait.edges import Sight, frame_edges
+from microagg_core.group.metrics.statistics import LossStatistics, PairMoments
+from microagg_core.inspect.portrait.contract import Correlations, Distribution, Mean, Pair
+from microagg_core.inspect.portrait.scales import DrawnColumn, Sight, find_edges, frame_edges
 
+#: Intervals of a distribution at most: what an eye tells apart in a small picture.
+_MOST_INTERVALS = 24
 #: Pairs at most: all of four quasi-identifiers, and more than anybody looks at one by one.
 MOST_PAIRS = 8
 #: Cells on a side at most.
@@ -25,6 +27,60 @@ _RECORDS_OF_A_CELL = 4
 _MOST_MEANS = 400
 #: A thousandth of a picture's width is less than a point: means are told no finer.
 _FINENESS = 1e-3
+#: More tells nothing: with 200 quasi-identifiers there are 40,000 of them on a page.
+_DECIMALS = 6
+
+
+# --- Distributions -------------------------------------------------------------------------------------------
+
+
+def distributions_of(columns: Iterable[DrawnColumn], fewest: int) -> tuple[list[Distribution], list[str]]:
+    """The distributions of all columns of which enough records have a value, and a sentence on each of the others.
+
+    >>> import pyarrow as pa
+    >>> from microagg_core.data.kinds.registry import kind_of
+    >>> from microagg_core.inspect.portrait.scales import ShownColumn
+    >>> before, after = np.repeat([1.0, 2.0, 3.0], [40, 40, 5]), np.repeat([1.0, 2.0], [40, 45])
+    >>> (shown,), _ = distributions_of([DrawnColumn(ShownColumn(kind_of("x", pa.int8())), before, after)], 10)
+    >>> shown.edges, shown.values, shown.before, shown.after
+    ((1.5,), ('1', '2'), (40, 45), (40, 45))
+    """
+    shapes, left_out = [], []
+    for column in columns:
+        there, name = column.there, column.shown.kind.name
+        missing = len(there) - int(there.sum())
+        if len(there) - missing < fewest:
+            left_out.append(f"{name!r} has fewer than {fewest} values, too few to be shown")
+            continue
+        if 0 < missing < fewest:
+            left_out.append(f"{name!r} lacks a value in fewer than {fewest} records, which are not counted")
+            missing = 0
+        shapes.append(_distribution(column, missing, fewest))
+    return shapes, left_out
+
+
+def _distribution(column: DrawnColumn, missing: int, fewest: int) -> Distribution:
+    there, shown = column.there, column.shown
+    before, after = column.before[there], column.after[there]
+    most = int(np.clip(len(before) // (2 * fewest), 1, _MOST_INTERVALS))
+    sight = Sight(before, shown.unit, fewest, most)
+    edges = find_edges(sight)
+    one_each = edges.scale == "values" and len(sight.common) == len(edges.places) + 1
+    places = tuple(edges.places.tolist())
+    return Distribution(
+        column=shown.kind.name,
+        unit=shown.unit,
+        edges=places,
+        edge_words=shown.words(places),
+        before=tuple(edges.counts(before).tolist()),
+        after=tuple(edges.counts(after).tolist()),
+        missing=missing,
+        scale=edges.scale,
+        values=shown.words(sight.common.tolist()) if one_each else (),
+    )
+
+
+# --- Pairs ---------------------------------------------------------------------------------------------------
 
 
 def telling_pairs(correlations: Correlations) -> list[tuple[int, int]]:
@@ -130,3 +186,22 @@ def _rounded(values: Floats, places: NDArray[np.float64]) -> list[float]:
     largest = float(np.abs(values).max(initial=0.0))
     digits = 3 if not 0 < width < largest else max(3, math.ceil(math.log10(largest) - math.log10(width)) + 1)
     return [float(f"{value:.{min(digits, 17)}g}") for value in values.tolist()]
+
+
+# --- Correlations --------------------------------------------------------------------------------------------
+
+
+def correlations_of(names: Sequence[str], statistics: LossStatistics, fewest: int) -> Correlations:
+    """Over all records, as they came and as they are released; none of a pair that fewer than ``fewest`` records have.
+
+    >>> from microagg_core.group.metrics.statistics import loss_statistics
+    >>> rows, none = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0]]), np.zeros((3, 2), dtype=bool)
+    >>> correlations_of(["a", "b"], loss_statistics(rows, rows, none), 2).before.tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    before, after = _correlations(statistics.before, fewest), _correlations(statistics.after, fewest)
+    return Correlations(tuple(names), before, after)
+
+
+def _correlations(moments: PairMoments, fewest: int) -> Floats:
+    return np.where(moments.n >= fewest, moments.correlations(), np.nan).round(_DECIMALS)

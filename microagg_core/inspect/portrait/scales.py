@@ -1,21 +1,43 @@
-"""Where a picture of many records is cut, so that it shows their shape and none of them.
+"""Scales of pictures: columns in the unit in which they are shown, round numbers, and where many records are cut.
 
-Cuts are round numbers between the 1st and the 99th percentile: the outermost intervals are open, and hold many records.
-A cut that would be the value of few records is moved a little, or left out; intervals with few are joined with their
-neighbours. What most records have (no income at all) does not take part in choosing a scale.
+Cuts are round numbers between the 1st and the 99th percentile, so that a picture shows the shape of many records and
+none of them: the outermost intervals are open, and hold many records. A cut that would be the value of few records is
+moved a little, or left out; intervals with few are joined with their neighbours. What most records have (no income at
+all) does not take part in choosing a scale.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
+import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.inspect.portrait.rounding import between, cuts, decade_cuts
+from microagg_core.data.kinds.contract import Kind
+from microagg_core.group.metrics.statistics import readable
 
+#: Units in which a picture has numbers, while a person reads a calendar.
+_CALENDAR = ("days", "seconds")
+#: Significant digits of a number in words: as few of these as tell all numbers apart.
+_DIGITS = (6, 10, 13, 17)
+#: Of a day, in seconds.
+DAY = 86_400
+#: Steps of a scale of numbers within a decade: digits, and the power of ten they are at.
+_STEPS = ((1, 0), (2, 0), (25, -1), (5, 0), (1, 1))
+#: Round steps are far from each other: a step too small by a quarter is better than one twice as large.
+_TOO_SMALL = 0.8
+#: Cuts of a decade where there is room for as many.
+_CUTS_OF_A_DECADE = (("1", "1.5", "2", "3", "5", "7"), ("1", "2", "5"), ("1",))
+_SECONDS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200)
+_DAYS = (1, 2, 7, 14)
+_MONTHS = (1, 2, 3, 6, 12, 24, 60)
+_DAYS_OF_A_MONTH = 30.4
+_MONTHS_BEFORE_1970 = 1970 * 12
 #: How the edges lie: evenly; by magnitude, around zero; each common value for itself; or as many records in each.
 Scale = Literal["linear", "log", "values", "quantiles"]
 #: Never fewer records than this in an interval or cell, however small k is.
@@ -37,6 +59,179 @@ _LEAST_FACTOR = 10.0
 _MOVES = tuple(sign * step for step in range(1, 6) for sign in (-1, 1))
 _PARTS = 20
 _GREATEST = float(np.finfo(np.float64).max)
+
+
+# --- Columns as they are shown -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ShownColumn:
+    """One quasi-identifier, in its unit.
+
+    >>> import pyarrow as pa
+    >>> from microagg_core.data.kinds.registry import kind_of
+    >>> born = ShownColumn(kind_of("born", pa.date32()))
+    >>> born.unit, born.words([-365.0]), ShownColumn(kind_of("income", pa.float64())).words([12000.0, 0.5])
+    ('days', ('1969-01-01',), ('12,000', '0.5'))
+    >>> ShownColumn(kind_of("year", pa.int16())).words([1945.0, 1960.0])
+    ('1945', '1960')
+    """
+
+    kind: Kind
+
+    @property
+    def unit(self) -> str | None:
+        """Days or seconds since 1970; None for the column's own."""
+        name = self.kind.unit.name
+        return name if name in _CALENDAR else None
+
+    @property
+    def ticks_before(self) -> float:
+        """How many ticks of the input make a unit; those of a release may be others."""
+        return type(self.kind)(self.kind.name, self.kind.source_type).unit.ticks
+
+    def before(self, column: pa.ChunkedArray | pa.Array) -> Floats:
+        """The input's values; NaN where one is missing."""
+        ticks, missing = self.kind.ticks(column)
+        return np.where(missing, np.nan, ticks.astype(np.float64) / self.ticks_before)
+
+    def after(self, column: pa.ChunkedArray | pa.Array) -> Floats:
+        """The released values; NaN where one is missing."""
+        ticks, missing = self.kind.reader.ticks(column)
+        return np.where(missing, np.nan, ticks.astype(np.float64) / self.kind.unit.ticks)
+
+    def words(self, numbers: Sequence[float]) -> tuple[str, ...]:
+        """What a person reads, a different text for each number; of a part of a day, the day that begins next."""
+        if pa.types.is_boolean(self.kind.source_type) and {*numbers} <= {0.0, 1.0}:
+            return tuple("true" if number else "false" for number in numbers)
+        if self.unit is None:
+            apart = any(abs(number) >= 10_000 for number in numbers)  # years have no commas
+            forms = [[readable(number, digits, apart=apart) for number in numbers] for digits in _DIGITS]
+            return tuple(next((words for words in forms if len({*words}) == len({*numbers})), forms[-1]))
+        words = [self._moment(number) for number in numbers]
+        midnight = f"T00:00:00{'Z' if words and words[0].endswith('Z') else ''}"
+        at_midnight = all(word.endswith(midnight) for word in words)
+        return tuple(word.removesuffix(midnight) if at_midnight else word for word in words)
+
+    def _moment(self, number: float) -> str:
+        if self.unit == "seconds" and number != math.floor(number):
+            seconds, micros = divmod(round(number * 10**6), 10**6)  # as one number it may need more than 64 bits
+            return f"{np.datetime64(seconds, 's')}.{micros:06d}"
+        return str(self.kind.shown(math.ceil(number) * self.kind.unit.ticks))
+
+
+@dataclass(frozen=True)
+class DrawnColumn:
+    """One quasi-identifier of the drawn records, before and after; NaN where a value is missing."""
+
+    shown: ShownColumn
+    before: Floats
+    after: Floats
+
+    @property
+    def there(self) -> Bools:
+        """Which records have a value; infinite ones are in no release."""
+        return np.isfinite(self.before) & np.isfinite(self.after)
+
+
+# --- Round numbers -------------------------------------------------------------------------------------------
+
+
+def between(low: float, high: float) -> float | None:
+    """The shortest decimal between two numbers, near their middle; None where there is no float between them.
+
+    >>> between(1.0, 2.0), between(19_873.2, 24_611.8), between(1.0, 1.0)
+    (1.5, 20000.0, None)
+    """
+    middle = low / 2 + high / 2
+    for digits in range(1, 18):
+        rounded = float(f"{middle:.{digits}g}")
+        if low < rounded < high:
+            return rounded
+    return None
+
+
+def cuts(low: float, high: float, most: int, unit: str | None, whole: bool) -> Floats:
+    """Multiples of a round step between two numbers, a quarter more than ``most`` or fewer.
+
+    Args:
+        low: no cut is below.
+        high: no cut is above.
+        most: intervals that are asked for, about.
+        unit: days or seconds since 1970 are cut as calendars and clocks are; else None.
+        whole: whether only whole numbers lie between; where each may have an interval of its own, cuts are halves.
+
+    >>> cuts(1.2, 9.7, 4, None, False).tolist(), cuts(0, 5, 10, None, True).tolist()
+    ([2.0, 4.0, 6.0, 8.0], [0.5, 1.5, 2.5, 3.5, 4.5])
+    >>> [str(np.datetime64(int(day), "D")) for day in cuts(0, 3000, 5, "days", True)]
+    ['1970-01-01', '1972-01-01', '1974-01-01', '1976-01-01', '1978-01-01']
+    """
+    apart = (high / most - low / most) * _TOO_SMALL
+    if not 0 < apart < math.inf:
+        return np.zeros(0)
+    if unit == "days":
+        return _of_days(low, high, apart)
+    if unit == "seconds" and apart > _SECONDS[0] / 2:
+        fitting = next((step for step in _SECONDS if step >= apart), None)
+        if fitting is None:
+            return _of_days(low / DAY, high / DAY, apart / DAY) * DAY
+        return _multiples(low, high, fitting, 0)
+    step, exponent = _round_step(apart, whole)
+    if whole and (exponent < 0 or (step, exponent) == (1, 0)):
+        return np.arange(math.floor(low), math.ceil(high), dtype=np.float64) + 0.5
+    return _multiples(low, high, step, exponent)
+
+
+def decade_cuts(low: float, high: float, most: int) -> Floats:
+    """Cuts of a scale of magnitudes between two positive numbers, ``most`` or fewer.
+
+    >>> decade_cuts(3.0, 400.0, 8).tolist()
+    [5.0, 10.0, 20.0, 50.0, 100.0, 200.0]
+    """
+    first, last = math.floor(math.log10(low)), math.floor(math.log10(high))
+    for places in _CUTS_OF_A_DECADE:
+        marks = [float(f"{place}e{k}") for k in range(first, last + 1) for place in places]
+        marks = [cut for cut in marks if low <= cut <= high]
+        if len(marks) <= most:
+            return np.array(marks)
+    return np.array(marks[:: -(-len(marks) // most)])
+
+
+def _round_step(apart: float, whole: bool = False) -> tuple[int, int]:
+    """The round number that is at least so much, as digits and a power of ten; whether it is to be a whole one."""
+    exponent = math.floor(math.log10(apart))
+    steps = [(digits, exponent + power) for digits, power in _STEPS]
+    usable = [step for step in steps if not whole or step != (25, -1)]
+    return next(((d, e) for d, e in usable if float(f"{d}e{e}") >= apart), usable[-1])
+
+
+def _multiples(low: float, high: float, step: int, exponent: int) -> Floats:
+    """Multiples of ``step * 10**exponent``, each the nearest float to what is written."""
+    size = float(f"{step}e{exponent}")
+    first, last = math.ceil(low / size), math.floor(high / size)
+    return np.unique(np.array([float(f"{i * step}e{exponent}") for i in range(first, last + 1)]))
+
+
+def _of_days(low: float, high: float, apart: float) -> Floats:
+    """Days, weeks, months or years, in days since 1970."""
+    fitting = next((step for step in _DAYS if step >= apart), None)
+    if fitting is not None:
+        return _multiples(low, high, fitting, 0)
+    step = next((m for m in _MONTHS if m * _DAYS_OF_A_MONTH >= apart), None)
+    if step is None:
+        digit, exponent = _round_step(apart / _DAYS_OF_A_MONTH / 12, whole=True)
+        step = 12 * digit * 10**exponent
+    first, last = (int(np.datetime64(int(day), "D").astype("M8[M]").astype(int)) for day in (low, high))
+    numbers = range((first + _MONTHS_BEFORE_1970) // step, (last + _MONTHS_BEFORE_1970) // step + 1)
+    days = _first_days([number * step - _MONTHS_BEFORE_1970 for number in numbers])
+    return days[(days >= low) & (days <= high)]
+
+
+def _first_days(months: Sequence[int]) -> Floats:
+    return np.array(months, dtype="M8[M]").astype("M8[D]").astype(np.int64).astype(np.float64)
+
+
+# --- Edges ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
