@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from distributed import Client
 
+from microagg_core.blocks import masking
 from microagg_core.group import costs
 from microagg_core.kernels.tools.threads import PROCESS
-from microagg_core.blocks import masking
 from microagg_flows.clusters.pool import do_on_worker
 from microagg_flows.executors import InProcess
 from microagg_flows.process import usable_cores
