@@ -210,7 +210,7 @@ def test_under_nohup_a_closed_terminal_is_no_matter(companies: Path, surveying: 
     [
         (SURVEY, ("plan", "release.yaml")),
         pytest.param(
-            "microagg_core.compare.compare.compare",
+            "microagg_core.compare.bare_file.compare",
             ("compare", "companies.csv", "--k", "3"),
             marks=pytest.mark.soak("another command is interrupted in the same way"),
         ),
