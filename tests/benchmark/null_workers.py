@@ -33,12 +33,11 @@ from microagg_core.inspect.checks.means import QuasiMoments
 from microagg_core.inspect.checks.missing_values import Nulls
 from microagg_core.inspect.checks.values import Sums
 from microagg_core.inspect.contract import Promise
-from microagg_core.inspect.draws import WORD, Draw
 from microagg_core.inspect.exposure import ConfidentialValues, Exposure
 from microagg_core.inspect.gate import limits, measures
 from microagg_core.inspect.notes import Notes
 from microagg_core.inspect.risk.labels import Lines, label_lines
-from microagg_core.inspect.sketches import SAMPLE_TOGETHER, SAMPLE_VALUES, Sketch
+from microagg_core.inspect.samples import SAMPLE_TOGETHER, SAMPLE_VALUES, WORD, Draw, Sketch
 from microagg_core.plain import to_json, to_plain
 from microagg_core.release.publish import Upload
 from microagg_core.release.steps.checking import promise_of

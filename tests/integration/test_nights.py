@@ -13,8 +13,8 @@ import pytest
 
 from covering import share
 from microagg_core.errors import StorageError
+from microagg_core.spec.clusters import LocalCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import LocalCluster
 from microagg_core.store.objects import Store
 from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence
@@ -71,7 +71,7 @@ def test_a_night_dies_before_any_write(goes_on: str, tmp_path: Path) -> None:
     whole = season_of(tmp_path / "whole", "atoms-ghosts", 24, True, hold={"until": "4k", "days": 2})
     whole.spend(whole.prepare())
     pass_nights(whole, 1, 0.2)
-    for last in share(deaths(whole.n_writes, 12), 10):
+    for last in share(deaths(whole.n_writes, 12), 6):
         season = season_of(tmp_path / f"{last}", "atoms-ghosts", 24, True, hold={"until": "4k", "days": 2})
         season.spend(season.prepare())
         season.people.pass_a_day(0.2)

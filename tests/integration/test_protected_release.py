@@ -14,8 +14,7 @@ import pytest
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError, GateError
 from microagg_core.inspect.distributions import Distribution, distributions_in, table_of
-from microagg_core.inspect.protect.block import BlockDemands
-from microagg_core.inspect.protect.protecting import Protected
+from microagg_core.inspect.protect.groups import BlockDemands, Protected
 from microagg_core.release.demands import Demands
 from microagg_core.release.manifest import Manifest, ProtectEntry
 from microagg_core.release.steps import demands

@@ -41,7 +41,7 @@ _AT_ONCE = 16
 
 
 def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] = ()) -> Promise:
-    """What the gate holds the release against; ``distributions`` are those of confidential columns, once counted."""
+    """Gather what the release has to keep; ``distributions`` are those of confidential columns, once counted."""
     context, survey = planned.context, planned.survey
     return Promise(
         schema=context.schema,
@@ -62,14 +62,12 @@ def promise_of(planned: Planned, distributions: tuple[Distribution | None, ...] 
 
 
 def expected_of(planned: Planned, promise: Promise, part: int, routes: Routes, released: Routed) -> InputBatch:
-    """What the release should hold of some records of an input part."""
     came = tuple(one_array(released.table[kind.name]) for kind in promise.kinds)
     values = tuple(ticks[~released.missing[:, j]] for j, ticks in enumerate(released.ticks))
     return InputBatch(promise, part, released.records, _expected_rows(planned, routes, released), came, values)
 
 
 def _expected_rows(planned: Planned, routes: Routes, released: Routed) -> pa.Table:
-    """What should be released of records, but for the quasi-identifiers, which keep only their missing values."""
     schema = planned.context.schema
     labels = routes.labels.take(pa.array(released.place))
     position = {c.name: j for j, c in enumerate(schema.blocking)}
@@ -201,7 +199,7 @@ def run_checks(
 
 
 def _shown(files: Inspected, promise: Promise) -> dict[str, dict[str, float | None]]:
-    """What all files show of what is demanded; private, as it says more than that demands hold."""
+    """Figures of all files on what is demanded; private, as they say more than that demands hold."""
     demanded = [limit for limit in limits() if limit.limits(promise.protection)]
     return {
         limit.name: limit.shares(files.arrivals.by_key.get(limit.key, limit.nothing(promise))) for limit in demanded

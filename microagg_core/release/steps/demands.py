@@ -19,8 +19,7 @@ from microagg_core.data.tables.slices import read_slice
 from microagg_core.errors import DataError
 from microagg_core.inspect.demand import Demand, Protection
 from microagg_core.inspect.distributions import Distribution, distinct_values, distributions_in
-from microagg_core.inspect.protect.block import BlockDemands, block_demands
-from microagg_core.inspect.protect.protecting import protected_groups
+from microagg_core.inspect.protect.groups import BlockDemands, block_demands, protected_groups
 from microagg_core.release.steps.pieces import Piece, Pieces
 from microagg_core.release.steps.work import Context, Run, Task
 from microagg_core.store.layout import RunLayout
@@ -30,7 +29,6 @@ _FEWER_BLOCKS = "block by fewer columns, or raise blocks.max_records where one b
 
 
 def protection_of(context: Context) -> Protection:
-    """What the spec demands besides k."""
     return Protection.of_spec(context.spec.protect, (column.name for column in context.schema.confidential))
 
 
@@ -42,13 +40,13 @@ class PartitionDemands:
 
     @classmethod
     def of(cls, task: Task, context: Context, table: pa.Table) -> PartitionDemands | None:
-        """Those on the rows of a partition, with confidential columns c0, c1, ...; None where nothing is demanded."""
+        """Code the rows of a partition, with confidential columns c0, c1, ...; None where nothing is demanded."""
         is_close = any(demand.t is not None for demand in protection_of(context).of_groups)
         return cls.among(context, table, load_distributions(task) if is_close else ())
 
     @classmethod
     def among(cls, context: Context, table: pa.Table, used: Sequence[Distribution | None]) -> PartitionDemands | None:
-        """The same, where it is known how confidential columns are distributed, as far as that is needed."""
+        """Code rows where it is known how confidential columns are distributed, as far as that is needed."""
         demands = protection_of(context).of_groups
         if not demands or not table.num_rows:
             return None
@@ -75,7 +73,6 @@ class PartitionDemands:
 
 
 def _impossible(demand: Demand, demands: BlockDemands) -> str:
-    """Why a block cannot hold a demand, and what to do."""
     one_group = np.zeros(len(demands.codes[0]), dtype=np.int64)
     codes = demands.codes[demands.demands.index(demand)]
     if distinct_values(codes, one_group)[0] < demand.distinct:
@@ -93,7 +90,7 @@ def _impossible(demand: Demand, demands: BlockDemands) -> str:
 
 
 def load_distributions(task: Task) -> tuple[Distribution | None, ...]:
-    """For each confidential column, how its values are distributed over the records that are released.
+    """Read how the values of each confidential column are distributed over the records that are released.
 
     None where there are too many distinct values; see :mod:`microagg_core.inspect.distributions`.
     """
@@ -106,5 +103,4 @@ def _read_once(run: Run, piece: Piece) -> tuple[Distribution | None, ...]:
 
 
 def read_distributions(pieces: Pieces, run_key: str) -> tuple[Distribution | None, ...]:
-    """The same, for the flow."""
     return distributions_in(read_slice(pieces.read(RunLayout(run_key).distributions())))

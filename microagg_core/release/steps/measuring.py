@@ -134,7 +134,7 @@ def combine_portrait(
 
 
 def rounded(value: float, direction: str, digits: int = 6) -> float:
-    """A number to so many significant digits, rounded in one of decimal's directions, so that no claim gets stronger.
+    """Round in one of decimal's directions, so that no claim gets stronger.
 
     >>> rounded(12.3456789, decimal.ROUND_FLOOR), rounded(12.3456712, decimal.ROUND_CEILING)
     (12.3456, 12.3457)
@@ -143,7 +143,7 @@ def rounded(value: float, direction: str, digits: int = 6) -> float:
 
 
 def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:
-    """What is proved of ``sse``: a lower bound, the gap to it in percent of the loss; and what made the groups.
+    """Prove of ``sse`` a lower bound, and the gap to it in percent of the loss; and say what made the groups.
 
     Blocks lose independently of each other, so their bounds add up. All refers to what is released, after
     rounding. Bounds are rounded down, by more than standardizing has rounded nearby values, and gap and ratio
@@ -158,7 +158,6 @@ def proved_figures(statistics: LossStatistics, blocks: pa.Table) -> Figures:
 
 
 def _certificate(blocks: pa.Table) -> CertificateFigures:
-    """How far from the least possible the loss is at most, from bounds that the algorithm proved for every block."""
     columns = [blocks[name].to_pylist() for name in ("sse", "weight", "bound")]
     whole = combined(Certificate(*figures) for figures in zip(*columns, strict=True))
     whole = replace(whole, bound=whole.bound * _SHRINK)
@@ -172,7 +171,6 @@ def _certificate(blocks: pa.Table) -> CertificateFigures:
 
 
 def _choices(blocks: pa.Table) -> Figures:
-    """What was tried, and what was chosen by some block, where the choice was left to the blocks."""
     tried = {name for names in pc.unique(blocks["tried"]).to_pylist() for name in names.split(",") if name}
     if not tried:
         return Figures()

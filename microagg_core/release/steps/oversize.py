@@ -9,7 +9,7 @@ below k go back to their siblings.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,7 +108,7 @@ def cut_strata(
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     """Cuts of these strata, and the records of their leaves: exact where the sample was the whole stratum."""
     spec, trees, leaf_rows = context.spec, dict[int, Tree](), dict[int, Ints]()
-    rate, samples = surveyed_samples(context, strata, survey, oversize, passes)
+    rate, samples = surveyed_samples(context, strata, survey, oversize, read_samples(passes))
     for number in oversize.tolist():
         rows, Z = int(strata.rows[number]), samples.get(number)
         if Z is not None and (rate == 1.0 or len(Z) * limit >= _ENOUGH * rows):
@@ -139,13 +139,13 @@ def _shared_out(sampled: Ints, rows: int) -> Ints:
 
 
 def surveyed_samples(
-    context: Context, strata: Strata, survey: Survey, oversize: Ints, passes: Passes
+    context: Context, strata: Strata, survey: Survey, oversize: Ints, parts: Iterable[tuple[int, Drawn]]
 ) -> tuple[float, dict[int, Floats]]:
-    """The rate at which the survey drew, and what it drew of each of these strata, in the order of records."""
+    """Find the rate at which the survey drew, and what it drew of each of these strata, in the order of records."""
     encoding, routes = survey.encoding(context.kinds), _routes_to(strata, oversize)
     drawn: list[tuple[Floats, Ints, Floats]] = []
     rate = 1.0
-    for part, sample in _drawn(passes):
+    for part, sample in parts:
         rate = min(rate, sample.limit)
         records = PartBatch(sample.table, 0)
         routed = route_batch(context, encoding, routes, strata.hash_seed, records, all_known=False)
@@ -161,8 +161,8 @@ def surveyed_samples(
     return rate, dict(zip(numbers.tolist(), np.split(Z[kept], starts[1:]), strict=True)) if len(kept) else {}
 
 
-def _drawn(passes: Passes) -> Iterator[tuple[int, Drawn]]:
-    """The samples of all parts that have one, some at a time."""
+def read_samples(passes: Passes) -> Iterator[tuple[int, Drawn]]:
+    """Read the survey's samples of all parts that have one, some at a time."""
     names = [(part, sample_name(passes.layout, part)) for part in range(passes.n_parts)]
     there = [(part, name) for part, name in names if passes.surveyed.has(name)]
     for first in range(0, len(there), _PARTS_AT_ONCE):

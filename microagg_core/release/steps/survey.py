@@ -30,7 +30,7 @@ from microagg_core.data.tables.ordering import as_key
 from microagg_core.data.tables.slices import Slices
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments, merge_all
-from microagg_core.inspect.disclosing import Confidential
+from microagg_core.inspect.confidential import Confidential
 from microagg_core.inspect.disclosures import Disclosure
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import from_plain, to_plain

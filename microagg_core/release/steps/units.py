@@ -26,7 +26,7 @@ from microagg_core.data.tables.slices import Slice, Slices
 from microagg_core.data.tables.spelling import has_spellings, in_normal_form
 from microagg_core.errors import DataError
 from microagg_core.inspect.disclosures import in_percent
-from microagg_core.inspect.sketches import Sketch
+from microagg_core.inspect.samples import Sketch
 from microagg_core.release.steps.confidential import ColumnSketch, named_values, sketch_bytes
 from microagg_core.release.steps.keys import KEYS
 from microagg_core.release.steps.pieces import Piece, Range, read_ranges, sealed, unsealed

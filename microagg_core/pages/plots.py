@@ -1,16 +1,20 @@
-"""Risk against loss, as a picture: one mark for each setting that was tried. For the operator alone."""
+"""Draw comparisons with matplotlib: loss against k of a bare file, risk against loss of a release."""
 
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from microagg_core.compare.choosing import ReleaseComparison
-from microagg_core.compare.expecting.figures import Expected
+from microagg_core.compare.bare_file import Comparison
+from microagg_core.compare.choice import ReleaseComparison
+from microagg_core.compare.trial import Expected
+from microagg_core.errors import SpecError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_ENDINGS = (".png", ".svg", ".pdf")
 _MARKERS = "os^Dvp*hXP<>d8H"
 #: By refinement: the darker, the more is done. Readable in grey, as fill says it and no colour does.
 _FILLS = {"off": "white", "fast": "0.72", "thorough": "0.15"}
@@ -22,8 +26,38 @@ _SIZE = (8.0, 5.5)
 _SALT = "microagg"
 
 
+def check_ending(path: Path) -> None:
+    """Refuse a picture that cannot be made, before any work is done.
+
+    Raises:
+        SpecError: not the name of a PNG, SVG or PDF file.
+    """
+    if path.suffix.lower() not in _ENDINGS:
+        raise SpecError(f"--plot: must end in {', '.join(_ENDINGS)} (got {path.name!r})")
+
+
+def plot_losses(comparison: Comparison, path: Path) -> None:
+    """Draw L_SSE against k, one line an algorithm, and write the picture to ``path``."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.add_subplot()
+    names = list(dict.fromkeys(o.algorithm for o in comparison.outcomes))
+    for i, name in enumerate(names):
+        mine = sorted((o for o in comparison.outcomes if o.algorithm == name), key=lambda o: o.k)
+        axes.plot([o.k for o in mine], [o.l_sse for o in mine], marker=_MARKERS[i % len(_MARKERS)], label=name)
+    axes.set_xticks(comparison.ks())
+    axes.set_xlabel("k, least records in a group")
+    axes.set_ylabel("information loss, L_SSE in percent")
+    axes.set_title(f"{comparison.records:,} records, {len(comparison.quasi_identifiers)} quasi-identifiers")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=150)
+
+
 def risk_picture(comparison: ReleaseComparison, form: str) -> bytes:
-    """The share of records that are linked rightly against the loss, as svg, png or pdf."""
+    """Draw the records that are linked rightly against the loss, a mark for each setting, as svg, png or pdf."""
     import matplotlib as mpl
 
     data = io.BytesIO()
@@ -33,7 +67,7 @@ def risk_picture(comparison: ReleaseComparison, form: str) -> bytes:
 
 
 def risk_svg(comparison: ReleaseComparison) -> str:
-    """The same as an element of a page."""
+    """Draw the same as an element of a page."""
     svg = risk_picture(comparison, "svg").decode()
     return svg[svg.index("<svg") :]
 
@@ -69,7 +103,7 @@ def _risk(one: Expected) -> float:
 
 
 def _apart(shown: list[Expected]) -> list[Expected]:
-    """Those whose numbers stand apart: of marks of one k that lie over each other one has it for all."""
+    """Pick marks to number: of marks of a k that lie over each other one has the number for all."""
     wide, high = (max(map(of, shown), default=0.0) * _NEAR for of in (_risk, lambda one: one.l_sse))
     apart: list[Expected] = []
     for one in shown:

@@ -20,10 +20,16 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.inspect.disclosures import Disclosure, What
-from microagg_core.inspect.draws import Draw
-from microagg_core.inspect.explaining import Explained, Normal, explained_by_levels, squared_correlation
-from microagg_core.inspect.mean_completion import Completion, DrawnMeans, completed_means
-from microagg_core.inspect.sketches import Sketch
+from microagg_core.inspect.explanations import (
+    Completion,
+    DrawnMeans,
+    Explained,
+    Normal,
+    completed_means,
+    explained_by_levels,
+    squared_correlation,
+)
+from microagg_core.inspect.samples import Draw, Sketch
 
 #: Who knows a value finds more than half of the people who have one.
 NEARLY_UNIQUE = 0.5
@@ -77,7 +83,6 @@ class DrawnRecords:
 
     @classmethod
     def of(cls, draw: Draw, n_quasi: int, n_columns: int) -> DrawnRecords:
-        """The records of a draw."""
 
         def columns(letter: str, n: int) -> list[NDArray[Any]]:
             return [draw.table[f"{letter}{i}"].to_numpy() for i in range(n)]
@@ -90,12 +95,10 @@ class DrawnRecords:
 
     @cached_property
     def z_ranks(self) -> Floats:
-        """Quasi-identifiers as ranks."""
         return pd.DataFrame(self.Z).rank().to_numpy()
 
     @cached_property
     def v_ranks(self) -> Floats:
-        """Numbers as ranks."""
         return pd.DataFrame(self.V).rank().to_numpy()
 
 
@@ -117,7 +120,7 @@ class Confidential:
     n_records: int
 
     def disclosures(self) -> tuple[Disclosure, ...]:
-        """All that is to be refused or told."""
+        """Find all that is to be refused or told."""
         if not (self.names and len(self.records.table)):
             return ()
         explained = _Explanations(self)
@@ -140,7 +143,7 @@ class Confidential:
         yield from self._jointly("ties_few_records", FEW, shares, TIES_TOGETHER, TIES_FEW_RECORDS)
 
     def _agree_by_chance(self, together: Sketch) -> bool:
-        """Whether columns that have nothing to do with each other would let as many pairs of records agree in all."""
+        """Tell whether unrelated columns would let as many pairs of records agree in all."""
         chance = 1.0
         for sketch in self.sketches:
             there = sketch.rows / max(1, together.rows)
@@ -148,7 +151,7 @@ class Confidential:
         return together.agreement() - 1 / max(1, together.rows) < _BEYOND_CHANCE * chance
 
     def _is_dense(self, c: int) -> bool:
-        """Whether a column has so many of the numbers that it could have that people share some by chance.
+        """Tell whether a column has so many of the numbers that it could have that people share some by chance.
 
         The numbers are as far apart as the nearest two; how many are there is looked at between the quartiles.
         """
@@ -162,7 +165,7 @@ class Confidential:
     def _jointly(
         self, what: What, most: int, alone: Sequence[float], refused: float, told: float
     ) -> Iterator[Disclosure]:
-        """What all columns disclose together, unless a column alone does so for as many of all records."""
+        """Find what all columns disclose together, unless a column alone does so for as many of all records."""
         if self.together is None or not self.together.rows:
             return
         share = self.together.share_shared_by(1, 1) if most == 1 else _tied_share(self.together)
@@ -184,13 +187,11 @@ class Confidential:
 
 
 def _tied_share(sketch: Sketch) -> float:
-    """The share of records that are tied to few others; of a handful of values nobody can tell."""
+    """Share of records that are tied to few others; of a handful of values nobody can tell."""
     return sketch.share_shared_by(2, FEW) if sketch.distinct() >= _LEAST_TIES else 0.0
 
 
 class _Explanations:
-    """What explains quasi-identifiers."""
-
     def __init__(self, of: Confidential) -> None:
         self.of = of
         self.p, self.m = len(of.quasi_identifiers), len(of.names)
@@ -230,7 +231,6 @@ class _Explanations:
             yield from completed_means(name, self.of.quasi_identifiers, completions)
 
     def _of_levels(self, c: int, shares: Floats, is_rank: bool) -> Iterator[Disclosure]:
-        """One disclosure for all quasi-identifiers of which a column explains as much as is refused, or told."""
         for level in (EXPLAINS, TOLD_EXPLAINS):
             quasi = np.flatnonzero(_level(shares) == level).tolist()
             if quasi:
@@ -267,13 +267,11 @@ class _Explanations:
 
     @cached_property
     def _numeric(self) -> list[int]:
-        """Columns that are numbers for most records, and not one number."""
         V = self.drawn.V
         most = np.isnan(V).mean(axis=0) < _MOSTLY_MISSING
         return [c for c in range(self.m) if most[c] and np.nanmin(V[:, c]) < np.nanmax(V[:, c])]
 
     def _together(self) -> Iterator[Disclosure]:
-        """The fewest columns that explain a quasi-identifier: by much more than any explains alone."""
         for j in range(self.p):
             least = 1 - (1 - self.explained[j]) * _LEFT_OVER
             for columns, explained in self._fewest_columns([j], least):
@@ -283,7 +281,6 @@ class _Explanations:
                     yield self._disclosure(columns, [j], share)
 
     def _combinations(self) -> Iterator[Disclosure]:
-        """One column or several for a combination of quasi-identifiers that nothing fixes for themselves."""
         quasi = np.flatnonzero(self.explained < EXPLAINS).tolist()
         complete = ~np.isnan(self.drawn.Z[:, quasi]).any(axis=1)
         if len(quasi) < 2 or complete.sum() < _LEAST_RECORDS:
@@ -301,7 +298,7 @@ class _Explanations:
                 yield replace(self._disclosure(columns, [quasi[i] for i in mixed], share), is_combination=True)
 
     def _fewest_columns(self, quasi: list[int], least: float) -> Iterator[tuple[list[int], Explained]]:
-        """The fewest columns that explain so much of a combination, then the fewest of the others, ..."""
+        """Find the fewest columns that explain so much of a combination, then the fewest of the others, ..."""
         columns = list(self._numeric)
         while columns:
             regression = _Regression.of(self.drawn, columns, quasi)
@@ -351,7 +348,6 @@ class _Regression:
         return cls(Normal.of(X, Y), features)
 
     def explained(self, columns: list[int]) -> Explained:
-        """What these columns explain."""
         return self.normal.explained([f for c in columns for f in self.features[c]])
 
     def fewest(self, columns: list[int], level: float) -> list[int]:
@@ -383,7 +379,7 @@ def _without_far(Z: Floats) -> Floats:
 
 
 def _level(shares: Sequence[float] | Floats) -> Floats:
-    """What each share is above: the level that is refused, the one that is told, or 0."""
+    """Level that each share is above: the one that is refused, the one that is told, or 0."""
     return np.select(
         [np.asarray(shares) >= EXPLAINS, np.asarray(shares) >= TOLD_EXPLAINS], [EXPLAINS, TOLD_EXPLAINS], 0.0
     )

@@ -1,9 +1,12 @@
-"""What a confidential column might give away, estimated from a small, mergeable sample of its values.
+"""What confidential columns give away, estimated from small, mergeable samples: of values, and of records.
 
-The sample is chosen by hash: it keeps the records of the values whose hashes are least, so every sampled value comes
-with all its records, whichever parts they lie in. It tells how many distinct values there are, how many records have
-a value of their own or share it with few, and how far values fix a quasi-identifier (adjusted R squared of the
-quasi-identifier on the value).
+A *sketch* of a column keeps the records of the values whose hashes are least, so every sampled value comes with all its
+records, whichever parts they lie in. It tells how many distinct values there are, how many records have a value of
+their own or share it with few, and how far values fix a quasi-identifier (adjusted R squared).
+
+A *draw* keeps the records whose words are least. A word is a hash of what the record holds, so the same records are
+drawn however the input is cut into batches and whoever reads them. Where the word begins with a hash of the record's
+blocking key, the draw has whole keys.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from microagg_core.arrays import Bools, Floats, UInt64s
+from microagg_core.arrays import Bools, Floats, Ints, UInt64s
 from microagg_core.kernels.tools.value_sums import sums_by_value
 
 SAMPLE_VALUES = 2048
@@ -25,6 +28,10 @@ _UNEVEN = 0.07
 #: A value tells of a quasi-identifier only where records share it. Where fewer than this share of records do so, they
 #: may be copies of each other, and say nothing of the rest; and a few agree by chance.
 _LEAST_REPETITION, _LEAST_SHARED = 0.1, 20
+WORD = "word"
+
+
+# --- Sketches of values --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,6 @@ class Sketch:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing was left out."""
         return self.limit is None
 
     def distinct(self) -> int:
@@ -53,7 +59,7 @@ class Sketch:
         return min(self.rows, round((len(self.table) - 1) / greatest))
 
     def share_shared_by(self, least: int, most: int) -> float:
-        """The share of records whose value belongs to so many records: 1 to 1 for those that have one of their own.
+        """Estimate the share of records whose value so many have: 1 to 1 for those that have one of their own.
 
         Exact while all values fit the sample. Else that of the sampled values' records, if these are as many as they
         should be. A value of half of the file may or may not be in the sample, and must not decide: then it is the
@@ -68,14 +74,14 @@ class Sketch:
         return min(1.0, records / (all_records if is_even else expected))
 
     def agreement(self) -> float:
-        """The probability that two records, drawn one after the other with replacement, have the same value."""
+        """Estimate the probability that two records, drawn with replacement, have the same value."""
         n = self.table["n"].to_numpy()
         if not self.rows or not len(n):
             return 0.0
         return float(np.square(n).sum()) / len(n) * self.distinct() / self.rows**2
 
     def explains(self, j: int) -> float:
-        """How much of quasi-identifier j the value explains, beyond what chance gives (adjusted R squared).
+        """Estimate how much of quasi-identifier j the value explains, beyond chance (adjusted R squared).
 
         Of the records that share their value: what is rare is often large too, and tells nothing of the others.
         """
@@ -98,7 +104,7 @@ def sketch_of(
     limit: int | None = None,
     size: int = SAMPLE_VALUES,
 ) -> Sketch:
-    """The sketch of one batch.
+    """Sketch one batch.
 
     Args:
         hashes: of the column's values.
@@ -128,14 +134,13 @@ def sketch_of(
 
 
 def _sums(codes: NDArray[np.int64], n_values: int, Z: Floats, missing: Bools) -> dict[str, Floats]:
-    """Records of each value, and count, sum and sum of squares of each quasi-identifier among them."""
     sums = sums_by_value(codes, n_values, np.ascontiguousarray(Z.T), np.ascontiguousarray(missing.T))
     names = ["n", *(f"{what}{j}" for j in range(Z.shape[1]) for what in "csq")]
     return dict(zip(names, sums.T, strict=True))
 
 
 def merge_sketches(sketches: list[Sketch], size: int = SAMPLE_VALUES) -> Sketch:
-    """The sketch of all batches together: the least hashes that every batch has kept whole."""
+    """Merge sketches of batches: the least hashes that every batch has kept whole."""
     table = pd.concat([s.table for s in sketches]).groupby(level="h").sum()
     limits = [s.limit for s in sketches if s.limit is not None]
     if limits:  # above the least of these, some batch may have left records of a value out
@@ -145,3 +150,60 @@ def merge_sketches(sketches: list[Sketch], size: int = SAMPLE_VALUES) -> Sketch:
         table = table.iloc[:size]
         limit = int(table.index.max())
     return Sketch(table, limit, sum(s.rows for s in sketches))
+
+
+# --- Draws of records ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Some records: ``table`` has their ``word`` beside what is looked at.
+
+    All records whose word is less than ``limit`` are in it; None: all records are.
+    """
+
+    table: pd.DataFrame
+    limit: int | None
+
+    @property
+    def complete(self) -> bool:
+        return self.limit is None
+
+
+def drawn_rows(words: UInt64s, size: int, limit: int | None) -> tuple[Ints, int | None]:
+    """Choose rows of a batch that may be drawn, and the limit that they come with.
+
+    Args:
+        words: of the batch's records.
+        size: records that the draw has at most.
+        limit: of what was drawn before.
+
+    >>> rows, limit = drawn_rows(np.array([5, 1, 9, 3], dtype=np.uint64), 2, None)
+    >>> sorted(rows.tolist()), limit
+    ([1, 3], 3)
+    """
+    rows = np.arange(len(words)) if limit is None else np.flatnonzero(words <= np.uint64(limit))
+    if len(rows) > size:
+        rows = rows[np.argpartition(words[rows], size - 1)[:size]]
+        limit = int(words[rows].max())
+    return rows, limit
+
+
+def merge_draws(draws: list[Draw], size: int) -> Draw:
+    """Merge draws of batches: at most ``size`` records, of least words.
+
+    >>> some = [Draw(pd.DataFrame({"word": np.array(words, dtype=np.uint64)}), limit)
+    ...         for words, limit in (([4, 8], None), ([1, 6], 6))]
+    >>> merged = merge_draws(some, 2)
+    >>> merged.table["word"].tolist(), merged.limit
+    ([1, 4], 4)
+    """
+    table = pd.concat([draw.table for draw in draws], ignore_index=True)
+    limit = min((draw.limit for draw in draws if draw.limit is not None), default=None)
+    if limit is not None:
+        table = table[table[WORD] <= np.uint64(limit)]
+    table = table.sort_values(WORD, kind="stable", ignore_index=True)
+    if len(table) > size:
+        table = table.iloc[:size]
+        limit = int(table[WORD].iloc[-1])
+    return Draw(table, limit)

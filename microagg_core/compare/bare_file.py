@@ -1,34 +1,43 @@
-"""Run every suitable algorithm on a table, for several k, and say which loses least.
+"""Algorithms side by side on a bare file, for several k: all records in one block, not refined and not rounded.
 
 The groups are those of a release of the same records as one block with ``refine: off``, and the figures those of its
 manifest where nothing is rounded: groups are made on the same scale, and losses measured on the same (that of all
 records), see ``metrics/moments.py``. Only what an algorithm draws differs: each block of a release has its own seed.
+Beside them stands what the literature prints for its reference files.
 """
 
 from __future__ import annotations
 
+import csv
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from microagg_core.api import microaggregate
-from microagg_core.compare.asked import chosen_algorithms, refuse_small_k, said_once
-from microagg_core.compare.published import Figure, printed_figures
-from microagg_core.data.formats.reading import list_input, read_part, read_schema, with_guessed_types
+from microagg_core.compare.grid import chosen_algorithms, reasons_by_name, refuse_small_k
+from microagg_core.data.formats.reading import input_format, list_input, read_part
+from microagg_core.data.kinds.encoding import QuasiIdentifiers
 from microagg_core.data.kinds.registry import kind_for
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo
+from microagg_core.group.metrics.losses import losses
 from microagg_core.group.metrics.statistics import significant
 from microagg_core.plain import to_plain
 
 #: Algorithms whose model says that they would take longer are left out, unless they were asked for by name.
 PATIENCE_SECONDS = 60.0
+#: Records, attributes and sum of all values of the literature's reference files, by which they are recognized.
+_REFERENCE_FILES = {
+    (834, 13, 1_118_735_908): "tarragona",
+    (1080, 13, 516_352_498): "census",
+    (4092, 11, 6_661_309_878): "eia",
+}
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,19 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class PrintedLoss:
+    """A figure of the literature: of a source's method at a k, as information loss in percent."""
+
+    dataset: str
+    source: str
+    method: str
+    k: int
+    measure: str
+    value: float
+    note: str
+
+
+@dataclass(frozen=True)
 class Comparison:
     """All outcomes, what was left out and why, and the literature's figures where the file is known to it."""
 
@@ -53,22 +75,20 @@ class Comparison:
     quasi_identifiers: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     left_out: tuple[str, ...]
-    published: tuple[Figure, ...]
+    published: tuple[PrintedLoss, ...]
 
     def best(self, k: int) -> list[Outcome]:
-        """The outcomes for a k, least loss first; equal losses by name."""
+        """Order the outcomes for a k, least loss first; equal losses by name."""
         return sorted((o for o in self.outcomes if o.k == k), key=lambda o: (o.l_sse, o.algorithm))
 
     def ks(self) -> list[int]:
-        """Every k that was compared."""
         return sorted({o.k for o in self.outcomes})
 
     def in_words(self) -> list[str]:
-        """Which algorithm is best here for each k, and by how much."""
+        """Say which algorithm is best here for each k, and by how much."""
         return [_sentence(k, self.best(k)) for k in self.ks()]
 
     def document(self) -> dict[str, Any]:
-        """As plain values, with what they say in words."""
         return {**to_plain(self), "in_words": self.in_words()}
 
 
@@ -91,14 +111,15 @@ def _less(first: Outcome, other: Outcome) -> str:
 
 
 def read_columns(url: str, names: Sequence[str]) -> pd.DataFrame:
-    """The named columns of a file (all that have a mean, where none is named).
+    """Read the named columns of a file (all that have a mean, where none is named).
 
     Raises:
         SpecError: a column that the file does not have.
         DataError: a column of text, or missing values.
     """
-    source = with_guessed_types(Input(url=url))
-    schema = read_schema(source)
+    form, source = input_format(Input(url=url)), Input(url=url)
+    source = form.with_guessed_types(source)
+    schema = form.schema(source)
     unknown = [name for name in names if name not in schema.names]
     if unknown:
         raise SpecError(f"--quasi-identifiers: {url} has no column {unknown[0]!r}; it has {', '.join(schema.names)}")
@@ -122,7 +143,7 @@ def compare(
     ks: Sequence[int],
     names: Sequence[str] = (),
     seed: int = 0,
-    told: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
     """Run algorithms (all suitable ones, where none is named) for each k on all columns of the table.
 
@@ -130,26 +151,35 @@ def compare(
         SpecError: an unknown algorithm, or a k below 2.
         DataError: fewer records than a k, or values that cannot be averaged.
 
-    >>> found = compare(pd.DataFrame({"x": [1.0, 2.0, 9.0, 10.0]}), [2], ["mdav", "mdav_plus"])
-    >>> found.in_words()
+    >>> compare(pd.DataFrame({"x": [1.0, 2.0, 9.0, 10.0]}), [2], ["mdav", "mdav_plus"]).in_words()
     ['k=2: mdav loses least, 1.538 % of the variance (as do mdav_plus)']
     """
-    columns = tuple(str(c) for c in table.columns)
     chosen = chosen_algorithms(names)
     refuse_small_k(ks)
+    quasi = _quasi_identifiers(table)
     outcomes, unsuitable = [], []
     for k in ks:
+        if len(table) < k:
+            raise DataError(
+                f"the data have {len(table)} records, fewer than k = {k}; choose a smaller k or add records"
+            )
         for info in chosen:
-            reason = _unsuitable(info, k, len(table), len(columns), by_name=bool(names))
+            reason = _unsuitable(info, k, len(table), len(quasi.names), by_name=bool(names))
             if reason is None:
-                told(f"{info.name}, k={k}")
-                outcomes.append(_run(table, info, k, seed))
+                say(f"{info.name}, k={k}")
+                outcomes.append(_run(quasi, info, k, seed))
             else:
                 unsuitable.append((info.name, k, reason))
-    left_out = said_once(unsuitable)
+    left_out = reasons_by_name(unsuitable)
     if not outcomes:
         raise SpecError("no algorithm suits: " + "; ".join(left_out))
-    return Comparison(len(table), columns, tuple(outcomes), left_out, printed_figures(table))
+    columns = tuple(str(name) for name in quasi.names)
+    return Comparison(len(table), columns, tuple(outcomes), left_out, printed_losses(table))
+
+
+def _quasi_identifiers(table: pd.DataFrame) -> QuasiIdentifiers:
+    arrays = pa.Table.from_pandas(table, preserve_index=False)
+    return QuasiIdentifiers.of({name: arrays[str(name)].combine_chunks() for name in table.columns})
 
 
 def _unsuitable(info: AlgorithmInfo, k: int, n: int, p: int, by_name: bool) -> str | None:
@@ -161,16 +191,41 @@ def _unsuitable(info: AlgorithmInfo, k: int, n: int, p: int, by_name: bool) -> s
     return None
 
 
-def _run(table: pd.DataFrame, info: AlgorithmInfo, k: int, seed: int) -> Outcome:
-    warm = table.head(min(len(table), 2 * k))
+def _run(quasi: QuasiIdentifiers, info: AlgorithmInfo, k: int, seed: int) -> Outcome:
+    Z = quasi.standardized()
     try:
-        if len(warm) == 2 * k:
-            microaggregate(warm, list(table.columns), k, info.name, seed=seed)  # compiling is not the algorithm's time
+        if len(Z) >= 2 * k:
+            info.run(Z[: 2 * k], k, seed=seed)  # compiling is not the algorithm's time
     except MicroaggError:
         pass
     start = time.process_time()
-    result = microaggregate(table, list(table.columns), k, info.name, seed=seed)
+    labels = info.run(Z, k, seed=seed)
     seconds = time.process_time() - start
-    sizes = np.bincount(np.asarray(result.groups).ravel())
-    l_sse, l_e = significant(result.losses.l_sse), significant(result.losses.l_e)
+    lost, sizes = losses(quasi.measured(), labels), np.bincount(labels)
+    l_sse, l_e = significant(lost.l_sse), significant(lost.l_e)
     return Outcome(info.name, k, l_sse, l_e, len(sizes), int(sizes.min()), int(sizes.max()), round(seconds, 3))
+
+
+def printed_losses(table: pd.DataFrame) -> tuple[PrintedLoss, ...]:
+    """List the printed losses of a reference file; SSE is turned into L_SSE (SST is records times attributes)."""
+    dataset = _reference_file(table)
+    if dataset is None:
+        return ()
+    sst = len(table) * table.shape[1]
+    text = files("microagg_core.compare").joinpath("published.csv").read_text(encoding="utf-8")
+    printed = []
+    for row in csv.DictReader(text.splitlines()):
+        if row["dataset"] != dataset:
+            continue
+        value, measure = float(row["value"]), row["measure"]
+        if measure == "SSE":
+            value, measure = round(100 * value / sst, 4), "L_SSE"
+        printed.append(PrintedLoss(dataset, row["source"], row["method"], int(row["k"]), measure, value, row["note"]))
+    return tuple(printed)
+
+
+def _reference_file(table: pd.DataFrame) -> str | None:
+    if (len(table), table.shape[1]) not in {key[:2] for key in _REFERENCE_FILES}:
+        return None
+    total = sum(int(table[name].astype("int64").sum()) for name in table.columns)
+    return _REFERENCE_FILES.get((len(table), table.shape[1], total))

@@ -1,6 +1,11 @@
-"""Confidential columns that complete released means: together they tell a quasi-identifier that neither tells alone.
+"""How far confidential columns tell quasi-identifiers: what features explain, and what completes released means.
 
-The last digits of an income, a birthday without its year, the distance from a median: each leaves some values of the
+Features are numbers (regressed on, with an intercept), or the levels of a category (whose means are compared). What
+they explain of the quasi-identifiers is a matrix, so that of their linear combinations the best explained one is known
+too: the largest canonical correlation, squared, or the largest share of scatter that lies between levels. Shares of
+variance are beyond what chance gives.
+
+The last digits of an income, a birthday without its year, the distance from a median leave some values of the
 quasi-identifier, and the group's mean says which of them it is. The outsider who is played here looks at the records
 whose confidential value is the same, or next to it, and takes the quasi-identifier that is nearest to the mean. How
 often that is nearly the record's own is compared with a column that has nothing to do with the records.
@@ -18,6 +23,12 @@ import pandas as pd
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.inspect.disclosures import Disclosure
 
+#: Directions of the features that vary by less than this share of their greatest are one too many, up to rounding.
+_FLAT = 1e-10
+#: Degrees of freedom below which a share is chance, for each column that a combination is chosen from.
+_LEAST_FREEDOM = 10
+#: A category in which fewer records share their level explains nothing: nearly everybody has one of his own.
+_LEAST_REPETITION = 0.1
 #: Of records beyond chance. Columns of real files that complete nothing are below 0.2, digits and copies of most
 #: records mostly above 0.4.
 COMPLETES = 0.25
@@ -35,6 +46,117 @@ _AS_NARROW = 0.8
 _LEAST_ASKED = 30
 
 
+# --- Features ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What some features explain of the columns of a matrix of ``n`` rows, beside all that there is of it."""
+
+    explained: Floats
+    total: Floats
+    n: int
+    #: Free numbers in the features, the intercept not among them.
+    predictors: int
+
+    def share_of(self, j: int) -> float:
+        """Share of column j's variance, adjusted for the predictors (adjusted R squared)."""
+        if self.total[j, j] <= _FLAT * self.n:
+            return 0.0
+        return self._adjusted(float(self.explained[j, j] / self.total[j, j]), 0)
+
+    def best(self) -> float:
+        """Share of the linear combination of the columns of which most is explained."""
+        values, directions = np.linalg.eigh(self.total)
+        kept = values > _FLAT * max(values.max(initial=0.0), self.n * _FLAT)
+        if not kept.any():
+            return 0.0
+        whitening = directions[:, kept] / np.sqrt(values[kept])
+        greatest = np.linalg.eigvalsh(whitening.T @ self.explained @ whitening).max()
+        return self._adjusted(float(greatest), int(kept.sum()) - 1)
+
+    def of(self, columns: list[int]) -> Explained:
+        place = np.ix_(columns, columns)
+        return Explained(self.explained[place], self.total[place], self.n, self.predictors)
+
+    def _adjusted(self, share: float, more: int) -> float:
+        freedom = self.n - 1 - self.predictors - more
+        if freedom < _LEAST_FREEDOM * (1 + more):
+            return 0.0
+        return min(1.0, max(0.0, 1.0 - (1.0 - share) * (self.n - 1) / freedom))
+
+
+@dataclass(frozen=True)
+class Normal:
+    """The normal equations of centred columns on centred features: what any of the features explain follows."""
+
+    of_features: Floats
+    across: Floats
+    total: Floats
+    n: int
+
+    @classmethod
+    def of(cls, features: Floats, columns: Floats) -> Normal:
+        """Centre features and columns, a row a record.
+
+        >>> x = np.arange(20.0)
+        >>> normal = Normal.of(np.column_stack([x, x**2]), (3 * x + 1)[:, None])
+        >>> round(normal.explained([0]).share_of(0), 9), normal.explained([]).share_of(0)
+        (1.0, 0.0)
+        """
+        if not len(columns):
+            f, q = features.shape[1], columns.shape[1]
+            return cls(np.zeros((f, f)), np.zeros((f, q)), np.zeros((q, q)), 0)
+        F, Y = _unit(features), columns - columns.mean(axis=0)
+        return cls(F.T @ F, F.T @ Y, Y.T @ Y, len(Y))
+
+    def explained(self, features: list[int]) -> Explained:
+        values, directions = np.linalg.eigh(self.of_features[np.ix_(features, features)])
+        kept = values > _FLAT * values.max(initial=0.0)
+        A = (directions[:, kept] / np.sqrt(values[kept])).T @ self.across[features]
+        return Explained(A.T @ A, self.total, self.n, int(kept.sum()))
+
+
+def explained_by_levels(levels: Ints, columns: Floats) -> Explained:
+    """Explain columns by the levels of a category, over the records that share theirs with another.
+
+    >>> explained_by_levels(np.arange(60) % 3, (np.arange(60.0) % 3)[:, None]).share_of(0)
+    1.0
+    """
+    _, codes, counts = np.unique(levels, return_inverse=True, return_counts=True)
+    shared = counts[codes] > 1
+    if shared.sum() < max(1, _LEAST_REPETITION * len(columns)):
+        return Explained(np.zeros((columns.shape[1],) * 2), np.eye(columns.shape[1]), len(columns), 0)
+    _, codes, counts = np.unique(codes[shared], return_inverse=True, return_counts=True)
+    Y = columns[shared] - columns[shared].mean(axis=0)
+    sums = np.column_stack([np.bincount(codes, y) for y in Y.T])
+    return Explained(sums.T @ (sums / counts[:, None]), Y.T @ Y, len(Y), len(counts) - 1)
+
+
+def squared_correlation(x: Floats, y: Floats, lost: int = 0) -> float:
+    """Share of y that x explains alone, adjusted; ``lost`` are degrees of freedom that went before.
+
+    >>> round(squared_correlation(np.arange(30.0), 7 - 2 * np.arange(30.0)), 9)
+    1.0
+    """
+    if len(x) < 2:
+        return 0.0
+    both = Normal.of(x[:, None], y[:, None]).explained([0])
+    return Explained(both.explained, both.total, both.n, both.predictors + lost).share_of(0)
+
+
+def _unit(features: Floats) -> Floats:
+    """Centred features at a deviation of 1; constant ones are 0."""
+    centred = features - features.mean(axis=0)
+    deviations = np.sqrt(np.square(centred).mean(axis=0))
+    scale = np.abs(features).max(axis=0, initial=0.0)
+    # What a constant has after centring is rounding of its size.
+    return np.where(deviations > 1e-12 * scale, centred / np.where(deviations > 0, deviations, 1.0), 0.0)
+
+
+# --- Released means ------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Completion:
     """Share of records whose quasi-identifier a column and the means tell nearly, beside that by chance."""
@@ -46,7 +168,6 @@ class Completion:
 
     @property
     def beyond_chance(self) -> float:
-        """The difference, less what it may be off by in few records."""
         return self.share - self.by_chance - 1 / math.sqrt(max(1, self.asked))
 
 
@@ -108,8 +229,6 @@ def completed_means(name: str, quasi: Sequence[str], completions: Sequence[Compl
 
 
 class _Guesses:
-    """Guesses of an outsider who sees means of one width."""
-
     def __init__(self, Z: Floats, means: Floats) -> None:
         self._Z, self._means = Z, means
         errors = np.abs(Z - means)
@@ -118,7 +237,7 @@ class _Guesses:
         self.is_off: Bools = errors > self._nearly
 
     def hits(self, order: Ints) -> list[Bools]:
-        """Whose value each window in an order nearly tells (records x p)."""
+        """Find records whose value each window in an order nearly tells (records x p)."""
         values, means = self._Z[order], self._means[order]
         nearest, picked = np.full(values.shape, np.inf), np.full(values.shape, np.nan)
         windows = []
