@@ -30,7 +30,7 @@ from microagg_flows.stages import run_until
 from releasing.runs import data_digests, run_stages, start, write_release
 from trouble.damage import DAMAGES, FORMATS, MOMENTS, STAGES, DamagedRelease
 
-SAMPLE = 12
+SAMPLE = 6
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -113,11 +113,7 @@ def greet_scheduler(client: Client) -> None:
 def _asked(
     client: Client, question: Callable[..., Any], *args: Any, seconds: int = _ANSWER_SECONDS, **kwargs: Any
 ) -> Any:
-    """Wait for an answer; functions of this module travel as code.
-
-    Raises:
-        TransientClusterError: there is none.
-    """
+    """Wait for an answer; functions of this module travel as code."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
         return client.sync(question, *args, callback_timeout=seconds, **kwargs)  # type: ignore[no-untyped-call]

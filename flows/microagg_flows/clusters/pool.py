@@ -289,11 +289,7 @@ class DaskExecutor:
         return bool(out.futures)
 
     def _see_to(self, watch: Watch, what: str, restarts: int) -> int:
-        """Look why nothing was finished for a moment; return the number of restarts that this took.
-
-        Raises:
-            ClusterError: it has taken too long.
-        """
+        """Look why nothing was finished for a moment; return the number of restarts that this took."""
         why = watch.look(self.look_around())
         if why is None:
             return 0
