@@ -20,7 +20,7 @@ from typing import Self
 
 from microagg_core.compiling.parts import TABLES, is_stamped, needed_parts
 from microagg_core.errors import ClusterError, InternalError
-from microagg_core.kernels.machine_code.code_folders import code_folders
+from microagg_core.kernels.machine_code.code_cache import code_folders
 
 #: Receives a line for whoever waits.
 Say = Callable[[str], None]

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from microagg_core.group.algorithms import algorithms
-from microagg_core.kernels.machine_code.code_folders import code_folders
+from microagg_core.kernels.machine_code.code_cache import code_folders
 from microagg_core.software import digest_of
 
 _PACKAGE = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from microagg_core.kernels.machine_code import code_folders
-from microagg_core.kernels.machine_code.code_folders import CodeFolders
+from microagg_core.kernels.machine_code.code_cache import CodeFolders
 from microagg_core.kernels.machine_code.target import fingerprint, kernel_sources
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -252,7 +252,7 @@ def test_without_a_home_compiled_code_outlasts_the_run_that_made_it(tmp_path: Pa
     script = (
         "from microagg_flows.process.scratch import scratch\n"
         "with scratch() as folder:\n"
-        "    from microagg_core.kernels.machine_code.code_folders import code_folders\n"
+        "    from microagg_core.kernels.machine_code.code_cache import code_folders\n"
         "    print(folder, code_folders().write)\n"
     )
     named = ("MICROAGG_CACHE_DIR", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME")

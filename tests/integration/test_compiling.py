@@ -19,7 +19,7 @@ import pytest
 
 from microagg_core.compiling import TABLES, compilation, compile_parts, needed_parts, start_compiling
 from microagg_core.errors import ClusterError, InternalError
-from microagg_core.kernels.machine_code.code_folders import CodeFolders
+from microagg_core.kernels.machine_code.code_cache import CodeFolders
 from wheels import build_wheel, install_wheel, our_libraries
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,7 +135,7 @@ def test_a_wheel_brings_its_kernels_along(installed_wheel: Path, tmp_path: Path)
     """Where no folder can be written, and so nothing else can have been kept."""
     nowhere = {"MICROAGG_CACHE_DIR": "/dev/null/named", "XDG_CACHE_HOME": "/dev/null/user"}
     proof = (
-        "import tempfile, microagg_core\nfrom microagg_core.kernels.machine_code.code_folders import code_folders\n"
+        "import tempfile, microagg_core\nfrom microagg_core.kernels.machine_code.code_cache import code_folders\n"
         f"assert microagg_core.__file__.startswith({str(tmp_path)!r})\n"
         "usable, tempfile.tempdir = tempfile.gettempdir(), '/dev/null/tmp'\n"
         "assert code_folders().write is None\ntempfile.tempdir = usable\n"

@@ -35,8 +35,7 @@ from microagg_core.group.factor.optimal import (
     relaxed_bound,
 )
 from microagg_core.group.factor.points import Graph, Points, complete_graph, neighbour_graph, points_of
-from microagg_core.kernels.matching.group_prices import cheap_groups
-from microagg_core.kernels.matching.pair_tree import light_pairs, nearest_pairs, new_pair_tree
+from microagg_core.kernels.matching.pair_tree import cheap_groups, light_pairs, nearest_pairs, new_pair_tree
 
 Array = NDArray[np.float64]
 

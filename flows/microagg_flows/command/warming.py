@@ -23,7 +23,7 @@ def warm_kernels(names: list[str], refine: str, k: int | None, everything: bool,
     if into is not None:
         os.environ["MICROAGG_CACHE_DIR"] = str(into)
     from microagg_core.compiling import all_parts, compile_parts, missing_parts, needed_parts
-    from microagg_core.kernels.machine_code.code_folders import code_folders
+    from microagg_core.kernels.machine_code.code_cache import code_folders
 
     wanted = all_parts() if everything else tuple(part for name in names for part in needed_parts(name, refine, k))
     parts, where = missing_parts(wanted), code_folders().write

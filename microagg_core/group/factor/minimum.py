@@ -1,8 +1,8 @@
 """The minimum-weight [1,2]-factor of the complete graph: found on few pairs and proved on all, in whole numbers.
 
-Engines find the lightest factor within a graph of candidate pairs.
-Both double the records, as :mod:`microagg_core.kernels.matching.state` tells, and match: a record's first copy must be
-matched, its second may be, and the pairs that are matched are the factor.
+Engines find the lightest factor within a graph of candidate pairs. Both double the records, as
+:mod:`microagg_core.kernels.matching.matching` tells, and match: a record's first copy must be matched, its second may
+be, and the pairs that are matched are the factor.
 
 Statement. Let W(u, v) be the whole weights of all pairs of n records. Let y be numbers for the 2n copies of the
 records, y <= 0 on second copies, and z >= 0 for a family of odd sets of copies, any two of them nested or disjoint. If
@@ -40,9 +40,8 @@ from microagg_core.errors import InternalError
 from microagg_core.group.bounds import Certificate
 from microagg_core.group.factor.points import Graph, Points, complete_graph, neighbour_graph, points_of, with_pairs
 from microagg_core.group.headway import Progress
+from microagg_core.kernels.matching.matching import DONE, TOO_MANY_EVENTS, Matching, match_all, new_matching
 from microagg_core.kernels.matching.pair_tree import PairTree, Prices, light_pairs, new_pair_tree
-from microagg_core.kernels.matching.search import DONE, TOO_MANY_EVENTS, match_all
-from microagg_core.kernels.matching.state import Matching, new_matching
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.group.factor.minimum import factor_sse, in_units, minimum_factor
 from microagg_core.group.factor.points import Points, points_of
 from microagg_core.group.headway import Progress
-from microagg_core.kernels.matching.group_prices import cheap_groups
-from microagg_core.kernels.matching.pair_tree import PairTree, nearest_pairs, new_pair_tree, weights_of
+from microagg_core.kernels.matching.pair_tree import PairTree, cheap_groups, nearest_pairs, new_pair_tree, weights_of
 
 #: Up to so many records, all groups there are.
 _FEW = 24

@@ -21,7 +21,7 @@ from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.group.metrics.figures import CorrelationChange
 from microagg_core.group.metrics.losses import Losses, percent
 from microagg_core.group.metrics.means import Groups
-from microagg_core.kernels.tools.loss_sums import loss_sums, moments_of_pairs
+from microagg_core.kernels.tools.sums import loss_sums, moments_of_pairs
 from microagg_core.plain import PlainFloats
 
 
@@ -161,7 +161,7 @@ class Contributions:
 
 
 def contributions_of(of_groups: Floats, n_attributes: int) -> Contributions:
-    """Name the sums that :func:`~microagg_core.kernels.tools.loss_sums.loss_sums` makes of groups.
+    """Name the sums that :func:`~microagg_core.kernels.tools.sums.loss_sums` makes of groups.
 
     >>> contributions_of(np.array([[9.0] * 5, [5.0] * 5, [4.0] * 5]), 1).whole.second.tolist()
     [4.0, 4.0, 4.0]

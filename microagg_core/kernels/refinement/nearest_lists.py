@@ -9,8 +9,7 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints, ShortInts
 from microagg_core.kernels.machine_code.jit import jit
 from microagg_core.kernels.tools.threads import each
-from microagg_core.kernels.tree.nearest import find_nearest
-from microagg_core.kernels.tree.search import new_search
+from microagg_core.kernels.tree.searches import find_nearest, new_search
 from microagg_core.kernels.tree.shrinking_tree import LEAF, NOBODY, Tree, new_tree
 
 #: Leaves whose records are searched for in one go: some milliseconds of work.

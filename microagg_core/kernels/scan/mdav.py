@@ -10,10 +10,10 @@ import numpy as np
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.kernels.machine_code.jit import jit
-from microagg_core.kernels.scan.centroids import closest, totals_of_groups
 from microagg_core.kernels.scan.remaining import farthest, take_group
-from microagg_core.kernels.tools.exact_sum import add_record, total_of
+from microagg_core.kernels.scan.variable_groups import closest, totals_of_groups
 from microagg_core.kernels.tools.sorting import stable_order
+from microagg_core.kernels.tools.sums import add_record, total_of
 
 
 @jit
