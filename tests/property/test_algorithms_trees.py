@@ -13,7 +13,7 @@ from microagg_core.group.labels import checked_labels, private_copy
 from microagg_core.kernels.scan.mdav import peel
 from microagg_core.kernels.scan.variable_groups import closest, mdav_star, v_mdav
 from microagg_core.kernels.tools.sums import total_of
-from microagg_core.kernels.tree import mdav, search
+from microagg_core.kernels.tree import mdav, searches
 from microagg_core.kernels.tree.closed_groups import (
     ClosedGroups,
     add_member,
@@ -119,7 +119,7 @@ def test_the_choice_between_tree_and_scans_changes_nothing(algorithm: str, monke
     X = np.random.default_rng(4).integers(0, 30, (2000, 3)).astype(np.float64)
     found = []
     for pays in (True, False):
-        for module in (search, mdav):
+        for module in (searches, mdav):
             monkeypatch.setattr(module, "tree_pays", lambda *sizes, pays=pays, **memory: pays)
         found.append(partition(X, 4, algorithm).tolist())
     assert found[0] == found[1]

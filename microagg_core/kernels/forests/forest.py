@@ -17,7 +17,7 @@ from microagg_core.kernels.tree.shrinking_tree import new_tree
 
 @jit
 def forest(X: Floats, k: int, order: Ints) -> Ints:
-    """The record to which each record's edge goes, -1 for one without; X is (p, n) and n >= k.
+    """Return the record to which each record's edge goes, -1 for one without; X is (p, n) and n >= k.
 
     ``order`` holds all records once. A record whose tree is below k when its turn comes has no edge yet: only a
     record's own turn gives it one, and a tree has one record without, its root. So one pass is enough, every tree
@@ -120,7 +120,7 @@ def walk(trees: Trees, root: int, scratch: Walk) -> Walk:
 
 @jit
 def ends_at(trees: Trees, vertex: int) -> Ints:
-    """The ends at a vertex whose edges are there, by the record that their other vertex stands for."""
+    """Return the ends at a vertex whose edges are there, by the record that their other vertex stands for."""
     count, end = 0, trees.first[vertex]
     while end >= 0:
         count += trees.there[end >> 1]
@@ -137,7 +137,7 @@ def ends_at(trees: Trees, vertex: int) -> Ints:
 
 @jit
 def size_beyond(trees: Trees, seen: Walk, end: int) -> int:
-    """How many records the edge of an end separates from the vertex that the end is at."""
+    """Return how many records the edge of an end separates from the vertex that the end is at."""
     here, there = trees.vertex[end], trees.vertex[end ^ 1]
     if seen.before[there] == here:
         return int(seen.sizes[there])
@@ -171,7 +171,7 @@ def relink(trees: Trees, vertex: int) -> None:
 
 @jit
 def label(trees: Trees, scratch: Walk) -> tuple[Ints, Ints]:
-    """The number of the tree of each record, and of each edge (-1: no such edge); numbered by their first record."""
+    """Number the tree of each record, and of each edge (-1: no such edge), by their first record."""
     n = trees.there.shape[0]
     labels = np.full(trees.used[0], -1)
     n_trees = 0
@@ -188,16 +188,14 @@ def label(trees: Trees, scratch: Walk) -> tuple[Ints, Ints]:
 
 @jit
 def _drawn_record(trees: Trees, seen: Walk, draw: float) -> int:
-    """The record of a tree that a number in [0, 1) draws, counted by their numbers."""
+    """Return the record of a tree that a number in [0, 1) draws, counted by their numbers."""
     records = seen.vertices[seen.vertices < trees.there.shape[0]]
     return int(records[stable_order(records)[int(draw * records.shape[0])]])
 
 
 @jit
 def _subtrees(trees: Trees, seen: Walk, vertex: int) -> tuple[Ints, Ints, int]:
-    """Ends at a vertex in their order, the sizes of the subtrees there, and the place of the largest, the first of
-    equal ones.
-    """
+    """List ends at a vertex in their order, sizes of the subtrees there, and the place of the (first) largest."""
     ends = ends_at(trees, vertex)
     sizes = np.empty(ends.shape[0], np.int64)
     for i in range(ends.shape[0]):
@@ -207,7 +205,7 @@ def _subtrees(trees: Trees, seen: Walk, vertex: int) -> tuple[Ints, Ints, int]:
 
 @jit
 def _gather(sizes: Ints, start: int, enough: int) -> tuple[int, int]:
-    """Add up subtrees from one on until they are enough: the place after the last, and how many records they have."""
+    """Add up subtrees from one on until they are enough; returns the place after the last, and their records."""
     total = 0
     while total < enough:
         total += sizes[start]
@@ -271,7 +269,7 @@ def _cut_off_large(
 
 @jit
 def _cut(trees: Trees, seen: Walk, vertex: int, k: int, limit: int, waiting: Ints, count: int) -> int:
-    """Cut a tree, seen from a candidate, and let what may still be too large wait; how many wait then."""
+    """Cut a tree, seen from a candidate, and queue what may still be too large; returns the queue's length."""
     n = trees.there.shape[0]
     whole = seen.sizes[vertex]
     while True:
@@ -294,7 +292,7 @@ def _cut(trees: Trees, seen: Walk, vertex: int, k: int, limit: int, waiting: Int
 
 @jit
 def decompose(heads: Ints, k: int, draws: Floats) -> tuple[Ints, Ints]:
-    """Cut the trees of FOREST; the number of each record's tree, and of that of its edge (-1: cut, or none).
+    """Cut the trees of FOREST; returns the number of each record's tree, and of its edge's (-1: cut, or none).
 
     A tree is looked at from a candidate vertex; its edges lead to subtrees, whose sizes count records only. Where the
     largest subtree leaves fewer than k-1 records, its root is the better candidate. Else the tree can be cut. Where a

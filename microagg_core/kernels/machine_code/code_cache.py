@@ -42,7 +42,7 @@ _PRIVATE, _READABLE = 0o700, 0o755
 
 @dataclass(frozen=True)
 class CodeFolders:
-    """The folders for this machine code: those to read, in order, and the one to write to, if there is one.
+    """Folders for this machine code: those to read, in order, and the one to write to, if there is one.
 
     ``tried`` are all the places that it could have been in, for the sentence that is said where it is nowhere.
     """
@@ -54,14 +54,14 @@ class CodeFolders:
 
 @dataclass(frozen=True)
 class _Place:
-    """A folder in which one for this code can be made; ``named`` by the environment, or one of the usual ones."""
+    """Folder in which one for this code can be made; ``named`` by the environment, or one of the usual ones."""
 
     base: Path
     named: bool = False
 
 
 def _places() -> Iterator[_Place]:
-    """All places, the best first."""
+    """List all places, the best first."""
     if named := os.environ.get("MICROAGG_CACHE_DIR") or os.environ.get("NUMBA_CACHE_DIR"):
         yield _Place(Path(named).absolute(), named=True)
     with suppress(RuntimeError):  # the user has no home folder
@@ -77,7 +77,7 @@ def _user() -> int:
 
 
 def _made(place: _Place, name: str) -> Path:
-    """The folder of that name in a place, made where it is not there yet."""
+    """Make the folder of that name in a place, where it is not there yet."""
     mode = _READABLE if place.named else _PRIVATE
     folder = place.base / name
     if not folder.is_dir():
@@ -87,7 +87,7 @@ def _made(place: _Place, name: str) -> Path:
 
 
 def _is_trusted(place: _Place, folder: Path) -> bool:
-    """Whether nobody but this user, root, or the keeper of a folder that was named can have put code there."""
+    """Say whether nobody but this user, root, or the keeper of a named folder can have put code there."""
     if not hasattr(os, "getuid"):
         return True
     base, inner = place.base.stat() if place.named else place.base.lstat(), folder.lstat()
@@ -141,7 +141,7 @@ _SOURCES = frozenset(str(path) for path in kernel_sources())
 
 
 class _KernelCache(_FunctionCache):  # type: ignore[misc]
-    """What numba asks for compiled code of one function, and gives what it has compiled."""
+    """Numba's cache of compiled code, for one function."""
 
     def __init__(self, function: Any) -> None:
         self._name = repr(function)
@@ -151,14 +151,13 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]
 
     @property
     def cache_path(self) -> str:
-        """Where new entries go."""
         return str(code_folders().write)
 
     def flush(self) -> None:
         """Forget nothing: entries of other sources are in other folders."""
 
     def _key(self, sig: Any, codegen: Any) -> str:
-        """What an entry is for: types, target, and the bytecode."""
+        """Describe an entry: types, target, and the bytecode."""
         pin_target()
         return repr(self._index_key(sig, codegen))
 
@@ -166,7 +165,7 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]
         return f"{self._stem}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.code"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code for these types from the first folder that has it; None where none does."""
+        """Load the code for these types from the first folder that has it; None where none does."""
         target_context.refresh()
         key = self._key(sig, target_context.codegen())
         for folder in code_folders().read:
@@ -190,7 +189,7 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]
 
 
 def _read(path: Path, key: str) -> Any:
-    """What an entry holds; None where there is none, or none that is whole and for this key."""
+    """Read an entry; None where there is none, or none that is whole and for this key."""
     try:
         content = path.read_bytes()
     except OSError:

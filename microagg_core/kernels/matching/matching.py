@@ -72,7 +72,7 @@ def _records(size: int, fields: tuple[str, ...]) -> Records:
 
 
 def new_matching(start: Ints, source: Ints, other: Ints, weight: Ints, events: int) -> Matching:
-    """State with nothing matched, for n records and their arcs, with room for a number of events at a time.
+    """Make a state with nothing matched, for n records and their arcs, with room for a number of events at a time.
 
     Every record needs an arc. The dual of a first copy starts at the least of its weights.
     """
@@ -90,7 +90,7 @@ def new_matching(start: Ints, source: Ints, other: Ints, weight: Ints, events: i
 
 @jit
 def first_copy(m: Matching, node: int) -> int:
-    """The first copy of a node, in the order of :func:`next_copy`."""
+    """Return the first copy of a node, in the order of :func:`next_copy`."""
     copies = m.copies.shape[0]
     while node >= copies:
         node = m.nodes[node].first
@@ -99,7 +99,7 @@ def first_copy(m: Matching, node: int) -> int:
 
 @jit
 def next_copy(m: Matching, node: int, copy: int) -> int:
-    """The copy that follows another within a node, or NONE."""
+    """Return the copy that follows another within a node, or NONE."""
     here = copy
     while here != node:
         sibling = m.nodes[here].after
@@ -111,7 +111,7 @@ def next_copy(m: Matching, node: int, copy: int) -> int:
 
 @jit
 def child_with(m: Matching, blossom: int, copy: int) -> int:
-    """The child of a blossom that holds a copy of it."""
+    """Return the child of a blossom that holds a copy of it."""
     child = copy
     while m.nodes[child].parent != blossom:
         child = m.nodes[child].parent
@@ -120,7 +120,7 @@ def child_with(m: Matching, blossom: int, copy: int) -> int:
 
 @jit
 def dual_at(m: Matching, copy: int, time: int) -> int:
-    """The dual of a copy at a time of the search."""
+    """Return the dual of a copy at a time of the search."""
     node = m.copies[copy].top
     dual: int = m.copies[copy].y
     if m.nodes[node].label == OUTER:
@@ -257,7 +257,7 @@ def make_inner(m: Matching, node: int, from_copy: int, into_copy: int, time: int
 
 @jit
 def _common_ancestor(m: Matching, a: int, b: int) -> int:
-    """The outer node nearest to two outer nodes on their ways to the root."""
+    """Return the outer node nearest to two outer nodes on their ways to the root."""
     m.state[CLIMB] += 1
     climb = m.state[CLIMB]
     while True:
@@ -487,7 +487,7 @@ def _raise_and_match(m: Matching) -> None:
 
 @jit
 def _meet_tight(m: Matching, a: int, b: int, time: int) -> bool:
-    """Act on a tight edge from a copy of an outer node; whether the search has ended."""
+    """Act on a tight edge from a copy of an outer node; returns whether the search has ended."""
     node = m.copies[b].top
     if m.nodes[node].label == OUTER:
         shrink(m, a, b, time)
@@ -505,7 +505,7 @@ def _meet_tight(m: Matching, a: int, b: int, time: int) -> bool:
 
 @jit
 def _edge_event(m: Matching, time: int, code: int) -> bool:
-    """An edge may have become tight; whether the search has ended."""
+    """Act on an edge that may have become tight; returns whether the search has ended."""
     n = m.start.shape[0] - 1
     arc, kind = code // 3, code % 3
     a = m.arcs[arc].source + (n if kind == 2 else 0)
@@ -524,7 +524,7 @@ def _edge_event(m: Matching, time: int, code: int) -> bool:
 
 @jit
 def _event(m: Matching, time: int, code: int) -> bool:
-    """Act on what the heap brought, if it still holds; whether the search has ended."""
+    """Act on what the heap brought, if it still holds; returns whether the search has ended."""
     arcs, nodes = m.arcs.shape[0], m.nodes.shape[0]
     if code < 3 * arcs:
         return _edge_event(m, time, code)

@@ -41,7 +41,7 @@ _NOTHING = 1e-9
 
 @inlined
 def _is_taken(d: GroupDraft, x: int, n_taken: int) -> bool:
-    """Whether a record is among the first so many that move."""
+    """Say whether a record is among the first so many that move."""
     taken = False
     for i in range(n_taken):
         taken |= d.moved[i] == x
@@ -50,7 +50,7 @@ def _is_taken(d: GroupDraft, x: int, n_taken: int) -> bool:
 
 @inlined
 def _take_near(g: Grouping, d: GroupDraft, near: ShortInts, k: int, x: int, random: UInt64s) -> bool:
-    """Draft a new group of x and k - 1 of its nearest, one in eight of whom is passed over; whether there are enough.
+    """Draft a group of x and k - 1 of its nearest, one in eight passed over; returns whether there are enough.
 
     The groups that they are taken from get rows; ``size`` says how many each of them loses.
     """
@@ -75,7 +75,7 @@ def _take_near(g: Grouping, d: GroupDraft, near: ShortInts, k: int, x: int, rand
 
 @inlined
 def _leave(g: Grouping, d: GroupDraft, row: int, n_taken: int) -> float:
-    """Draft a group without those who are taken from it; its sum of squared errors."""
+    """Draft a group without those who are taken from it; returns its sum of squared errors."""
     b, left, centre = d.group[row], d.size[row], d.centre
     for j in range(centre.shape[1]):
         centre[row, j] = 0.0
@@ -92,7 +92,7 @@ def _leave(g: Grouping, d: GroupDraft, row: int, n_taken: int) -> float:
 
 @inlined
 def _loosen_small(g: Grouping, d: GroupDraft, k: int) -> float:
-    """Dissolve the groups that would be left with fewer than k, and draft those that stay; what is lost in these."""
+    """Dissolve groups that would be left with fewer than k, and draft the others; returns what is lost in these."""
     stays, loose = 0.0, k
     for row in range(1, d.counters[GROUPS]):
         b = d.group[row]
@@ -110,7 +110,7 @@ def _loosen_small(g: Grouping, d: GroupDraft, k: int) -> float:
 
 @inlined
 def _lost_by_loose(g: Grouping, d: GroupDraft, start: int) -> float:
-    """What the records that move from ``start`` on lose where they are: elsewhere it will hardly be less."""
+    """Return what the records that move from ``start`` on lose where they are: elsewhere it will hardly be less."""
     total = 0.0
     for i in range(start, d.counters[MOVED]):
         total += g.own[d.moved[i]]
@@ -119,7 +119,7 @@ def _lost_by_loose(g: Grouping, d: GroupDraft, start: int) -> float:
 
 @inlined
 def _gather(g: Grouping, d: GroupDraft, near: ShortInts, k: int, x: int, limit: float, random: UInt64s) -> bool:
-    """Draft a new group around x; whether that costs less than the limit. It may make at most 2k records loose."""
+    """Draft a group around x, which may make at most 2k records loose; returns whether it costs less than the limit."""
     add_row(d, g.free[g.n_free[0] - 1], k)
     if not _take_near(g, d, near, k, x, random):
         return False
@@ -137,7 +137,7 @@ def _gather(g: Grouping, d: GroupDraft, near: ShortInts, k: int, x: int, limit: 
 
 @inlined
 def _ruin(g: Grouping, d: GroupDraft, near: ShortInts, x: int, wanted: int) -> float:
-    """Loosen x's group and those of its nearest until there are so many, or no neighbours; what they lost."""
+    """Loosen x's group and those of its nearest until there are so many, or no neighbours; returns what they lost."""
     lost, y, r, loose = 0.0, x, 0, 0
     while True:
         a = g.label[y]
@@ -198,7 +198,7 @@ def _regroup(g: Grouping, d: GroupDraft, near: ShortInts, k: int, x: int, limit:
 def rebuild(
     g: Grouping, d: GroupDraft, near: ShortInts, k: int, x: int, kind: int, limit: float, random: UInt64s
 ) -> bool:
-    """Gather a new group around x or regroup what is near, if that costs less than ``limit``; whether it was done."""
+    """Gather a new group around x or regroup what is near, if it costs less than ``limit``; returns whether it did."""
     begin(d)
     if kind == GATHER:
         pays = _gather(g, d, near, k, x, limit, random)
@@ -264,7 +264,7 @@ def anneal(
     best: Ints,
     least: float,
 ) -> float:
-    """Sweeps ``start`` to ``stop`` - 1 of ``sweeps``; labels of the least total below ``least`` go to ``best``.
+    """Run sweeps ``start`` to ``stop`` - 1 of ``sweeps``; labels of the least total below ``least`` go to ``best``.
 
     The temperature is ``hottest`` times the share of the sweeps that remain, to a power. Gives the least total.
     """
@@ -310,7 +310,7 @@ def _best_change(g: Grouping, near: ShortInts, k: int, x: int, tolerance: float)
 
 @uncounted
 def descend(g: Grouping, near: ShortInts, k: int, most: int, tolerance: float) -> int:
-    """Sweeps, at most so many, in which every record makes its best change, until none gains; how many ran."""
+    """Sweep at most so often, every record making its best change, until none gains; returns how many sweeps ran."""
     for s in range(most):
         changes = 0
         for x in range(near.shape[0]):

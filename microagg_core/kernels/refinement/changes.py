@@ -36,7 +36,7 @@ class Grouping(NamedTuple):
 
 @inlined
 def squared_distance(A: Floats, a: int, B: Floats, b: int) -> float:
-    """Squared distance of the point in row a of A from that in row b of B, in four sums that are added side by side."""
+    """Compute the squared distance of row a of A from row b of B, in four sums that are added side by side."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     for j in range(0, A.shape[1], 4):
         d0, d1 = A[a, j] - B[b, j], A[a, j + 1] - B[b, j + 1]
@@ -88,7 +88,7 @@ def take(g: Grouping, x: int) -> None:
 
 @inlined
 def open_group(g: Grouping) -> int:
-    """Number of an unused group, which is in use from now on.
+    """Take the number of an unused group, which is in use from now on.
 
     There always is one: groups of at least k are n / k at most, and there are numbers for two more.
     """
@@ -107,14 +107,14 @@ def close_group(g: Grouping, a: int) -> None:
 
 @inlined
 def move_cost(g: Grouping, x: int, b: int, x_to_b: float) -> float:
-    """Cost of moving a record from its group to b; ``x_to_b`` is its distance to b's centre."""
+    """Compute the cost of moving a record from its group to b; ``x_to_b`` is its distance to b's centre."""
     m, n = g.size[g.label[x]], g.size[b]
     return float(x_to_b * (n / (n + 1)) - g.own[x] * (m / (m - 1)))
 
 
 @inlined
 def swap_cost(g: Grouping, x: int, z: int, x_to_b: float) -> float:
-    """Cost of two records of different groups changing places; ``x_to_b`` is x's distance to z's centre."""
+    """Compute the cost of swapping two records' groups; ``x_to_b`` is x's distance to z's centre."""
     a, b = g.label[x], g.label[z]
     between = squared_distance(g.X, x, g.X, z)
     z_to_a = squared_distance(g.X, z, g.centre, a)
@@ -156,7 +156,7 @@ def fill(g: Grouping) -> None:
 
 @uncounted
 def total_sse(g: Grouping) -> float:
-    """The sum of squared distances of all records to their centres."""
+    """Add up the squared distances of all records to their centres."""
     total = 0.0
     for a in range(g.sse.shape[0]):
         total += g.sse[a]
@@ -175,7 +175,7 @@ def _farthest_member(g: Grouping, b: int, points: Floats, row: int) -> int:
 
 @uncounted
 def _two_means(g: Grouping, b: int, first: int) -> None:
-    """The means of a group's first so many members, and of the rest."""
+    """Compute the means of a group's first so many members, and of the rest."""
     m, room = g.size[b], g.room
     for j in range(g.X.shape[1]):
         room[0, j], room[1, j] = 0.0, 0.0
@@ -188,7 +188,7 @@ def _two_means(g: Grouping, b: int, first: int) -> None:
 
 @uncounted
 def _sort_by_score(g: Grouping, b: int) -> int:
-    """Sort a group's members by how much nearer they are to the first mean; how many are nearer to it."""
+    """Sort members by how much nearer they are to the first mean; returns how many are nearer to it."""
     members, room, nearer = g.members, g.room, 0
     for i in range(g.size[b]):
         x, at = members[b, i], i
@@ -255,13 +255,13 @@ def begin(d: GroupDraft) -> None:
 
 @inlined
 def row_of(d: GroupDraft, b: int) -> int:
-    """The draft's row of a group; -1 if it is not in it."""
+    """Return the draft's row of a group; -1 if it is not in it."""
     return int(d.entry[b, 1]) if d.entry[b, 0] == d.counters[NUMBER] else -1
 
 
 @inlined
 def add_row(d: GroupDraft, b: int, size: int) -> int:
-    """A row for a group that has none; its centre is not set."""
+    """Add a row for a group that has none; its centre is not set."""
     row = d.counters[GROUPS]
     d.entry[b, 0], d.entry[b, 1] = d.counters[NUMBER], row
     d.group[row], d.size[row] = b, size
@@ -271,7 +271,7 @@ def add_row(d: GroupDraft, b: int, size: int) -> int:
 
 @inlined
 def make_group(g: Grouping, d: GroupDraft, row: int, start: int, stop: int) -> float:
-    """Make a row the group of the records that move from start to stop - 1; its sum of squared errors."""
+    """Make a row the group of the records that move from start to stop - 1; returns its sum of squared errors."""
     centre, moved, m = d.centre, d.moved, stop - start
     for j in range(centre.shape[1]):
         total = 0.0
@@ -288,7 +288,7 @@ def make_group(g: Grouping, d: GroupDraft, row: int, start: int, stop: int) -> f
 
 @inlined
 def _cheapest(g: Grouping, d: GroupDraft, near: ShortInts, x: int, most: int) -> tuple[float, int, int]:
-    """Where x costs least: what it costs, infinite if there is no place; the row, -1 if it has none; and the group.
+    """Find where x costs least: the cost, infinite if there is no place; the row, -1 if it has none; and the group.
 
     It may go to the draft's new groups, and to those that its neighbours are in, unless they are dissolved.
     """

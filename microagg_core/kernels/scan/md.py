@@ -28,7 +28,7 @@ _SHARE, _LOST = 1.0 + 1e-9, 2.0**-500
 
 @jit
 def _radii(X: Floats, m: int) -> Floats:
-    """Upper bounds of the distances of the first m columns from their middle."""
+    """Bound the distances of the first m columns from their middle from above."""
     middle, squares = np.empty(X.shape[0]), np.empty(m)
     for j in range(X.shape[0]):
         middle[j] = X[j, :m].sum() / m
@@ -38,7 +38,7 @@ def _radii(X: Floats, m: int) -> Floats:
 
 @jit
 def _candidates(X: Floats, ids: Ints, radii: Floats, enough: float, bounds: Floats) -> tuple[Floats, Ints, Floats]:
-    """The records whose bound is enough: their columns side by side, their numbers, and their radii."""
+    """List the records whose bound is enough: their columns side by side, their numbers, and their radii."""
     columns = np.empty(radii.shape[0], np.int64)
     n_columns = 0
     for column in range(radii.shape[0]):
@@ -56,7 +56,7 @@ def _candidates(X: Floats, ids: Ints, radii: Floats, enough: float, bounds: Floa
 
 @jit
 def _other(ids: Ints, top: int) -> int:
-    """The column with the lowest record number, but for one."""
+    """Return the column with the lowest record number, but for one."""
     best = 1 if top == 0 else 0
     for column in range(ids.shape[0]):
         if column != top and ids[column] < ids[best]:
@@ -66,7 +66,7 @@ def _other(ids: Ints, top: int) -> int:
 
 @jit
 def _look(near: Floats, ids: Ints, top: int, enough: float, bounds: Floats, partners: Ints) -> float:
-    """Find the farthest partner of one candidate; its squared distance, or -1 where that is not enough."""
+    """Find the farthest partner of one candidate; returns its squared distance, or -1 where that is not enough."""
     found = farthest(near, ids, ids.shape[0], 1.0, near[:, top].copy())
     if found == top:  # all are equal
         found = _other(ids, top)
@@ -80,7 +80,7 @@ def _look(near: Floats, ids: Ints, top: int, enough: float, bounds: Floats, part
 def _first_tied(
     near: Floats, ids: Ints, radii: Floats, first: int, second: int, bounds: Floats, partners: Ints, where: Ints, m: int
 ) -> tuple[int, int]:
-    """The lowest pair of record numbers of all pairs that are as far apart as the first and the second.
+    """Find the lowest pair of record numbers of all pairs that are as far apart as the first and the second.
 
     Of the seeds, the first has the lowest number, and the second is its lowest partner. So only a record that is no
     seed may have a lower number; where there may be one, all seeds are looked at.
@@ -106,7 +106,7 @@ def _first_tied(
 
 @jit
 def _farthest_pair(X: Floats, ids: Ints, where: Ints, m: int, bounds: Floats, partners: Ints) -> tuple[int, int]:
-    """Record numbers of the farthest pair, the lower one first; of several pairs, the lowest."""
+    """Find the farthest pair, the lower record number first; of several pairs, the lowest."""
     radii = _radii(X, m)
     a, largest = int(np.argmax(radii)), radii.max()
     b = farthest(X, ids, m, 1.0, X[:, a].copy())
@@ -157,13 +157,13 @@ def md(X: Floats, k: int) -> Ints:
 
 @jit
 def _bounds(labels: Ints) -> tuple[Ints, Ints]:
-    """Records in the order of their groups, by number within each, and where each group starts (one more: the end)."""
+    """List records in the order of their groups, then of their numbers, and where each group starts (and the end)."""
     return stable_order(labels), np.append(0, np.cumsum(np.bincount(labels)))
 
 
 @jit
 def _records_of(X: Floats, members: Ints) -> Floats:
-    """The records of a group, as a (p, size) array."""
+    """Return the records of a group, as a (p, size) array."""
     part = np.empty((X.shape[0], members.shape[0]))
     for j in range(X.shape[0]):
         part[j] = X[j][members]

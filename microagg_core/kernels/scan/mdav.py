@@ -20,7 +20,7 @@ from microagg_core.kernels.tools.sums import add_record, total_of
 def _take(
     X: Floats, ids: Ints, where: Ints, m: int, column: int, k: int, totals: Floats, labels: Ints, label: int
 ) -> int:
-    """Group a record with its k-1 nearest and take them out of the totals; how many records remain.
+    """Group a record with its k-1 nearest and take them out of the totals; returns how many records remain.
 
     The record leaves the totals first, the others by number, so that rounding does not depend on the columns.
     """

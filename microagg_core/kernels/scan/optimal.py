@@ -17,7 +17,7 @@ _MOST = float(np.finfo(np.float64).max)
 
 @jit
 def _lowest(members: int) -> int:
-    """The lowest record of a set that is not empty."""
+    """Return the lowest record of a set that is not empty."""
     record = 0
     while not members >> record & 1:
         record += 1
@@ -26,7 +26,7 @@ def _lowest(members: int) -> int:
 
 @jit
 def _pair_sums(X: Floats) -> tuple[Floats, Floats]:
-    """Sum of the squared distances between all pairs of every set, high and low parts."""
+    """Add up the squared distances between all pairs of every set, high and low parts."""
     n = X.shape[1]
     high, low = np.zeros(1 << n), np.zeros(1 << n)
     for members in range(1, 1 << n):
@@ -41,7 +41,7 @@ def _pair_sums(X: Floats) -> tuple[Floats, Floats]:
 
 @jit
 def _sums_of_squares(X: Floats, k: int) -> tuple[Floats, Floats]:
-    """Sum of squares of every set, high and low parts; infinite unless the set has k to 2k-1 records."""
+    """Compute the sum of squares of every set, high and low parts; infinite unless it has k to 2k-1 records."""
     high, low = _pair_sums(X)
     sizes = np.zeros(high.shape[0], np.int8)
     for members in range(high.shape[0]):
@@ -55,7 +55,7 @@ def _sums_of_squares(X: Floats, k: int) -> tuple[Floats, Floats]:
 
 @jit
 def _best_groups(X: Floats, k: int) -> ShortInts:
-    """For the set of all records and every set without record 0, the group of its lowest record that is best.
+    """Find the best group of the lowest record, for the set of all records and every set without record 0.
 
     Others are never left when groups are taken. Of equally good groups it is the lowest number.
     """
@@ -105,7 +105,7 @@ def exhaustive(X: Floats, k: int) -> Ints:
 
 @jit
 def _sorted_from_one_end(x: Floats) -> Ints:
-    """Record numbers in the order of their values, starting at the end where the lowest record number stands.
+    """Sort record numbers by value, starting at the end where the lowest record number stands.
 
     Equal values stand in the order of their numbers, so that the mirror image of the values gives the same groups.
     """
@@ -116,7 +116,7 @@ def _sorted_from_one_end(x: Floats) -> Ints:
 
 @jit
 def _first_step(x: Floats, start: int, k: int, high: Floats, low: Floats) -> int:
-    """Size of the first group of the best path from ``start``; what that path costs goes to high and low."""
+    """Find the size of the first group of the best path from ``start``; what that path costs goes to high and low."""
     n, best = x.shape[0], 0
     total, squares = (0.0, 0.0), (0.0, 0.0)
     for size in range(1, min(2 * k - 1, n - start) + 1):

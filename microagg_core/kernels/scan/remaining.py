@@ -28,7 +28,7 @@ from microagg_core.kernels.tools.sums import total_of
 def weigh_nearest(
     points: Floats, weights: Ints, values: Floats, first: Ints, last: Ints, own: Ints, same: float
 ) -> tuple[Bools, Ints]:
-    """Whether a record's own point is one of those nearest to it, and what these weigh together.
+    """Say whether a record's own point is one of those nearest to it, and what these weigh together.
 
     Args:
         points: (p, n), one attribute a row.
@@ -66,7 +66,7 @@ def weigh_nearest(
 def _tied_up_to(
     points: Floats, value: Floats, first: int, last: int, least: float, same: float, squares: Floats, near: Floats
 ) -> float:
-    """The squared distance up to which points are nearest, if the least that is known is that of one of them.
+    """Compute up to which squared distance points are nearest, if the least that is known is one of theirs.
 
     Into ``near`` goes the least one of each block; infinity, where that is beyond what was the limit by then.
     """
@@ -93,7 +93,7 @@ BLOCK = 512
 
 @jit
 def squared_distances(X: Floats, start: int, factor: float, point: Floats, out: Floats) -> None:
-    """Squared distances from ``point`` of the records in columns start, start + 1, ... into ``out``.
+    """Write squared distances from ``point`` of the records in columns start, start + 1, ... into ``out``.
 
     The records are multiplied by ``factor``: 1, or the number of records whose total the point is.
     """
@@ -110,7 +110,7 @@ def squared_distances(X: Floats, start: int, factor: float, point: Floats, out: 
 
 @jit
 def distance(X: Floats, a: int, b: int) -> float:
-    """Squared distance between the records in columns a and b."""
+    """Compute the squared distance between the records in columns a and b."""
     d = 0.0
     for j in range(X.shape[0]):
         d += (X[j, a] - X[j, b]) ** 2
@@ -119,7 +119,7 @@ def distance(X: Floats, a: int, b: int) -> float:
 
 @jit
 def farthest(X: Floats, ids: Ints, m: int, factor: float, point: Floats) -> int:
-    """Column of the record that, multiplied by ``factor``, is farthest from ``point``."""
+    """Find the column of the record that, multiplied by ``factor``, is farthest from ``point``."""
     block = np.empty(BLOCK)
     best, best_distance = -1, -1.0
     for start in range(0, m, BLOCK):
@@ -139,7 +139,7 @@ def farthest(X: Floats, ids: Ints, m: int, factor: float, point: Floats) -> int:
 
 @jit
 def outside_in(X: Floats) -> Ints:
-    """Record numbers by falling distance from the centroid of the file; equal ones by rising number."""
+    """Order record numbers by falling distance from the centroid of the file; equal ones by rising number."""
     n = X.shape[1]
     distances = np.empty(n)
     squared_distances(X, 0, float(n), total_of(X, 0, n)[0], distances)
@@ -148,7 +148,7 @@ def outside_in(X: Floats) -> Ints:
 
 @jit
 def least(values: Floats, ids: Ints, m: int) -> int:
-    """Column of the least of the first m values, one a column."""
+    """Find the column of the least of the first m values, one a column."""
     best = 0
     for start in range(0, m, BLOCK):
         part = values[start : min(start + BLOCK, m)]
@@ -175,7 +175,7 @@ def _insert(near: Floats, columns: Ints, ids: Ints, count: int, d: float, column
 
 @jit
 def nearest(X: Floats, ids: Ints, m: int, point: Floats, count: int) -> Ints:
-    """Columns of the ``count`` (at most m) records nearest to ``point``, in ascending order of column."""
+    """Find the columns of the ``count`` (at most m) records nearest to ``point``, in ascending order of column."""
     block = np.empty(BLOCK)
     near = np.full(count, np.inf)
     columns = np.empty(count, np.int64)
@@ -211,7 +211,7 @@ def exchange(X: Floats, ids: Ints, where: Ints, a: int, b: int) -> None:
 
 @jit
 def gather(X: Floats, ids: Ints, where: Ints, m: int, columns: Ints) -> int:
-    """Move the columns, in ascending order, behind the others of the first m; how many remain before them."""
+    """Move the columns, in ascending order, behind the others of the first m; returns how many remain before them."""
     for i in range(columns.shape[0] - 1, -1, -1):
         m -= 1
         exchange(X, ids, where, columns[i], m)
@@ -220,7 +220,7 @@ def gather(X: Floats, ids: Ints, where: Ints, m: int, columns: Ints) -> int:
 
 @jit
 def take_group(X: Floats, ids: Ints, where: Ints, m: int, column: int, k: int) -> int:
-    """Move a record and its k-1 nearest behind those that remain; how many remain then.
+    """Move a record and its k-1 nearest behind those that remain; returns how many remain then.
 
     The group stands in the k columns after the remaining ones, the record itself last.
     """

@@ -27,7 +27,7 @@ from microagg_core.kernels.tools.sums import add, add_record
 
 @jit
 def totals_of_groups(X: Floats, ids: Ints, labels: Ints, first: int, n_groups: int) -> tuple[Floats, Ints, Ints]:
-    """Total of each group from ``first`` on, one a column, its number of records, and its lowest record number.
+    """Add up each group from ``first`` on: its total, one a column, its size, and its lowest record number.
 
     ``ids`` holds the record in each column of X; records with a lower label, or none (-1), are left out.
     """
@@ -52,7 +52,7 @@ def totals_of_groups(X: Floats, ids: Ints, labels: Ints, first: int, n_groups: i
 
 @jit
 def closest(point: Floats, factor: float, totals: Floats, sizes: Ints, lowest: Ints, joins: bool) -> tuple[int, float]:
-    """The group whose centroid is closest to ``point / factor``, and |size x point - factor x total| squared.
+    """Find the group whose centroid is closest to ``point / factor``, and |size x point - factor x total| squared.
 
     With ``joins``, closest is the group whose sum of squares grows least when a record at the point joins it, which
     is size / (size + 1) times the squared distance. Ties go to the group with the lowest record number.
@@ -84,7 +84,7 @@ def join_closest(X: Floats, ids: Ints, labels: Ints, n_groups: int) -> None:
 
 @jit
 def _pair_sum(X: Floats, ids: Ints, columns: Ints) -> float:
-    """Sum of the squared distances between all pairs of the columns, in the order of record numbers."""
+    """Add up the squared distances between all pairs of the columns, in the order of record numbers."""
     ordered = columns[stable_order(ids[columns])]
     total = 0.0
     for a in range(ordered.shape[0]):
@@ -95,7 +95,7 @@ def _pair_sum(X: Floats, ids: Ints, columns: Ints) -> float:
 
 @jit
 def _nearest_of(X: Floats, ids: Ints, columns: Ints, column: int) -> int:
-    """Of the columns, the one nearest to another."""
+    """Find the column nearest to another."""
     best, best_distance = int(columns[0]), np.inf
     for candidate in columns:
         d = distance(X, candidate, column)
@@ -106,7 +106,7 @@ def _nearest_of(X: Floats, ids: Ints, columns: Ints, column: int) -> int:
 
 @jit
 def _starts_group(X: Floats, ids: Ints, m: int, k: int, near: Ints, growth: float, weight: float) -> bool:
-    """Whether the record in column m - 1 starts a group with the ``near`` ones; else it joins one that is closed.
+    """Say whether the record in column m - 1 starts a group with the ``near`` ones; else it joins one that is closed.
 
     That one grows by ``growth / weight``, and leaves the record's nearest, y, to start a group of its own.
     """
@@ -122,7 +122,7 @@ def _starts_group(X: Floats, ids: Ints, m: int, k: int, near: Ints, growth: floa
 
 @jit
 def _destination(X: Floats, ids: Ints, m: int, k: int, near: Ints, totals: Floats, sizes: Ints, lowest: Ints) -> int:
-    """The group of the record in column m - 1; one more than there are where it starts its own."""
+    """Choose the group of the record in column m - 1; one more than there are where it starts its own."""
     n_groups: int = sizes.shape[0]
     if n_groups == 0 or m == k:
         return n_groups
@@ -173,7 +173,7 @@ def _lower(near: Floats, start: int, distances: Floats) -> None:
 
 @jit
 def _distances_to_group(X: Floats, m: int, size: int, near: Floats) -> None:
-    """For each record that remains, the squared distance to the nearest of the group behind them."""
+    """Write, for each record that remains, the squared distance to the nearest of the group behind them."""
     block = np.empty(BLOCK)
     members = np.ascontiguousarray(X[:, m : m + size].T)
     near[:m] = np.inf
@@ -186,7 +186,7 @@ def _distances_to_group(X: Floats, m: int, size: int, near: Floats) -> None:
 
 @jit
 def _gap(X: Floats, m: int, near: Floats) -> float:
-    """Least squared distance from the record in column m to those that remain, infinite if none does.
+    """Find the least squared distance from the record in column m to those that remain, infinite if none does.
 
     ``near`` is lowered to what it is once that record belongs to the group.
     """
@@ -207,7 +207,7 @@ def _gap(X: Floats, m: int, near: Floats) -> float:
 
 @jit
 def _extend(X: Floats, ids: Ints, where: Ints, m: int, k: int, gamma: float, near: Floats) -> int:
-    """Let the group behind the remaining records grow, up to 2k-1; how many records remain."""
+    """Let the group behind the remaining records grow, up to 2k-1; returns how many records remain."""
     _distances_to_group(X, m, k, near)
     for _ in range(k - 1):
         if m == 0:

@@ -21,7 +21,7 @@ _SPLIT = 2.0**27 + 1.0
 
 @inlined
 def two_sum(a: float, b: float) -> Pair:
-    """The exact sum of two floats."""
+    """Add two floats exactly."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
@@ -29,7 +29,6 @@ def two_sum(a: float, b: float) -> Pair:
 
 @jit
 def plus(a: Pair, b: Pair) -> Pair:
-    """a + b."""
     high, error = two_sum(a[0], b[0])
     low, lost = two_sum(a[1], b[1])
     high, error = two_sum(high, error + low)
@@ -38,13 +37,12 @@ def plus(a: Pair, b: Pair) -> Pair:
 
 @jit
 def minus(a: Pair, b: Pair) -> Pair:
-    """a - b."""
     return plus(a, (-b[0], -b[1]))
 
 
 @jit
 def _product(a: float, b: float) -> Pair:
-    """The exact product of two floats, if it and either of them times 2**28 is finite."""
+    """Multiply two floats exactly, if the product and either of them times 2**28 is finite."""
     a_top, b_top = _SPLIT * a, _SPLIT * b
     a_top, b_top = a_top - (a_top - a), b_top - (b_top - b)
     a_rest, b_rest = a - a_top, b - b_top
@@ -54,14 +52,12 @@ def _product(a: float, b: float) -> Pair:
 
 @jit
 def square(a: Pair) -> Pair:
-    """a x a."""
     high, low = _product(a[0], a[0])
     return two_sum(high, low + 2.0 * a[0] * a[1])
 
 
 @jit
 def over(a: Pair, divisor: float) -> Pair:
-    """a / divisor."""
     high = a[0] / divisor
     rest = minus(a, _product(high, divisor))
     return two_sum(high, rest[0] / divisor)
@@ -69,7 +65,7 @@ def over(a: Pair, divisor: float) -> Pair:
 
 @jit
 def is_less(a: Pair, b: Pair) -> bool:
-    """Whether a is less than b, a sum of squares, by more than rounding accounts for."""
+    """Say whether a is less than b, a sum of squares, by more than rounding accounts for."""
     return minus(a, b)[0] < -_NOTHING * b[0]
 
 
@@ -98,7 +94,7 @@ def add_record(totals: Floats, X: Floats, position: int, sign: float) -> None:
 
 @jit
 def total_of(X: Floats, start: int, stop: int) -> Floats:
-    """Total of the records at positions start to stop - 1, as a (2, p) array."""
+    """Add up the records at positions start to stop - 1, as a (2, p) array."""
     totals = np.zeros((2, X.shape[0]))
     for position in range(start, stop):
         add_record(totals, X, position, 1.0)
@@ -107,7 +103,7 @@ def total_of(X: Floats, start: int, stop: int) -> Floats:
 
 @jit
 def sums_by_value(codes: Ints, n_values: int, Z: Floats, missing: Bools) -> Floats:
-    """Records of each value, and count, sum and sum of squares of each attribute among them, in one pass.
+    """Count records of each value, with sum and sum of squares of each attribute among them, in one pass.
 
     Args:
         codes: the value of each record; what is none of the ``n_values`` is left out.
@@ -165,7 +161,7 @@ def _add_record(before: Floats, after: Floats, sums: Floats, lengths: Floats, ap
 
 @jit
 def loss_sums(before: Floats, after: Floats, order: Ints, sizes: Ints) -> tuple[Floats, Floats]:
-    """Sums over groups of how far records were moved; and the sums of their lengths, before and after.
+    """Add up over groups how far records were moved; and the records' lengths, before and after.
 
     Of a block of some thousand records numpy would make twenty arrays for them, each written and read again.
 
@@ -204,7 +200,7 @@ def loss_sums(before: Floats, after: Floats, order: Ints, sizes: Ints) -> tuple[
 
 @jit
 def moments_of_pairs(values: Floats, counts: Ints) -> tuple[Floats, Floats]:
-    """Of each column its mean, and of each pair of columns the sum of products of their deviations.
+    """Compute each column's mean, and for each pair of columns the sum of products of their deviations.
 
     Each row counts as so many. Deviations are taken of offsets from the first row, so that those of a constant column
     are exactly 0.

@@ -34,7 +34,7 @@ _LEAST, _LONGEST = 1024, 1024
 
 
 class Order(NamedTuple):
-    """The listed records; the arrays are changed in place."""
+    """Listed records; the arrays are changed in place."""
 
     center: Floats  #: (p), the old centroid
     radii: Floats  #: distances of the listed records from it, falling
@@ -48,7 +48,7 @@ class Order(NamedTuple):
 
 @jit
 def new_order(tree: Tree) -> Order:
-    """An order without records; the first search fills it."""
+    """Make an order without records; the first search fills it."""
     p, n = tree.X.shape
     size = max(_LEAST, n // 8)
     greatest = 0.0
@@ -93,7 +93,7 @@ def _list(tree: Tree, order: Order, totals: Floats) -> None:
 
 @inlined
 def _slack(order: Order, m: float, totals: Floats) -> float:
-    """How much farther than m times its old distance a record's scaled distance can be, rounding included."""
+    """Bound how much farther than m times its old distance a record's scaled distance can be, rounding included."""
     moved, rounding = 0.0, 2.0**-50 * (totals.shape[0] + 8)
     for j in range(totals.shape[0]):
         moved += (m * order.center[j] - totals[j]) ** 2
@@ -102,7 +102,7 @@ def _slack(order: Order, m: float, totals: Floats) -> float:
 
 @uncounted
 def _walk(tree: Tree, order: Order, m: float, totals: Floats, most: int) -> int:
-    """The farthest record if no more than so many steps tell it, or -1."""
+    """Find the farthest record within so many steps, else -1."""
     p = totals.shape[0]
     slack, rounding = _slack(order, m, totals), 2.0**-50 * (p + 8)
     best, best_distance, enough = -1, -1.0, -1.0
@@ -128,7 +128,7 @@ def _walk(tree: Tree, order: Order, m: float, totals: Floats, most: int) -> int:
 
 @jit
 def farthest_from_centroid(tree: Tree, search: Search, order: Order, totals: Floats) -> int:
-    """Of the m records that remain, at least one, the farthest from their total when multiplied by m.
+    """Find the record, of the m that remain, that is farthest from their total when multiplied by m.
 
     MDAV takes records from the outside, where thousands are nearly as far from the centroid as the farthest, and each
     time only a few records leave, so that the centroid hardly moves. A record's distance to it changes by no
@@ -177,7 +177,7 @@ _MOST_SCANS = 512
 
 
 class ClosedGroups(NamedTuple):
-    """The groups in blocks of ``ROOM``; a slot is a block's number times ``ROOM`` plus a place in it."""
+    """Groups in blocks of ``ROOM``; a slot is a block's number times ``ROOM`` plus a place in it."""
 
     home: ShortInts  #: (n), the leaf of each record
     totals: Floats  #: (blocks, 2, p, ROOM), high and low parts; NaN where there is no group
@@ -197,7 +197,7 @@ class ClosedGroups(NamedTuple):
 
 @jit
 def new_closed_groups(tree: Tree, k: int) -> ClosedGroups:
-    """Room for the groups of k and more of all records of a tree out of which none was taken yet."""
+    """Make room for the groups of k and more of all records of a tree out of which none was taken yet."""
     p, n = tree.X.shape
     leaves = (tree.size[0] + _LEAVES - 1) // _LEAVES
     blocks = n // (k * ROOM) + leaves + 1
@@ -274,7 +274,7 @@ def hold(groups: ClosedGroups, slot: int) -> None:
 
 @inlined
 def _read(groups: ClosedGroups, block: int, point: Floats, best: int, least: float, numerator: float) -> Found:
-    """The best group so far, by its slot, its growth and the growth's numerator, with the groups of a block."""
+    """Update the best group so far, by its slot, its growth and the growth's numerator, with the groups of a block."""
     totals, sizes, growths, lowest = groups.totals, groups.sizes, groups.growths, groups.lowest
     for i in range(ROOM):
         growths[0, i] = 0.0
@@ -343,7 +343,7 @@ def _walk_groups(groups: ClosedGroups, search: Search, leaf: int) -> Found:
 
 @uncounted
 def cheapest_to_join(groups: ClosedGroups, search: Search, record: int) -> tuple[int, float, float]:
-    """Of the groups, at least one, the slot of that which grows least when a record, ``search.point``, joins it.
+    """Return of the groups, at least one, the slot of that which grows least when a record, ``search.point``, joins it.
 
     Its growth is the second number over the third: nothing is divided before it is compared. Of several groups, the
     one with the lowest record number.

@@ -91,6 +91,6 @@ def peel_tree(X: Floats, k: int, two_from: int) -> Ints:
 
 
 def quicker_peel(X: Floats, k: int, two_from: int) -> Ints:
-    """The groups of :func:`peel_tree`, through the tree where that pays, else by plain scans, which are the same."""
+    """Make the groups of :func:`peel_tree`, through the tree where that pays, else by scans."""
     p, n = X.shape
     return peel_tree(X, k, two_from) if tree_pays(n, p, k) else peel(X, k, two_from)

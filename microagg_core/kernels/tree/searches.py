@@ -45,7 +45,7 @@ class Search(NamedTuple):
 
 
 def tree_pays(n: int, p: int, k: int, more_bytes: float = 0.0) -> bool:
-    """Whether so many records of so many attributes, in groups of k, are enough for a tree.
+    """Say whether so many records of so many attributes, in groups of k, are enough for a tree.
 
     Below, plain scans are faster, or not much slower. What a tree adds to a record's cost was measured against scans of
     as many records as there are groups: on data that no tree prunes, it is to be less than a fifth. Nor may a tree
@@ -60,7 +60,7 @@ def tree_pays(n: int, p: int, k: int, more_bytes: float = 0.0) -> bool:
 
 @jit
 def new_search(p: int, most: int) -> Search:
-    """Room for searches among records of p attributes, for at most so many at once."""
+    """Make room for searches among records of p attributes, for at most so many at once."""
     return Search(
         np.empty(p),
         np.empty(p),
@@ -77,7 +77,7 @@ def new_search(p: int, most: int) -> Search:
 
 @inlined
 def scan_is_due(tree: Tree, search: Search, kind: int) -> bool:
-    """Whether this search is to read every leaf rather than walk the tree."""
+    """Say whether this search is to read every leaf rather than walk the tree."""
     if search.scans[kind, 0] == 0:
         return False
     search.scans[kind, 0] -= 1
@@ -105,7 +105,7 @@ def judge(tree: Tree, search: Search, kind: int, leaves: int, boxes: int) -> Non
 
 @inlined
 def least_distance(boxes: Floats, node: int, point: Floats) -> float:
-    """No record below the node is at a smaller squared distance from the point."""
+    """Bound the squared distances of records below the node from the point from below."""
     total = 0.0
     for j in range(point.shape[0]):
         c = point[j]
@@ -115,7 +115,7 @@ def least_distance(boxes: Floats, node: int, point: Floats) -> float:
 
 @inlined
 def greatest_distance(boxes: Floats, node: int, factor: float, point: Floats) -> float:
-    """No record below the node is, multiplied by the factor, at a greater squared distance from the point."""
+    """Bound the squared distances of records below the node, multiplied by the factor, from the point from above."""
     total = 0.0
     for j in range(point.shape[0]):
         c = point[j]
@@ -125,7 +125,7 @@ def greatest_distance(boxes: Floats, node: int, factor: float, point: Floats) ->
 
 @inlined
 def count_within(distances: Floats, limit: float) -> int:
-    """How many of a leaf's distances are at most the limit."""
+    """Count how many of a leaf's distances are at most the limit."""
     reached = 0
     for i in range(LEAF):
         reached += distances[i] <= limit
@@ -134,7 +134,7 @@ def count_within(distances: Floats, limit: float) -> int:
 
 @inlined
 def count_beyond(distances: Floats, limit: float) -> int:
-    """How many of a leaf's distances are at least the limit."""
+    """Count how many of a leaf's distances are at least the limit."""
     reached = 0
     for i in range(LEAF):
         reached += distances[i] >= limit
@@ -143,7 +143,7 @@ def count_beyond(distances: Floats, limit: float) -> int:
 
 @inlined
 def path(boxes: Floats, point: Floats, leaves: int, leaf: int, stack: Ints, bounds: Floats) -> int:
-    """Stack every node that hangs on the way from the root to a leaf, and the leaf on top; the stack's height."""
+    """Stack every node that hangs on the way from the root to a leaf, the leaf on top; returns the height."""
     node, height = leaves + leaf, 0
     while node >> height > 1:
         height += 1
@@ -251,7 +251,7 @@ def _look(
     best: int,
     best_distance: float,
 ) -> tuple[int, float]:
-    """The nearest record so far, with those of a leaf."""
+    """Update the nearest record so far with those of a leaf."""
     if count_within(distances, best_distance) > 0:
         for i in range(count):
             d, record = distances[i], int(ids[leaf * LEAF + i])
@@ -263,7 +263,7 @@ def _look(
 
 @uncounted
 def nearest_outside(tree: Tree, search: Search, leaf: int, components: Ints, own: int) -> int:
-    """The record nearest to ``search.point``, which is near a leaf, of those outside the component ``own``.
+    """Find the record nearest to ``search.point``, which is near a leaf, of those outside the component.
 
     Of equally near ones it is the lowest. At least one record must be outside; ``components`` is a union-find forest
     over the records.
@@ -337,7 +337,7 @@ def _look_opposite(tree: Tree, search: Search) -> None:
 def _update(
     distances: Floats, ids: ShortInts, leaf: int, count: int, best: int, best_distance: float
 ) -> tuple[int, float]:
-    """The farthest record and its distance, with those of a leaf."""
+    """Update the farthest record and its distance with those of a leaf."""
     if count_beyond(distances, best_distance) > 0:
         for i in range(count):
             d, record = distances[i], int(ids[leaf * LEAF + i])
@@ -365,7 +365,7 @@ def _scan_for_farthest(tree: Tree, search: Search, factor: float) -> int:
 def _bound(
     boxes: Floats, radii: Floats, node: int, factor: float, point: Floats, antipode: Floats, terms: Floats
 ) -> float:
-    """What no record below a node exceeds; negative if there is none."""
+    """Bound what no record below a node exceeds; negative if there is none."""
     if radii[node] < 0.0:
         return -1.0
     if terms[2] < 0.0:
@@ -375,7 +375,7 @@ def _bound(
 
 @uncounted
 def _walk(tree: Tree, search: Search, factor: float, kind: int) -> int:
-    """The farthest record by the tree; at least one remains."""
+    """Find the farthest record by the tree; at least one remains."""
     stack, bounds, distances, terms = search.stack, search.bounds, search.distances, search.terms
     point, antipode = search.point, search.antipode
     boxes, lowest, radii, blocks, ids, counts = tree.boxes, tree.lowest, tree.radii, tree.blocks, tree.ids, tree.counts
@@ -416,7 +416,7 @@ def _walk(tree: Tree, search: Search, factor: float, kind: int) -> int:
 
 @uncounted
 def farthest_from_record(tree: Tree, search: Search) -> int:
-    """Of the records that remain, at least one, the farthest from the record at ``search.point``.
+    """Find the farthest of the records that remain, at least one, from the record at ``search.point``.
 
     MDAV leaves a ball-like rest, on whose surface the record that is farthest from another one lies almost opposite to
     it. A box tells little of that: its far corner sticks out of the ball. With R the radius of the records around a
@@ -441,7 +441,7 @@ def farthest_from_record(tree: Tree, search: Search) -> int:
 
 @uncounted
 def farthest_from_total(tree: Tree, search: Search) -> int:
-    """Of the m records that remain, at least one, the farthest from ``search.point`` when multiplied by m."""
+    """Find the record, of the m that remain, that is farthest from ``search.point`` when multiplied by m."""
     factor = float(tree.size[1])
     if scan_is_due(tree, search, FARTHEST_FROM_CENTROID):
         return _scan_for_farthest(tree, search, factor)

@@ -56,7 +56,7 @@ def _pair_sum(X: Floats, draft: Draft, records: Ints) -> float:
 
 @uncounted
 def _starts_group(tree: Tree, search: Search, draft: Draft, growth: float, weight: float) -> bool:
-    """Whether the first of the draft's members starts that group; else it joins one that is closed.
+    """Say whether the first of the draft's members starts that group; else it joins one that is closed.
 
     That one grows by ``growth / weight``, and leaves the record's nearest, y, to start a group of its own.
     """
@@ -73,7 +73,7 @@ def _starts_group(tree: Tree, search: Search, draft: Draft, growth: float, weigh
 
 @uncounted
 def _slot_to_join(tree: Tree, search: Search, groups: ClosedGroups, draft: Draft, m: int) -> int:
-    """The group that the first of the draft's members joins, -1 if it starts one; with it, m records were free."""
+    """Choose the group that the first draft member joins, -1 if it starts one; with it, m records were free."""
     k = draft.members.shape[0]
     if groups.state[2] == 0 or m == k:
         return -1
@@ -134,7 +134,7 @@ class Growth(NamedTuple):
 
 @jit
 def _new_growth(p: int, k: int) -> Growth:
-    """Room for groups of records of p attributes that may grow from k."""
+    """Make room for groups of records of p attributes that may grow from k."""
     most = 2 * k
     return Growth(
         np.empty(most, np.int64),
@@ -183,7 +183,7 @@ def _find_nearest_to_members(tree: Tree, search: Search, growth: Growth, k: int)
 
 @inlined
 def _closest(growth: Growth, size: int) -> int:
-    """The member with the nearest free record; of two that are equally near, the lower record. -1 if none is free."""
+    """Find the member with the nearest free record; of equally near ones, the lower record. -1 if none is free."""
     best = -1
     for i in range(size):
         if growth.counts[i] == 0:
@@ -208,7 +208,7 @@ def _strike(growth: Growth, i: int, record: int) -> None:
 
 @uncounted
 def _joins(tree: Tree, search: Search, growth: Growth, size: int, gamma: float) -> bool:
-    """Whether the record nearest to the group is nearer to it than gamma times to any other; it is put at its end."""
+    """Say whether the record nearest to the group is nearer to it than gamma times to any other, and put it last."""
     closest = _closest(growth, size)
     if closest < 0:
         return False
