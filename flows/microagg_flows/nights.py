@@ -15,7 +15,7 @@ from microagg_core.blocks.plan import BlockPlan
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError
 from microagg_core.inspect.check import Check
-from microagg_core.pages.night_plan import NightPlan, price_of_haste
+from microagg_core.pages.plan_report import NightPlan, price_of_haste
 from microagg_core.plain import from_json, to_json
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.revisions import existing

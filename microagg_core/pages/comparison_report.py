@@ -20,8 +20,7 @@ from microagg_core.compare.choosing import (
     seed_deviation,
 )
 from microagg_core.compare.expecting.figures import Expected
-from microagg_core.pages.risk_report import percent_in_words
-from microagg_core.pages.words import NONE, duration
+from microagg_core.pages.words import NONE, duration, percent_in_words
 from microagg_core.plain import to_plain
 
 Rows = list[tuple[str, ...]]

@@ -8,8 +8,7 @@ from typing import Any
 
 from microagg_core.compare.expecting.figures import Expected
 from microagg_core.inspect.disclosures import Disclosure
-from microagg_core.pages.risk_report import percent_in_words
-from microagg_core.pages.words import NONE, duration
+from microagg_core.pages.words import NONE, duration, percent_in_words
 from microagg_core.plain import to_plain
 
 HEADER = ("k", "withheld", "loss", "right group", "right record", "value certain", "CPU")

@@ -12,7 +12,6 @@ from microagg_core.blocks.plan import BlockPlan
 from microagg_core.blocks.strata import Strata
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.statistics import significant
-from microagg_core.pages.night_plan import NightPlan
 from microagg_core.release.pages.column_types import TEXT_TYPES
 from microagg_core.release.pages.promises import pooling_words
 from microagg_core.release.steps.routing import Planned
@@ -31,6 +30,60 @@ class BlockLine:
     records: int
     seconds: float
     reason: str
+
+
+@dataclass(frozen=True)
+class NightPlan:
+    """Count what becomes of units in a night of a series; for the operator alone."""
+
+    mode: str
+    night: int
+    arrivals: int
+    #: Arrivals that wait for a later night.
+    held: int
+    survivors: int
+    ghosts: int
+    #: Survivors whose atoms are not whole, and units that are never released again.
+    withheld: int
+    vanished: int
+    #: Changes that are not released, because too few of their class changed, or because it holds a ghost.
+    held_back: int
+    #: How many times the loss of blocks of ``until`` arrivals tonight's have, by their sizes; None without blocks.
+    price: float | None
+    until: int
+
+    def rows(self) -> list[tuple[str, str]]:
+        rows = [
+            ("series", f"{self.mode}, night {self.night}"),
+            ("arrivals", f"{self.arrivals:,}" + (f", of which {self.held:,} wait" if self.held else "")),
+        ]
+        if self.night and self.mode in ("atoms", "rotation"):
+            rows.append(("survivors", f"{self.survivors:,} released as before, {self.ghosts:,} ghosts of who left"))
+            rows.append(("not released", f"{self.withheld:,} withheld with their atoms, {self.vanished:,} vanish"))
+        if self.held_back:
+            rows.append(("held back", f"{self.held_back:,} changes, of too few to be told or beside ghosts"))
+        if self.price is not None and self.price > 1.05:
+            rows.append(
+                ("price of haste", f"about {self.price:.1f} times the loss of blocks of {self.until:,} arrivals")
+            )
+        return rows
+
+
+def price_of_haste(block_rows: Ints, until: int, n_attributes: int) -> float | None:
+    """Estimate how many times the loss of blocks of ``until`` records these blocks have, by the law of growing density.
+
+    In p attributes groups of k among n records have radii that shrink as n^(-1/p), and so losses as n^(-2/p).
+
+    >>> price_of_haste(np.array([25, 100]), 100, 2)
+    1.6
+    >>> price_of_haste(np.array([], dtype=np.int64), 100, 2) is None
+    True
+    """
+    if not len(block_rows):
+        return None
+    small = np.minimum(block_rows, until)
+    times = (until / small) ** (2 / n_attributes)
+    return round(float((times * block_rows).sum() / block_rows.sum()), 3)
 
 
 @dataclass(frozen=True)

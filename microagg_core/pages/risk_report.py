@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from microagg_core.pages.words import NONE
+from microagg_core.pages.words import NONE, percent_in_words
 
 #: Sentences at the end of a run; the command ``risk`` shows all figures.
 FIVE = 5
@@ -59,22 +59,6 @@ def asked_records(figures: Mapping[str, Any]) -> str:
     ('records', 'arrivals')
     """
     return "records" if figures.get("arrivals") is None else "arrivals"
-
-
-def percent_in_words(part: float | None) -> str:
-    """A share in percent, as a person reads it.
-
-    >>> percent_in_words(0.31649), percent_in_words(0.0), percent_in_words(0.00000123), percent_in_words(1.0)
-    ('31.6 %', '0 %', 'less than 0.001 %', '100 %')
-    """
-    if part is None:
-        return NONE
-    if 0 < part < 1e-5:
-        return "less than 0.001 %"
-    percent = 100 * part
-    digits = f"{percent:.1f}" if percent >= 1 else f"{percent:.2g}"
-    whole, _, rest = digits.partition(".")
-    return f"{whole} %" if not rest.strip("0") else f"{digits} %"
 
 
 def share_of(part: float | None, records: str = "records") -> str:

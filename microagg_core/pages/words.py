@@ -1,4 +1,4 @@
-"""Figures and texts as a person reads them: seconds, bytes, cells of a table."""
+"""Write figures and texts as a person reads them: seconds, bytes, shares, cells of a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CELL = 72
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words, with as many digits as mean something.
+    """Write seconds in words, with as many digits as mean something.
 
     >>> duration(0.043), duration(7.46), duration(72.6), duration(4000)
     ('0.04 s', '7.5 s', '1 min 13 s', '1 h 6 min')
@@ -24,8 +24,24 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def percent_in_words(part: float | None) -> str:
+    """Write a share in percent, as a person reads it.
+
+    >>> percent_in_words(0.31649), percent_in_words(0.0), percent_in_words(0.00000123), percent_in_words(1.0)
+    ('31.6 %', '0 %', 'less than 0.001 %', '100 %')
+    """
+    if part is None:
+        return NONE
+    if 0 < part < 1e-5:
+        return "less than 0.001 %"
+    percent = 100 * part
+    digits = f"{percent:.1f}" if percent >= 1 else f"{percent:.2g}"
+    whole, _, rest = digits.partition(".")
+    return f"{whole} %" if not rest.strip("0") else f"{digits} %"
+
+
 def size_in_words(n_bytes: float) -> str:
-    """Bytes in the unit that suits.
+    """Write bytes in the unit that suits.
 
     >>> size_in_words(2048), size_in_words(123_456_789)
     ('2.0 KiB', '117.7 MiB')
@@ -33,8 +49,13 @@ def size_in_words(n_bytes: float) -> str:
     return f"{n_bytes / 2**20:,.1f} MiB" if n_bytes >= 2**20 else f"{n_bytes / 2**10:.1f} KiB"
 
 
+def capital(text: str) -> str:
+    """Begin a sentence with a capital letter, and leave the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
 def markdown_cell(text: str) -> str:
-    """A text that stays in its cell of a table in markdown.
+    """Escape a text so that it stays in its cell of a markdown table.
 
     >>> markdown_cell("a|b")
     'a\\\\|b'
@@ -43,12 +64,12 @@ def markdown_cell(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text in which nothing is taken for emphasis or a tag, such as the stars of ``a/*/*.parquet``."""
+    """Escape what markdown takes for emphasis or a tag, such as the stars of ``a/*/*.parquet``."""
     return text.replace("*", "\\*").replace("<", "\\<")
 
 
 def markdown_pairs(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Names and texts in markdown: a table of those that fit into a cell, and a paragraph for each of the others.
+    """Write names and texts in markdown: a table of those that fit into a cell, and a paragraph for each other.
 
     The first pair is the table's head, as a table must have one.
 
@@ -65,7 +86,7 @@ def markdown_pairs(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def markdown_paragraph(name: str, text: str) -> list[str]:
-    """A name and a text of any length, as the lines of a paragraph in markdown.
+    """Write a name and a text of any length as a markdown paragraph, line by line.
 
     >>> markdown_paragraph("what to do", "correct a/*.csv")
     ['', '**what to do**', 'correct a/\\\\*.csv']

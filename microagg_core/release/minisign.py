@@ -20,6 +20,8 @@ from microagg_core.extras import needing
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+# By hand and not by py-minisign: the arithmetic is cryptography's, the rest two small file formats, of which keys of
+# small order, the old kind of signature and passwords that cost too much memory are refused here.
 _KEY, _PREHASHED, _SCRYPT, _NO_PASSWORD, _BLAKE2 = b"Ed", b"ED", b"Sc", b"\0\0", b"B2"
 _ID_BYTES, _SEED_BYTES, _SIGNATURE_BYTES, _SALT_BYTES = 8, 32, 64, 32
 #: The field of Ed25519, and the second coordinates of its eight points of small order: by such a key anybody signs.

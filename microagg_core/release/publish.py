@@ -33,7 +33,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from microagg_core.errors import MicroaggError, StorageError
@@ -43,6 +44,7 @@ from microagg_core.release.page_files import Page, PagesOf, bring_pages, no_page
 from microagg_core.release.revisions import (
     existing,
     is_withdrawn,
+    named_objects,
     read_manifest,
     read_tombstone,
     update_latest,
@@ -142,12 +144,12 @@ class Published:
     warnings: tuple[str, ...] = ()
 
 
-#: Told the committed manifest, and whether it is this publication's own.
+#: Called with the committed manifest, and whether it is this publication's own.
 OnCommit = Callable[[Manifest, bool], None]
-#: Told an attempt's revision and name before its first object is written.
+#: Called with an attempt's revision and name before its first object is written.
 BeforeUpload = Callable[[ReleaseLayout, str], None]
-#: Told the manifest that is about to be asked for, when its parts are there, or of the very release that is published
-#: already; what it raises stops the publication.
+#: Called with the manifest that is about to be asked for, when its parts are there, or with that of the very release,
+#: where it is published already; what it raises stops the publication.
 BeforeCommit = Callable[[Manifest], None]
 
 
@@ -219,9 +221,9 @@ def publish(
     withdrawn = newest is not None and is_withdrawn(output, newest.layout.folder)
     if newest is not None and not withdrawn and same_release(ours.manifest, newest):
         before_commit(newest)
-        return _found(output, newest, parts, upload_all, on_commit, signing_key, pages_of)
+        return _repair(output, newest, parts, upload_all, on_commit, signing_key, pages_of)
     if newest is not None and not replace:
-        raise _taken(output, newest, parts, upload_all)
+        raise _id_taken(output, newest, parts, upload_all)
     before_upload(layout, ours.name)
     winner = ours.carry_out(upload_all, before_commit, on_commit)
     if winner == ours.manifest:
@@ -232,7 +234,7 @@ def publish(
         published = finish(output, winner, already=False, signing_key=signing_key, pages_of=pages_of)
         return dataclasses.replace(published, warnings=(*ours.left_out, *published.warnings))
     if same_release(ours.manifest, winner):
-        return _found(output, winner, parts, upload_all, on_commit, signing_key, pages_of)
+        return _repair(output, winner, parts, upload_all, on_commit, signing_key, pages_of)
     raise StorageError(
         f"another run published revision {winner.revision} of release {winner.id} in {shown(output.url)} meanwhile; "
         "nothing of this run was left there: use --replace to publish it as a new revision, or choose another id"
@@ -256,50 +258,41 @@ def finish(
         StorageError: signature, pages or latest.json could not be brought up to date.
     """
     layout = manifest.layout
-    told = (*_sign(output, manifest, signing_key, keeps_others=already), *_bring_pages(output, manifest, pages_of))
-    try:
+    warnings: list[str] = []
+    if signing_key is not None:
+        with _saying(f"the signature of {layout.folder} was not written"):
+            warnings += sign_published(output, manifest, signing_key, keeps_others=already)
+    with _saying(f"the pages of {layout.folder} were not brought up to date"):
+        warnings += bring_pages(output, manifest, pages_of)
+    with _saying("latest.json was not brought up to date"):
         latest = update_latest(output)
-    except MicroaggError as error:
-        raise type(error)(f"latest.json was not brought up to date: {error.message}") from None
+    warnings += _clear(output, manifest.id)
     url = output.url_of(layout.manifest())
-    warnings = (*told, *_clear(output, manifest.id))
-    return Published(manifest, url, already, latest.manifest() if latest else None, warnings)
+    return Published(manifest, url, already, latest.manifest() if latest else None, tuple(warnings))
 
 
-def _sign(output: Store, manifest: Manifest, key: SecretKey | None, *, keeps_others: bool) -> tuple[str, ...]:
-    if key is None:
-        return ()
+@contextmanager
+def _saying(failure: str) -> Iterator[None]:
+    """Put what failed before the message of an error."""
     try:
-        return sign_published(output, manifest, key, keeps_others=keeps_others)
+        yield
     except MicroaggError as error:
-        raise type(error)(f"the signature of {manifest.layout.folder} was not written: {error.message}") from None
-
-
-def _bring_pages(output: Store, manifest: Manifest, pages_of: PagesOf) -> tuple[str, ...]:
-    try:
-        return bring_pages(output, manifest, pages_of)
-    except MicroaggError as error:
-        raise type(error)(
-            f"the pages of {manifest.layout.folder} were not brought up to date: {error.message}"
-        ) from None
+        raise type(error)(f"{failure}: {error.message}") from None
 
 
 def _clear(output: Store, release_id: str) -> tuple[str, ...]:
     """Remove what killed, beaten and late attempts left in the folders of committed revisions."""
     try:
         for _, manifest in existing(output, release_id):
-            layout = manifest.layout
-            listed = output.list(layout.folder, unfinished=True)
-            kept = {layout.manifest(), layout.signature(), layout.withdrawn()} | manifest.page_names()
-            if layout.withdrawn() not in listed:  # else what is there of it came late
-                kept |= manifest.part_names() | manifest.written_page_names()
+            listed = output.list(manifest.layout.folder, unfinished=True)
+            kept = named_objects(manifest, listed)
             output.delete_many([name for name in listed if name not in kept])
     except MicroaggError as error:
         return (f"files that belong to no release could not be cleared away: {error.message}",)
     return ()
 
 
-def _found(
+def _repair(
     output: Store, manifest: Manifest, parts: Sequence[StagedPart], upload_all: UploadAll, on_commit: OnCommit,
     signing_key: SecretKey | None, pages_of: PagesOf,
 ) -> Published:  # fmt: skip
@@ -309,7 +302,7 @@ def _found(
     return finish(output, manifest, already=True, signing_key=signing_key, pages_of=pages_of)
 
 
-def _taken(output: Store, manifest: Manifest, parts: Sequence[StagedPart], upload_all: UploadAll) -> StorageError:
+def _id_taken(output: Store, manifest: Manifest, parts: Sequence[StagedPart], upload_all: UploadAll) -> StorageError:
     """Explain why the id cannot be used; parts of the published release that this run happens to make are put back."""
     layout = manifest.layout
     if tombstone := read_tombstone(output, layout.folder):
@@ -357,9 +350,9 @@ class _Attempt:
         try:
             probe_conditional_create(self.output, layout.probe(self.name))
             upload_all(self.output, self.uploads)
-            there = self.output.sizes(layout.data())
+            sizes = self.output.sizes(layout.data())
             for upload in self.uploads:
-                if there.get(upload.target) != upload.entry.bytes:
+                if sizes.get(upload.target) != upload.entry.bytes:
                     upload_part(self.output, upload)
             for page in self.pages:
                 self.output.put(layout.absolute(page.entry.written), page.data, durable=True)
@@ -371,20 +364,20 @@ class _Attempt:
             # Not granted may mean granted before, with the answer lost: what is there tells.
             winner = self.manifest if granted else read_manifest(self.output, layout)
             if winner == self.manifest:
-                self._tell(on_commit)
+                self._announce(on_commit)
             else:
                 self.remove()
             return winner
         except BaseException as error:
-            found = self._give_up(error)
-            if found is not None and found == self.manifest:
-                self._tell(on_commit)
+            committed = self._give_up(error)
+            if committed is not None and committed == self.manifest:
+                self._announce(on_commit)
             # A winner clears its folder, rivals' uploads included: to fail there means to have lost.
-            if found is None or not isinstance(error, StorageError):
+            if committed is None or not isinstance(error, StorageError):
                 raise
-            return found
+            return committed
 
-    def _tell(self, on_commit: OnCommit) -> None:
+    def _announce(self, on_commit: OnCommit) -> None:
         """Announce the release, unless it was taken back while this attempt stood still."""
         if not is_withdrawn(self.output, self.manifest.layout.folder):
             on_commit(self.manifest, True)
@@ -398,10 +391,10 @@ class _Attempt:
         """After a failure, return the manifest that is there all the same; parts go unless it may name them."""
         is_certain = False
         try:
-            found = self._committed()
+            committed = self._committed()
             # A request to a disk is over when it fails; one that went through a network may arrive later.
-            is_certain = found is not None or not self.asked or is_local(self.output.url)
-            if is_certain and found != self.manifest:
+            is_certain = committed is not None or not self.asked or is_local(self.output.url)
+            if is_certain and committed != self.manifest:
                 self.remove()
         except MicroaggError:
             if not isinstance(error, MicroaggError):
@@ -409,7 +402,7 @@ class _Attempt:
             raise self._explained(error, is_certain or not self.asked) from None
         if not is_certain and isinstance(error, MicroaggError):
             raise self._explained(error, is_certain) from None
-        return found
+        return committed
 
     def _committed(self) -> Manifest | None:
         layout = self.manifest.layout

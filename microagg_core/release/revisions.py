@@ -15,7 +15,7 @@ import html
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -117,7 +117,7 @@ def withdraw(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> int:
     names = [name for of in (layout.data(), layout.absolute(PAGES)) for name in output.list(of, unfinished=True)]
     output.delete_many(names)
     pages = _pages(output, layout)
-    sentence = _told(output, layout, tombstone).in_words(layout.folder) if pages else ""
+    sentence = _first_tombstone(output, layout, tombstone).in_words(layout.folder) if pages else ""
     for name in pages:
         _put_notice(output, layout.absolute(name), sentence)
     return len(names)
@@ -132,7 +132,7 @@ def _pages(output: Store, layout: ReleaseLayout) -> list[str]:
         return []
 
 
-def _told(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> Tombstone:
+def _first_tombstone(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> Tombstone:
     """Read the tombstone that readers saw first, if it can be read."""
     try:
         return read_tombstone(output, layout.folder) or tombstone
@@ -397,13 +397,18 @@ def unnamed_files(output: Store, place: str = "") -> Iterator[str]:
         yield from (name for name in names if name not in named)
 
 
-def _names_of(output: Store, layout: ReleaseLayout, names: list[str]) -> set[str]:
-    """List the names that may be in a revision's folder, which holds ``names``."""
-    if layout.manifest() not in names:
-        return {layout.withdrawn()}
-    manifest = read_manifest(output, layout)
+def _names_of(output: Store, layout: ReleaseLayout, listed: list[str]) -> set[str]:
+    """Name the objects that may be in a revision's folder, which holds those that are listed."""
+    return named_objects(read_manifest(output, layout), listed) if layout.manifest() in listed else {layout.withdrawn()}
+
+
+def named_objects(manifest: Manifest, listed: Collection[str]) -> set[str]:
+    """Name the objects that belong to a revision whose folder holds those that are listed."""
+    layout = manifest.layout
     named = {layout.manifest(), layout.signature(), layout.withdrawn()} | manifest.page_names()
-    return named if layout.withdrawn() in names else named | manifest.part_names() | manifest.written_page_names()
+    if layout.withdrawn() in listed:  # what is there of parts came late
+        return named
+    return named | manifest.part_names() | manifest.written_page_names()
 
 
 def existing(output: Store, release_id: str) -> list[tuple[str, Manifest]]:

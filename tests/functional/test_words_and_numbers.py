@@ -55,7 +55,7 @@ def test_a_release_writes_years_and_large_numbers_for_people(tmp_path: Path, mon
 
 
 def test_a_difference_of_correlations_has_the_digits_of_its_scale() -> None:
-    chart = correlation_chart("c", "", np.array([[0.0, -0.0087], [0.004, 1.5]]), 0.01)
+    chart = correlation_chart("", np.array([[0.0, -0.0087], [0.004, 1.5]]), 0.01)
     assert re.findall(r">([-.\d]+)</text>", chart) == [".000", "-.009", ".004", "1.5"]
 
 

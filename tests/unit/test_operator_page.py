@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html.parser
 import re
+import subprocess
+import sys
 import time
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +18,11 @@ from microagg_core.blocks.strata import StrataRules, plan_strata
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.inspect.portrait.clouds import pictures_of
 from microagg_core.inspect.portrait.columns import DrawnColumn, ShownColumn
-from microagg_core.pages.operator.canvas import svg_of
-from microagg_core.pages.operator.charts import pair_chart
+from microagg_core.pages.operator.charts import Canvas, pair_chart
 from microagg_core.pages.operator.inputs import ReportInputs
 from microagg_core.pages.operator.losses import worst_blocks
-from microagg_core.pages.operator.page import operator_page
+from microagg_core.pages.operator.page import operator_page, verdict
 from microagg_core.pages.operator.shapes import moved_share
-from microagg_core.pages.operator.verdict import verdict
 from microagg_core.pages.plan_report import joined_values
 
 #: What a colleague can be sent.
@@ -159,9 +158,7 @@ def test_every_mean_of_a_pair_is_a_dot() -> None:
     most = max(mean.records for mean in pair.means)
     n_large = sum(2 * mean.records >= most for mean in pair.means)
     assert len(pair.means) == 400 and 0 < n_large < 400
-    paths = re.findall(
-        r'<path d="([^"]*)"[^>]*stroke: var\(--after\)[^>]*stroke-width: ([\d.]+)', pair_chart("p", "", pair)
-    )
+    paths = re.findall(r'<path d="([^"]*)"[^>]*stroke: var\(--after\)[^>]*stroke-width: ([\d.]+)', pair_chart("", pair))
     assert {width: path.count("M") for path, width in paths} == {"6.4": n_large, "4": 400 - n_large}
 
 
@@ -179,19 +176,13 @@ def test_joined_values_are_counted_by_column() -> None:
     assert joined_values(["region", "town"], strata) == {"region": 0, "town": 8}
 
 
-def test_a_chart_writes_nothing_below_a_home_that_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from microagg_core.pages.operator import canvas
-
-    (tmp_path / "home").mkdir(mode=0o500)
-    for name in ("MPLCONFIGDIR", "MICROAGG_CACHE_DIR", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "file"))
-    (tmp_path / "file").write_text("")
-    monkeypatch.setattr(canvas.tempfile, "tempdir", str(tmp_path))
-    folder = canvas._writable_folder()
-    assert folder.is_relative_to(tmp_path) and folder.is_dir()
-    svg = svg_of("n", 'a "label"', 50, lambda plane: plane.text(1, 20, "漢字 $x$ <b>"))
+def test_words_of_a_chart_are_text() -> None:
+    canvas = Canvas(50)
+    canvas.text(1, 20, "漢字 $x$ <b>")
+    svg = canvas.svg('a "label"')
     assert 'aria-label="a &quot;label&quot;"' in svg and "漢字 $x$ &lt;b&gt;" in svg
-    assert capsys.readouterr() == ("", "")
+
+
+def test_a_page_loads_no_plotting_library() -> None:
+    code = "import sys; from microagg_core.pages.operator import page; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""What the release cost: by column, by block, and against what no grouping could have saved."""
+"""Sections on loss, by column, by block and against its bound, and on the sizes of groups."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from microagg_core.arrays import Floats, Ints
 from microagg_core.group.metrics.statistics import readable
 from microagg_core.pages.operator.charts import Bar, bars_chart, columns_chart, share_curve
 from microagg_core.pages.operator.inputs import ReportInputs
-from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable, is_there
+from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable, with_rows
 from microagg_core.pages.release_report import ATTRIBUTE_HEADER, attribute_rows
-from microagg_core.pages.risk_report import percent_in_words
-from microagg_core.pages.words import NONE
+from microagg_core.pages.words import NONE, percent_in_words
 
 #: Columns that a chart has; a table has all.
 _MOST_COLUMNS = 24
@@ -27,7 +26,6 @@ _MOST_SIZES = 16
 
 
 def loss_section(inputs: ReportInputs) -> PageSection:
-    """Loss against bound, by column, by block."""
     losses, blocks = inputs.losses, inputs.blocks
     charts = [_against_bound(inputs), _by_column(inputs)]
     worst: PageTable | None = None
@@ -47,8 +45,8 @@ def loss_section(inputs: ReportInputs) -> PageSection:
         "What it cost",
         loss_words(inputs),
         tuple(chart for chart in charts if chart is not None),
-        is_there([worst]),
-        is_there(tables),
+        with_rows(worst),
+        with_rows(*tables),
         notes=(
             "Loss is the share of the columns’ variation, each standardized, that the means no longer have (L_SSE). "
             "The bound is proved: no grouping of these blocks into groups of at least k loses less.",
@@ -57,7 +55,6 @@ def loss_section(inputs: ReportInputs) -> PageSection:
 
 
 def loss_words(inputs: ReportInputs) -> tuple[str, ...]:
-    """The loss in sentences."""
     losses = inputs.losses
     if losses.records == 0:
         return ("Nobody arrived, so nothing was lost.",)
@@ -78,7 +75,7 @@ def loss_words(inputs: ReportInputs) -> tuple[str, ...]:
 
 
 def _loss(inputs: ReportInputs) -> str:
-    """The loss with as many digits as a person reads, or as it is published where that is coarser."""
+    """Write the loss with as many digits as a person reads, or as it is published where that is coarser."""
     losses = inputs.losses
     return losses.shown("l_sse") if "l_sse" in (losses.coarser or {}) else f"{losses.l_sse:.3g} %"
 
@@ -93,7 +90,7 @@ def _against_bound(inputs: ReportInputs) -> PageChart | None:
         Bar("lost by any such groups, at least", least, f"{least:.3g} %"),
     ]
     says = f"Of {losses.l_sse:.3g} %, at least {least:.3g} % are lost by whatever groups of k records in these blocks."
-    return PageChart("Loss against what is unavoidable", bars_chart("l-bound", says, bars), says)
+    return PageChart("Loss against what is unavoidable", bars_chart(says, bars), says)
 
 
 def _by_column(inputs: ReportInputs) -> PageChart | None:
@@ -104,7 +101,7 @@ def _by_column(inputs: ReportInputs) -> PageChart | None:
     bars = [Bar(name, loss, f"{loss:.3g} %") for loss, name in ordered[:_MOST_COLUMNS]]
     more = f" The {_MOST_COLUMNS} that lost most, of {len(ordered)}." if len(ordered) > _MOST_COLUMNS else ""
     says = f"‘{ordered[0][1]}’ lost most of its variation, {ordered[0][0]:.3g} %.{more}"
-    return PageChart("Loss by column", bars_chart("l-columns", says, bars), says)
+    return PageChart("Loss by column", bars_chart(says, bars), says)
 
 
 def _figures(blocks: pa.Table) -> tuple[Ints, Floats]:
@@ -127,12 +124,12 @@ def _by_block(blocks: pa.Table) -> PageChart | None:
     ]
     table = PageTable.of("Shares of the loss", ("of the records, those that lose most", "share of the loss"), rows)
     points = list(zip(x[at].tolist(), y[at].tolist(), strict=True))
-    svg = share_curve("l-curve", says, points, "records, by block, those that lose most first", "share of the loss")
+    svg = share_curve(says, points, "records, by block, those that lose most first", "share of the loss")
     return PageChart(f"Loss by block, all {len(records):,}", svg, says, table)
 
 
 def worst_blocks(blocks: pa.Table) -> Ints:
-    """The blocks that make most of the loss, as rows of the table."""
+    """Rows of the table with the blocks that make most of the loss."""
     _, sse = _figures(blocks)
     return np.argsort(-sse, kind="stable")[:_WORST].astype(np.int64)
 
@@ -158,7 +155,7 @@ def _worst_chart(blocks: pa.Table) -> PageChart | None:
         f"These {len(rows)} make {share} of the loss. A ring is the block’s share of records: where the bar goes "
         "beyond it, the block loses more than its part."
     )
-    return PageChart(f"The {len(rows)} blocks that lose most", bars_chart("l-worst", says, bars), says)
+    return PageChart(f"The {len(rows)} blocks that lose most", bars_chart(says, bars), says)
 
 
 def _worst_table(inputs: ReportInputs, blocks: pa.Table) -> PageTable | None:
@@ -191,7 +188,7 @@ def _worst_table(inputs: ReportInputs, blocks: pa.Table) -> PageTable | None:
 
 
 def _why(records: int, groups: int, times: float, k: int, reason: str) -> str:
-    """What makes a block lose much.
+    """Say why a block loses much.
 
     >>> _why(7, 1, 4.2, 5, "one blocking key")
     'too few records for two groups; its records lie far apart'
@@ -209,7 +206,6 @@ def _why(records: int, groups: int, times: float, k: int, reason: str) -> str:
 
 
 def sizes_section(inputs: ReportInputs) -> PageSection:
-    """How many records share a combination."""
     title, risk, k = "Sizes of groups", inputs.risk, inputs.manifest.k
     histogram = {int(size): n for size, n in ((risk or {}).get("sizes") or {}).get("histogram", {}).items()}
     if not histogram:
@@ -223,13 +219,13 @@ def sizes_section(inputs: ReportInputs) -> PageSection:
         f"A record stands in a group of {sum(s * s * n for s, n in histogram.items()) / records:.1f} on average.",
     )
     columns = _columns(histogram)
-    chart = columns_chart("sizes", " ".join(says), [(word, float(n)) for word, n in columns])
+    chart = columns_chart(" ".join(says), [(word, float(n)) for word, n in columns])
     table = PageTable.of("Groups of each size", ("records in the group", "groups"), [(w, f"{n:,}") for w, n in columns])
     return PageSection("sizes", title, says, (PageChart("Groups by their number of records", chart, "", table),))
 
 
 def _columns(histogram: dict[int, int]) -> list[tuple[str, int]]:
-    """Sizes one by one, or put together where there are many.
+    """Count groups by size, the large ones together where there are many sizes.
 
     >>> _columns({3: 10, 5: 2}), len(_columns({size: 1 for size in range(3, 90)}))
     ([('3', 10), ('4', 0), ('5', 2)], 15)

@@ -1,15 +1,16 @@
-"""How the release was made: estimate beside actual, the timeline of its stages, software and digests."""
+"""Sections on what became of records, how long the release took, and how to tell that it is this release."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from microagg_core.pages.operator.charts import Spell, timeline_chart
+from microagg_core.pages.operator.charts import timeline_chart
 from microagg_core.pages.operator.inputs import ReportInputs
-from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable, is_there
-from microagg_core.pages.words import NONE, duration, size_in_words
+from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable, with_rows
+from microagg_core.pages.plan_report import NightPlan
+from microagg_core.pages.words import NONE, capital, duration, size_in_words
 
-#: What the plan said and what it came to, by the name in ``run.json``: in words, and in which unit.
+#: Figures of ``run.json`` with an estimate and what it came to: in words, and in which unit.
 _COMPARED = {
     "kernel_seconds": ("time in kernels", duration),
     "memory_bytes": ("memory of a worker", size_in_words),
@@ -17,33 +18,77 @@ _COMPARED = {
 }
 
 
-def making_section(inputs: ReportInputs) -> PageSection:
-    """Time and memory, as planned and as they were."""
-    stages = inputs.run.get("stages") or ()
-    if not stages:
-        return PageSection("making", "How it was made", ("The audit does not have what the stages took.",))
-    whole = sum(stage["seconds"] for stage in stages)
-    longest = max(stages, key=lambda stage: stage["seconds"])
-    says = f"The stages took {duration(whole)}; {longest['name']} took longest, {duration(longest['seconds'])}."
-    chart = timeline_chart("timeline", says, _spells(stages))
+def records_section(inputs: ReportInputs) -> PageSection:
+    """Count the records and values that were withheld, held, merged, cut and missing."""
+    plan = inputs.plan
+    night = NightPlan(**plan["night"]).rows() if plan.get("night") else []
+    rows = [
+        ("records that arrived" if inputs.of_arrivals else "records that came", _count(plan, "records")),
+        *((name, words) for name, words in night if name in ("survivors", "not released", "held back")),
+        ("records released", f"{inputs.manifest.rows:,}"),
+        ("withheld for good", _count(plan, "withheld")),
+        ("held for a later night", _count(plan, "held")),
+        ("blocking keys with fewer than k records", _count(plan, "undersized_keys")),
+        ("blocks made of several keys", _count(plan, "merged_blocks")),
+        ("records in blocks that were cut", _count(plan, "split_rows")),
+        ("blocks", _count(plan, "blocks")),
+    ]
+    joined = [(name, f"{n:,}", "merged") for name, n in plan.get("joined_values", {}).items() if n]
+    columns = inputs.portrait.distributions if inputs.portrait else ()
+    missing = [(of.column, f"{of.missing:,}", "missing, before and after") for of in columns if of.missing]
     return PageSection(
-        "making",
-        "How it was made",
-        (says,),
-        (PageChart("Timeline", chart, "", _stage_table(stages)),),
-        is_there([PageTable.of("Estimate beside actual", ("", "estimate", "actual"), _compared(inputs.run))]),
+        "records",
+        "Merged, withheld, cut",
+        _records_in_words(plan),
+        tables=with_rows(
+            PageTable.of("Records", ("what", "how many"), rows),
+            PageTable.of("Values by column", ("column", "values", "what became of them"), [*joined, *missing]),
+        ),
     )
 
 
-def _spells(stages: Any) -> list[Spell]:
-    spells, start = [], 0.0
-    for stage in stages:
-        spells.append(Spell(stage["name"], start, stage["seconds"], duration(stage["seconds"])))
-        start += stage["seconds"]
-    return spells
+def _records_in_words(plan: dict[str, Any]) -> tuple[str, ...]:
+    if not plan:
+        return ("The audit has no plan of this release.",)
+    joined = {name: n for name, n in plan.get("joined_values", {}).items() if n}
+    words = [
+        _many(plan, "withheld", "record was withheld", "records were withheld", "No record was withheld"),
+        *map(capital, plan.get("withheld_words", ())),
+    ]
+    if plan.get("held"):
+        words.append(_many(plan, "held", "record waits for a later night", "records wait for a later night", ""))
+    if joined:
+        columns = ", ".join(f"‘{name}’ of {n:,}" for name, n in joined.items())
+        words.append(f"Blocking values were joined with others, so that k records share them: {columns} records")
+    else:
+        words.append("No blocking value was joined with another")
+    if plan.get("split_rows"):
+        words.append(
+            f"{plan['split_rows']:,} records lay in blocks above {plan['max_records']:,} records, which were cut"
+        )
+    return tuple(f"{sentence}." for sentence in words)
 
 
-def _stage_table(stages: Any) -> PageTable | None:
+def _count(plan: dict[str, Any], name: str) -> str:
+    return f"{plan[name]:,}" if name in plan else "not kept"
+
+
+def _many(plan: dict[str, Any], name: str, singular: str, plural: str, none: str) -> str:
+    n = plan.get(name, 0)
+    return f"{n:,} {singular if n == 1 else plural}" if n else none
+
+
+def making_section(inputs: ReportInputs) -> PageSection:
+    """Show time and memory, as planned and as they were."""
+    stages = inputs.run.get("stages") or ()
+    if not stages:
+        return PageSection("making", "How it was made", ("The audit does not have what the stages took.",))
+    longest = max(stages, key=lambda stage: stage["seconds"])
+    says = (
+        f"The stages took {duration(sum(stage['seconds'] for stage in stages))}; {longest['name']} took longest, "
+        f"{duration(longest['seconds'])}."
+    )
+    timeline = timeline_chart(says, [(stage["name"], stage["seconds"], duration(stage["seconds"])) for stage in stages])
     rows = [
         (
             stage["name"],
@@ -54,21 +99,28 @@ def _stage_table(stages: Any) -> PageTable | None:
         )
         for stage in stages
     ]
-    return PageTable.of("Stages", ("stage", "time", "CPU of tasks", "peak of a worker", "what it said"), rows)
+    table = PageTable.of("Stages", ("stage", "time", "CPU of tasks", "peak of a worker", "what it said"), rows)
+    return PageSection(
+        "making",
+        "How it was made",
+        (says,),
+        (PageChart("Timeline", timeline, "", table),),
+        with_rows(PageTable.of("Estimate beside actual", ("", "estimate", "actual"), _compared(inputs.run))),
+    )
 
 
-def _compared(run: dict[str, Any]) -> list[tuple[str, str, str]]:
+def _compared(run: dict[str, Any]) -> list[tuple[str, ...]]:
     rows = []
     for name, (words, in_words) in _COMPARED.items():
         both = (run.get("compared") or {}).get(name) or {}
         if both.get("estimate") is not None or both.get("actual") is not None:
             cells = [NONE if both.get(which) is None else in_words(both[which]) for which in ("estimate", "actual")]
             rows.append((words, *cells))
-    return rows  # type: ignore[return-value]
+    return rows
 
 
 def digests_section(inputs: ReportInputs) -> PageSection:
-    """What somebody needs to know that it is this release, and to make it again."""
+    """Show what identifies the release, and what it takes to make it again."""
     manifest, origin = inputs.manifest, inputs.origin
     digests = [
         ("manifest (SHA-256)", NONE if inputs.is_draft else manifest.sha256),
@@ -83,16 +135,14 @@ def digests_section(inputs: ReportInputs) -> PageSection:
         ("same bytes again", "yes" if manifest.reproducible else "no"),
         ("files", f"{len(manifest.parts):,}, {size_in_words(sum(part.bytes for part in manifest.parts))}"),
     ]
-    checks = [(one["name"], "passed" if one["passed"] else "failed", one["detail"]) for one in inputs.checks]
+    checks = [(check["name"], "passed" if check["passed"] else "failed", check["detail"]) for check in inputs.checks]
     return PageSection(
         "digests",
         "Software, digests, checks",
         ("With the manifest’s digest a receiver knows that it is this release: microagg verify URL --sha256 DIGEST.",),
-        tables=is_there([PageTable.of("Digests", ("of", "digest"), digests), PageTable.of("Made", ("", ""), facts)]),
-        folded=is_there(
-            [
-                PageTable.of("Software", ("package", "version"), sorted(manifest.software.items())),
-                PageTable.of("Checks of the gate", ("check", "outcome", "what was counted"), checks),
-            ]
+        tables=with_rows(PageTable.of("Digests", ("of", "digest"), digests), PageTable.of("Made", ("", ""), facts)),
+        folded=with_rows(
+            PageTable.of("Software", ("package", "version"), sorted(manifest.software.items())),
+            PageTable.of("Checks of the gate", ("check", "outcome", "what was counted"), checks),
         ),
     )

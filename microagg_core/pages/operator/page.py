@@ -1,4 +1,4 @@
-"""The page: one file of HTML, without scripts, that asks nobody for anything."""
+"""The operator's page: one file of HTML, without scripts, that asks nobody for anything."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from importlib import resources
 from typing import Any
 
 from microagg_core.pages.operator.inputs import ReportInputs
-from microagg_core.pages.operator.larger_k import larger_k_section
-from microagg_core.pages.operator.losses import loss_section, sizes_section
-from microagg_core.pages.operator.making import digests_section, making_section
-from microagg_core.pages.operator.parts import PageSection
-from microagg_core.pages.operator.records import records_section
-from microagg_core.pages.operator.risks import risk_section
+from microagg_core.pages.operator.losses import loss_section, loss_words, sizes_section
+from microagg_core.pages.operator.making import digests_section, making_section, records_section
+from microagg_core.pages.operator.parts import Answer, PageSection
+from microagg_core.pages.operator.risks import larger_k_section, larger_k_words, risk_section
 from microagg_core.pages.operator.shapes import (
     correlations_section,
     distributions_section,
     pairs_section,
     regressions_section,
 )
-from microagg_core.pages.operator.verdict import answers, remarks, verdict
+from microagg_core.pages.risk_report import asked_records, risk_sentences
+from microagg_core.pages.words import capital, percent_in_words
 
 #: In the order in which they stand on the page; some are there only where there is something to show.
 _SECTIONS = (
@@ -37,12 +36,14 @@ _SECTIONS = (
     making_section,
     digests_section,
 )
-#: Those that are of the records alone that the release grouped.
+#: Sections on the records alone that the release grouped.
 _OF_GROUPED = {"distributions", "pairs", "correlations", "analyses", "loss"}
+#: Sentences on risk in an answer.
+_WORST = 2
 
 
 def operator_page(inputs: ReportInputs) -> bytes:
-    """The page of a release, the same from the same documents."""
+    """Render the page of a release; the same documents give the same bytes."""
     manifest = inputs.manifest
     text = _template().render(
         name=manifest.name,
@@ -80,3 +81,98 @@ def _template() -> Any:
 
 def _style() -> str:
     return (resources.files("microagg_core.pages.operator") / "templates" / "style.css").read_text("utf-8")
+
+
+# --- In short -------------------------------------------------------------------------------------------------
+
+
+def verdict(inputs: ReportInputs) -> str:
+    """Sum the release up in one line: k, checks, loss, risk, what was withheld, held and merged."""
+    manifest, losses = inputs.manifest, inputs.losses
+    passed = sum(bool(check["passed"]) for check in inputs.checks)
+    parts = [f"{'Draft, not published' if inputs.is_draft else 'Published'} with k = {manifest.k}"]
+    if inputs.checks:
+        parts.append(f"all {passed} checks passed" if passed == len(inputs.checks) else "NOT all checks passed")
+    of_arrivals = f" {inputs.of_arrivals}" if inputs.of_arrivals else ""
+    if losses.l_sse is not None:
+        parts.append(f"{losses.l_sse:.3g} % of the variation{of_arrivals} lost")
+    else:
+        parts.append("nobody arrived" if losses.records == 0 else f"the loss{of_arrivals} withheld, as it tells of few")
+    parts.append(_risk(inputs))
+    return "; ".join([*parts, _kept_back(inputs)]) + "."
+
+
+def _risk(inputs: ReportInputs) -> str:
+    linkage = (inputs.risk or {}).get("linkage") or {}
+    if not linkage.get("asked"):
+        return "risk of linkage not measured"
+    right = percent_in_words(linkage["expected_correct"])
+    chance = percent_in_words(linkage["by_chance"])
+    whose = " of arrivals" if asked_records(inputs.risk or {}) == "arrivals" else ""
+    return f"who knows all quasi-identifiers picks the right record for {right}{whose} (by chance {chance})"
+
+
+def _kept_back(inputs: ReportInputs) -> str:
+    plan = inputs.plan
+    if not plan:
+        return "what was withheld is not known"
+    counts = [
+        (plan.get("withheld", 0), "record withheld", "records withheld"),
+        (plan.get("held", 0), "held", "held"),
+        (plan.get("merged_blocks", 0), "block merged", "blocks merged"),
+    ]
+    kept_back = [f"{n:,} {singular if n == 1 else plural}" for n, singular, plural in counts if n]
+    return ", ".join(kept_back) if kept_back else "nothing withheld, held or merged"
+
+
+def remarks(inputs: ReportInputs) -> tuple[str, ...]:
+    """List what a careful operator looks at before he signs."""
+    return tuple(f"{capital(words)}." for words in inputs.plan.get("unwise", ()))
+
+
+def answers(inputs: ReportInputs) -> tuple[Answer, ...]:
+    """Answer the four questions of whoever signs, each with a link to the section that has more."""
+    risk = risk_sentences(inputs.risk, _WORST) if inputs.risk is not None else ["it was not measured"]
+    return (
+        Answer(
+            "May this be released?" if inputs.is_draft else "May this stay released?",
+            _may(inputs),
+            "#records",
+            "See what was withheld and merged",
+        ),
+        Answer("What did it cost?", loss_words(inputs), "#loss", "See the loss by column and block"),
+        Answer(
+            "What is the risk?",
+            tuple(f"{capital(words)}." for words in risk),
+            "#risk",
+            "See all figures of risk",
+        ),
+        Answer(
+            "What would a larger k change?",
+            larger_k_words(inputs.expectation)[:1],
+            "#larger-k",
+            "See every k that was looked at",
+        ),
+    )
+
+
+def _may(inputs: ReportInputs) -> tuple[str, ...]:
+    k, n = inputs.manifest.k, len(remarks(inputs))
+    who = "records" if inputs.manifest.unit == "row" else "units, people or firms"
+    gate = (
+        f"The gate lets it pass: its {len(inputs.checks)} checks found every combination of quasi-identifiers, "
+        f"replaced by means of groups, and blocking values with at least k = {k} {who}; other values are as they came."
+    )
+    if not all(check["passed"] for check in inputs.checks):
+        gate = "No: a check of the gate failed."
+    elif not inputs.checks:
+        gate = "The audit does not have what the gate found."
+    ask = "k says how many share a combination, not what they share: whether the risk below is acceptable, you decide."
+    look = (
+        f"{n} things to look at first stand below."
+        if n > 1
+        else "One thing to look at first stands below."
+        if n
+        else ""
+    )
+    return tuple(filter(None, (gate, ask, look)))

@@ -1,4 +1,4 @@
-"""What a page is put together from: sections of sentences, charts and tables."""
+"""Parts of the page: sections of sentences, charts and tables."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class PageTable:
 
     @property
     def figures(self) -> tuple[bool, ...]:
-        """Which columns have figures alone."""
+        """Tell which columns have figures alone."""
         cells = ([row[j] for row in self.rows] for j in range(len(self.header)))
         return tuple(all(_FIGURE.fullmatch(cell) for cell in column) for column in cells)
 
     @classmethod
     def of(cls, caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> PageTable | None:
-        """A table of some rows; None of none."""
+        """Make a table; None without rows."""
         return cls(caption, tuple(header), tuple(map(tuple, rows))) if rows else None
 
 
 @dataclass(frozen=True)
 class PageChart:
-    """A picture, what it shows in a sentence, and its figures as a table."""
+    """An SVG, a sentence that says what it shows, and its figures as a table."""
 
     title: str
     svg: str
@@ -59,7 +59,7 @@ class PageSection:
 
 @dataclass(frozen=True)
 class Answer:
-    """One of the questions that a person has who signs, and where more of it is said."""
+    """The answer to a question of whoever signs, and a link to the section with more."""
 
     question: str
     says: tuple[str, ...]
@@ -67,6 +67,6 @@ class Answer:
     link_text: str
 
 
-def is_there(tables: Sequence[PageTable | None]) -> tuple[PageTable, ...]:
-    """Those tables that have rows."""
+def with_rows(*tables: PageTable | None) -> tuple[PageTable, ...]:
+    """Leave out tables without rows."""
     return tuple(table for table in tables if table is not None)

@@ -1,13 +1,15 @@
-"""What the release gives away, beside what chance does."""
+"""Sections on what the release gives away, beside what chance does, and on what another k would change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from microagg_core.pages.operator.charts import Bar, bars_chart
+from microagg_core.compare.expecting.figures import Expected
+from microagg_core.pages.expected_report import HEADER, Expectation
+from microagg_core.pages.operator.charts import Bar, bars_chart, choices_chart
 from microagg_core.pages.operator.inputs import ReportInputs
-from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable, is_there
+from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable, with_rows
 from microagg_core.pages.risk_report import (
     COLUMN_HEADER,
     INTRUDER_HEADER,
@@ -17,34 +19,43 @@ from microagg_core.pages.risk_report import (
     intruder_rows,
     near_header,
     near_rows,
-    percent_in_words,
     risk_sentences,
     share_of,
 )
+from microagg_core.pages.words import capital, percent_in_words
 
 #: Bars of a chart; tables have all.
 _MOST_BARS = 12
+_OF_ARRIVALS = (
+    "Who picks which record, what lies near and who stood alone before is of tonight’s arrivals, among themselves: of "
+    "the others only what was released is kept. Certain values are of all records; chance, commonest value and "
+    "distance are found file by file."
+)
+_NO_OTHER_K = (
+    "Not looked at by this run; microagg report SPEC groups some blocks for other k, and shows what they would lose."
+)
+
+
+# --- Risk ------------------------------------------------------------------------------------------------------
 
 
 def risk_section(inputs: ReportInputs) -> PageSection:
-    """Sentences, charts with base rates, and all figures."""
+    """Show sentences, charts with base rates, and all figures of risk."""
     title, risk = "What the release gives away", inputs.risk
     if risk is None:
         words = "Not measured by this run; microagg report SPEC makes the release again, apart, and measures it."
         return PageSection("risk", title, (words,))
     charts = [_alone(risk), _links(risk), _certain(risk)]
-    tables = [
-        PageTable.of("Who finds what", INTRUDER_HEADER, intruder_rows(risk)),
-        PageTable.of("Confidential columns", COLUMN_HEADER, column_rows(risk)),
-        PageTable.of("How near released values lie", near_header(risk), near_rows(risk)),
-    ]
-    words = headline(risk).partition(";")[0]
     return PageSection(
         "risk",
         title,
-        (_capital(words) + ".", *(_capital(one) + "." for one in risk_sentences(risk))),
+        tuple(f"{capital(words)}." for words in (headline(risk).partition(";")[0], *risk_sentences(risk))),
         tuple(chart for chart in charts if chart is not None),
-        folded=is_there(tables),
+        folded=with_rows(
+            PageTable.of("Who finds what", INTRUDER_HEADER, intruder_rows(risk)),
+            PageTable.of("Confidential columns", COLUMN_HEADER, column_rows(risk)),
+            PageTable.of("How near released values lie", near_header(risk), near_rows(risk)),
+        ),
         notes=(
             "A ring is what chance alone gives: who guesses within the label, or groups of the same sizes drawn from "
             "all records. What lies far beyond its ring comes from the data. An intruder is taken to know blocking "
@@ -54,30 +65,15 @@ def risk_section(inputs: ReportInputs) -> PageSection:
     )
 
 
-_OF_ARRIVALS = (
-    "Who picks which record, what lies near and who stood alone before is of tonight’s arrivals, among themselves: of "
-    "the others only what was released is kept. Certain values are of all records; chance, commonest value and "
-    "distance are found file by file."
-)
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
-
-
 def _alone(risk: Mapping[str, Any]) -> PageChart | None:
     alone = risk.get("uniqueness") or {}
     if alone.get("before") is None or alone.get("after") is None:
         return None
     before, after = (percent_in_words(alone[when]) for when in ("before", "after"))
-    now = after if alone["after"] else "none"
-    bars = [
-        Bar("before", alone["before"], before),
-        Bar("as released", alone["after"], after),
-    ]
-    whose = _capital(share_of(alone["before"], asked_records(risk)))
+    bars = [Bar("before", alone["before"], before), Bar("as released", alone["after"], after)]
+    whose, now = capital(share_of(alone["before"], asked_records(risk))), after if alone["after"] else "none"
     says = f"{whose} stood alone with their blocking values and quasi-identifiers before, {now} as released."
-    return PageChart("Records that stand alone", bars_chart("k-alone", says, bars, most=1.0), says)
+    return PageChart("Records that stand alone", bars_chart(says, bars, most=1.0), says)
 
 
 def _links(risk: Mapping[str, Any]) -> PageChart | None:
@@ -85,15 +81,14 @@ def _links(risk: Mapping[str, Any]) -> PageChart | None:
     rows = intruder_rows(risk)
     if not rows or not linkage.get("asked"):
         return None
-    both = sorted(zip(linkage["intruders"], rows, strict=True), key=lambda pair: -pair[0]["expected_correct"])[
-        :_MOST_BARS
-    ]
-    bars = [Bar(row[0], one["expected_correct"], row[2], mark=linkage["by_chance"]) for one, row in both]
+    intruders = zip(linkage["intruders"], rows, strict=True)
+    ordered = sorted(intruders, key=lambda pair: -pair[0]["expected_correct"])[:_MOST_BARS]
+    bars = [Bar(row[0], found["expected_correct"], row[2], mark=linkage["by_chance"]) for found, row in ordered]
     says = (
         f"How often the right record is picked, by what somebody knows. By chance it is "
         f"{percent_in_words(linkage['by_chance'])}."
     )
-    return PageChart("Who knows this picks the right record", bars_chart("k-links", says, bars), says)
+    return PageChart("Who knows this picks the right record", bars_chart(says, bars), says)
 
 
 def _certain(risk: Mapping[str, Any]) -> PageChart | None:
@@ -102,11 +97,75 @@ def _certain(risk: Mapping[str, Any]) -> PageChart | None:
         return None
     ordered = sorted(columns.items(), key=lambda pair: (pair[1]["by_chance"] or 0.0) - pair[1]["records_certain"])
     bars = [
-        Bar(name, one["records_certain"], percent_in_words(one["records_certain"]), mark=one["by_chance"])
-        for name, one in ordered[:_MOST_BARS]
+        Bar(name, of["records_certain"], percent_in_words(of["records_certain"]), mark=of["by_chance"])
+        for name, of in ordered[:_MOST_BARS]
     ]
     name, worst = ordered[0]
     says = f"The value of ‘{name}’ is certain for {share_of(worst['records_certain'])}"
     if worst["records_certain"] or worst["by_chance"]:
         says += f"; by chance it would be for {percent_in_words(worst['by_chance'])}"
-    return PageChart("Records whose value is certain", bars_chart("k-certain", f"{says}.", bars, most=1.0), f"{says}.")
+    return PageChart("Records whose value is certain", bars_chart(f"{says}.", bars, most=1.0), f"{says}.")
+
+
+# --- Another k -------------------------------------------------------------------------------------------------
+
+
+def larger_k_section(inputs: ReportInputs) -> PageSection:
+    """Chart loss and risk by k, as they are expected for half, the same and twice the k."""
+    title, expectation = "What another k would change", inputs.expectation
+    if expectation is None or not expectation.expected:
+        reasons = () if expectation is None else tuple(f"{capital(reason)}." for reason in expectation.left_out)
+        return PageSection("larger-k", title, reasons or (_NO_OTHER_K,))
+    in_table = ("right group and right record:", "value certain:", f"k={2 * expectation.k} would")
+    rest = [words for words in expectation.sentences() if not words.startswith(in_table)]
+    return PageSection(
+        "larger-k",
+        title,
+        larger_k_words(expectation),
+        _charts_by_k(expectation),
+        with_rows(PageTable.of("Expected for each k", HEADER, expectation.rows())),
+        notes=tuple(f"{capital(words)}." for words in (expectation.headline().partition(";")[0], *rest)),
+    )
+
+
+def larger_k_words(expectation: Expectation | None) -> tuple[str, ...]:
+    """Say what the next larger k would cost and gain, and the next smaller one."""
+    if expectation is None or expectation.asked is None:
+        left_out = expectation.left_out if expectation else ()
+        return (f"{capital(left_out[0])}." if left_out else _NO_OTHER_K,)
+    others = sorted((other for other in expectation.expected if other.k != expectation.k), key=lambda of: -of.k)
+    return tuple(_instead(expectation, expectation.asked, other) for other in others) or ("No other k was looked at.",)
+
+
+def _instead(expectation: Expectation, now: Expected, other: Expected) -> str:
+    words = f"k = {other.k} would lose {other.l_sse:.3g} % instead of {now.l_sse:.3g} %"
+    if other.expected_correct is not None and now.expected_correct is not None:
+        right, before = percent_in_words(other.expected_correct), percent_in_words(now.expected_correct)
+        words += f", and who knows all quasi-identifiers would pick the right record for {right} instead of {before}"
+    if (worst := expectation.worst) is not None:
+        certain = [percent_in_words(of.certain[worst].records_certain) for of in (other, now)]
+        words += f"; ‘{worst}’ would be certain for {certain[0]} instead of {certain[1]}"
+    if other.withheld != now.withheld:
+        words += f"; {other.withheld:,} records would be withheld instead of {now.withheld:,}"
+    return f"{words}."
+
+
+def _charts_by_k(expectation: Expectation) -> tuple[PageChart, ...]:
+    charts = [
+        _chart_by_k(expectation, "Loss", lambda of: of.l_sse / 100.0),
+        _chart_by_k(expectation, "Right record, for who knows all quasi-identifiers", lambda of: of.expected_correct),
+    ]
+    if (worst := expectation.worst) is not None:
+        title = f"Certain values of ‘{worst}’"
+        charts.append(_chart_by_k(expectation, title, lambda of: of.certain[worst].records_certain))
+    return tuple(chart for chart in charts if chart is not None)
+
+
+def _chart_by_k(expectation: Expectation, title: str, figure: Callable[[Expected], float | None]) -> PageChart | None:
+    figures = [(of.k, figure(of)) for of in expectation.expected]
+    points = [(f"k = {k}", value, percent_in_words(value)) for k, value in figures if value is not None]
+    if len(points) != len(figures) or not points:
+        return None
+    asked = [k for k, _ in figures].index(expectation.k) if expectation.asked is not None else -1
+    label = f"{title}: {'; '.join(f'{word}: {words}' for word, _, words in points)}."
+    return PageChart(title, choices_chart(label, points, asked))

@@ -1,4 +1,4 @@
-"""Before and after: distributions, pairs, correlations and the analyses that the spec names."""
+"""Sections on the data before and after: distributions, pairs, correlations, and the analyses that the spec names."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from microagg_core.group.metrics.statistics import readable
 from microagg_core.inspect.portrait.contract import Correlations, Distribution, Fit, Pair, Portrait, Regression
 from microagg_core.pages.operator.charts import correlation_chart, distribution_chart, fits_chart, pair_chart
 from microagg_core.pages.operator.inputs import ReportInputs
-from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable, is_there
-from microagg_core.pages.risk_report import percent_in_words
-from microagg_core.pages.words import NONE
+from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable, with_rows
+from microagg_core.pages.words import NONE, percent_in_words
 
 _UNMEASURED = "Not measured by this run; microagg report SPEC makes the release again, apart, and measures it."
 #: Pairs of columns that a table of correlations has, those first that changed most.
@@ -23,29 +22,28 @@ _MOST_PAIRS = 60
 _ALIKE, _CHANGED = 0.02, 0.1
 
 
-def moved_share(one: Distribution) -> float:
-    """The share of records that would have to lie in another interval for both shapes to be one.
+def moved_share(column: Distribution) -> float:
+    """Share of records that would have to lie in another interval for both shapes to be the same.
 
     >>> round(moved_share(Distribution("x", None, (0.0,), ("0",), (50, 50), (40, 60), 0)), 6)
     0.1
     """
-    before, after = (np.asarray(counts, dtype=float) for counts in (one.before, one.after))
+    before, after = (np.asarray(counts, dtype=float) for counts in (column.before, column.after))
     if not before.sum() or not after.sum():
         return 0.0
     return float(np.abs(before / before.sum() - after / after.sum()).sum() / 2)
 
 
 def distributions_section(inputs: ReportInputs) -> PageSection:
-    """Every quasi-identifier, those first whose shape changed most."""
     title, portrait = "Distributions, before and after", inputs.portrait
     if portrait is None or not portrait.distributions:
         return PageSection("distributions", title, (_UNMEASURED, *_left_out(portrait))[-1:])
-    ordered = sorted(portrait.distributions, key=lambda one: -moved_share(one))
+    ordered = sorted(portrait.distributions, key=lambda column: -moved_share(column))
     return PageSection(
         "distributions",
         title,
         (_headline(ordered), _drawn(portrait)),
-        tuple(_distribution(i, one) for i, one in enumerate(ordered)),
+        tuple(map(_distribution, ordered)),
         notes=(
             "An area is the records as they came, the line those that are released. Where intervals are of different "
             "widths, the area counts and not the height. The outermost intervals are open: no least and no greatest "
@@ -57,7 +55,7 @@ def distributions_section(inputs: ReportInputs) -> PageSection:
 
 
 def _left_out(portrait: Portrait | None) -> tuple[str, ...]:
-    return () if portrait is None else tuple(_sentence(one) for one in portrait.left_out)
+    return () if portrait is None else tuple(map(_sentence, portrait.left_out))
 
 
 def _sentence(words: str) -> str:
@@ -70,12 +68,12 @@ def _drawn(portrait: Portrait) -> str:
         words = f"Of all {portrait.records:,} records"
     else:
         words = f"Of {portrait.drawn:,} records that were drawn from {portrait.records:,}"
-    has_missing = any(one.missing for one in portrait.distributions)
+    has_missing = any(column.missing for column in portrait.distributions)
     return f"{words}; shares are of those that have a value." if has_missing else f"{words}."
 
 
 def _headline(ordered: Sequence[Distribution]) -> str:
-    shares = [moved_share(one) for one in ordered]
+    shares = [moved_share(column) for column in ordered]
     most, usual = percent_in_words(shares[0]), percent_in_words(shares[len(shares) // 2])
     if len(ordered) == 1:
         return f"{most} of records would have to lie elsewhere for the shape of ‘{ordered[0].column}’ to be as it was."
@@ -87,23 +85,24 @@ def _headline(ordered: Sequence[Distribution]) -> str:
     )
 
 
-def _distribution(number: int, one: Distribution) -> PageChart:
-    share = moved_share(one)
+def _distribution(column: Distribution) -> PageChart:
+    share = moved_share(column)
     word = "is kept" if share < _ALIKE else "is mostly kept" if share < _CHANGED else "changed"
-    missing = f" {one.missing:,} records have no value, before and after." if one.missing else ""
+    missing = f" {column.missing:,} records have no value, before and after." if column.missing else ""
     says = f"The shape {word}: {percent_in_words(share)} of records would have to lie elsewhere.{missing}"
-    unit = f" ({one.unit})" if one.unit and one.unit != "the column's" else ""
-    words = one.values or _intervals(one.edge_words)
+    unit = f" ({column.unit})" if column.unit and column.unit != "the column's" else ""
+    words = column.values or _intervals(column.edge_words)
     rows = [
-        (name, f"{before:,}", f"{after:,}") for name, before, after in zip(words, one.before, one.after, strict=False)
+        (name, f"{before:,}", f"{after:,}")
+        for name, before, after in zip(words, column.before, column.after, strict=False)
     ]
-    table = PageTable.of(f"{one.column}{unit}: records in each interval", ("interval", "before", "after"), rows)
-    label = f"Distribution of {one.column} before and after. {says}"
-    return PageChart(one.column, distribution_chart(f"d{number}", label, one), says, table)
+    table = PageTable.of(f"{column.column}{unit}: records in each interval", ("interval", "before", "after"), rows)
+    label = f"Distribution of {column.column} before and after. {says}"
+    return PageChart(column.column, distribution_chart(label, column), says, table)
 
 
 def _intervals(words: Sequence[str]) -> list[str]:
-    """Intervals between edges, in words.
+    """Write intervals between edges in words.
 
     >>> _intervals(["10", "20"])
     ['below 10', '10 to 20', '20 and above']
@@ -115,7 +114,6 @@ def _intervals(words: Sequence[str]) -> list[str]:
 
 
 def pairs_section(inputs: ReportInputs) -> PageSection | None:
-    """Clouds of two columns, and the means that stand for them."""
     portrait = inputs.portrait
     if portrait is None or not portrait.pairs:
         return None
@@ -128,35 +126,36 @@ def pairs_section(inputs: ReportInputs) -> PageSection | None:
             "A shaded cell has enough records that none stands out; others are left white, and what lies beyond the "
             "outermost cells is not drawn.",
         ),
-        tuple(_pair(i, one) for i, one in enumerate(portrait.pairs) if len(one.x_edges) > 1 and len(one.y_edges) > 1),
+        tuple(_pair(pair) for pair in portrait.pairs if len(pair.x_edges) > 1 and len(pair.y_edges) > 1),
         legend="dots",
     )
 
 
-def _pair(number: int, one: Pair) -> PageChart:
-    shown = sum(sum(row) for row in one.before)
-    carried = sum(mean.records for mean in one.means)
-    on_cells = sum(mean.records for mean in one.means if _lies_in_cell(one, mean.x, mean.y))
+def _pair(pair: Pair) -> PageChart:
+    shown = sum(sum(row) for row in pair.before)
+    carried = sum(mean.records for mean in pair.means)
+    on_cells = sum(mean.records for mean in pair.means if _lies_in_cell(pair, mean.x, mean.y))
     share = percent_in_words(on_cells / carried) if carried else NONE
-    says = f"{len(one.means):,} means; {share} of the records that they stand for lie where the cloud is shaded."
+    says = f"{len(pair.means):,} means; {share} of the records that they stand for lie where the cloud is shaded."
     if not shown:
         says = "No cell has enough records to be shaded, so nothing can be seen of this pair."
-    rows = [(f"{one.y_words[i]} to {one.y_words[i + 1]}", f"{sum(counts):,}") for i, counts in enumerate(one.before)]
+    rows = [(f"{pair.y_words[i]} to {pair.y_words[i + 1]}", f"{sum(counts):,}") for i, counts in enumerate(pair.before)]
     table = PageTable.of(
-        f"{one.x} and {one.y}: {shown:,} records in shaded cells, by {one.y}", (one.y, "records in shaded cells"), rows
+        f"{pair.x} and {pair.y}: {shown:,} records in shaded cells, by {pair.y}",
+        (pair.y, "records in shaded cells"),
+        rows,
     )
-    label = f"Cloud of {one.x} and {one.y} with released means. {says}"
-    return PageChart(f"{one.x} and {one.y}", pair_chart(f"p{number}", label, one), says, table)
+    label = f"Cloud of {pair.x} and {pair.y} with released means. {says}"
+    return PageChart(f"{pair.x} and {pair.y}", pair_chart(label, pair), says, table)
 
 
-def _lies_in_cell(one: Pair, x: float, y: float) -> bool:
-    j = int(np.searchsorted(one.x_edges, x, side="right")) - 1
-    i = int(np.searchsorted(one.y_edges, y, side="right")) - 1
-    return 0 <= i < len(one.before) and 0 <= j < len(one.before[i]) and one.before[i][j] > 0
+def _lies_in_cell(pair: Pair, x: float, y: float) -> bool:
+    j = int(np.searchsorted(pair.x_edges, x, side="right")) - 1
+    i = int(np.searchsorted(pair.y_edges, y, side="right")) - 1
+    return 0 <= i < len(pair.before) and 0 <= j < len(pair.before[i]) and pair.before[i][j] > 0
 
 
 def correlations_section(inputs: ReportInputs) -> PageSection | None:
-    """Three matrices, and the pairs that changed most."""
     portrait = inputs.portrait
     if portrait is None or portrait.correlations is None or len(portrait.correlations.columns) < 2:
         return None
@@ -171,9 +170,9 @@ def correlations_section(inputs: ReportInputs) -> PageSection | None:
     limit = _round_limit(float(np.abs(change[i, j]).max()))
     says = _correlation_words(c, change[i, j], i, j)
     charts = (
-        _matrix("before", "As the records came", before, 1.0),
-        _matrix("after", "As they are released", after, 1.0),
-        _matrix("change", f"The difference (full colour: {limit:g})", change, limit),
+        _matrix("As the records came", before, 1.0),
+        _matrix("As they are released", after, 1.0),
+        _matrix(f"The difference (full colour: {limit:g})", change, limit),
     )
     order = np.argsort(-np.abs(change[i, j]), kind="stable")[:_MOST_PAIRS]
     rows = [
@@ -188,8 +187,8 @@ def correlations_section(inputs: ReportInputs) -> PageSection | None:
         "Correlations, before, after and their difference",
         says,
         charts,
-        folded=is_there(
-            [PageTable.of("The pairs that changed most", ("", "and", "before", "after", "difference"), rows)]
+        folded=with_rows(
+            PageTable.of("The pairs that changed most", ("", "and", "before", "after", "difference"), rows)
         ),
         notes=(
             f"Rows and columns are in this order: {order_words}. Red is above 0, blue below, white 0; grey has none.",
@@ -201,7 +200,7 @@ _MOST_NAMED = 30
 
 
 def _round_limit(most: float) -> float:
-    """The end of a scale that a person remembers.
+    """Round the end of a scale up to a number that a person remembers.
 
     >>> _round_limit(0.013), _round_limit(0.3), _round_limit(0.0)
     (0.02, 0.5, 0.01)
@@ -213,22 +212,19 @@ def _correlation_words(
     c: Correlations, change: np.ndarray[tuple[int], np.dtype[np.float64]], i: object, j: object
 ) -> tuple[str, ...]:
     worst = int(np.argmax(np.abs(change)))
-    one, other = c.columns[np.asarray(i)[worst]], c.columns[np.asarray(j)[worst]]
+    first, second = c.columns[np.asarray(i)[worst]], c.columns[np.asarray(j)[worst]]
     return (
-        f"Correlations change by {np.abs(change).mean():.3f} on average; that of ‘{one}’ and ‘{other}’ changes most, "
-        f"by {change[worst]:+.3f}.",
+        f"Correlations change by {np.abs(change).mean():.3f} on average; that of ‘{first}’ and ‘{second}’ changes "
+        f"most, by {change[worst]:+.3f}.",
     )
 
 
-def _matrix(
-    name: str, title: str, matrix: np.ndarray[tuple[int, ...], np.dtype[np.float64]], limit: float
-) -> PageChart:
+def _matrix(title: str, matrix: np.ndarray[tuple[int, ...], np.dtype[np.float64]], limit: float) -> PageChart:
     label = f"Matrix of correlations, {title.lower()}; the table below has the figures that differ most."
-    return PageChart(title, correlation_chart(f"c-{name}", label, matrix, limit))
+    return PageChart(title, correlation_chart(label, matrix, limit))
 
 
 def regressions_section(inputs: ReportInputs) -> PageSection:
-    """The analyses that the spec names."""
     title, portrait = "Analyses, before and after", inputs.portrait
     if portrait is None:
         return PageSection("analyses", title, (_UNMEASURED,))
@@ -240,8 +236,8 @@ def regressions_section(inputs: ReportInputs) -> PageSection:
     return PageSection(
         "analyses",
         title,
-        tuple(_fit_words(one) for one in portrait.regressions),
-        tuple(_regression(i, one) for i, one in enumerate(portrait.regressions)),
+        tuple(map(_fit_words, portrait.regressions)),
+        tuple(map(_regression, portrait.regressions)),
         notes=(
             "Of each term the upper line is before and the lower one after. A line is two standard errors to each "
             "side, on the scale of the term’s own error before.",
@@ -250,21 +246,21 @@ def regressions_section(inputs: ReportInputs) -> PageSection:
     )
 
 
-def _fit_words(one: Regression) -> str:
-    before, after = one.before.r_squared, one.after.r_squared
-    words = f"{one.formula}: R² {_figure(before)} before and {_figure(after)} after"
-    worst, off = _worst_term(one)
+def _fit_words(fit: Regression) -> str:
+    before, after = fit.before.r_squared, fit.after.r_squared
+    words = f"{fit.formula}: R² {_figure(before)} before and {_figure(after)} after"
+    worst, off = _worst_term(fit)
     if worst is None:
         return f"{words}."
     return f"{words}; ‘{worst}’ changes most, by {readable(off, 2)} standard errors."
 
 
-def _worst_term(one: Regression) -> tuple[str | None, float]:
-    """The term, but the constant, whose coefficient changes most for its standard error before."""
+def _worst_term(fit: Regression) -> tuple[str | None, float]:
+    """Find the term, but the constant, whose coefficient changes most for its standard error before."""
     changes = {
         term: abs(a - b) / e
         for term, b, e, a in list(
-            zip(one.terms, one.before.coefficients, one.before.errors, one.after.coefficients, strict=True)
+            zip(fit.terms, fit.before.coefficients, fit.before.errors, fit.after.coefficients, strict=True)
         )[1:]
         if e > 0 and math.isfinite(a) and math.isfinite(b)
     }
@@ -272,27 +268,25 @@ def _worst_term(one: Regression) -> tuple[str | None, float]:
     return worst, changes.get(worst, 0.0) if worst is not None else 0.0
 
 
-def _regression(number: int, one: Regression) -> PageChart:
-    label = f"Coefficients of {one.formula} before and after. {_fit_words(one)}"
-    return PageChart(
-        one.formula, fits_chart(f"r{number}", label, one.terms, one.before, one.after), "", _coefficients(one)
-    )
+def _regression(fit: Regression) -> PageChart:
+    label = f"Coefficients of {fit.formula} before and after. {_fit_words(fit)}"
+    return PageChart(fit.formula, fits_chart(label, fit.terms, fit.before, fit.after), "", _coefficients(fit))
 
 
-def _coefficients(one: Regression) -> PageTable:
-    def cells(fit: Fit, n: int) -> tuple[str, str]:
-        return _figure(fit.coefficients[n]), _figure(fit.errors[n])
+def _coefficients(fit: Regression) -> PageTable:
+    def cells(side: Fit, n: int) -> tuple[str, str]:
+        return _figure(side.coefficients[n]), _figure(side.errors[n])
 
-    rows = [(term, *cells(one.before, n), *cells(one.after, n)) for n, term in enumerate(one.terms)]
-    rows.append(("R²", _figure(one.before.r_squared), "", _figure(one.after.r_squared), ""))
-    rows.append(("records", f"{one.before.records:,}", "", f"{one.after.records:,}", ""))
-    bases = getattr(one, "bases", ())
+    rows = [(term, *cells(fit.before, n), *cells(fit.after, n)) for n, term in enumerate(fit.terms)]
+    rows.append(("R²", _figure(fit.before.r_squared), "", _figure(fit.after.r_squared), ""))
+    rows.append(("records", f"{fit.before.records:,}", "", f"{fit.after.records:,}", ""))
+    bases = getattr(fit, "bases", ())
     beside = f"; compared with {', '.join(bases)}" if bases else ""
-    return PageTable(f"{one.formula}{beside}", ("term", "before", "error", "after", "error"), tuple(rows))
+    return PageTable(f"{fit.formula}{beside}", ("term", "before", "error", "after", "error"), tuple(rows))
 
 
 def _figure(value: float) -> str:
-    """A figure with four digits that mean something.
+    """Write a figure with four significant digits.
 
     >>> _figure(-13310.2), _figure(0.45612), _figure(39.3217), _figure(0.0), _figure(1.5e-9)
     ('-13,310', '0.4561', '39.32', '0', '1.5e-09')
