@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.kernels.forests.mst import component_of, join
 from microagg_core.kernels.machine_code.jit import jit
 from microagg_core.kernels.tools.sorting import stable_order
+from microagg_core.kernels.tools.union_find import component_of, join
 from microagg_core.kernels.tree.mdav import look_from
 from microagg_core.kernels.tree.searches import nearest_outside, new_search
 from microagg_core.kernels.tree.shrinking_tree import new_tree

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from microagg_core.arrays import Floats, Ints, ShortInts
-from microagg_core.kernels.forests.mst import component_of
 from microagg_core.kernels.machine_code.jit import inlined, jit, uncounted
+from microagg_core.kernels.tools.union_find import component_of
 from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, leaf_distances, measure_all
 
 #: The kinds of search, each of which chooses for itself.
