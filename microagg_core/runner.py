@@ -19,7 +19,7 @@ from functools import lru_cache
 from microagg_core.compare.expecting.figures import expect
 from microagg_core.compare.expecting.rows import draw_rows
 from microagg_core.compiling import TABLES, compile_parts
-from microagg_core.data.formats.inputs.contract import Place
+from microagg_core.data.formats.reading import Place
 from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError, sanitized
 from microagg_core.kernels.tools.threads import PROCESS, cpu_seconds
 from microagg_core.release.manifest import PartEntry

@@ -5,6 +5,8 @@ The choice is seeded: every run of the suite has the same cases.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -36,6 +38,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.get_closest_marker("soak")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not item.get_closest_marker("soak")]
+
+
+def is_whole() -> bool:
+    """Tell whether every case was asked for."""
+    return _whole
 
 
 def share(cases: Iterable[T], most: int) -> list[T]:
@@ -75,3 +82,28 @@ def examples(most: int) -> settings:
     if _whole:
         return settings(max_examples=most, deadline=None)
     return settings(max_examples=min(most, MOST_EXAMPLES), deadline=None, derandomize=True)
+
+
+def each(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a quick test for each of many values as one case; the value at which it fails is in what pytest shows.
+
+    As ``pytest.mark.parametrize``, but for tests that use no fixture which a second run would find changed.
+    """
+    wanted = [name.strip() for name in names.split(",")]
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def every(**given: Any) -> None:
+            for value in values:
+                case = dict(zip(wanted, value if len(wanted) > 1 else (value,), strict=True))
+                try:
+                    test(**given, **case)
+                except BaseException as error:
+                    error.add_note(f"with {case}")
+                    raise
+
+        left = [p for name, p in inspect.signature(test).parameters.items() if name not in wanted]
+        every.__signature__ = inspect.Signature(left)  # type: ignore[attr-defined]
+        return every
+
+    return decorate

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from microagg_core.data.formats.unit_list import read_unit_list
+from microagg_core.data.formats.reading import read_unit_list
 from microagg_core.errors import SpecError, StorageError
 from microagg_core.release.steps.cleaning import is_under_way
 from microagg_core.release.steps.work import Run, work_store

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.memory import WORKER_BASE_BYTES
-from microagg_core.data.formats.inputs.contract import InputListing
+from microagg_core.data.formats.reading import InputListing
 from microagg_core.inspect.check import Check
 from microagg_core.pages.plan_report import PlanReport
 from microagg_core.pages.run_results import Compared

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from microagg_core.blocks.memory import WORKER_BASE_BYTES, survey_bytes
 from microagg_core.data.formats.reading import list_input
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import ClusterError, StorageError, TransientStorageError, sanitized
 from microagg_core.inspect.gate import refuse_failed
 from microagg_core.pages.plan_report import report_plan

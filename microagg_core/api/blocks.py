@@ -23,8 +23,7 @@ from microagg_core.blocks.masking import BlockOutcome, block_statistics, loss_sc
 from microagg_core.blocks.routes import SUPPRESSED, hash_keys, missing_pattern
 from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
 from microagg_core.data.kinds.contract import Kind, Ticks
-from microagg_core.data.kinds.encoding import Encoding
-from microagg_core.data.kinds.quasi_identifiers import finite_ticks
+from microagg_core.data.kinds.encoding import Encoding, finite_ticks
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo

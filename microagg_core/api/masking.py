@@ -29,7 +29,7 @@ from microagg_core.group.metrics.losses import losses, masked_by, percent
 from microagg_core.kernels.tools.threads import Threads
 
 if TYPE_CHECKING:
-    from microagg_core.data.kinds.quasi_identifiers import QuasiIdentifiers
+    from microagg_core.data.kinds.encoding import QuasiIdentifiers
     from microagg_core.group.algorithms.best import Tried
     from microagg_core.group.bounds import Bound, Certificate
 
@@ -165,7 +165,7 @@ def _masked_as_one(
     asked: _Asked,
 ) -> Microaggregated:
     """All records in one block."""
-    from microagg_core.data.kinds.quasi_identifiers import QuasiIdentifiers
+    from microagg_core.data.kinds.encoding import QuasiIdentifiers
 
     quasi = QuasiIdentifiers.of({name: quasi_identifier(table, name) for name in names})
     Z = quasi.standardized()

@@ -21,11 +21,11 @@ from microagg_core.compare.asked import chosen_algorithms, refuse_small_k, said_
 from microagg_core.compare.published import Figure, printed_figures
 from microagg_core.data.formats.reading import list_input, read_part, read_schema, with_guessed_types
 from microagg_core.data.kinds.registry import kind_for
+from microagg_core.data.places import Input
 from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo
 from microagg_core.group.metrics.statistics import significant
 from microagg_core.plain import to_plain
-from microagg_core.spec.places import Input
 
 #: Algorithms whose model says that they would take longer are left out, unless they were asked for by name.
 PATIENCE_SECONDS = 60.0

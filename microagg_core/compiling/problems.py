@@ -125,7 +125,9 @@ def _run_algorithm(info: AlgorithmInfo) -> None:
     """Run both sizes, as far as the algorithm takes them."""
     p = 1 if info.each_attribute else min(2, info.max_attributes or 2)
     # A search's steps change nothing of what it compiles.
-    parameters: dict[str, Any] = {one.name: one.minimum for one in info.parameters if one.name == "steps"}
+    parameters: dict[str, Any] = {
+        parameter.name: parameter.minimum for parameter in info.parameters if parameter.name == "steps"
+    }
     for n in (_FEW, _MANY):
         info.run(_records(min(n, info.max_records or n), p), info.min_k, **parameters)
 

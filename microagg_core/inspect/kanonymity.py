@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from microagg_core.data.tables.hashing import one_array
-from microagg_core.data.tables.runs import no_two_are_equal, runs_of
+from microagg_core.data.tables.ordering import no_two_are_equal, runs_of
 
 _COUNT = "n"
 _META = b"microagg.counter"

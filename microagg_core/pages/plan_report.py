@@ -12,8 +12,8 @@ from microagg_core.blocks.plan import BlockPlan
 from microagg_core.blocks.strata import Strata
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.statistics import significant
-from microagg_core.release.pages.column_types import TEXT_TYPES
 from microagg_core.release.pages.promises import pooling_words
+from microagg_core.release.pages.words import TEXT_TYPES
 from microagg_core.release.steps.routing import Planned
 
 #: Blocks that are named one by one.

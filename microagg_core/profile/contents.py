@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from microagg_core.data.formats.inputs.csv_text import CsvText
-from microagg_core.data.formats.inputs.foreign import refuse_foreign
+from microagg_core.data.formats.inputs.csv import CsvText
+from microagg_core.data.formats.options import compression_of
+from microagg_core.data.formats.reading import format_of, input_formats, refuse_foreign
+from microagg_core.data.places import Input
 from microagg_core.errors import DataError
-from microagg_core.spec.formats import InputFormatName, compression_of, format_of
-from microagg_core.spec.places import Input
 from microagg_core.store.inputs import InputFile, open_input
 from microagg_core.store.urls import shown
 
 #: Enough to know a format by, and a first line of text.
 _HEAD_BYTES = 4096
-_MARKS: dict[bytes, InputFormatName] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 _PACKED = {b"\x1f\x8b": ("gzip", ".gz"), b"\x28\xb5\x2f\xfd": ("zstd", ".zst")}
-#: What the endings of files say that are not text.
-_BINARY_ENDINGS: dict[str, InputFormatName] = {".parquet": "parquet", ".pq": "parquet"}
-_ENDINGS = {"parquet": ".parquet", "arrow": ".arrow", "csv": ".csv"}
 
 
-def format_by_content(first: InputFile, source: Input) -> InputFormatName:
+def format_by_content(first: InputFile, source: Input) -> str:
     """The format of a file by what is in it; text of any ending is CSV.
 
     Raises:
         DataError: it is empty, of a format that is not read here, or not what its ending says.
     """
-    place, ending = shown(first.url), _format_by_ending(first.url)
+    place, ending = shown(first.url), format_of(first.url)
     with open_input(first.url, source.storage_options) as file:
         packed = file.read(_HEAD_BYTES)
         if not packed:
@@ -40,19 +36,13 @@ def format_by_content(first: InputFile, source: Input) -> InputFormatName:
     refuse_foreign(head, place)
     if ending and ending != content:
         what = "text" if content == "csv" else content
-        raise DataError(
-            f"{place} holds {what}, not {ending} as its ending says; rename it to end in {_ENDINGS[content]}"
-        )
+        fitting = next(form.endings[0] for form in input_formats() if form.name == content)
+        raise DataError(f"{place} holds {what}, not {ending} as its ending says; rename it to end in {fitting}")
     return content
 
 
-def _format_by_ending(url: str) -> InputFormatName | None:
-    ending = next((form for end, form in _BINARY_ENDINGS.items() if url.lower().endswith(end)), None)
-    return ending or format_of(url)
-
-
-def _marked(head: bytes) -> InputFormatName | None:
-    return next((form for mark, form in _MARKS.items() if head.startswith(mark)), None)
+def _marked(head: bytes) -> str | None:
+    return next((form.name for form in input_formats() if head.startswith(form.marks)), None)
 
 
 def _refuse_other_packing(head: bytes, url: str) -> None:

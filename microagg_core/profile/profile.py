@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from microagg_core.data.formats.reading import count_rows
+from microagg_core.data.places import Input
 from microagg_core.profile.columns import ColumnProfile, profiled
 from microagg_core.profile.proposing import RoleProposal, proposed_roles
 from microagg_core.profile.refusals import ProfiledRows, without_refusals
 from microagg_core.profile.understanding import Understanding, understood
-from microagg_core.spec.places import Input
 from microagg_core.store.inputs import input_files
 from microagg_core.store.urls import shown
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from microagg_core.data.formats.inputs.contract import InputListing, InputPart
 from microagg_core.data.formats.reading import (
+    InputListing,
+    InputPart,
     cut_listing,
     first_rows,
     has_fewer_rows,
@@ -17,8 +18,8 @@ from microagg_core.data.formats.reading import (
     scan_stretch,
     to_scan,
 )
+from microagg_core.data.places import Input
 from microagg_core.errors import DataError
-from microagg_core.spec.places import Input
 from microagg_core.store.urls import shown
 
 #: An input is small below all of these: rows, cells, and bytes in memory.

@@ -6,15 +6,14 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import get_args
 
-from microagg_core.data.formats.inputs.registry import input_format
+from microagg_core.data.formats import released_names
+from microagg_core.data.formats.reading import input_format
 from microagg_core.profile.names import meanings_of
 from microagg_core.profile.profile import FileProfile, profile_of
 from microagg_core.profile.proposing import BLOCKING, IDENTIFIERS, QUASI, RoleProposal
 from microagg_core.profile.wording import held, notes
-from microagg_core.spec.formats import ReleasedFormatName
-from microagg_core.spec.places import Output
+from microagg_core.spec.release import Output
 from microagg_core.spec.starter import Advice, ColumnAdvice, quoted, starter_spec
 from microagg_core.store.urls import basename, is_local, local_path
 
@@ -43,7 +42,7 @@ def starter_of(profile: FileProfile, data: str, spec: Path, is_accepted: bool = 
     url = data
     if is_local(data):  # the spec's paths start at its own folder
         url = Path(os.path.relpath(local_path(data), spec.resolve().parent)).as_posix()
-    output_format = form.name if form.name in get_args(ReleasedFormatName) else Output.model_fields["format"].default
+    output_format = form.name if form.name in released_names() else Output.model_fields["format"].default
     options = _options(profile) + form.starter_options(profile.source)
     return starter_spec(url, profile.schema, options, output_format, _advice(profile, is_accepted))
 

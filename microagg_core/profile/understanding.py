@@ -9,7 +9,9 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from microagg_core.data.formats.inputs.csv_text import CsvText
+from microagg_core.data.formats.inputs.csv import CsvText
+from microagg_core.data.formats.options import CsvInput
+from microagg_core.data.places import Input, with_known_names
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.errors import DataError, SpecError
 from microagg_core.profile.contents import format_by_content
@@ -25,9 +27,6 @@ from microagg_core.profile.notations import (
     why_text,
 )
 from microagg_core.profile.sampling import Sample, sampled
-from microagg_core.spec.braces import with_known_names
-from microagg_core.spec.formats import CsvInput
-from microagg_core.spec.places import Input
 from microagg_core.store.inputs import InputFile, input_files, open_input
 from microagg_core.store.urls import holds_credentials, shown
 

@@ -64,7 +64,7 @@ class Demands:
     def is_strict(self) -> bool:
         """Say whether remarks are failures."""
         demanded = (self.k, self.sha256, self.rows, self.public_key, self.columns or None, self.protect or None)
-        return self.strict or any(one is not None for one in demanded)
+        return self.strict or any(demand is not None for demand in demanded)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -86,8 +86,8 @@ class Demands:
             other = f"the manifest's digest is {sha256}, not the one that is demanded"
             yield Check("digest demanded", same, "the manifest is the one that is demanded" if same else other)
         if self.rows is not None:
-            said = f"{manifest.rows} records are declared, and {self.rows} demanded"
-            yield Check("rows demanded", manifest.rows == self.rows, said)
+            detail = f"{manifest.rows} records are declared, and {self.rows} demanded"
+            yield Check("rows demanded", manifest.rows == self.rows, detail)
         if self.k is not None:
             yield Check("k demanded", manifest.k >= self.k, f"k={manifest.k} is promised, and k={self.k} demanded")
         if self.columns:
@@ -95,10 +95,10 @@ class Demands:
 
     def _columns_check(self, manifest: Manifest) -> Check:
         role_of = {column.name: column.role for column in manifest.columns}
-        wanted = dict.fromkeys(self.quasi_identifiers, "quasi_identifier")
-        wanted |= dict.fromkeys(self.blocking, "blocking")
-        wrong = [_mismatch(name, role, role_of.get(name)) for name, role in wanted.items() if role_of.get(name) != role]
-        detail = "; ".join(wrong) or f"the {len(wanted)} columns that are demanded are among the key columns"
+        roles = dict.fromkeys(self.quasi_identifiers, "quasi_identifier")
+        roles |= dict.fromkeys(self.blocking, "blocking")
+        wrong = [_mismatch(name, role, role_of.get(name)) for name, role in roles.items() if role_of.get(name) != role]
+        detail = "; ".join(wrong) or f"the {len(roles)} columns that are demanded are among the key columns"
         return Check("columns demanded", not wrong, detail)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -19,11 +19,13 @@ from pydantic import (
     model_validator,
 )
 
+from microagg_core.data.formats import released_names
+from microagg_core.data.formats.options import CsvOutput
 from microagg_core.errors import StorageError
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
+from microagg_core.model import OneOf
 from microagg_core.spec.about import About
-from microagg_core.spec.formats import CsvOutput, ReleasedFormatName
 from microagg_core.store.layout import ATTEMPT_DIGITS, SHA256_DIGITS, ReleaseLayout, is_release_id, revision_number
 from microagg_core.store.objects import canonical_json, sha256_hex
 from microagg_core.store.page_layout import PAGE_NAME, WRITTEN_PAGE, is_page_name, is_written_page
@@ -33,9 +35,16 @@ from microagg_core.store.page_layout import PAGE_NAME, WRITTEN_PAGE, is_page_nam
 FORMAT_VERSION = 3
 _SINCE_3 = {"pages"}
 
-_PART_NAME = re.compile(
-    rf"data/part-\d{{5,}}-([0-9a-f]{{{SHA256_DIGITS}}})(-[0-9a-f]{{{ATTEMPT_DIGITS}}})?\.({'|'.join(get_args(ReleasedFormatName))})"
-)
+
+def _part_name() -> re.Pattern[str]:
+    endings = "|".join(released_names())
+    return re.compile(rf"data/part-\d{{5,}}-([0-9a-f]{{{SHA256_DIGITS}}})(-[0-9a-f]{{{ATTEMPT_DIGITS}}})?\.({endings})")
+
+
+def _with_part_names(schema: dict[str, Any]) -> None:
+    schema["pattern"] = f"^{_part_name().pattern}$"
+
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -61,7 +70,7 @@ class AlgorithmEntry(_Model):
 class PartEntry(_Model):
     """A part: its name relative to the manifest's folder, and what it must hold."""
 
-    name: str = Field(json_schema_extra={"pattern": f"^{_PART_NAME.pattern}$"})
+    name: str = Field(json_schema_extra=_with_part_names)
     rows: int = Field(ge=0)
     bytes: int = Field(ge=0)
     sha256: Sha256
@@ -69,7 +78,7 @@ class PartEntry(_Model):
     @model_validator(mode="after")
     def _named_after_content(self) -> PartEntry:
         # The name is also a path that readers and clean-ups follow: nothing else may stand in it.
-        match = _PART_NAME.fullmatch(self.name)
+        match = _part_name().fullmatch(self.name)
         if match is None or match[1] != self.sha256[:SHA256_DIGITS]:
             raise ValueError("a part is named data/part-<number>-<checksum>-<attempt>.<format>")
         return self
@@ -137,7 +146,7 @@ class ReleaseFacts(_Model):
     columns: tuple[ColumnEntry, ...] = Field(min_length=1)
     #: What its publisher says of the release and its columns; not there where he says nothing.
     about: About | None = None
-    format: ReleasedFormatName
+    format: Annotated[str, OneOf(released_names)]
     #: How released CSV is to be read: text is quoted, a missing value is the null word without quotes.
     csv: CsvOutput | None = None
     algorithm: AlgorithmEntry
@@ -220,15 +229,15 @@ class Manifest(ReleaseFacts):
         return ReleaseLayout(self.id, self.revision)
 
     def part_names(self) -> set[str]:
-        """Names of parts from the root of the output."""
+        """Name the parts from the root of the output."""
         return {self.layout.absolute(part.name) for part in self.parts}
 
     def page_names(self) -> set[str]:
-        """Names under which readers find pages, from the root of the output."""
+        """Name the pages where readers find them, from the root of the output."""
         return {self.layout.absolute(page.name) for page in self.pages}
 
     def written_page_names(self) -> set[str]:
-        """Names under which pages were written before the manifest, from the root of the output."""
+        """Name the pages as written before the manifest, from the root of the output."""
         return {self.layout.absolute(page.written) for page in self.pages}
 
     def to_bytes(self) -> bytes:
@@ -276,7 +285,7 @@ class Manifest(ReleaseFacts):
 
 
 def manifest_schema() -> dict[str, Any]:
-    """JSON schema (draft 2020-12) of a manifest, for programs that read releases.
+    """Write the JSON schema (draft 2020-12) of a manifest, for programs that read releases.
 
     >>> manifest_schema()["properties"]["format_version"]["enum"]
     [1, 2, 3]

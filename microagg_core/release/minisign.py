@@ -162,9 +162,9 @@ class SecretKey:
             if password is None:
                 raise ValueError("needs a password")
             content = _masked(content, password, salt, (_number(cost[:8]), _number(cost[8:])))
-        key_id, seed, public, said = content[:8], content[8:40], content[40:72], content[72:]
+        key_id, seed, public, checked = content[:8], content[8:40], content[40:72], content[72:]
         # minisign leaves the checksum out where there is no password; the public half is there always.
-        if derivation == _SCRYPT and not hmac.compare_digest(said, _checksum(key_id, seed, public)):
+        if derivation == _SCRYPT and not hmac.compare_digest(checked, _checksum(key_id, seed, public)):
             raise ValueError("does not open with this password")
         key = cls(key_id, seed)
         if key.public.key != public:

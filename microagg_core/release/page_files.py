@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
+from typing import NamedTuple
 
 from microagg_core.errors import InternalError, MicroaggError
 from microagg_core.release.manifest import Manifest, PageEntry
 from microagg_core.release.revisions import is_withdrawn
+from microagg_core.store.layout import ReleaseLayout
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_core.store.page_layout import is_page_name, written_page
 
@@ -68,68 +70,54 @@ def bring_pages(output: Store, manifest: Manifest, pages_of: PagesOf) -> tuple[s
     Raises:
         StorageError: a page cannot be read or written.
     """
-    return tuple(_Bringing(output, manifest, pages_of).lost()) if manifest.pages else ()
+    layout = manifest.layout
+    copies = [_copies_of(output, layout, page) for page in manifest.pages]
+    damaged = [copy for copy in copies if not (_is(copy.page, copy.public) and _is(copy.page, copy.written))]
+    # Asked after all versions were: a notice that was put up since has another.
+    if not damaged or is_withdrawn(output, layout.folder):
+        return ()
+    remade = cache(lambda: pages_of(manifest.model_copy(update={"pages": ()})))
+    return tuple(sentence for copy in damaged if (sentence := _mend(output, layout, copy, remade)))
 
 
-@dataclass(frozen=True)
-class _Look:
-    """State of a page: at its place for readers, with a version, and where it was written."""
+class _Copies(NamedTuple):
+    """Both copies of a page: the readers', with its version, and the one that was written before the manifest."""
 
     page: PageEntry
-    there: bytes | None
+    public: bytes | None
     version: str
     written: bytes | None
 
-    @property
-    def is_whole(self) -> bool:
-        return _is(self.page, self.there) and _is(self.page, self.written)
+
+def _copies_of(output: Store, layout: ReleaseLayout, page: PageEntry) -> _Copies:
+    public, version = output.versioned(layout.absolute(page.name))
+    return _Copies(page, public, version, output.read_if_there(layout.absolute(page.written)))
 
 
-@dataclass(frozen=True)
-class _Bringing:
-    output: Store
-    manifest: Manifest
-    pages_of: PagesOf
+def _mend(
+    output: Store, layout: ReleaseLayout, copies: _Copies, remade: Callable[[], Mapping[str, bytes | MicroaggError]]
+) -> str | None:
+    """Put back what is missing of a page; a sentence where it can neither be found nor made again."""
+    page = copies.page
+    data = next((data for data in _sources(copies, remade) if _is(page, data)), None)
+    if data is None:
+        return (
+            f"the page {layout.absolute(page.name)} is missing or damaged, and this version of microagg makes another: "
+            "restore it, or publish the release again with --replace"
+        )
+    if not _is(page, copies.written):
+        output.put(layout.absolute(page.written), data, durable=True)
+    if not _is(page, copies.public):
+        # Where it is not granted, somebody else brought it, or withdrew the release.
+        output.put_if(layout.absolute(page.name), data, copies.version)
+    return None
 
-    @cached_property
-    def _again(self) -> Mapping[str, bytes | MicroaggError]:
-        """Pages as this version of the software makes them."""
-        return self.pages_of(self.manifest.model_copy(update={"pages": ()}))
 
-    def _look(self, page: PageEntry) -> _Look:
-        layout = self.manifest.layout
-        there, version = self.output.versioned(layout.absolute(page.name))
-        return _Look(page, there, version, self.output.read_if_there(layout.absolute(page.written)))
-
-    def lost(self) -> Iterator[str]:
-        """Put back what is missing; yields a sentence for each page that cannot be found or made again."""
-        lacking = [look for look in map(self._look, self.manifest.pages) if not look.is_whole]
-        # Asked after all versions were: a notice that was put up since has another.
-        if not lacking or is_withdrawn(self.output, self.manifest.layout.folder):
-            return
-        for look in lacking:
-            data = next((one for one in self._sources(look) if _is(look.page, one)), None)
-            if data is not None:
-                self._bring(look, data)
-                continue
-            yield (
-                f"the page {self.manifest.layout.absolute(look.page.name)} is missing or damaged, and this version of "
-                "microagg makes another: restore it, or publish the release again with --replace"
-            )
-
-    def _sources(self, look: _Look) -> Iterator[bytes | None]:
-        yield look.written
-        yield look.there
-        again = self._again.get(look.page.name)
-        yield again if isinstance(again, bytes) else None
-
-    def _bring(self, look: _Look, data: bytes) -> None:
-        layout = self.manifest.layout
-        if not _is(look.page, look.written):
-            self.output.put(layout.absolute(look.page.written), data, durable=True)
-        if not _is(look.page, look.there):
-            # Where it is not granted, somebody else brought it, or withdrew the release.
-            self.output.put_if(layout.absolute(look.page.name), data, look.version)
+def _sources(copies: _Copies, remade: Callable[[], Mapping[str, bytes | MicroaggError]]) -> Iterator[bytes | None]:
+    yield copies.written
+    yield copies.public
+    again = remade().get(copies.page.name)
+    yield again if isinstance(again, bytes) else None
 
 
 def _is(page: PageEntry, data: bytes | None) -> bool:

@@ -24,7 +24,7 @@ import pyarrow as pa
 from pydantic import ConfigDict
 from pydantic import dataclasses as pydantic
 
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import StorageError, TransientStorageError
 from microagg_core.plain import from_json, to_plain
 from microagg_core.release.manifest import Manifest
@@ -143,8 +143,8 @@ def _first_tombstone(output: Store, layout: ReleaseLayout, tombstone: Tombstone)
 def _put_notice(output: Store, name: str, sentence: str) -> None:
     notice = notice_of(name, sentence)
     for _ in range(_ATTEMPTS):
-        there, version = output.versioned(name)
-        if there == notice or output.put_if(name, notice, version):
+        present, version = output.versioned(name)
+        if present == notice or output.put_if(name, notice, version):
             return
     raise TransientStorageError(f"{shown(output.url_of(name))} keeps changing while it is taken back; do it again")
 

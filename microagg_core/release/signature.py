@@ -17,7 +17,7 @@ from microagg_core.inspect.check import Check
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.minisign import PublicKey, SecretKey, Signature, shown_id
 from microagg_core.release.revisions import ReleaseAtHand, read_release
-from microagg_core.spec.places import Sign
+from microagg_core.spec.release import Sign
 from microagg_core.store.disk import read_private
 from microagg_core.store.layout import SIGNATURE
 from microagg_core.store.objects import Standing, Store, standing_of
@@ -67,14 +67,14 @@ def sign_published(output: Store, manifest: Manifest, key: SecretKey, *, keeps_o
         StorageError: it could not be read or written.
     """
     name, layout = manifest.layout.signature(), manifest.layout
-    wanted = signature_of(manifest, output.read(layout.manifest()), key)
-    there = output.read_if_there(name)
-    other = _key_of(there)
+    signature = signature_of(manifest, output.read(layout.manifest()), key)
+    present = output.read_if_there(name)
+    other = _key_of(present)
     if keeps_others and other is not None and other != key.key_id:
-        theirs, ours = shown_id(other), shown_id(key.key_id)
-        return (f"{layout.folder} is signed with the key {theirs}, not with {ours}: microagg sign replaces that",)
-    if there != wanted:
-        output.put(name, wanted, durable=True)
+        ids = f"the key {shown_id(other)}, not with {shown_id(key.key_id)}"
+        return (f"{layout.folder} is signed with {ids}: microagg sign replaces that",)
+    if present != signature:
+        output.put(name, signature, durable=True)
     return ()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import EXIT_DONE, GateError, StorageError
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.demands import Demand, codes_of, combinations_of
@@ -80,18 +80,18 @@ class Look:
         self._blocking = {column.name for column in manifest.columns if column.role == "blocking"}
         self.findings = Findings()
 
-    def at_all(self) -> Findings:
+    def look(self) -> Findings:
         """Look at every part, and at every page under both of its names."""
         for part in self._manifest.parts:
             if self._is_there(part):
                 with self._folder.local_copy(part.name) as path:
-                    self._at_file(path, part)
+                    self._look_at_file(path, part)
         for page in self._manifest.pages:
             for name in (page.name, page.written):
-                self._at_page(name, page)
+                self._look_at_page(name, page)
         return self.findings
 
-    def _at_page(self, name: str, page: PageEntry) -> None:
+    def _look_at_page(self, name: str, page: PageEntry) -> None:
         standing = standing_of(self._folder, name)
         if standing is Standing.MISSING:
             self.findings.missing_pages.append(name)
@@ -112,18 +112,18 @@ class Look:
             places[standing].append(part.name)
         return standing in (Standing.FILE, Standing.SHARED)
 
-    def _at_file(self, path: Path, part: PartEntry) -> None:
+    def _look_at_file(self, path: Path, part: PartEntry) -> None:
         sha256 = _sha256_of(path)
         if path.stat().st_size != part.bytes or sha256 != part.sha256:
             self.findings.damaged.append(part.name)
         is_repeated = sha256 in self._contents
         self._contents.add(sha256)
         try:
-            self._at_content(path, part, is_repeated)
+            self._look_at_content(path, part, is_repeated)
         except (pa.ArrowException, OSError, ValueError):  # the library's message may quote what it stumbled over
             self.findings.unreadable.append(part.name)
 
-    def _at_content(self, path: Path, part: PartEntry, is_repeated: bool) -> None:
+    def _look_at_content(self, path: Path, part: PartEntry, is_repeated: bool) -> None:
         manifest, findings = self._manifest, self.findings
         schema, batches = part_batches(path, manifest)
         declared = [(column.name, column.type) for column in manifest.columns]
@@ -138,8 +138,8 @@ class Look:
                 findings.repeated.append(part.name)
         else:
             self._count(path, _counted(batches, rows_read))
-        if said := released_format(manifest).besides(path, self._blocking):
-            findings.besides[part.name] = said
+        if extras := released_format(manifest).besides(path, self._blocking):
+            findings.besides[part.name] = extras
         findings.total_rows += rows_read[0]
         if rows_read[0] != part.rows:
             findings.rows.append(part.name)
@@ -223,7 +223,7 @@ def protection_checks(
         if uncounted or role_of.get(demand.column) != "confidential"
     }
     counted = {name: demand for name, demand in demands.items() if name not in failed}
-    wholes = _distributions(folder, manifest, [one for one in counted.values() if one.closeness is not None])
+    wholes = _distributions(folder, manifest, [demand for demand in counted.values() if demand.closeness is not None])
     broken = dict.fromkeys(counted, 0)
     for table in _tables(folder, manifest) if counted else ():
         labels = combinations_of([table[name] for name in manifest.key_columns], table.num_rows)
@@ -318,26 +318,26 @@ def verify(
         StorageError: there is no release, its manifest is damaged, or the store cannot be read.
         SpecError: a signature is demanded, and the package that checks it is missing.
     """
-    wanted = demands or Demands()
+    demands = demands or Demands()
     release = read_release(release_url, storage_options, follow_links=False)
     manifest = release.manifest
-    counters = _counters(manifest, wanted)
-    findings = Look(release.folder, manifest, list(counters.values())).at_all()
+    counters = _counters(manifest, demands)
+    findings = Look(release.folder, manifest, list(counters.values())).look()
     remarks = list(_remarks(release, findings))
     checks = [
         *_checks_of_files(findings, manifest),
-        *((Check(name, False, text) for name, text in remarks) if wanted.is_strict else ()),
-        *wanted.checks(manifest, release.sha256),
-        *(() if wanted.public_key is None else [signature_check(release, wanted.public_key)]),
-        *_k_checks(release, findings, counters, wanted),
-        *protection_checks(release.folder, manifest, findings.uncounted, wanted.protect),
+        *((Check(name, False, text) for name, text in remarks) if demands.is_strict else ()),
+        *demands.checks(manifest, release.sha256),
+        *(() if demands.public_key is None else [signature_check(release, demands.public_key)]),
+        *_k_checks(release, findings, counters, demands),
+        *protection_checks(release.folder, manifest, findings.uncounted, demands.protect),
     ]
-    said, unlisted = _unlisted(release.folder, manifest)
-    if unlisted and wanted.is_strict:
-        checks.insert(0, Check("unlisted files", False, said))
-    warnings = [] if wanted.is_strict else [text for _, text in remarks]
-    if said and not (unlisted and wanted.is_strict):
-        warnings.append(said)
+    sentence, unlisted = _unlisted(release.folder, manifest)
+    if unlisted and demands.is_strict:
+        checks.insert(0, Check("unlisted files", False, sentence))
+    warnings = [] if demands.is_strict else [text for _, text in remarks]
+    if sentence and not (unlisted and demands.is_strict):
+        warnings.append(sentence)
     return VerifyReport(
         url=shown(release.folder.url_of(MANIFEST)),
         name=manifest.name,
@@ -369,18 +369,19 @@ def _counters(manifest: Manifest, demands: Demands) -> dict[str, CombinationCoun
 
 
 def _checks_of_files(findings: Findings, manifest: Manifest) -> Iterator[Check]:
-    n = len(manifest.parts)
-    yield _parts_check("parts", f"{n} of {n} are there", "parts are missing", findings.missing, n)
-    yield _parts_check(
-        "checksums", f"{n} of {n} parts are what was published", "parts are not what was published", findings.damaged, n
-    )
-    yield _columns_check(findings, manifest)
+    n, columns = len(manifest.parts), f"{len(manifest.columns)} columns with the declared names and types"
+
+    def check(name: str, parts: list[str], bad: str, good: str) -> Check:
+        return Check(name, not parts, f"{len(parts)} of {n} parts {bad}: {_some(parts)}" if parts else good)
+
+    yield check("parts", findings.missing, "are missing", f"{n} of {n} are there")
+    yield check("checksums", findings.damaged, "are not what was published", f"{n} of {n} parts are what was published")
+    yield check("columns", findings.columns + findings.unreadable, f"do not hold the {columns}", columns)
     yield _rows_check(findings, manifest)
-    yield _parts_check("files", "no part is a link", "parts are links or no files at all", findings.links, n)
-    yield _parts_check(
-        "repeated parts", "none has the content of another", "parts have the content of another", findings.repeated, n
-    )
-    yield _footers_check(findings, manifest)
+    yield check("files", findings.links, "are links or no files at all", "no part is a link")
+    yield check("repeated parts", findings.repeated, "have the content of another", "none has the content of another")
+    kinds = " and ".join(sorted(set(findings.besides.values())))
+    yield check("nothing besides", list(findings.besides), f"carry {kinds}", "nothing but the released values")
     if manifest.pages:
         yield _pages_check(findings, manifest)
     yield _gate_check(manifest)
@@ -390,23 +391,11 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
-def _parts_check(name: str, well: str, trouble: str, names: list[str], n_parts: int) -> Check:
-    return Check(name, not names, f"{len(names)} of {n_parts} {trouble}: {_some(names)}" if names else well)
-
-
 def _pages_check(findings: Findings, manifest: Manifest) -> Check:
     """Check pages that are there; a missing one misleads nobody, and is a remark."""
     wrong, n = findings.wrong_pages, len(manifest.pages)
     detail = f"{len(wrong)} pages or copies of pages are not what was published: {_some(wrong)}"
     return Check("pages", not wrong, detail if wrong else f"what is there of {n} pages is what was published")
-
-
-def _columns_check(findings: Findings, manifest: Manifest) -> Check:
-    names = findings.columns + findings.unreadable
-    detail = f"{len(manifest.columns)} columns with the declared names and types"
-    if names:
-        detail = f"{len(names)} of {len(manifest.parts)} parts do not hold the {detail}: {_some(names)}"
-    return Check("columns", not names, detail)
 
 
 def _rows_check(findings: Findings, manifest: Manifest) -> Check:
@@ -415,14 +404,6 @@ def _rows_check(findings: Findings, manifest: Manifest) -> Check:
     if findings.rows:
         detail += f"; another number than declared in {_some(findings.rows)}"
     return Check("rows", passed, detail)
-
-
-def _footers_check(findings: Findings, manifest: Manifest) -> Check:
-    names, kinds = list(findings.besides), sorted(set(findings.besides.values()))
-    detail = "nothing but the released values"
-    if names:
-        detail = f"{len(names)} of {len(manifest.parts)} parts carry {' and '.join(kinds)}: {_some(names)}"
-    return Check("nothing besides", not names, detail)
 
 
 def _gate_check(manifest: Manifest) -> Check:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Pairs, UInt64s
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import InternalError, StorageError
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, ShortInts, UInt64s
 from microagg_core.blocks.packing import rows_per_file
 from microagg_core.data.formats.reading import count_rows
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import GateError, InternalError, SpecError, StorageError
 from microagg_core.plain import from_json, to_json
 from microagg_core.release.revisions import newest, read_manifest

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Bytes, Ints, Pairs, UInt64s
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.slices import RECORD, Slices, read_slice, to_bytes, write_slices
 from microagg_core.errors import DataError, InternalError, StorageError

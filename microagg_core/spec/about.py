@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
-from microagg_core.spec.model import ColumnName, Model, Problem
+from microagg_core.model import ColumnName, Model, Problem
 from microagg_core.store.urls import holds_credentials
 
 #: A title or a unit is read at a glance; a description is a page at most, so that pages stay small with 200 columns.

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, Field
 
-from microagg_core.spec.model import ColumnName, Problem
+from microagg_core.model import ColumnName, Problem
 
 #: Terms of a formula at most: a table that somebody reads.
 MOST_TERMS = 20

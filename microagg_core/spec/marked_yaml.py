@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from microagg_core.spec.field_paths import Loc, dotted
+from microagg_core.model import Loc, dotted
 
 #: A line, and what is wrong there.
 Found = tuple[int, str]

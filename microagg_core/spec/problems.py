@@ -11,15 +11,19 @@ from typing import Any, get_args
 
 from pydantic_core import ErrorDetails
 
+from microagg_core.data.places import SECRET_REASON, looks_secret
+from microagg_core.model import Loc, PartError, dotted
 from microagg_core.spec import about
-from microagg_core.spec.clusters import ADDRESS_PATTERN, MODELS
-from microagg_core.spec.credentials import SECRET_REASON, looks_secret
-from microagg_core.spec.field_paths import Loc, dotted
+from microagg_core.spec.clusters import (
+    ADDRESS_PATTERN,
+    HOST_PATTERN,
+    MODELS,
+    PATH_PATTERN,
+    WALLTIME_PATTERN,
+    WORD_PATTERN,
+)
 from microagg_core.spec.marked_yaml import Found, Place
-from microagg_core.spec.model import PartError
-from microagg_core.spec.places import NAME_PATTERN, VARIABLE_PATTERN
-from microagg_core.spec.release import LocalCluster, Model, ReleaseSpec
-from microagg_core.spec.remote_workers import HOST_PATTERN, PATH_PATTERN, WALLTIME_PATTERN, WORD_PATTERN
+from microagg_core.spec.release import NAME_PATTERN, VARIABLE_PATTERN, LocalCluster, Model, ReleaseSpec
 from microagg_core.store.urls import holds_credentials
 
 _LONGEST_VALUE = 60

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, model_validator
 
-from microagg_core.spec.model import ColumnName, Model, Number, PartError, Problem, Whole
+from microagg_core.model import ColumnName, Model, Number, PartError, Problem, Whole
 
 #: Stands for all confidential columns.
 EVERY_COLUMN = "*"

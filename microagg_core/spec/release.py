@@ -14,21 +14,140 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
+from microagg_core.data.formats import released_names
+from microagg_core.data.formats.options import CSV_TYPES, CsvInput, CsvOutput
+from microagg_core.data.places import Input, Lasting, Location, a_local_path
 from microagg_core.group.algorithms import algorithms
+from microagg_core.model import ColumnName, Columns, Model, Number, OneOf, PartError, Problem, Whole
 from microagg_core.spec.about import About, about_problems
-from microagg_core.spec.acknowledge import OF_IDENTIFIERS, Acknowledge
 from microagg_core.spec.analyses import Analyses, analysis_problems
-from microagg_core.spec.clusters import AnyCluster, Cluster, LocalCluster, NoCluster, RunningCluster
-from microagg_core.spec.formats import CSV_TYPES, CsvInput, CsvOutput
-from microagg_core.spec.model import ColumnName, Columns, Model, PartError, Problem, Whole
-from microagg_core.spec.places import NAME_PATTERN, Input, Keep, Location, Output, Sign, Work
-from microagg_core.spec.pools import parse_bytes
+from microagg_core.spec.clusters import (
+    AnyCluster,
+    Cluster,
+    KubernetesCluster,
+    LocalCluster,
+    NoCluster,
+    RunningCluster,
+    SlurmCluster,
+    SshCluster,
+    parse_bytes,
+)
 from microagg_core.spec.protect import Protect, protect_problems
-from microagg_core.spec.refinement import Refine, TimeBudget
-from microagg_core.spec.remote_workers import KubernetesCluster, SlurmCluster, SshCluster
 from microagg_core.spec.schedule import Schedule
 from microagg_core.spec.series import Hold, Series
 from microagg_core.store.urls import is_inside
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+
+#: Names of variables of the environment.
+VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
+
+
+class Sign(Model):
+    """By which key releases are signed. The key itself and its password are never in a spec."""
+
+    key_file: str = Field(
+        min_length=1,
+        description="file that holds a secret key of minisign and that its owner alone can read; on the machine that "
+        "starts the releases",
+    )
+    password_variable: str | None = Field(
+        default=None,
+        pattern=VARIABLE_PATTERN,
+        description="variable of the environment that holds the key's password; default: the key has none",
+    )
+
+    @field_validator("key_file")
+    @classmethod
+    def _a_path(cls, path: str) -> str:
+        return a_local_path(path)
+
+
+class Output(Lasting):
+    """Where releases are published."""
+
+    format: Annotated[str, OneOf(released_names)] = Field(
+        default="parquet", description="format of the released files; arrow: Arrow IPC, which is Feather version 2 too"
+    )
+    csv: CsvOutput = CsvOutput()
+    sign: Sign | None = Field(default=None, description="sign each release with this key; default: none is signed")
+
+
+class Keep(Model):
+    """What stays in the private work area, and for how long."""
+
+    failed_days: Number = Field(
+        default=7,
+        ge=0,
+        allow_inf_nan=False,
+        description="days that a failed run's staged rows stay (to resume)",
+    )
+    audit_days: Number | None = Field(
+        default=None,
+        ge=8,
+        allow_inf_nan=False,
+        description="days that outcomes of runs, operator pages and the audit of withdrawn releases stay; at least 8, "
+        "as a night that failed is tried again for a week; default: they stay",
+    )
+
+
+class Work(Lasting):
+    """The private work area: staged rows while a run lasts, and its audit trail, which stays."""
+
+    keep: Keep = Keep()
+
+
+#: What is acknowledged of identifiers; the rest is of confidential columns.
+OF_IDENTIFIERS = ("spelling_of_units", "part_of_unit", "equal_arrivals")
+
+
+class Acknowledge(Model):
+    """What looks unwise and is meant, column by column."""
+
+    nearly_unique: Columns = Field(default=(), description="confidential columns that almost name their record")
+    jointly_unique: Columns = Field(
+        default=(), description="all confidential columns, where together they almost name their record"
+    )
+    ties_few_records: Columns = Field(
+        default=(), description="confidential columns whose values few records share, such as members of a household"
+    )
+    spelling_of_units: Columns = Field(
+        default=(), description="identifiers, or all columns of the unit, whose spelling tells people or firms apart"
+    )
+    part_of_unit: Columns = Field(default=(), description="columns of a unit that repeat, and alone name nobody")
+    equal_arrivals: Columns = Field(
+        default=(), description="all columns of the unit, where arrivals with the values of who left are others"
+    )
+    free_text: Columns = Field(default=(), description="confidential columns of long texts that differ")
+    fixes_quasi_identifier: Columns = Field(
+        default=(),
+        description="confidential columns from which, together, quasi-identifiers can be computed or nearly so",
+    )
+    completes_mean: Columns = Field(
+        default=(),
+        description="confidential columns that tell quasi-identifiers nearly exactly together with the released means",
+    )
+
+
+class TimeBudget(Model):
+    """Refinement bounded by the clock, not by steps: another machine gives another release."""
+
+    seconds: Number = Field(gt=0, allow_inf_nan=False, description="seconds for each block")
+
+
+def _refine_shape(value: Any) -> Any:
+    if isinstance(value, TimeBudget | dict) or value in ("off", "fast", "thorough"):
+        return value
+    raise ValueError("must be 'off', 'fast', 'thorough' or, with reproducible: false, 'seconds:' for each block")
+
+
+Refine = Annotated[
+    Annotated[Literal["off", "fast", "thorough"], Tag("steps")] | Annotated[TimeBudget, Tag("seconds")],
+    Discriminator(lambda value: "seconds" if isinstance(value, TimeBudget | dict) else "steps"),
+    BeforeValidator(_refine_shape),
+]
+
 
 __all__ = [
     "CSV_TYPES",

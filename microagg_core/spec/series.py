@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from microagg_core.spec.model import Model, Problem, Whole
-from microagg_core.spec.places import Lasting, a_local_path
+from microagg_core.data.places import Lasting, a_local_path
+from microagg_core.model import Model, Problem, Whole
 
 #: Units as a number, or as a multiple of k.
 UNTIL_PATTERN = r"^[1-9][0-9]{0,8}k$"

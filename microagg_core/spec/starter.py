@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import yaml
 
+from microagg_core.data.formats.reading import format_of
 from microagg_core.data.kinds.registry import kind_for
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import algorithms
-from microagg_core.spec.places import Input
 from microagg_core.store.urls import basename, holds_credentials, shown
 
 #: Words that YAML, or a person who reads it, takes for something else than a name.
@@ -94,7 +94,7 @@ def starter_spec(
         k=STARTER_K,
         name=quoted(_series_name(url)),
         url=quoted(url),
-        format=advice.format or Input(url=url).resolved_format,
+        format=advice.format or format_of(url) or "parquet",
         options=options,
         output_format=output_format,
         roles="\n".join(_role_lines(advice)),

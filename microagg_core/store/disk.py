@@ -177,9 +177,9 @@ class Folders:
                 raise link_refused(f"below {self.root}/{name} there is a link")
 
 
-def link_refused(what: str) -> StorageError:
+def link_refused(place: str) -> StorageError:
     return StorageError(
-        f"{what}, and none is followed inside an output or a work area; remove the link (not what it points at), "
+        f"{place}, and none is followed inside an output or a work area; remove the link (not what it points at), "
         "then run again"
     )
 
@@ -232,23 +232,8 @@ def _is_unfinished(name: str) -> bool:
     return name.startswith(".") and name.endswith(_UNFINISHED)
 
 
-@dataclass(frozen=True)
-class LocalDisk:
-    """Objects below one folder; methods do what those of `Store` say, and raise what the operating system raises.
-
-    Args:
-        root: the folder.
-        private: folders and files are for this user alone, whatever the umask.
-        follow_links: links are as good as what they point at; else they are refused.
-    """
-
-    root: Path
-    private: bool = False
-    follow_links: bool = False
-
-    @property
-    def _folders(self) -> Folders:
-        return Folders(self.root, self.private, self.follow_links)
+class LocalDisk(Folders):
+    """Objects below one folder; methods do what those of `Store` say, and raise what the operating system raises."""
 
     def path(self, name: str) -> Path:
         return self.root / name if name else self.root
@@ -257,7 +242,7 @@ class LocalDisk:
     def _place(self, name: str, make: bool = False) -> Iterator[tuple[int, str]]:
         """Open the folder of an object, and yield its handle and the object's name in it."""
         folder, _, last = name.rpartition("/")
-        with self._folders.opened(folder, make) as handle:
+        with self.opened(folder, make) as handle:
             yield handle, last
 
     def _open_in(self, folder: int, last: str, mode: str, name: str) -> BinaryIO:
@@ -265,7 +250,7 @@ class LocalDisk:
 
         def opener(_path: str, flags: int) -> int:
             rights = _PRIVATE_FILE if self.private else _FILE
-            handle = os.open(last, flags | self._folders.no_follow, rights, dir_fd=folder)
+            handle = os.open(last, flags | self.no_follow, rights, dir_fd=folder)
             if self.private and flags & os.O_CREAT:
                 os.fchmod(handle, rights)
             return handle
@@ -273,7 +258,7 @@ class LocalDisk:
         try:
             return open(self.path(name), mode, opener=opener)  # type: ignore[return-value]
         except OSError:
-            self._folders.refuse_link(folder, last, name)
+            self.refuse_link(folder, last, name)
             raise
 
     def open(self, name: str, sequential: bool = False) -> BinaryIO:
@@ -298,7 +283,7 @@ class LocalDisk:
         for _ in range(100):
             with contextlib.suppress(FileNotFoundError):  # somebody's clean-up took the empty folder
                 folder, last = opened.enter_context(self._place(name, make=True))
-                self._folders.refuse_link(folder, last, name)
+                self.refuse_link(folder, last, name)
                 return folder, last, self._open_in(folder, unfinished, "xb", name)
             opened.close()
         raise FileNotFoundError(str(self.path(name).parent))
@@ -366,7 +351,7 @@ class LocalDisk:
     def size(self, name: str) -> int | None:
         try:
             with self._place(name) as (folder, last):
-                self._folders.refuse_link(folder, last, name)
+                self.refuse_link(folder, last, name)
                 status = os.stat(last, dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -375,7 +360,7 @@ class LocalDisk:
     def delete(self, name: str) -> None:
         """Remove an object and the folders below the root that it leaves empty."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._place(name) as (folder, last):
-            self._folders.refuse_link(folder, last, name)
+            self.refuse_link(folder, last, name)
             os.unlink(last, dir_fd=folder)
         self._prune(name.rpartition("/")[0])
 
@@ -397,8 +382,8 @@ class LocalDisk:
 
     def delete_all(self, prefix: str) -> None:
         """Remove everything below a folder, unfinished files too; nothing at all where there is a link below it."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._folders.opened(prefix) as top:
-            self._folders.refuse_links_below(top, prefix)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.opened(prefix) as top:
+            self.refuse_links_below(top, prefix)
             for _, folders, files, here in os.fwalk(".", topdown=False, dir_fd=top, onerror=raise_unless_missing):
                 for name in files:
                     with contextlib.suppress(FileNotFoundError):
@@ -422,7 +407,7 @@ class LocalDisk:
         self, prefix: str, is_wanted: Callable[[str], bool] = lambda _: True
     ) -> Iterator[tuple[str, os.stat_result]]:
         """Yield name and state of every file below a folder; links to files are among them, and are not followed."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._folders.opened(prefix) as top:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.opened(prefix) as top:
             for folder, _, names, here in os.fwalk(".", dir_fd=top, onerror=raise_unless_missing):
                 below = "/".join(step for step in (prefix, folder.removeprefix(".").lstrip("/")) if step)
                 for name in filter(is_wanted, names):
@@ -446,7 +431,7 @@ class LocalDisk:
         refused where it is used.
         """
         try:
-            with self._folders.opened(prefix) as folder, os.scandir(folder) as entries:
+            with self.opened(prefix) as folder, os.scandir(folder) as entries:
                 return [
                     entry.name
                     for entry in entries

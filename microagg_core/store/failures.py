@@ -120,8 +120,8 @@ def _of_any(error: BaseException, where: str, local: bool) -> StorageError | Non
         missing = "it does not exist" if local else "it does not exist, or its bucket does not"
         return StorageError(f"{where}: {missing}; check the URL")
     if isinstance(error, PermissionError):
-        who = "the rights of this user" if local else "the credentials of every worker and what they may do"
-        return StorageError(f"{where}: access was denied; check {who}")
+        rights = "the rights of this user" if local else "the credentials of every worker and what they may do"
+        return StorageError(f"{where}: access was denied; check {rights}")
     if isinstance(error, (IsADirectoryError, NotADirectoryError, FileExistsError)):
         return StorageError(
             f"{where}: a file stands where a folder is needed, or a folder where a file is; check the URL"

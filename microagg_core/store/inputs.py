@@ -67,8 +67,8 @@ def _infos(fs: Any, path: str) -> list[dict[str, Any]]:
             raise
         return []
     # A listing tells of a link on a disk and not of the file behind it, which is what is read.
-    looked = [fs.info(name) if entries[name].get("islink") else entries[name] for name in sorted(entries)]
-    return [info for info in looked if info["type"] == "file"]
+    infos = [fs.info(name) if entries[name].get("islink") else entries[name] for name in sorted(entries)]
+    return [info for info in infos if info["type"] == "file"]
 
 
 def open_input(url: str, options: dict[str, Any], *, sequential: bool = False) -> BinaryIO:

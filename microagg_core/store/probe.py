@@ -49,13 +49,13 @@ def probe_store(store: Store) -> StoreProbe:
         out, back = seconds_for_a_megabyte(store, folder)
         before = time.time()
         store.put(f"{folder}/clock", b"now\n")
-        told, after = store.last_change(folder), time.time()
+        changed, after = store.last_change(folder), time.time()
         created = store.create(f"{folder}/once", b"first\n"), store.create(f"{folder}/once", b"second\n")
         is_once = created == (True, False) and store.read(f"{folder}/once") == b"first\n"
     finally:
         with suppress(MicroaggError):  # where it cannot be written, there is nothing to remove
             store.delete_all(folder)
-    return StoreProbe(is_once, out, back, _ahead(told, before, after))
+    return StoreProbe(is_once, out, back, _ahead(changed, before, after))
 
 
 def seconds_for_a_megabyte(store: Store, folder: str) -> tuple[float, float]:
@@ -75,15 +75,15 @@ def seconds_for_a_megabyte(store: Store, folder: str) -> tuple[float, float]:
     return written - begun, read - written
 
 
-def _ahead(told: float | None, before: float, after: float) -> float | None:
+def _ahead(changed: float | None, before: float, after: float) -> float | None:
     """Bound how far a clock is ahead, given what it said (perhaps in whole seconds) between two moments.
 
     >>> _ahead(100.0, 100.2, 100.4), _ahead(90.0, 100.2, 100.4), _ahead(None, 1.0, 2.0)
     (0.0, -9.2, None)
     """
-    if told is None:
+    if changed is None:
         return None
-    return round(min(0.0, told + 1.0 - before) + max(0.0, told - after), 1)
+    return round(min(0.0, changed + 1.0 - before) + max(0.0, changed - after), 1)
 
 
 def keeps_versions(store: Store) -> bool | None:

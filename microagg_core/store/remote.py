@@ -176,10 +176,9 @@ class RemoteStore:
     @patient
     def read_ranges(self, ranges: list[tuple[str, int, int]]) -> list[bytes]:
         fs, root = self._connect()
-        wanted = [r for r in ranges if r[2] > r[1]]
-        every = [(f"{root}/{name}", start, end) for name, start, end in wanted]
+        every = [(f"{root}/{name}", start, end) for name, start, end in ranges if end > start]
         contents = plain_ranges(fs, every) if self._is_s3(fs) else [None] * len(every)
-        full = [one for one, content in zip(every, contents, strict=True) if content is None]
+        full = [asked for asked, content in zip(every, contents, strict=True) if content is None]
         answers = iter(fs.cat_ranges(*map(list, zip(*full, strict=True)), on_error="raise") if full else ())
         read = iter([bytes(next(answers)) if content is None else content for content in contents])
         return [next(read) if end > start else b"" for _, start, end in ranges]
@@ -305,7 +304,7 @@ class RemoteStore:
 
     @patient
     def versioned(self, name: str) -> tuple[bytes | None, str]:
-        """Content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since.
+        """Read content (None: no such object) and what :meth:`put_if` needs to see that nobody changed it since.
 
         The version is asked for first: should a rival write between the two requests, :meth:`put_if` refuses.
         """

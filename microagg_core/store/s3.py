@@ -76,7 +76,7 @@ async def _contents(fs: Any, ranges: Sequence[tuple[str, int, int]]) -> list[byt
         before = (await client.generate_presigned_url("get_object", anywhere)).partition("?")[0].removesuffix(_ANY_KEY)
     except Exception:  # as above: no credentials, for one
         return [None] * len(ranges)
-    return list(await asyncio.gather(*(content(*one) for one in ranges)))
+    return list(await asyncio.gather(*(content(path, start, end) for path, start, end in ranges)))
 
 
 async def _range(client: Any, url: str, start: int, end: int) -> bytes | None:
@@ -175,16 +175,16 @@ class Removal:
         hidden: list[Key] = []
         for attempt in range(_ATTEMPTS):
             answer = self.fs.call_s3("delete_objects", Bucket=self._bucket, Delete={"Objects": objects})
-            hidden += [one["Key"] for one in answer.get("Deleted", []) if one.get("DeleteMarker")]
+            hidden += [entry["Key"] for entry in answer.get("Deleted", []) if entry.get("DeleteMarker")]
             errors = answer.get("Errors", [])
             if not errors:
                 break
-            final = [one.get("Code", "") for one in errors if one.get("Code") not in _BUSY]
+            final = [entry.get("Code", "") for entry in errors if entry.get("Code") not in _BUSY]
             if final or attempt == _ATTEMPTS - 1:
                 raise _LeftOutError(final[0] if final else errors[0]["Code"])
             time.sleep(0.1 * 2**attempt)
-            left = {(one["Key"], one.get("VersionId")) for one in errors}
-            objects = [one for one in objects if (one["Key"], one.get("VersionId")) in left]
+            left = {(entry["Key"], entry.get("VersionId")) for entry in errors}
+            objects = [entry for entry in objects if (entry["Key"], entry.get("VersionId")) in left]
         return sorted(hidden)
 
     def _remove_versions(self, keys: Sequence[Key], folder: Key | None = None) -> None:
@@ -194,8 +194,8 @@ class Removal:
         prefix = os.path.commonprefix([min(keys), max(keys)]) if folder is None else folder  # noqa: RUF071
         try:
             # All of them are listed first: some stores cannot go on from a version that is gone.
-            found = [one for one in self._versions(prefix) if folder is not None or one["Key"] in wanted]
-            for objects in _batches(found):
+            versions = [entry for entry in self._versions(prefix) if folder is not None or entry["Key"] in wanted]
+            for objects in _batches(versions):
                 self._remove(objects)
         except OSError as error:
             code = service_code(error)
@@ -217,7 +217,7 @@ class Removal:
         while True:
             page = self.fs.call_s3("list_object_versions", Bucket=self._bucket, Prefix=prefix, **where)
             listed = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
-            yield from ({"Key": one["Key"], "VersionId": one["VersionId"]} for one in listed)
+            yield from ({"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in listed)
             if not page.get("IsTruncated"):
                 return
             where = {"KeyMarker": page["NextKeyMarker"]}

@@ -20,7 +20,7 @@ import pyarrow as pa
 from null_workers import Census, null_workers
 from release_at_scale import write_spec
 
-from microagg_core.data.formats.inputs.contract import InputListing, InputPart, Stretch
+from microagg_core.data.formats.reading import InputListing, InputPart, Stretch
 from microagg_core.group.metrics.moments import EMPTY
 from microagg_core.spec.loading import load_spec
 from microagg_flows.release import Release, new_release

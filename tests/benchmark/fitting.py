@@ -13,7 +13,7 @@ import numpy as np
 from recorded_release import Case
 from scipy.optimize import nnls
 
-from microagg_core.data.formats.inputs.contract import BATCH_ROWS
+from microagg_core.data.formats.reading import BATCH_ROWS
 from microagg_core.release.steps.sizing.description import Description
 from microagg_core.release.steps.sizing.drawing import draw_plan, sizes_of_keys
 from microagg_core.release.steps.sizing.figures import STAGE_OF_STEP, Columns, TaskSizes

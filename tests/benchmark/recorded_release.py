@@ -28,9 +28,9 @@ from work_bytes import CountingStore, Traffic
 
 from microagg_core.blocks import packing
 from microagg_core.blocks.memory import FILE_BYTES
-from microagg_core.data.formats.inputs.contract import FileFormat
+from microagg_core.data.formats.reading import FileFormat
 from microagg_core.data.tables import slices
-from microagg_core.data.tables.frames import frames_of, tables_of
+from microagg_core.data.tables.slices import frames_of, tables_of
 from microagg_core.release.publish import Upload
 from microagg_core.release.steps.work import Receipt, Task
 from microagg_core.spec.loading import load_spec

@@ -35,6 +35,7 @@ def test_refine_cost_runs(tmp_path: Path) -> None:
     assert [line.split(" | ")[:2] for line in shown.splitlines()] == [["uniform, 2,500 x 2, k=5", n] for n in "12"]
 
 
+@pytest.mark.soak("matches thousands of points")
 def test_factor_growth_runs(tmp_path: Path) -> None:
     picture = tmp_path / "growth.png"
     shown = output_of("factor_growth.py", "--largest", "2000", "--optimal", "5", "--plot", str(picture))
@@ -42,6 +43,7 @@ def test_factor_growth_runs(tmp_path: Path) -> None:
     assert picture.stat().st_size > 1000
 
 
+@pytest.mark.soak("makes a release on a cluster of its own")
 @pytest.mark.server
 def test_release_at_scale_runs() -> None:
     arguments = ["--rows", "20000", "--blocks", "30", "--workers", "1", "--largest", "0.5", "--max-records", "2000"]
@@ -52,6 +54,7 @@ def test_release_at_scale_runs() -> None:
     assert len(found["peak_mib"]) >= 2
 
 
+@pytest.mark.soak("makes a release on a cluster and a store of its own")
 @pytest.mark.server
 def test_release_at_scale_runs_on_s3() -> None:
     found = json.loads(output_of("release_at_scale.py", "--rows", "20000", "--blocks", "30", "--workers", "1", "--s3"))
@@ -59,6 +62,7 @@ def test_release_at_scale_runs_on_s3() -> None:
     assert found["outside_kernels"]["us_a_row"] > 0
 
 
+@pytest.mark.soak("plans a census")
 def test_bookkeeping_runs() -> None:
     found = json.loads(output_of("bookkeeping.py", "--rows", "1e6", "--blocks", "5e4", "--parts", "3"))
     assert (found["blocks"], found["rows"]) == (50_000, 1_000_000)
@@ -76,6 +80,7 @@ def test_work_bytes_runs() -> None:
     assert "objects," in objects and "scatter" in seconds
 
 
+@pytest.mark.soak("starts a store of its own")
 @pytest.mark.server
 def test_streams_runs() -> None:
     measured = json.loads(output_of("streams.py", "--rows", "20000", "--destinations", "40", "--requests", "40"))
@@ -84,12 +89,14 @@ def test_streams_runs() -> None:
     assert min(*streams, *(measured[f"ms_a_{what}"] for what in ("range", "small_put", "large_put"))) > 0
 
 
+@pytest.mark.soak("makes five releases")
 def test_night_bytes_runs() -> None:
     measured = json.loads(output_of("night_bytes.py", "--people", "3000", "--districts", "3", "--churn", "0.01"))
     assert set(measured["runs"]) == {"a few people", "without a series", "without ids", "night 0", "night 1"}
     assert 15 < measured["bytes_a_unit"] < 80
 
 
+@pytest.mark.soak("makes four releases")
 def test_cohorts_runs() -> None:
     """A disjoint series loses what each cohort loses by itself, and less where arrivals wait for others."""
     lines = output_of("cohorts.py", "--people", "600", "--nights", "4", "--until", "5,300").splitlines()
@@ -98,6 +105,7 @@ def test_cohorts_runs() -> None:
     assert waiting["releases"] < 4 and waiting["loss"] < 0.9 * at_once["loss"]
 
 
+@pytest.mark.soak("runs every algorithm")
 def test_algorithm_speed_runs(tmp_path: Path) -> None:
     output_of("algorithm_speed.py", "--to", str(tmp_path), "--scale", "0.002", "--growth", "mdav_plus")
     found = json.loads((tmp_path / "speed.json").read_text())
@@ -126,7 +134,7 @@ def test_loss_reached_runs() -> None:
 
 
 @pytest.mark.server
-@pytest.mark.slow(reason="workers start, and tasks sleep")
+@pytest.mark.soak("workers start, and tasks sleep")
 def test_growing_pool_runs_and_workers_that_come_late_get_work() -> None:
     arguments = ["--tasks", "60", "--seconds", "0.4", "--most", "3", "--least", "2"]
     found = json.loads(output_of("growing_pool.py", *arguments))

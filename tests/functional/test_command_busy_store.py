@@ -24,6 +24,7 @@ def _spec(folder: Path, server: FaultyServer) -> tuple[Path, str]:
     return write_release(folder, [people(120)], output={**output, "format": "csv"}, work=work), output["url"]
 
 
+@pytest.mark.soak("waits longer than any library does")
 def test_a_release_waits_for_a_store_that_is_busy_in_its_midst(moto_server: FaultyServer, tmp_path: Path) -> None:
     """Busy for 20 s from the first part on: libraries gave up after 2 to 12."""
     spec, output = _spec(tmp_path, moto_server)
@@ -51,7 +52,7 @@ def test_an_interruption_ends_the_wait(moto_server: FaultyServer, tmp_path: Path
 
     moto_server.fault = away
     running = start_command("run", str(spec), "--direct", cwd=tmp_path)
-    while len(refused) < 12:  # three or more tries, so a pause is a second or longer
+    while len(refused) < 8:  # two or more tries
         assert running.poll() is None
         time.sleep(0.05)
     pressed = time.monotonic()

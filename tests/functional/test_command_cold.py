@@ -27,7 +27,7 @@ def released_rows(output: Path) -> int:
     return sum(pq.read_metadata(folder / part["name"]).num_rows for part in manifest["parts"])
 
 
-@pytest.mark.slow(reason="compiles the default path")
+@pytest.mark.soak("compiles the default path")
 def test_the_demo_ends_well_on_a_new_machine(tmp_path: Path) -> None:
     shown = run_command("demo", "--people", str(PEOPLE), cwd=tmp_path, env=nothing_compiled(tmp_path))
     assert shown.code == 0, shown.err
@@ -35,7 +35,7 @@ def test_the_demo_ends_well_on_a_new_machine(tmp_path: Path) -> None:
     assert released_rows(tmp_path / "microagg-demo" / "release") == PEOPLE
 
 
-@pytest.mark.slow(reason="compiles the default path")
+@pytest.mark.soak("compiles the default path")
 def test_smaller_workers_compile_nothing(tmp_path: Path) -> None:
     """Of 600 MiB each, where the demo has one GiB, and with nothing compiled before."""
     spec = write_demo(tmp_path, PEOPLE)
@@ -48,9 +48,7 @@ def test_smaller_workers_compile_nothing(tmp_path: Path) -> None:
 
 
 def test_workers_too_small_for_anything_are_refused_in_a_sentence(tmp_path: Path) -> None:
-    shown = run_command("demo", "--people", "2000", "--direct", cwd=tmp_path)
-    assert shown.code == 0, shown.err
-    spec = tmp_path / "microagg-demo" / "release.yaml"
+    spec = write_demo(tmp_path, 2000)
     spec.write_text(spec.read_text().replace("memory: 1GiB", "memory: 400MiB"))
-    refused = run_command("run", str(spec), "--direct", "--id", "again", "--quiet")
+    refused = run_command("run", str(spec), "--direct", "--quiet")
     refused.assert_refused(6, "has 400 MiB, and Dask pauses it at 80% of that", "give it more memory")

@@ -69,16 +69,19 @@ def assert_digit_for_digit(project: Project, document: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "others",
     [
-        {},
         {"missing": "separate", "blocks": {"undersized": "suppress", "totals_known": "file"}},
-        {"blocks": {"max_records": 300}},
-        {"protect": {"diagnosis": {"distinct": 2}, "education": {"t": 0.45}}},
-        {"output": {"url": "release", "format": "csv"}, "rounding": {"commute_km": 5}, "risk": "full"},
+        {
+            "blocks": {"max_records": 300},
+            "protect": {"diagnosis": {"distinct": 2}, "education": {"t": 0.45}},
+            "output": {"url": "release", "format": "csv"},
+            "rounding": {"commute_km": 5},
+            "risk": "full",
+        },
     ],
-    ids=["merged", "withheld", "cut", "protected", "rounded"],
+    ids=["withheld", "cut, protected and rounded"],
 )
 def test_a_small_file_is_compared_as_runs_release_it(project: Project, others: dict[str, Any]) -> None:
-    project.write(people(3000, missing="missing" in others))
+    project.write(people(1500, missing="missing" in others))
     project.write_spec(ROLES, k=4, **AGAIN, **others)
     document = compared(project, "--k", "7", *QUICK, "--refine", "off,fast", "--seeds", "2")
     assert len(document["cells"]) == 8 and document["left_out"] == []
@@ -86,6 +89,7 @@ def test_a_small_file_is_compared_as_runs_release_it(project: Project, others: d
     assert_digit_for_digit(project, document)
 
 
+@pytest.mark.soak("makes a release by every algorithm; tests/reference has their losses")
 def test_the_reference_file_is_compared_as_runs_release_it(project: Project) -> None:
     """All algorithms: what would be refused is left out, with what the run would say."""
     columns = CENSUS.read_text().splitlines()[0].split(",")
@@ -149,13 +153,13 @@ def test_what_the_spec_demands_is_honoured_or_said(project: Project) -> None:
 
 
 def test_everything_is_shown_on_80_columns_and_can_be_pasted(project: Project) -> None:
-    project.write(people(2_000))
+    project.write(people(600))
     project.write_spec(ROLES, k=4)
     shown = project.call("compare", "release.yaml", "-q", "--algorithms", "mdav_generic,two_mu_approx,mu_approx")
     assert shown.code == 0, shown.err
     lines = shown.out.splitlines()
     assert max(map(len, lines)) <= 80 and "\x1b" not in shown.out
-    assert lines[0] == "all 2,000 records, grouped as a release would group them; for you alone"
+    assert lines[0] == "all 600 records, grouped as a release would group them; for you alone"
     for k in (2, 4, 8):
         tables = [i for i, line in enumerate(lines) if line.startswith(f"k={k}") and "what is" in line]
         assert len(tables) == 2
@@ -258,7 +262,7 @@ def test_no_value_of_a_record_is_in_it(project: Project) -> None:
 
 
 def test_interrupted_it_leaves_nothing(project: Project) -> None:
-    project.write(people(30_000))
+    project.write(people(20_000))
     project.write_spec(ROLES, k=4)
     process = start_command("compare", "release.yaml", "--algorithms", "search", "--k", "4", cwd=project.folder)
     deadline = time.monotonic() + 120

@@ -19,8 +19,8 @@ from microagg_flows import stages
 ROLES = {"quasi_identifiers": ["x", "y"], "blocking": ["place"], "confidential": ["note", "code"]}
 TYPES = {"x": "int64", "y": "float64"}
 NOTES = ["plain", 'says "no"', "two\nlines", "a,b", "three\r\n\r\nlines", "é" * 40, "", '"\n"\n",'] + [""] * 40
-MANY_PARTS = "microagg_core.data.formats.inputs.contract.MANY_PARTS"
-RANGE_BYTES = "microagg_core.data.formats.inputs.csv_ranges.RANGE_BYTES"
+MANY_PARTS = "microagg_core.data.formats.reading.MANY_PARTS"
+RANGE_BYTES = "microagg_core.data.formats.csv_bytes.RANGE_BYTES"
 
 
 def people(n: int = 2500) -> pa.Table:
@@ -92,7 +92,7 @@ def test_the_same_bytes_however_the_input_is_cut(project: Project, monkeypatch: 
     monkeypatch.setattr(RANGE_BYTES, 8000)
     made.append(checksums("ranges", "people.csv", lambda mine: write_csv(table, mine.folder / "people.csv")))
     assert made[-1][1] > 5
-    monkeypatch.setattr("microagg_core.data.formats.inputs.contract.OPENING_BYTES", 40 * 2**20)
+    monkeypatch.setattr("microagg_core.data.formats.reading.OPENING_BYTES", 40 * 2**20)
     made.append(checksums("fewer", "in/*.parquet", lambda mine: many(mine, "parquet")))
     assert made[-1][1] == 9  # three files each, for which 120 of 128 MiB are reckoned
     assert [found for found, _ in made] == [made[0][0]] * len(made)

@@ -18,7 +18,9 @@ import pyarrow as pa
 import pytest
 from command_line import AGAIN, COMMAND, NOISE, Ended, Project, after_stage, run_command, start_command
 
+from covering import share
 from microagg_core.errors import StorageError, TransientClusterError
+from servers.dask_processes import DaskCluster
 from trouble.holding import SURVEY, Held
 
 RUN = ("run", "release.yaml", "--direct")
@@ -67,17 +69,23 @@ def test_a_reader_that_has_seen_enough_is_no_failure(arguments: str, tmp_path: P
     assert (ended.code, ended.err) == (0, "")
 
 
-@pytest.mark.slow(reason="makes three releases, each with a cluster of its own")
-def test_a_release_needs_nobody_who_reads(companies: Path) -> None:
-    """Piped into a reader that goes, with each of the standard streams closed, and with all of them."""
+def on(cluster: DaskCluster, folder: Path) -> None:
+    """Have the release of a folder made by workers that are there already."""
+    spec = folder / "release.yaml"
+    local = "local: {workers: 1, threads: 1, memory: 1GiB}"
+    spec.write_text(spec.read_text().replace(local, f"address: {cluster.address}"))
+
+
+def test_a_release_needs_nobody_who_reads(companies: Path, dask_cluster: DaskCluster) -> None:
+    """Piped into a reader that goes, and with the standard streams closed."""
+    on(dask_cluster, companies)
     ended = shell("{microagg} run release.yaml --direct 2>&1 | head -1", companies)
     assert (ended.code, len(ended.out.splitlines())) == (0, 1)
     with (companies / "release.yaml").open("a") as spec:
         spec.write(f"\n{json.dumps(AGAIN)[1:-1]}\n")
-    for closed in ("2>&- <&-", ">&- 2>&- <&-"):
-        again = shell(f"{{microagg}} run release.yaml --direct --id {len(closed)} {closed}", companies)
-        assert again.code == 0
-        assert_quiet(again.out + again.err)
+    again = shell("{microagg} run release.yaml --direct --id again >&- 2>&- <&-", companies)
+    assert again.code == 0
+    assert_quiet(again.out + again.err)
     assert shell("{microagg} verify release >&- 2>&- <&-", companies).code == 0
     assert shell("{microagg} plan release.yaml -q | true", companies).code == 0
 
@@ -124,7 +132,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "pyarrow", "distributed", "microagg_flows.releasing", "prefect"])
+@pytest.mark.parametrize("module", share(["typer", "pyarrow", "distributed", "microagg_flows.releasing", "prefect"], 2))
 def test_an_impatient_person_gets_one_sentence(module: str, companies: Path, temporary: Path) -> None:
     """Three times Ctrl-C, to the whole group as a terminal sends it, while the command is still being loaded."""
     (companies / "impatient.py").write_text(IMPATIENT)
@@ -145,7 +153,7 @@ def test_an_impatient_person_gets_one_sentence(module: str, companies: Path, tem
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", share([signal.SIGINT, signal.SIGTERM], 1))
 def test_pressing_again_while_work_is_put_away_changes_nothing(
     number: signal.Signals, companies: Path, temporary: Path, surveying: Held
 ) -> None:
@@ -200,7 +208,11 @@ def test_under_nohup_a_closed_terminal_is_no_matter(companies: Path, surveying: 
     ("held", "command"),
     [
         (SURVEY, ("plan", "release.yaml")),
-        ("microagg_core.compare.compare.compare", ("compare", "companies.csv", "--k", "3")),
+        pytest.param(
+            "microagg_core.compare.compare.compare",
+            ("compare", "companies.csv", "--k", "3"),
+            marks=pytest.mark.soak("another command is interrupted in the same way"),
+        ),
     ],
 )
 def test_an_interrupted_look_promises_nothing(held: str, command: tuple[str, ...], companies: Path) -> None:
@@ -275,9 +287,7 @@ def test_what_comes_after_publishing_does_not_unmake_the_release(
     error: BaseException, says: str, companies: Path, dask_cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = Project(companies)
-    spec = companies / "release.yaml"
-    local = "local: {workers: 1, threads: 1, memory: 1GiB}"
-    spec.write_text(spec.read_text().replace(local, f"address: {dask_cluster.address}"))
+    on(dask_cluster, companies)
     after_stage(monkeypatch, "publish", fail_with(error))
     ended = project.call(*RUN, "--quiet", "--json")
     assert ended.code == 0, ended.err
@@ -318,6 +328,7 @@ def test_a_killed_run_leaves_nothing_that_the_next_does_not_clear(
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.soak("makes a release and a plan, each with a cluster of its own")
 def test_a_folder_that_is_in_use_stays(companies: Path, temporary: Path, surveying: Held) -> None:
     environment = {"TMPDIR": str(temporary)}
     process = start_command(*RUN, cwd=companies, env={**environment, **surveying.environment})
@@ -340,7 +351,7 @@ def test_no_temporary_folder_is_a_sentence(companies: Path, monkeypatch: pytest.
     Project(companies).call(*RUN).assert_refused(5, "no temporary folder can be written to", "set TMPDIR")
 
 
-@pytest.mark.slow(reason="compiles the default path, where kernels are kept below the home")
+@pytest.mark.soak("compiles the default path, where kernels are kept below the home")
 def test_a_user_without_a_home_gets_the_release(companies: Path, temporary: Path) -> None:
     nowhere = {"HOME": "/proc/no-home", "TMPDIR": str(temporary), "PREFECT_HOME": "/proc/no-home"}
     ended = run_command(*RUN, "-q", "--json", cwd=companies, env=nowhere)
@@ -360,6 +371,7 @@ def test_without_a_loopback_network_the_workers_do_not_start_and_that_is_said_at
     Ended(done.returncode, done.stdout, done.stderr).assert_refused(6, "or a loopback network; raise its limits")
 
 
+@pytest.mark.soak("the network that is missing is said in the same way")
 def test_without_shared_memory_that_is_said(companies: Path) -> None:
     apart = [
         "unshare",

@@ -11,12 +11,13 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
+from covering import cover
 from seasons.population import Population
 from seasons.walk import Walk
 
@@ -130,12 +131,28 @@ def walked(route: Route, folder: Path) -> list[str]:
     return Walk(folder, people, series, spec=dict(route.spec), through_process=route.through_process).walk(route.script)
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+#: The others are walked by `pytest --soak`: a route takes three seconds.
+IN_THE_SUITE = frozenset({
+    "disjoint", "decoys", "rotation", "ghosts, and changes", "hold", "filled in later", "replace",
+    "labels parent, nobody comes", "k rises, withhold", "a first release becomes night 0",
+    "a run dies before the ledger, the next night comes", "a run dies before the manifest, and again",
+    "a dead run, then an erasure", "the ledger is an old copy", "rebuild", "marks are lost", "erase who waits",
+    "an erasure dies before the ledger", "an erasure dies before tombstones", "step by step", "signed",
+    "ids as other numbers",
+})  # fmt: skip
+
+
+def marked(route: Route) -> ParameterSet:
+    soak = () if route.name in IN_THE_SUITE else (pytest.mark.soak("one of sixty routes"),)
+    return pytest.param(route, id=route.name, marks=soak)
+
+
+@pytest.mark.parametrize("route", map(marked, ROUTES))
 def test_a_route_to_its_end(route: Route, tmp_path: Path) -> None:
     assert walked(route, tmp_path) == []
 
 
-@pytest.mark.parametrize(("before", "after"), list(product(_MODES, repeat=2)))
+@pytest.mark.parametrize(("before", "after"), cover(_MODES, _MODES))
 def test_a_change_of_mode_is_right_or_refused(before: str, after: str, tmp_path: Path) -> None:
     """And whoever was refused goes on as before."""
     script = f"mode {before} {_MODES[before]} nights=9; night; night come=20 leave=2; "

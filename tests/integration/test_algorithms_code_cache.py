@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from covering import share
 from microagg_core.kernels.machine_code import code_cache
 from microagg_core.kernels.machine_code.code_cache import CodeFolders
 from microagg_core.kernels.machine_code.target import fingerprint, kernel_sources
@@ -96,7 +97,7 @@ def test_a_changed_kernel_is_compiled_anew_wherever_it_lies(filled: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "setting", [{"NUMBA_OPT": "1"}, {"NUMBA_BOUNDSCHECK": "1"}, {"NUMBA_CPU_NAME": "generic"}], ids=str
+    "setting", share([{"NUMBA_OPT": "1"}, {"NUMBA_BOUNDSCHECK": "1"}, {"NUMBA_CPU_NAME": "generic"}], 1), ids=str
 )
 def test_code_made_otherwise_lies_elsewhere(filled: Path, tmp_path: Path, setting: dict[str, str]) -> None:
     hits, folder = _run(shutil.copytree(filled, tmp_path / "cache"), **setting)

@@ -20,7 +20,7 @@ from inputs.people import people
 from releasing.runs import write_release
 from servers.prefect_server import PrefectServer, prefect_server, process, wait_until
 
-pytestmark = [pytest.mark.server, pytest.mark.slow("an automation waits at least ten seconds for what does not come")]
+pytestmark = [pytest.mark.server, pytest.mark.soak("an automation waits at least ten seconds for what does not come")]
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 COMMAND = str(Path(sys.executable).with_name("microagg"))

@@ -19,7 +19,7 @@ import pytest
 
 from microagg_core.compiling import TABLES, compilation, compile_parts, needed_parts, start_compiling
 from microagg_core.errors import ClusterError, InternalError
-from microagg_core.kernels.machine_code.code_cache import CodeFolders
+from microagg_core.kernels.machine_code.code_cache import CodeFolders, code_folders
 from wheels import build_wheel, install_wheel, our_libraries
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,7 +89,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     return cache, json.loads(said)
 
 
-@pytest.mark.slow(reason="compiles the default path")
+@pytest.mark.soak("compiles the default path")
 def test_the_default_path_compiles_no_more_than_it_did(warm: tuple[Path, list[str]]) -> None:
     count = Counter(name.removeprefix("microagg_core.kernels.") for name in warm[1])
     ours = {name: n for name, n in count.items() if not name.startswith("numba.")}
@@ -98,24 +98,31 @@ def test_the_default_path_compiles_no_more_than_it_did(warm: tuple[Path, list[st
     assert sum(count.values()) - sum(ours.values()) <= MOST_OF_NUMBAS
 
 
-@pytest.mark.slow(reason="compiles the default path")
+@pytest.mark.soak("compiles the default path")
 def test_what_python_calls_is_kept_once(warm: tuple[Path, list[str]]) -> None:
     entries = Counter(path.name.rpartition("-")[0] for path in warm[0].rglob("*.code"))
     assert entries["kernels.tree.mdav.peel_tree"] == entries["kernels.refinement.annealing.anneal"] == 1
     assert max(entries.values()) == 1
 
 
-@pytest.mark.slow(reason="compiles the default path")
-@pytest.mark.parametrize("jobs", [[{"people": 300}, {"people": 12_000, "k": 12}, {"people": 9_000, "refine": "off"}]])
-def test_after_compiling_a_default_release_compiles_nothing(
-    warm: tuple[Path, list[str]], tmp_path: Path, jobs: list[dict[str, Any]]
-) -> None:
+JOBS = [{"people": 300}, {"people": 12_000, "k": 12}, {"people": 9_000, "refine": "off"}]
+
+
+def test_after_compiling_a_default_release_compiles_nothing(tmp_path: Path) -> None:
     """Whatever its size and k, and whether its columns are texts, numbers, decimals or missing."""
-    said = _python(COUNTING + RELEASE, json.dumps(jobs), str(tmp_path), MICROAGG_CACHE_DIR=str(warm[0]))
+    compile_parts(needed_parts("mdav", "fast", 5))
+    assert json.loads(_python(COUNTING + RELEASE, json.dumps(JOBS), str(tmp_path))) == []
+
+
+@pytest.mark.soak("compiles the default path")
+def test_after_compiling_the_default_path_alone_a_default_release_compiles_nothing(
+    warm: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    said = _python(COUNTING + RELEASE, json.dumps(JOBS), str(tmp_path), MICROAGG_CACHE_DIR=str(warm[0]))
     assert json.loads(said) == []
 
 
-@pytest.mark.slow(reason="compiles the default path")
+@pytest.mark.soak("compiles the default path")
 def test_another_algorithm_adds_only_what_it_needs(warm: tuple[Path, list[str]], tmp_path: Path) -> None:
     cache = {"MICROAGG_CACHE_DIR": str(warm[0])}
     added = json.loads(_python(COUNTING + COMPILE, json.dumps(["v_mdav", "fast", 3]), **cache))
@@ -130,7 +137,7 @@ def installed_wheel(warm: tuple[Path, list[str]], tmp_path: Path) -> Path:
     return install_wheel(build_wheel(tmp_path, kernels=warm[0]), tmp_path / "venv", our_libraries())
 
 
-@pytest.mark.slow(reason="compiles the default path")
+@pytest.mark.soak("compiles the default path")
 def test_a_wheel_brings_its_kernels_along(installed_wheel: Path, tmp_path: Path) -> None:
     """Where no folder can be written, and so nothing else can have been kept."""
     nowhere = {"MICROAGG_CACHE_DIR": "/dev/null/named", "XDG_CACHE_HOME": "/dev/null/user"}
@@ -339,11 +346,10 @@ def _command(arguments: list[str], surroundings: Mapping[str, str]) -> subproces
     )
 
 
-@pytest.mark.slow(reason="compiles the default path")
-def test_the_command_says_what_is_kept_and_where(warm: tuple[Path, list[str]]) -> None:
-    cache = {"MICROAGG_CACHE_DIR": str(warm[0])}
-    done = _command(["warm", "--k", "5"], cache)
-    assert done.returncode == 0 and "compiled already" in done.stdout and str(warm[0]) in done.stdout
+def test_the_command_says_what_is_kept_and_where() -> None:
+    compile_parts(needed_parts("mdav", "fast", 5))
+    done = _command(["warm", "--k", "5"], {})
+    assert done.returncode == 0 and "compiled already" in done.stdout and str(code_folders().write) in done.stdout
     for wrong in (["--algorithm", "mdavv"], ["--refine", "slow"]):
-        refused = _command(["warm", *wrong], cache)
+        refused = _command(["warm", *wrong], {})
         assert refused.returncode == 2 and refused.stderr.startswith("microagg: --")

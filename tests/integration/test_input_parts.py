@@ -13,8 +13,8 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
-from microagg_core.data.formats.inputs.contract import InputListing
 from microagg_core.data.formats.reading import (
+    InputListing,
     count_rows,
     cut_listing,
     first_rows,
@@ -23,8 +23,8 @@ from microagg_core.data.formats.reading import (
     scan_stretch,
     to_scan,
 )
+from microagg_core.data.places import Input
 from microagg_core.errors import DataError
-from microagg_core.spec.places import Input
 from microagg_core.store.objects import Store
 from servers.s3_server import Place
 
@@ -84,7 +84,7 @@ def test_small_files_are_read_together(
 ) -> None:
     """In the files' order, one without a record among them, as many as the time to open them allows."""
     store = Store(place.url, place.storage_options)
-    monkeypatch.setattr("microagg_core.data.formats.inputs.contract.MANY_PARTS", 1)
+    monkeypatch.setattr("microagg_core.data.formats.reading.MANY_PARTS", 1)
     for i in range(23):
         store.put(f"in/{i:02d}.{ending}", write(table(0 if i == 4 else 10, 10 * i)))
     source = Input(url=f"{place.url}/in/*.{ending}", storage_options=place.storage_options, csv=TYPES)
@@ -93,7 +93,7 @@ def test_small_files_are_read_together(
     assert records == [n for n in range(230) if n // 10 != 4]
     assert listing.parts[0].files.endswith(f"00.{ending} to 22.{ending}")
     assert count_rows(source) >= 220
-    monkeypatch.setattr("microagg_core.data.formats.inputs.contract.OPENING_BYTES", 15 * 2**20)
+    monkeypatch.setattr("microagg_core.data.formats.reading.OPENING_BYTES", 15 * 2**20)
     several = list_input(source)
     assert len(several.parts) == (6 if ending == "csv" else 3)
     assert list(chain(*rows_of_parts(several, source))) == records
@@ -113,8 +113,8 @@ def test_a_damaged_file_among_many_is_named(place: Place) -> None:
 
 
 def test_a_large_csv_file_is_read_in_ranges(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_core.data.formats.inputs.csv_ranges.RANGE_BYTES", 4000)
-    monkeypatch.setattr("microagg_core.data.formats.inputs.csv_ranges._LOOK_BYTES", 100)
+    monkeypatch.setattr("microagg_core.data.formats.csv_bytes.RANGE_BYTES", 4000)
+    monkeypatch.setattr("microagg_core.data.formats.csv_bytes._LOOK_BYTES", 100)
     store = Store(place.url, place.storage_options)
     store.put("a.csv", as_csv(table(3)))
     store.put("b.csv", as_csv(table(2000, 3)))
@@ -136,7 +136,7 @@ def test_a_large_csv_file_is_read_in_ranges(place: Place, monkeypatch: pytest.Mo
 def test_a_large_file_is_read_by_its_groups_of_rows(ending: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """And where it was cut is not taken for a place in what it has become."""
     monkeypatch.setattr(f"microagg_core.data.formats.inputs.{ending}.PART_BYTES", 5000)
-    monkeypatch.setattr("microagg_core.data.formats.inputs.contract.AT_ONCE_BYTES", 1000)
+    monkeypatch.setattr("microagg_core.data.formats.reading.AT_ONCE_BYTES", 1000)
     store = Store(place.url, place.storage_options)
 
     def write(some: pa.Table) -> None:

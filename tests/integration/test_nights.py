@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from covering import cover, share
 from microagg_core.errors import StorageError
 from microagg_core.series.attack.report import attack
 from microagg_core.spec.loading import load_spec
@@ -50,8 +51,7 @@ def is_right(season: Season) -> None:
     assert (season.outsider.n_below(), season.outsider.n_solved()) == (0, 0)
 
 
-@pytest.mark.parametrize("mode", SAFE)
-@pytest.mark.parametrize("changes", [False, True], ids=["trace", "changes"])
+@pytest.mark.parametrize(("mode", "changes"), cover(SAFE, [False, True]))
 def test_some_nights(mode: str, changes: bool, tmp_path: Path) -> None:
     """The attack solves nobody; no combination of the sums of all nights is about fewer than k."""
     if changes and mode == "disjoint":
@@ -113,7 +113,7 @@ def deaths(n_writes: int, share: int) -> list[int]:
 
 
 @pytest.mark.slow(reason="a night dies before each of its writes")
-@pytest.mark.parametrize("goes_on", ["again", "next"])
+@pytest.mark.parametrize("goes_on", share(["again", "next"], 1))
 def test_a_night_dies_before_any_write(goes_on: str, tmp_path: Path) -> None:
     """The same night is started again; or the next one comes instead of it. Held arrivals are among the units."""
     whole = season_of(tmp_path / "whole", "atoms-ghosts", 24, True, hold={"until": "4k", "days": 2})

@@ -221,6 +221,7 @@ def test_bad_data_fail_once_and_say_why(
     assert_nothing_published(spec)
 
 
+@pytest.mark.soak("makes five releases; test_catching_up.py has the days")
 def test_missed_nights_are_made_first(
     server: PrefectServer, nightly: dict[str, Any], specs: Path, worker_log: Path, surveying: Held
 ) -> None:
@@ -269,6 +270,7 @@ def released_days(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "output").iterdir() if path.is_dir())
 
 
+@pytest.mark.soak("a flow run takes 11 s of CPU")
 def test_what_no_run_comes_to_is_cleaned_by_day(
     server: PrefectServer, nightly: dict[str, Any], worker_log: Path, surveying: Held, tmp_path: Path
 ) -> None:
@@ -314,6 +316,7 @@ def test_a_run_that_was_overtaken_is_left_out(
     assert_nothing_published(path)
 
 
+@pytest.mark.soak("a flow run takes 11 s of CPU")
 def test_a_run_that_was_lost_with_its_worker_ends_as_crashed(server: PrefectServer, tmp_path: Path) -> None:
     """Nobody is left to tell Prefect; the next run of the deployment does."""
     spec = spec_of(tmp_path / "lost", some_people(), name="lost", cluster="none", schedule={"cron": "30 2 * * *"})

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from covering import share
 from microagg_core.release.verify import verify
 from releasing.under_prefect import (
     COMMAND,
@@ -76,7 +77,7 @@ def test_a_server_that_is_not_there_is_named(server: PrefectServer, tmp_path: Pa
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+@pytest.mark.parametrize("sent", share([signal.SIGINT, signal.SIGTERM], 1), ids=str)
 def test_an_interrupted_command_says_so_everywhere(server: PrefectServer, tmp_path: Path, sent: signal.Signals) -> None:
     """As a terminal sends it: to the command and to everything that it started."""
     spec = spec_of(tmp_path / "stopped", some_people())
@@ -99,6 +100,7 @@ def test_an_interrupted_command_says_so_everywhere(server: PrefectServer, tmp_pa
     assert psutil.wait_procs(children, timeout=10)[1] == []
 
 
+@pytest.mark.soak("a flow run takes 11 s of CPU, and a cluster goes and comes back")
 def test_a_stage_is_tried_again_when_its_cluster_has_come_back(server: PrefectServer, tmp_path: Path) -> None:
     """The scheduler and its worker are killed while the worker does a task, and others take their place."""
     with socket.socket() as free:

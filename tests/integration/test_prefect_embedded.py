@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from covering import share
 from microagg_core.release.verify import verify
 from servers.prefect_server import quiet
 from trouble.holding import SURVEY, Held
@@ -82,7 +83,7 @@ def test_no_server_outlives_a_command_that_is_killed(companies: Path) -> None:
 
 
 @pytest.mark.slow(reason="starts Prefect's server and workers")
-@pytest.mark.parametrize(("number", "times"), [(signal.SIGINT, 3), (signal.SIGHUP, 1)])
+@pytest.mark.parametrize(("number", "times"), share([(signal.SIGINT, 3), (signal.SIGHUP, 1)], 1))
 def test_an_interruption_ends_server_and_workers(companies: Path, number: signal.Signals, times: int) -> None:
     running = Running(companies)
     running.surveying.begins()
@@ -96,7 +97,7 @@ def test_an_interruption_ends_server_and_workers(companies: Path, number: signal
     assert list(running.temporary.iterdir()) == []
 
 
-@pytest.mark.slow(reason="waits for a server until it is given up")
+@pytest.mark.soak("waits for a server until it is given up")
 def test_a_release_is_made_though_the_server_freezes(companies: Path) -> None:
     """The rest is work without Prefect: the release is out, and what is missing is said."""
     patience: dict[str, Any] = {"PREFECT_API_REQUEST_TIMEOUT": "2", "PREFECT_CLIENT_MAX_RETRIES": "1"}

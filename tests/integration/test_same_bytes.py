@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from covering import share
 from inputs.people import people
 from microagg_core.errors import InternalError, MicroaggError
 from microagg_core.release.verify import verify
@@ -101,7 +102,7 @@ class _FailsAt:
 
 
 @pytest.mark.usefixtures("small_pieces")
-@pytest.mark.parametrize("stage", ["survey", "scatter", "anonymize", "assemble"])
+@pytest.mark.parametrize("stage", share(["survey", "scatter", "anonymize", "assemble"], 2))
 def test_a_task_that_failed_is_the_only_one_done_again(stage: str, tmp_path: Path) -> None:
     expected = finished(tmp_path / "whole")
     path = write_release(tmp_path / "cut", tables(), **CHANGES)

@@ -16,14 +16,14 @@ from typing import Any
 
 import psutil
 import pytest
-from distributed import Client
+from distributed import Client, get_worker
+from distributed.core import Status
 
 from inputs.people import people
 from microagg_core.blocks.memory import bytes_per_task
 from microagg_core.errors import ClusterError, DataError, StorageError
-from microagg_core.spec.clusters import Tls
+from microagg_core.spec.clusters import Adapt, Tls
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.pools import Adapt
 from microagg_core.spec.release import LocalCluster, NoCluster, ReleaseSpec, RunningCluster
 from microagg_flows.clusters import connect, worker_records
 from microagg_flows.executors import InProcess
@@ -55,7 +55,7 @@ def some_spec(folder: Path) -> ReleaseSpec:
 @pytest.mark.slow(reason="waits for workers that come back")
 def test_killed_workers_cost_time_and_nothing_else(tmp_path: Path) -> None:
     """A worker is killed in every stage that has tasks; the bytes are those of an undisturbed run."""
-    tables = [people(20_000, first=i * 20_000) for i in range(4)]
+    tables = [people(4_000, first=i * 4_000) for i in range(4)]
     run_stages(start(write_release(tmp_path / "calm", tables, **CHANGES)))
     path = write_release(tmp_path / "storm", tables, **CHANGES)
     killed: list[str] = []
@@ -175,10 +175,21 @@ def test_a_cluster_that_goes_away_is_transient(tmp_path: Path) -> None:
     with scheduler(tmp_path) as (address, worker):
         worker()
         with connect(RunningCluster(address=address), some_spec(tmp_path), Silence()) as visitor:
-            threading.Timer(2.0, lambda: os.kill(scheduler_pid(address), signal.SIGKILL)).start()
+            begun = tmp_path / "begun"
+            threading.Thread(target=kill_scheduler_when, args=(begun, scheduler_pid(address)), daemon=True).start()
             with pytest.raises(ClusterError) as stopped:
-                visitor.map(time.sleep, [60.0], "sleep")
+                visitor.map(sleep_after_touching, [str(begun)], "sleep")
     assert stopped.value.transient
+
+
+def sleep_after_touching(path: str) -> None:
+    Path(path).touch()
+    time.sleep(60)
+
+
+def kill_scheduler_when(begun: Path, scheduler: int) -> None:
+    wait_until(begun.exists, "the task that the scheduler is lost from", 60)
+    os.kill(scheduler, signal.SIGKILL)
 
 
 def scheduler_pid(address: str) -> int:
@@ -294,9 +305,13 @@ def test_each_worker_has_a_record_before_it_is_given_work(tmp_path: Path) -> Non
 
 
 def hold_memory(mebibytes: int) -> None:
-    """Fill a worker's memory up to here and keep it, as a heap that does not shrink does."""
+    """Fill a worker's memory up to here and keep it, as a heap that does not shrink does, until Dask pauses it.
+
+    Dask looks every 100 ms: a task that came before it looked would still be done.
+    """
     missing = mebibytes * 2**20 - psutil.Process().memory_info().rss
     _held.append(b"x" * missing)
+    wait_until(lambda: get_worker().status is Status.paused, "Dask to pause this worker", 60)
 
 
 _held: list[bytes] = []

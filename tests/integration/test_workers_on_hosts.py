@@ -19,7 +19,7 @@ from servers.certificates import write_certificates
 from servers.network_hosts import NetworkHosts, network_hosts, passed_on
 from servers.s3_server import S3Server
 
-pytestmark = [pytest.mark.server, pytest.mark.slow(reason="a cluster on four hosts")]
+pytestmark = [pytest.mark.server, pytest.mark.soak("a cluster on four hosts")]
 
 COMMAND = "import sys; from microagg_flows.command import main; sys.argv[0] = 'microagg'; main()"
 MODULES = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

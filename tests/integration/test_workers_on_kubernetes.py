@@ -11,10 +11,9 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import ClusterError
+from microagg_core.spec.clusters import Adapt, Kubernetes
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.pools import Adapt
 from microagg_core.spec.release import KubernetesCluster, ReleaseSpec
-from microagg_core.spec.remote_workers import Kubernetes
 from microagg_flows.clusters import connect
 from microagg_flows.clusters.kubernetes import manifest
 from microagg_flows.progress import Silence

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from inputs.strategies import matrices
 from microagg_core import algorithms, partition
 from microagg_core.group.metrics.losses import losses, standardize
@@ -51,7 +52,7 @@ def test_no_groups_of_any_size_are_better(n: int, k: int, tied: bool) -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_univariate_is_as_good_as_exhaustive(data: st.DataObject) -> None:
     k = data.draw(st.integers(2, 5))
     x = data.draw(matrices(data.draw(st.integers(k, 12)), 1))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
 
 import twins
+from covering import cover, each
 from microagg_core import partition
 from microagg_core.group.labels import checked_labels, private_copy
 from microagg_core.kernels.scan.mdav import peel
@@ -92,7 +94,7 @@ def _numbered(labels: np.ndarray) -> list[int]:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("data", DATA)
+@each("data", DATA)
 def test_a_kernel_on_the_tree_equals_its_twin(kernel: str, data: str) -> None:
     fast, twin, params, _ = KERNELS[kernel]
     for seed in range(8):
@@ -105,11 +107,11 @@ def test_a_kernel_on_the_tree_equals_its_twin(kernel: str, data: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize(("n", "p", "k"), [(4000, 2, 5), (3000, 20, 3), (2500, 7, 60), (1500, 1, 2)])
-def test_a_kernel_on_the_tree_equals_plain_scans(kernel: str, data: str, n: int, p: int, k: int) -> None:
+@each("data, size", cover(DATA, [(4000, 2, 5), (3000, 20, 3), (2500, 7, 60), (1500, 1, 2)]))
+def test_a_kernel_on_the_tree_equals_plain_scans(kernel: str, data: str, size: tuple[int, int, int]) -> None:
     """Enough records for many leaves, for trees that are built anew, and for the change to scans and back."""
     fast, _, _, plain = KERNELS[kernel]
+    n, p, k = size
     X = DATA[data](np.random.default_rng(n), n, p)
     assert _numbered(fast(private_copy(X).T, k)) == _numbered(plain(private_copy(X).T, k))
 
@@ -148,7 +150,7 @@ def _distances(X: np.ndarray, point: np.ndarray, factor: float = 1.0) -> np.ndar
     return total
 
 
-@pytest.mark.parametrize("data", DATA)
+@each("data", DATA)
 def test_a_thinned_tree_holds_what_remains(data: str) -> None:
     for seed in range(10):
         tree, _, X, left = _thinned(data, seed)
@@ -158,8 +160,7 @@ def test_a_thinned_tree_holds_what_remains(data: str) -> None:
         assert tree.lowest[1] == left.min()
 
 
-@pytest.mark.parametrize("scans", [0, 99])
-@pytest.mark.parametrize("data", DATA)
+@each("data, scans", list(product(DATA, [0, 99])))
 def test_searches_find_what_sorting_finds(data: str, scans: int) -> None:
     """From records that remain, from records that are gone, and from points far outside; by tree and by scan."""
     for seed in range(10):
@@ -177,8 +178,7 @@ def test_searches_find_what_sorting_finds(data: str, scans: int) -> None:
             assert farthest_from_record(tree, search) == left[np.lexsort((left, -d))[0]]
 
 
-@pytest.mark.parametrize("scans", [0, 99])
-@pytest.mark.parametrize("data", DATA)
+@each("data, scans", list(product(DATA, [0, 99])))
 def test_the_farthest_from_a_total_is_found(data: str, scans: int) -> None:
     for seed in range(10):
         tree, search, X, left = _thinned(data, seed)
@@ -188,8 +188,7 @@ def test_the_farthest_from_a_total_is_found(data: str, scans: int) -> None:
         assert farthest_from_total(tree, search) == left[np.lexsort((left, -d))[0]]
 
 
-@pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("batch", [1, 40])
+@each("data, batch", list(product(DATA, [1, 40])))
 def test_the_order_by_an_old_centroid_finds_the_farthest(data: str, batch: int) -> None:
     """Records leave at random, few or many at a time, so that the centroid moves little or far."""
     rng = np.random.default_rng(batch)
@@ -257,8 +256,7 @@ def _closed(data: str, seed: int) -> tuple[Search, ClosedGroups, np.ndarray, lis
     return new_search(p, 1), groups, X, members
 
 
-@pytest.mark.parametrize("scans", [0, 99])
-@pytest.mark.parametrize("data", DATA)
+@each("data, scans", list(product(DATA, [0, 99])))
 def test_the_group_that_grows_least_is_found(data: str, scans: int) -> None:
     """The same as by looking at all groups one after the other, to the last bit."""
     for seed in range(5):

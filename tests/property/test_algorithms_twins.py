@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import twins
+from covering import each, is_whole
 from inputs.strategies import SEARCHING, VALUES
 from microagg_core import algorithms, partition
 from microagg_core.group.metrics.losses import losses
@@ -53,10 +54,10 @@ DATA: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
 
 
 @pytest.mark.parametrize(("algorithm", "params"), _settings())
-@pytest.mark.parametrize("data", DATA)
+@each("data", DATA)
 def test_kernel_equals_its_twin(algorithm: str, params: dict[str, Any], data: str) -> None:
     info = algorithms()[algorithm]
-    for seed in range(30):
+    for seed in range(30 if is_whole() else 8):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(4, twins.MOST.get(algorithm, 44) + 1))
         p = int(rng.integers(1, (info.max_attributes or 5) + 1))
@@ -67,7 +68,7 @@ def test_kernel_equals_its_twin(algorithm: str, params: dict[str, Any], data: st
 
 
 @pytest.mark.parametrize(("algorithm", "params"), _settings())
-@pytest.mark.parametrize("data", ["random", "lattice", "repeated"])
+@each("data", ["random", "lattice", "repeated"])
 def test_kernel_equals_its_twin_over_several_blocks(algorithm: str, params: dict[str, Any], data: str) -> None:
     """Kernels scan in blocks of 512 records, so smaller data would never leave the first."""
     info = algorithms()[algorithm]
@@ -153,7 +154,7 @@ def test_gamma_auto_keeps_the_least_loss_and_of_several_the_least_gamma(data: st
     assert partition(X, 3, "v_mdav", gamma="auto").tolist() == best.tolist()
 
 
-@pytest.mark.parametrize("data", DATA)
+@each("data", DATA)
 def test_md_finds_the_farthest_pair(data: str) -> None:
     """The few rounds of large groups look at records of every kind for their farthest partner."""
     for seed in range(5):

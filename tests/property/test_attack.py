@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 
 import networkx as nx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from covering import each, share
 from microagg_core.series.attack.equations import bridges, determined
 from microagg_core.series.attack.evidence import ColumnsOfAttack, Evidence
 from microagg_core.series.attack.report import Attack, AttackedRelease, attack_evidence
@@ -75,8 +77,7 @@ def series(
     return people, groups, truth
 
 
-@pytest.mark.parametrize("n_releases", [2, 3, 4])
-@pytest.mark.parametrize("block", range(10))
+@each("n_releases, block", share(product([2, 3, 4], range(10)), 10))
 def test_who_is_solved_is_who_the_row_space_determines(n_releases: int, block: int) -> None:
     for seed in range(20):
         rng = np.random.default_rng([n_releases, block, seed])
@@ -111,7 +112,7 @@ def test_traces_are_those_that_a_dictionary_counts(n_releases: int) -> None:
         assert (report.smallest_trace, report.below_k) == (min(counts), sum(count < 3 for count in counts))
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each("seed", range(100))
 def test_confidential_values_that_repeat_solve_nobody_wrongly(seed: int) -> None:
     """Rows that cannot be told apart are not matched: whoever is solved is solved rightly, with few values too."""
     rng = np.random.default_rng(seed)
@@ -165,7 +166,7 @@ def test_blocking_values_tell_records_apart_whose_confidential_values_do_not() -
     assert (solved(same), solved(apart)) == (0, 1)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each("seed", range(200))
 def test_bridges_are_those_of_networkx(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(2, 30)), int(rng.integers(0, 40))
@@ -191,7 +192,7 @@ def test_bridges_are_those_of_networkx(seed: int) -> None:
         assert np.allclose(total, charges[sorted(beyond)].sum(axis=0))
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each("seed", range(100))
 def test_elimination_over_the_prime_field_is_that_in_fractions(seed: int) -> None:
     rng = np.random.default_rng(seed)
     matrix = rng.integers(0, 2, size=rng.integers(1, 9, size=2))

@@ -7,18 +7,18 @@ from pathlib import Path
 from unittest import mock
 
 import pyarrow as pa
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from microagg_core.data.formats.inputs.contract import InputListing
-from microagg_core.data.formats.inputs.csv_records import count_line_ends, quoting, record_starts
-from microagg_core.data.formats.reading import cut_listing, list_input, read_part, scan_stretch, to_scan
+from covering import examples
+from microagg_core.data.formats.csv_bytes import count_line_ends, quoting, record_starts
+from microagg_core.data.formats.options import CsvInput
+from microagg_core.data.formats.reading import InputListing, cut_listing, list_input, read_part, scan_stretch, to_scan
+from microagg_core.data.places import Input
 from microagg_core.errors import DataError
-from microagg_core.spec.formats import CsvInput
-from microagg_core.spec.places import Input
 
 COMMA, QUOTE, ENDS = ord(","), ord('"'), b"\r\n"
-RANGES = "microagg_core.data.formats.inputs.csv_ranges"
+RANGES = "microagg_core.data.formats.csv_bytes"
 
 #: What makes a difference to who looks for the ends of records, and some text that does not.
 MARKS = ['"', '""', '"""', ",", "\n", "\r\n", "\r", "\n\n", "a", "é", "€", "\U0001f600", " ", "\ufeff", "x" * 90]
@@ -85,20 +85,20 @@ def assert_same_in_ranges(data: bytes, n_bytes: int, dialect: CsvInput) -> None:
         assert whole == ranges if isinstance(whole, str) or isinstance(ranges, str) else whole.equals(ranges)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(data=files(), n_bytes=st.integers(3, 300))
 def test_the_same_records_in_ranges_of_any_size(data: bytes, n_bytes: int) -> None:
     assert_same_in_ranges(data, n_bytes, CsvInput(types={"n": "int64"}))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(cells=st.lists(TEXTS, max_size=25), n_bytes=st.integers(3, 60))
 def test_the_same_outcome_for_what_is_hardly_csv(cells: list[str], n_bytes: int) -> None:
     """One column and any text: quotes that are never closed included. What cannot be read is told by the same line."""
     assert_same_in_ranges("\n".join(["a", *cells]).encode(), n_bytes, CsvInput())
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=files(), n_bytes=st.integers(3, 200), encoding=st.sampled_from(["latin-1", "cp1252", "utf-8-sig"]))
 def test_other_encodings_of_single_bytes(data: bytes, n_bytes: int, encoding: str) -> None:
     text = data.decode().encode(encoding, "replace")
@@ -129,7 +129,7 @@ LINES = st.lists(st.sampled_from([b'"', b'"', b",", b"\n", b"\r", b"a"]), max_si
 )
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(lines=LINES, within=st.booleans())
 @example(lines=b'"a,"\n""\n"""b"\n', within=True)
 def test_records_are_found_as_byte_by_byte(lines: bytes, within: bool) -> None:
@@ -138,7 +138,7 @@ def test_records_are_found_as_byte_by_byte(lines: bytes, within: bool) -> None:
     assert quoting(lines, COMMA).after(within) == ends_within
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(some=st.lists(LINES, max_size=4), within=st.booleans())
 def test_what_lines_do_to_quotes_is_what_their_pieces_do(some: list[bytes], within: bool) -> None:
     together = quoting(b"", COMMA)

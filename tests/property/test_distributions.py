@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.inspect import distributions
 from microagg_core.inspect.distributions import Distribution, ValueCounts, distributions_in, table_of
@@ -64,7 +65,7 @@ def test_too_many_values_are_given_up_however_they_come() -> None:
 
 
 @given(st.data(), st.booleans(), st.integers(0, 2**32), st.booleans())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_distances_are_those_of_the_definition(data: Any, is_text: bool, seed: int, is_large: bool) -> None:
     draw = np.random.default_rng(seed)
     n = data.draw(st.integers(1, 40))

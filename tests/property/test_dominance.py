@@ -8,9 +8,10 @@ from operator import add
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.arrays import Floats, Ints
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.group.metrics.figures import Figures
@@ -38,7 +39,7 @@ def largest_two(sums: dict[int, float]) -> tuple[float, float]:
     return ordered[0], ordered[1]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.integers(0, 2**32 - 1), st.integers(4, 90), st.integers(1, 4), st.integers(1, 4))
 def test_contributions_are_those_of_a_loop_however_blocks_are_combined(seed: int, n: int, p: int, blocks: int) -> None:
     Z, masked, labels = drawn(seed, n, p, 1.5)
@@ -174,7 +175,7 @@ def test_a_reader_stays_a_tenth_off_in_values_whatever_the_tail(k: int) -> None:
     assert n_dominated > 50 and n_exact > 50
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.integers(0, 2**32 - 1), st.integers(80, 300), st.integers(1, 4), st.sampled_from([0.0, 0.8, 1.5, 3.0]))
 def test_no_way_leads_around_a_figure_with_few_digits(seed: int, n: int, p: int, tail: float) -> None:
     Z, masked, labels = drawn(seed, n, p, tail)

@@ -181,7 +181,7 @@ def test_long_components_are_cut_at_their_zero_edges() -> None:
     path = Graph(7, edges, edges + 1, np.array([4, 0, 0, 0, 0, 4]))
     assert cut(path, edges).tolist() == [0, 2, 4, 5]
     assert labels_of(path, cut(path, edges)).tolist() == [0, 0, 1, 1, 2, 2, 2]
-    with pytest.raises(InternalError, match="no pair and no triple"):
+    with pytest.raises(InternalError, match="outside its sizes, 2 to 3"):
         labels_of(path, edges)
 
 

@@ -8,10 +8,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from covering import examples
 from microagg_core.group.factor import minimum_factor, optimal_two
 from microagg_core.group.factor.minimum import in_units
 from microagg_core.group.factor.points import points_of
@@ -126,7 +127,7 @@ def test_a_whole_relaxation_is_the_answer_even_where_rounded_prices_leave_a_gap(
     constant=st.sampled_from([0.0, 7.25]),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=120, deadline=None)
+@examples(120)
 def test_records_near_and_far_are_grouped_as_by_exhaustive_search(
     n: int, far: int, magnitude: int, constant: float, seed: int
 ) -> None:

@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core import microaggregate
 from microagg_core.blocks.masking import run_block
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Kind
@@ -150,7 +151,7 @@ def assert_is_mean(quasi: Kind, before: list[Fraction], mean: Fraction) -> None:
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 def test_a_mean_is_its_groups_mean_within_its_range(kind: pa.DataType) -> None:
-    @settings(max_examples=50, deadline=None)
+    @examples(50)
     @given(grouped(TYPES[kind]), st.sampled_from([DEFAULT_ROUNDING, "type"]))
     def check(drawn: tuple[list[Any], np.ndarray], rule: str) -> None:
         values, labels = drawn
@@ -175,7 +176,7 @@ def test_a_mean_is_its_groups_mean_within_its_range(kind: pa.DataType) -> None:
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint64(), pa.decimal128(38, 0), pa.date32()], ids=str)
 def test_a_rounding_step_takes_the_nearest_multiple_that_the_type_has(kind: pa.DataType) -> None:
-    @settings(max_examples=50, deadline=None)
+    @examples(50)
     @given(grouped(TYPES.get(kind, decimals(38))), st.data())
     def check(drawn: tuple[list[Any], np.ndarray], data: st.DataObject) -> None:
         values, labels = drawn
@@ -196,7 +197,7 @@ def test_a_rounding_step_takes_the_nearest_multiple_that_the_type_has(kind: pa.D
     check()
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(grouped(floats(64)), st.sampled_from([0.1, 0.5, 0.7, 10.0, 1e-300, 1e300]))
 def test_a_rounding_step_of_floats_leaves_the_range_by_half_of_it_at_most(
     drawn: tuple[list[float], np.ndarray], step: float
@@ -219,7 +220,7 @@ def test_blocks_of_a_release_keep_equal_values_to_the_bit(kind: pa.DataType) -> 
          "roles": {"quasi_identifiers": ["q", "r"]}, "refine": "off"}
     )  # fmt: skip
 
-    @settings(max_examples=25, deadline=None)
+    @examples(25)
     @given(grouped(TYPES[kind]), st.integers(2, 9))
     def check(drawn: tuple[list[Any], np.ndarray], more: int) -> None:
         values = drawn[0] + [drawn[0][0]] * more
@@ -246,7 +247,7 @@ def test_the_python_function_keeps_equal_values_to_the_bit(kind: pa.DataType) ->
     # The times of 64 bits that pandas knows are fewer, and the least of them stands for none.
     drawn_from = st.integers(-(10**9), 10**9) if pa.types.is_timestamp(kind) else TYPES[kind]
 
-    @settings(max_examples=25, deadline=None)
+    @examples(25)
     @given(grouped(drawn_from))
     def check(drawn: tuple[list[Any], np.ndarray]) -> None:
         values = drawn[0] + [drawn[0][0]] * 3
@@ -275,7 +276,7 @@ def test_the_python_function_keeps_equal_values_to_the_bit(kind: pa.DataType) ->
 def test_a_mean_depends_on_its_group_alone(values: st.SearchStrategy[float]) -> None:
     """Neither on the order of records, nor on the groups beside it."""
 
-    @settings(max_examples=50, deadline=None)
+    @examples(50)
     @given(st.lists(values, min_size=1, max_size=30), st.lists(values, min_size=1, max_size=9), st.randoms())
     def check(group: list[float], others: list[float], random: Any) -> None:
         alone = float_means(np.array(group), Groups.of(np.zeros(len(group), dtype=np.int64)))
@@ -287,7 +288,7 @@ def test_a_mean_depends_on_its_group_alone(values: st.SearchStrategy[float]) -> 
     check()
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=40), st.integers(1, 10**6))
 def test_split_sums_are_those_of_whole_numbers_of_any_size(values: list[int], unit: int) -> None:
     groups = Groups.of(np.zeros(len(values), dtype=np.int64))
@@ -304,7 +305,7 @@ def decimals_of(text: str) -> int | None:
     return decimals if short else None
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.one_of(floats(64), prices(64)), min_size=1, max_size=6))
 def test_decimals_are_those_of_the_shortest_texts(values: list[float]) -> None:
     expected = most_decimals(decimals_of(repr(value)) for value in values)
@@ -312,7 +313,7 @@ def test_decimals_are_those_of_the_shortest_texts(values: list[float]) -> None:
     assert most_decimals(decimals_needed(np.array([value])) for value in values) == expected, "in whatever parts"
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.one_of(floats(32), prices(32)), min_size=1, max_size=6))
 def test_decimals_of_single_precision_are_those_of_its_shortest_texts(values: list[float]) -> None:
     singles = np.array(values, dtype=np.float32)
@@ -325,7 +326,7 @@ def test_decimals_of_single_precision_are_those_of_its_shortest_texts(values: li
         assert found is None
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(prices(64), min_size=1, max_size=12))
 def test_means_of_short_decimals_print_short(values: list[float]) -> None:
     quasi = for_column(pa.float64(), pa.array(values))

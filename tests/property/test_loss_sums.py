@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.group.metrics.means import Groups
 from microagg_core.kernels.tools.sums import loss_sums, moments_of_pairs
 from twins.naive_losses import naive_loss_sums, naive_moments_of_pairs
@@ -14,7 +15,7 @@ from twins.naive_losses import naive_loss_sums, naive_moments_of_pairs
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(SEEDS, st.integers(1, 60), st.integers(1, 5), st.integers(1, 9))
 def test_sums_over_groups_are_those_of_fractions(seed: int, n: int, p: int, most: int) -> None:
     rng = np.random.default_rng(seed)
@@ -28,7 +29,7 @@ def test_sums_over_groups_are_those_of_fractions(seed: int, n: int, p: int, most
     assert lengths.tolist() == pytest.approx(expected_lengths, rel=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(SEEDS, st.integers(1, 60), st.integers(1, 5), st.sampled_from([0.0, 1.0, 1e9]))
 def test_moments_of_pairs_are_those_of_fractions(seed: int, n: int, p: int, far: float) -> None:
     rng = np.random.default_rng(seed)

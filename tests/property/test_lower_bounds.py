@@ -9,9 +9,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from inputs.strategies import matrices
 from microagg_core import lower_bound, partition
 from microagg_core.errors import DataError, SpecError
@@ -119,7 +120,7 @@ def test_what_loses_nothing_has_a_bound_of_nothing() -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_extreme_records_have_bounds_that_hold(data: st.DataObject) -> None:
     k = data.draw(st.integers(2, 3))
     X = data.draw(matrices(data.draw(st.integers(k, 7)), 2))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from inputs.strategies import matrices
 from microagg_core import partition
 from microagg_core.group.algorithms.mu_approx import spanning_trees, tree_partition
@@ -43,7 +44,7 @@ def assert_sizes(labels: np.ndarray, edge_labels: np.ndarray, k: int) -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_trees_of_any_records(data: st.DataObject) -> None:
     k = data.draw(st.integers(2, 7))
     X = data.draw(matrices(data.draw(st.integers(k, 40)), data.draw(st.integers(1, 3))))

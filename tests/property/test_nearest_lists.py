@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.kernels.refinement.nearest_lists import nearest_of_all, nearest_within
 from microagg_core.kernels.tools.threads import Threads
@@ -54,7 +55,7 @@ STRETCH = 64 * 32
     st.integers(1, 10_000),
     st.integers(0, 1000),
 )
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_any_number_of_threads_finds_the_same(n: int, p: int, values: int, seed: int) -> None:
     """Few values make many ties."""
     X = np.random.default_rng(seed).integers(0, values, (p, n)).astype(np.float64)

@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import twins
+from covering import each, examples
 from inputs.strategies import SEARCHING, Case, most_records, runs
 from microagg_core import algorithms, partition
 from microagg_core.group.algorithms import AlgorithmInfo
@@ -33,7 +34,7 @@ def assert_valid(labels: np.ndarray, n: int, k: int, info: AlgorithmInfo) -> Non
 
 
 @given(runs())
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_every_record_is_in_one_group_of_a_promised_size(case: Case) -> None:
     before = case.X.copy()
     assert_valid(run(case), len(case.X), case.k, algorithms()[case.algorithm])
@@ -41,7 +42,7 @@ def test_every_record_is_in_one_group_of_a_promised_size(case: Case) -> None:
 
 
 @given(runs())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_the_same_input_gives_the_same_groups(case: Case) -> None:
     expected = run(case).tolist()
     with ThreadPoolExecutor(4) as threads:
@@ -49,7 +50,7 @@ def test_the_same_input_gives_the_same_groups(case: Case) -> None:
 
 
 @given(runs(ordinary=True))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_memory_layout_and_number_type_do_not_matter(case: Case) -> None:
     wide = np.repeat(case.X, 2, axis=0)
     expected = run(case).tolist()
@@ -59,13 +60,13 @@ def test_memory_layout_and_number_type_do_not_matter(case: Case) -> None:
 
 
 @given(runs(ordinary=True), st.sampled_from([-990, -300, 300, 990]))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_power_of_two_changes_nothing(case: Case, exponent: int) -> None:
     assert run(case, np.ldexp(case.X, exponent)).tolist() == run(case).tolist()
 
 
 @given(runs(ordinary=True))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_exact_moves_of_tied_data_change_nothing(case: Case) -> None:
     """Eighths are exact: a shift, a mirror, another scale or order of attributes leaves every tie a tie."""
     if case.algorithm in SEARCHING:
@@ -76,7 +77,7 @@ def test_exact_moves_of_tied_data_change_nothing(case: Case) -> None:
 
 
 @given(runs(ordinary=True), st.integers(-8, 8))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_constant_attribute_changes_nothing(case: Case, value: int) -> None:
     if algorithms()[case.algorithm].max_attributes is not None or case.algorithm in SEARCHING:
         return
@@ -101,7 +102,7 @@ def test_loss_survives_shift_scale_and_order_where_nothing_is_nearly_tied(info: 
 
 
 @pytest.mark.parametrize("info", EVERY_ALGORITHM)
-@pytest.mark.parametrize("k", [2, 3, 10])
+@each("k", [2, 3, 10])
 def test_all_records_equal(info: AlgorithmInfo, k: int) -> None:
     p, k = min(3, info.max_attributes or 3), twins.k_for(info.name, k)
     for n in (k, k + 1, 2 * k - 1, 2 * k, most_records(info, 5 * k + 1, p, k)):

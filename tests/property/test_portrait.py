@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.group.metrics.statistics import loss_statistics
 from microagg_core.inspect.portrait.columns import DrawnColumn, ShownColumn
@@ -59,7 +60,7 @@ def rare_values(values: np.ndarray, fewest: int) -> set[float]:
     return set(distinct[counts < fewest].tolist())
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(
     st.sampled_from(list(SHAPES)), RECORDS, st.integers(0, 99), FEWEST, st.sampled_from(list(TYPES)), st.integers(1, 40)
 )
@@ -117,7 +118,7 @@ def portrait_of(before: pd.DataFrame, after: pd.DataFrame, k: int) -> Portrait:
     return compose(Material(k, len(before), columns, loss_statistics(z[0], z[1], missing)))
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(st.integers(20, 600), st.integers(0, 99), st.sampled_from([3, 17]))
 def test_counts_and_cells_are_those_of_the_records(n: int, seed: int, k: int) -> None:
     before, after = table_of(n, seed)
@@ -189,7 +190,7 @@ def _is_number(word: str) -> bool:
         return False
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.integers(60, 400), st.integers(0, 99), st.integers(1, 5))
 def test_sums_of_pieces_make_the_model_of_the_whole(n: int, seed: int, pieces: int) -> None:
     rng = np.random.default_rng(seed)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.arrays import Floats, Ints
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.group.refine.refinement import sse_of_labels
@@ -42,7 +43,7 @@ def grouped(n: int, k: int) -> Ints:
 
 
 @given(st.integers(0, 2**32), st.integers(20, 90), st.integers(1, 40), st.integers(1, 20), st.booleans())
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_kernels_break_rules_by_as_much_as_the_definition(
     seed: int, n: int, n_values: int, n_groups: int, is_text: bool
 ) -> None:
@@ -60,7 +61,7 @@ def test_kernels_break_rules_by_as_much_as_the_definition(
 
 
 @given(st.data(), st.integers(0, 2**32), st.sampled_from(["off", "fast"]))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_all_groups_hold_what_is_demanded(data: Any, seed: int, effort: str) -> None:
     """With ties in every column, several demands, and demands that are hard to hold."""
     draw = np.random.default_rng(seed)

@@ -9,13 +9,14 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from covering import examples
+from microagg_core.data.formats.options import CsvOutput
 from microagg_core.release.pages.escaping import markdown_code, markdown_text, sql_name, visible
 from microagg_core.release.pages.pages import public_pages
 from microagg_core.spec.about import About
-from microagg_core.spec.formats import CsvOutput
 from releasing.described import manifest_of
 
 VAR = "{ddi:codebook:2_5}dataDscr/{ddi:codebook:2_5}var"
@@ -62,7 +63,7 @@ def plain_tags(n: int) -> list[str]:
     return Tags(pages_of([f"c{i}" for i in range(n)])["README.html"]).tags
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(NAMES, min_size=1, max_size=4, unique=True))
 @example(HOSTILE)
 def test_names_stay_names_on_every_page(names: list[str]) -> None:
@@ -82,7 +83,7 @@ def test_names_stay_names_on_every_page(names: list[str]) -> None:
     assert not any(unseen.search(page) for name, page in pages.items() if name != "views.sql")
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(NAMES, min_size=1, max_size=3, unique=True))
 @example(HOSTILE)
 def test_sql_makes_one_view_whatever_the_names(names: list[str]) -> None:
@@ -95,7 +96,7 @@ def test_sql_makes_one_view_whatever_the_names(names: list[str]) -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(NAMES)
 def test_markdown_shows_a_text_and_runs_none(text: str) -> None:
     markdown_it = pytest.importorskip("markdown_it", reason="reads markdown")
@@ -112,7 +113,7 @@ def test_markdown_shows_a_text_and_runs_none(text: str) -> None:
     assert after.content == "after" and [child.type for child in cell.children] == ["code_inline"]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.sampled_from(HOSTILE))
 def test_what_a_publisher_may_say_is_harmless_too(text: str) -> None:
     try:

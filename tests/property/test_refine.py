@@ -8,9 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from inputs.strategies import matrices
 from microagg_core import algorithms, microaggregate, partition
 from microagg_core.errors import SpecError
@@ -39,7 +40,7 @@ def partitions(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 @given(partitions(), st.sampled_from(["fast", "fast", "thorough"]))
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_never_below_k_and_never_worse(case: tuple[np.ndarray, np.ndarray, int], effort: str) -> None:
     X, labels, k = case
     before = X.copy(), labels.copy()

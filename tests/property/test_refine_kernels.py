@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
 
+from covering import each
 from microagg_core.group.refine.annealing import Annealing
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.kernels.refinement.annealing import anneal, descend, sweep
@@ -78,9 +80,7 @@ def test_quantiles_are_those_of_the_exponential_distribution() -> None:
     assert found.mean() == pytest.approx(1, abs=1e-2)
 
 
-@pytest.mark.parametrize("every", [0, 1, 3])
-@pytest.mark.parametrize("k", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(6))
+@each("every, k, seed", list(product([0, 1, 3], [2, 3, 5], range(6))))
 def test_sweeps_equal_their_twin(k: int, every: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     both = Both(rng.standard_normal((int(rng.integers(2 * k, 40)), int(rng.integers(1, 7)))), k, k + 2, seed)
@@ -93,8 +93,7 @@ def test_sweeps_equal_their_twin(k: int, every: int, seed: int) -> None:
         assert_state_is_that_of_the_records(both.grouping, k)
 
 
-@pytest.mark.parametrize("k", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(6))
+@each("k, seed", list(product([2, 3, 5], range(6))))
 def test_the_way_downhill_equals_its_twin(k: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     both = Both(rng.standard_normal((int(rng.integers(2 * k, 40)), int(rng.integers(1, 7)))), k, k + 2, seed)

@@ -7,9 +7,10 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core import microaggregate, partition
 from microagg_core.group import costs
 from microagg_core.group.metrics.losses import losses
@@ -35,7 +36,7 @@ def groups_of(X: np.ndarray, labels: np.ndarray, spare: int) -> Spread:
 
 
 @given(st.integers(200, 900), st.integers(1, 4), st.integers(1, 50), st.integers(1, 7), st.integers(0, 9))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_regions_are_of_whole_groups(n: int, p: int, values: int, count: int, turn: int) -> None:
     X = np.random.default_rng(n).integers(0, values, (n, p)).astype(np.float64) ** (1 + 4 * (n % 2))
     labels = np.random.default_rng(turn).permutation(np.arange(n) % (n // 5))

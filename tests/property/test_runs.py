@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.data.tables.runs import combinations, no_two_are_equal, runs_of
+from covering import each
+from microagg_core.data.tables.ordering import combinations, no_two_are_equal, runs_of
 from microagg_core.inspect import group_values
 from microagg_core.inspect.group_values import GroupValues
 from microagg_core.inspect.kanonymity import CombinationCounter
@@ -66,7 +67,7 @@ def drawn(seed: int) -> list[pa.Array]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each("seed", range(100))
 def test_rows_are_told_apart_value_by_value(seed: int) -> None:
     columns = drawn(seed)
     rows = rows_of(columns)
@@ -78,7 +79,7 @@ def test_rows_are_told_apart_value_by_value(seed: int) -> None:
     assert numbers.tolist() == [first.tolist().index(seen[row]) for row in rows]
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each("seed", range(100))
 def test_what_is_said_to_differ_differs(seed: int) -> None:
     columns = drawn(seed)
     rows = rows_of(columns)
@@ -89,7 +90,7 @@ def test_what_is_said_to_differ_differs(seed: int) -> None:
         assert is_certain
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each("seed", range(100))
 def test_combinations_are_counted_in_any_order(seed: int) -> None:
     columns = drawn(seed)
     table = pa.table(dict(zip("abc", columns, strict=False)))

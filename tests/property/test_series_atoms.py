@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.arrays import Pairs
 from microagg_core.data.tables.slices import to_bytes
 from microagg_core.errors import InternalError
@@ -50,7 +51,7 @@ def pairs_of(rows: list[tuple[int, int]]) -> Pairs:
 
 
 @given(classes_drawn)
-@settings(deadline=None)
+@examples(100)
 def test_new_atoms_have_distinct_numbers_and_the_ranges_of_their_classes(rows: list[tuple[int, int]]) -> None:
     classes = pairs_of(rows)
     atoms, n = numbered_atoms(classes)
@@ -67,7 +68,7 @@ def test_new_atoms_have_distinct_numbers_and_the_ranges_of_their_classes(rows: l
 
 
 @given(st.lists(classes_drawn, max_size=8))
-@settings(deadline=None)
+@examples(100)
 def test_numbers_never_collide_with_earlier_ones(nights: list[list[tuple[int, int]]]) -> None:
     """The same class may come again, in another file and on another night: it is another atom."""
     seen: set[int] = set()
@@ -82,7 +83,7 @@ def test_numbers_never_collide_with_earlier_ones(nights: list[list[tuple[int, in
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(0, 3)), max_size=40), st.integers(0, 50))
-@settings(deadline=None)
+@examples(100)
 def test_units_stay_together_that_were_and_are(rows: list[tuple[int, int, int]], night: int) -> None:
     """Before, who was never released is in no atom; tonight everybody is in one."""
     before = np.array([7 * one << 12 if one else NO_ATOM for one, _, _ in rows], dtype=np.uint64)
@@ -163,7 +164,7 @@ def test_units_with_their_atoms_equal_the_slow_way(seed: int) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(list(State)[:4]), st.integers(0, 4)), max_size=30))
-@settings(deadline=None)
+@examples(100)
 def test_a_trace_is_the_atom_and_the_night_in_which_one_left_it(rows: list[tuple[int, State, int]]) -> None:
     atom, state, last = (np.array([row[i] for row in rows], dtype=np.int64) for i in range(3))
     traces = list(map(tuple, traces_of(atom.astype(np.uint64), state, last.astype(np.int32)).tolist()))
@@ -178,7 +179,7 @@ def test_a_trace_is_the_atom_and_the_night_in_which_one_left_it(rows: list[tuple
 
 
 @given(classes_drawn, st.lists(st.integers(0, 2**40), max_size=20))
-@settings(deadline=None)
+@examples(100)
 def test_atoms_are_found_by_their_numbers(rows: list[tuple[int, int]], others: list[int]) -> None:
     atom = from_number(numbered_atoms(pairs_of(rows))[0], 3)
     n = np.ones(len(rows), dtype=np.int64)
@@ -212,7 +213,7 @@ Read = Callable[[bytes], pa.Table | None]
 
 @pytest.mark.parametrize(("make", "write", "read", "by"), FILES)
 @given(seed=st.integers(0, 2**32), n=st.integers(0, 30))
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_what_is_written_comes_back_sorted(
     make: Make, write: Write, read: Read, by: list[str], seed: int, n: int
 ) -> None:

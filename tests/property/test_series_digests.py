@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.arrays import Pairs
 from microagg_core.errors import DataError
 from microagg_core.series.digests import (
@@ -39,7 +40,7 @@ def class_pairs(classes: list[int]) -> Pairs:
 
 
 @given(few_pairs)
-@settings(deadline=None)
+@examples(100)
 def test_equal_pairs_have_one_number(rows: list[tuple[int, int]]) -> None:
     numbers, distinct = numbered_pairs(pairs_of(rows))
     assert [tuple(row) for row in distinct.tolist()] == sorted(set(rows))
@@ -47,7 +48,7 @@ def test_equal_pairs_have_one_number(rows: list[tuple[int, int]]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), ids), max_size=12))
-@settings(deadline=None)
+@examples(100)
 def test_units_equal_their_twin(rows: list[tuple[int, str]]) -> None:
     columns = [pa.array([row[0] for row in rows], pa.int64()), pa.array([row[1] for row in rows], pa.string())]
     expected = [naive_series.unit_digest(row, KEY.secret) for row in rows]
@@ -150,7 +151,7 @@ two_nights = st.integers(1, 4).flatmap(
 
 
 @given(two_nights, st.integers(2, 4))
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_the_weakest_cut_is_the_fewest_units_of_any_combination(nights: list[tuple[int, int]], k: int) -> None:
     before, after = [night for night, _ in nights], [night for _, night in nights]
     released = [{unit: klass for unit, klass in enumerate(classes) if klass} for classes in (before, after)]
@@ -160,7 +161,7 @@ def test_the_weakest_cut_is_the_fewest_units_of_any_combination(nights: list[tup
 
 
 @given(st.integers(2, 6), st.integers(0, 2**32), st.integers(3, 40), st.integers(1, 5))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_the_weakest_cut_agrees_with_another_search(k: int, seed: int, n_classes: int, per_class: int) -> None:
     """Larger graphs, which all but hang together, by networkx."""
     import networkx

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.arrays import Ints, Pairs, UInt64s
 from microagg_core.errors import InternalError
 from microagg_core.series.atoms import regrouped, traces_of
@@ -76,7 +77,7 @@ def fates_of_units(fates: Fates, atom: Ints, present: list[bool], units: list[in
     st.integers(1, 9),
     st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3), st.booleans(), st.booleans()), max_size=40),
 )
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_fates_equal_the_rules(policy: Policy, night: int, rows: list[tuple[int, int, bool, bool]]) -> None:
     """Sizes of atoms are any here, below k as well, as where k rose."""
     policy = replace(policy, night=night)
@@ -107,7 +108,7 @@ def test_fates_equal_the_rules(policy: Policy, night: int, rows: list[tuple[int,
     st.integers(0, 9),
     st.randoms(use_true_random=False),
 )
-@settings(deadline=None)
+@examples(100)
 def test_as_many_decoys_as_are_wanted_in_whatever_order_the_stayers_come(
     sizes: list[int], wanted: list[int], night: int, order: Any
 ) -> None:
@@ -303,7 +304,7 @@ stories = st.builds(
 
 
 @given(stories, st.integers(2, 12))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_every_trace_keeps_k_units_night_after_night(story: Story, n_nights: int) -> None:
     for _ in range(n_nights):
         story.release()
@@ -327,7 +328,7 @@ small_stories = st.builds(
 
 
 @given(small_stories, st.integers(2, 6))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_no_linear_combination_of_all_sums_involves_fewer_than_k(story: Story, n_nights: int) -> None:
     for _ in range(n_nights):
         story.release()

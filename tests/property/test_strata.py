@@ -7,9 +7,10 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.blocks.labelling import KeyCodes, LabelForm, label_strata
 from microagg_core.blocks.merging import merge_undersized
 from microagg_core.blocks.packing import assign_files, pack_blocks
@@ -25,7 +26,7 @@ VALUES = ["a", "b", "a|b", "\\", "\\N", "é", "", "|", None]
 KEYS = st.lists(st.tuples(*(st.integers(0, 3) for _ in range(3))), min_size=1, max_size=25, unique=True)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(KEYS, st.integers(2, 9), st.integers(0, 2), st.data())
 def test_merging_is_that_of_the_twin(keys: list[tuple[int, ...]], k: int, fixed: int, data: st.DataObject) -> None:
     keys = sorted(keys)
@@ -42,7 +43,7 @@ def keys_table(keys: list[tuple[str | None, str | None]], rows: list[int]) -> pa
     return pa.table([pa.array(zeros), *columns, pa.array(rows, pa.int64())], names=["pattern", "b0", "b1", "rows"])
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), min_size=1, max_size=25, unique=True),
     st.integers(2, 9),
@@ -82,7 +83,7 @@ def merged_codes(keys: list[tuple[int, ...]], rows: list[int], k: int, merges: b
 PATTERNS = [0b000, 0b001, 0b011, 0b100]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(KEYS, st.integers(2, 9), st.booleans(), st.data())
 def test_what_is_withheld_is_what_the_twin_withholds(
     keys: list[tuple[int, ...]], k: int, merges: bool, data: st.DataObject
@@ -102,7 +103,7 @@ def test_what_is_withheld_is_what_the_twin_withholds(
     assert np.flatnonzero(~kept).tolist() == sorted(expected)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(KEYS, st.integers(2, 9), st.booleans(), st.sampled_from([range(3), range(1)]), st.data())
 def test_no_total_less_that_of_the_release_tells_of_few(
     keys: list[tuple[int, ...]], k: int, merges: bool, levels: range, data: st.DataObject
@@ -133,7 +134,7 @@ def test_no_total_less_that_of_the_release_tells_of_few(
                 assert not lost or not out or enough or not any(bit_of_few)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(KEYS, st.integers(2, 9), st.sampled_from(["parent", "star"]), st.data())
 def test_labels_with_stars_are_those_of_the_twin(
     keys: list[tuple[int, ...]], k: int, form: LabelForm, data: st.DataObject
@@ -154,7 +155,7 @@ def test_labels_with_stars_are_those_of_the_twin(
         assert said[ids[stratum]] == expected
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 40))
 def test_files_are_filled_one_label_after_the_other(rows: list[int], limit: int) -> None:
     first, count = assign_files(np.array(rows, dtype=np.int64), limit)
@@ -168,7 +169,7 @@ def test_files_are_filled_one_label_after_the_other(rows: list[int], limit: int)
             number, held = number + int(count[label]), 0
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.tuples(st.integers(1, 160), st.integers(0, 4 * 2**20)), max_size=60))
 def test_partitions_are_filled_one_block_after_the_other(blocks: list[tuple[int, int]]) -> None:
     seconds, n_bytes = np.array([b[0] / 4 for b in blocks]), np.array([b[1] for b in blocks], dtype=np.int64)
@@ -183,7 +184,7 @@ def test_partitions_are_filled_one_block_after_the_other(blocks: list[tuple[int,
     assert pack_blocks(seconds, n_bytes).tolist() == expected
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from([0, 3, 900, 6000, 20_000]), min_size=1, max_size=4))
 def test_keys_come_to_the_same_counts_however_they_are_cut(seed: int, sizes: list[int]) -> None:
     rng = np.random.default_rng(seed)

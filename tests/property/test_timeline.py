@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.release.steps.sizing.figures import TaskSizes
 from microagg_core.release.steps.sizing.tasks import StepTasks
 from microagg_core.release.steps.sizing.timeline import StepTimes, Timeline, Workplace
@@ -43,7 +44,7 @@ def played(place: Workplace, tasks: StepTasks) -> StepTimes:
     return Timeline(place).play(tasks)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(SECONDS, min_size=1, max_size=60), places, st.integers(0, 40), st.sampled_from([0.0, 1e5]))
 def test_work_is_conserved_and_time_is_accounted_for(
     cpu: list[float], place: Workplace, reads: int, moved: float
@@ -59,14 +60,14 @@ def test_work_is_conserved_and_time_is_accounted_for(
     assert min(times.store, times.handing_out, times.tail, times.lost) >= -1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(SECONDS, min_size=1, max_size=40))
 def test_one_worker_does_one_after_the_other(cpu: list[float]) -> None:
     times = played(Workplace(1, scheduler=0.0), tasks_of(cpu))
     assert times.seconds == pytest.approx(sum(cpu))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(SECONDS, min_size=1, max_size=60), st.integers(1, 10))
 def test_the_largest_first_is_never_worse_than_four_thirds_of_the_least(cpu: list[float], workers: int) -> None:
     times = played(Workplace(workers, scheduler=0.0), tasks_of(cpu))
@@ -75,7 +76,7 @@ def test_the_largest_first_is_never_worse_than_four_thirds_of_the_least(cpu: lis
     assert times.seconds <= least + max(cpu) * (1 - 1 / workers) + 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(SECONDS, min_size=3, max_size=40), st.integers(1, 6), st.floats(20.0, 400.0), st.integers(0, 99))
 def test_workers_that_die_lose_time_and_no_task(cpu: list[float], workers: int, rate: float, seed: int) -> None:
     place = Workplace(workers, failures=rate, detection=1.0, restart=2.0, seed=seed)

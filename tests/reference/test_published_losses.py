@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 from published import TOLERANCE, Row, dataset, rows, verdict
 
+from covering import each
 from microagg_core import algorithms
 from microagg_core.group.metrics.losses import losses
 
@@ -48,11 +48,10 @@ def test_the_table_of_figures_is_all_there() -> None:
     assert len(set(ROWS)) == len(ROWS)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_row(row: Row, record_property: Callable[[str, object], None]) -> None:
+@each("row", ROWS)
+def test_row(row: Row) -> None:
     """Each row is equal, near where we know it is, or out of reach for a reason that is told."""
     found = verdict(row)
-    record_property("verdict", f"{found.kind}: {found.detail}")
     if found.kind in ("not covered", "not reproducible"):
         assert found.detail
         assert row.algorithm not in COMPARED or row.dataset == "eia-600"

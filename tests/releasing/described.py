@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from inputs.people import people
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.release.manifest import Manifest, PartEntry, ReleaseFacts
 from microagg_core.release.pages.pages import public_pages
-from microagg_core.release.pages.release_words import in_role
+from microagg_core.release.pages.words import in_role
 from microagg_core.release.publish import StagedPart, publish
 from microagg_core.release.revisions import part_batches
 from microagg_core.store.objects import Store, sha256_hex

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import MicroaggError
 from microagg_core.inspect.check import Check
 from microagg_core.release.manifest import AlgorithmEntry, ColumnEntry, ReleaseFacts

@@ -25,6 +25,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import dask
+from distributed.config import initialize_logging
+
 #: What a release without Prefect loads; Prefect reads its settings where it is imported.
 LOADED = (
     "microagg_flows.command.cli",
@@ -35,7 +38,10 @@ LOADED = (
     "pyarrow.parquet",
 )
 #: Read by libraries when they are imported, so that the process has to be a new one.
-READ_AT_IMPORT = ("HOME", "NUMBA", "PYTHON", "MICROAGG_CACHE_DIR", "DASK", "OMP", "OPENBLAS", "LC_", "LANG")
+READ_AT_IMPORT = (
+    "HOME", "NUMBA", "PYTHON", "MICROAGG_CACHE_DIR", "OMP", "OPENBLAS", "LC_", "LANG",
+    "COLUMNS", "TERMINAL_", "GITHUB_ACTIONS", "FORCE_COLOR", "PY_COLORS", "NO_COLOR",
+)  # fmt: skip
 _LONGEST_SECONDS = 300
 
 
@@ -140,6 +146,9 @@ def become(request: dict[str, Any], streams: Sequence[int]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    if os.environ.get("DASK_LOGGING__DISTRIBUTED"):
+        dask.config.refresh()
+        initialize_logging(dask.config.config)
     sys.argv = [str(Path(sys.executable).with_name("microagg")), *request["arguments"]]
     # The library of the command line names a module that Python was started with.
     sys.modules["__main__"].__package__ = ""

@@ -7,9 +7,10 @@ import itertools
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.blocks.cuts import (
     count_leaves,
     give_back_small,
@@ -32,13 +33,13 @@ VALUES = st.one_of(st.none(), st.text(alphabet="ab|\\N", max_size=4))
 
 
 @given(st.lists(VALUES, min_size=1, max_size=5, unique=True))
-@settings(deadline=None)
+@examples(100)
 def test_labels_read_back(values: list[str | None]) -> None:
     assert parse_label(label_of(values)) == values
 
 
 @given(st.lists(st.lists(VALUES, min_size=1, max_size=3, unique=True), min_size=2, max_size=2, unique_by=tuple))
-@settings(deadline=None)
+@examples(100)
 def test_labels_do_not_collide(lists: list[list[str | None]]) -> None:
     assert label_of(lists[0]) != label_of(lists[1])
 
@@ -49,7 +50,7 @@ KEYS = st.lists(
 
 
 @given(KEYS, st.data(), st.integers(2, 6))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_merging_reaches_k_and_gives_up_no_more_than_needed(
     keys: list[tuple[int, ...]], data: st.DataObject, k: int
 ) -> None:
@@ -195,7 +196,7 @@ def test_packing_keeps_order_and_limits() -> None:
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.integers(1, 20))
-@settings(deadline=None)
+@examples(100)
 def test_files_hold_their_limit_and_no_label_is_lost(rows: list[int], limit: int) -> None:
     first, count = assign_files(np.array(rows), limit)
     held: dict[int, int] = {}

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.group.metrics.figures import CorrelationChange
 from microagg_core.group.metrics.statistics import (
     LossStatistics,
@@ -49,7 +50,7 @@ def test_correlations_are_those_of_pandas(p: int) -> None:
 
 
 @given(st.lists(st.integers(0, 60), max_size=8), st.integers(0, 1000))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_whole_is_what_its_pieces_make(cuts: list[int], seed: int) -> None:
     values, missing = with_gaps(60, 4, seed, share=0.5)
     found = in_pieces(values, missing, cuts).correlations()
@@ -57,7 +58,7 @@ def test_the_whole_is_what_its_pieces_make(cuts: list[int], seed: int) -> None:
 
 
 @given(st.lists(st.integers(0, 60), max_size=8), st.integers(0, 1000))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_adding_all_at_once_is_adding_one_by_one(cuts: list[int], seed: int) -> None:
     values, missing = with_gaps(60, 3, seed, share=0.5)
     values[:, 2] = 0.1
@@ -118,7 +119,7 @@ def test_fewer_than_two_common_records_have_no_correlation() -> None:
 
 
 @given(st.lists(st.tuples(*[st.floats(-1e150, 1e150) | st.none()] * 3), min_size=1, max_size=12))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_no_correlation_is_outside_its_range(rows: list[tuple[float | None, ...]]) -> None:
     missing = np.array([[v is None for v in row] for row in rows])
     values = np.array([[v or 0.0 for v in row] for row in rows])

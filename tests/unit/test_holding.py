@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.memory import task_bytes
 from microagg_core.blocks.outline import Outline
@@ -92,7 +93,7 @@ COUNTED = st.dictionaries(
 
 
 @given(COUNTED, st.sampled_from(["merge", "suppress"]), st.one_of(st.none(), st.integers(1, 12)))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_who_goes_has_enough_or_has_waited_and_nobody_is_lost(
     counted: Counted, undersized: str, until: int | None
 ) -> None:
@@ -110,7 +111,7 @@ def test_who_goes_has_enough_or_has_waited_and_nobody_is_lost(
 
 
 @given(COUNTED.filter(lambda counted: any(rows >= K for rows, _ in counted.values())))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_night_without_hold_makes_the_strata_of_any_release(counted: Counted) -> None:
     night = plan_strata(keys_table(counted), StrataRules(K, "merge"), TEXTS)
     release = plan_strata(keys_table(counted, is_night=False), StrataRules(K, "merge"), TEXTS)

@@ -9,9 +9,10 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.inspect.kanonymity import CombinationCounter, Recount
 
 ages = st.sampled_from([None, 0.0, -0.0, 1.5, 30.0])
@@ -36,7 +37,7 @@ def failing_exactly(parts: list[pa.Table], counter: CombinationCounter) -> Recou
     return recount
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(parts_strategy, st.integers(1, 6))
 def test_counting_over_parts_equals_counting_all(parts: list[list[tuple[float | None, str | None]]], k: int) -> None:
     truth = plain_count(parts)
@@ -54,7 +55,7 @@ def test_counting_over_parts_equals_counting_all(parts: list[list[tuple[float | 
         assert k <= counter.smallest() <= min(truth.values())
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(parts_strategy, st.integers(1, 6))
 def test_processes_together_count_as_one(parts: list[list[tuple[float | None, str | None]]], k: int) -> None:
     tables = [as_table(rows) for rows in parts]

@@ -15,7 +15,7 @@ import pytest
 from microagg_core.errors import SpecError
 from microagg_core.release.minisign import PublicKey, SecretKey, Signature
 from microagg_core.release.signature import read_signing_key
-from microagg_core.spec.places import Sign
+from microagg_core.spec.release import Sign
 
 #: Written by minisign 0.11: a pair of keys without a password, and what it signed with them.
 SECRET = b"""untrusted comment: minisign encrypted secret key

@@ -6,9 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from covering import examples
 from microagg_core.group.metrics.moments import EMPTY, Moments, merge_all, moments_of, offsets_from
 from microagg_core.plain import from_json, to_json
 
@@ -35,7 +36,7 @@ def assert_right(m: Moments, values: list[int] | list[float]) -> None:
 @given(
     st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=6), min_size=1, max_size=6),
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_whole_numbers_of_any_size(parts: list[list[int]]) -> None:
     together = [v for part in parts for v in part]
     merged = merge_all(moments_of(np.array(part, dtype=np.int64)) for part in parts)

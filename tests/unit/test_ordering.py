@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from microagg_core.data.formats.released import order
-from microagg_core.data.tables.ordering import order_by
+from covering import examples
+from microagg_core.data.kinds.registry import kind_of
+from microagg_core.data.tables import ordering
+from microagg_core.data.tables.ordering import content_order, order_by
 from microagg_core.errors import InternalError
 from microagg_core.group.labels import checked_labels
 
@@ -33,7 +35,7 @@ def key(rng: np.random.Generator, n: int) -> NDArray[Any]:
     return keys[int(rng.integers(len(keys)))]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 300), st.integers(1, 5))
 def test_words_sort_as_comparing_does(seed: int, n: int, n_keys: int) -> None:
     rng = np.random.default_rng(seed)
@@ -42,7 +44,9 @@ def test_words_sort_as_comparing_does(seed: int, n: int, n_keys: int) -> None:
 
 
 def sorted_rows(table: pa.Table) -> list[dict[str, Any]]:
-    return table.take(pa.array(order.content_order(table, ["b"], ["p", "q"]))).to_pylist()
+    return table.take(
+        pa.array(content_order(table, ["b"], {name: kind_of(name, table[name].type).sort_key for name in ("p", "q")}))
+    ).to_pylist()
 
 
 @pytest.mark.parametrize("n", [0, 1, 400])
@@ -62,13 +66,13 @@ def test_rows_come_by_blocking_value_then_quasi_identifiers_in_any_order_of_arri
 
 
 def test_rows_whose_hashes_share_their_first_bits_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order, "hash_rows", lambda columns, n, seed: np.asarray(columns[-1]).astype(np.uint64))
+    monkeypatch.setattr(ordering, "hash_rows", lambda columns, n, seed: np.asarray(columns[-1]).astype(np.uint64))
     hashes = pa.array([3, 1, 2, 0, 2, 2**64 - 1], pa.uint64())
     table = pa.table({"b": ["x"] * 6, "p": [1.5] * 6, "q": [1, 1, 1, 1, 1, 2], "c": hashes})
     assert [row["c"] for row in sorted_rows(table)] == [0, 1, 2, 2, 3, 2**64 - 1]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=30), st.sampled_from([1, 1000, 10**15]))
 def test_groups_are_numbered_by_their_first_records(numbers: list[int], apart: int) -> None:
     firsts = list(dict.fromkeys(numbers))

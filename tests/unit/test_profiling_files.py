@@ -12,11 +12,11 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from microagg_core.data.places import Input
 from microagg_core.errors import DataError, MicroaggError, SpecError
 from microagg_core.profile import sampling
 from microagg_core.profile.sampling import sampled
 from microagg_core.profile.understanding import understood
-from microagg_core.spec.places import Input
 
 PEOPLE = [("name", "town", "age", "height"), ("Zoë", "Ayr", "41", "1.80"), ("José", "Bern", "39", "1.65")]
 PEOPLE += [(f"Renée {i}", "Cork", str(20 + i), f"1.{60 + i}") for i in range(20)]

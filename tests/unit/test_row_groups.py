@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from microagg_core.data.formats.inputs import row_groups
-from microagg_core.data.formats.inputs.contract import Stretch
-from microagg_core.data.formats.inputs.registry import input_format
-from microagg_core.data.formats.inputs.row_groups import FileAhead, blocks_of
-from microagg_core.spec.places import Input
+from microagg_core.data.formats.inputs import parquet as row_groups
+from microagg_core.data.formats.inputs.parquet import FileAhead, blocks_of
+from microagg_core.data.formats.reading import Stretch, input_format
+from microagg_core.data.places import Input
 
 ROWS = 60_000
 TABLE = pa.table(

@@ -8,9 +8,10 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
+from microagg_core.data.formats.reading import input_format
 from microagg_core.group.algorithms import algorithms
+from microagg_core.spec.clusters import Adapt, Slurm, Ssh
 from microagg_core.spec.loading import canonical, spec_schema
-from microagg_core.spec.pools import Adapt
 from microagg_core.spec.problems import PATTERNS
 from microagg_core.spec.release import (
     LocalCluster,
@@ -21,7 +22,6 @@ from microagg_core.spec.release import (
     SshCluster,
     parse_bytes,
 )
-from microagg_core.spec.remote_workers import Slurm, Ssh
 from microagg_core.spec.series import UNTIL_PATTERN
 
 SMALLEST: dict[str, Any] = {
@@ -253,10 +253,10 @@ def test_what_is_no_size(text: str) -> None:
 
 
 def test_a_format_is_recognised_by_its_ending() -> None:
-    assert spec_with(input={"url": "s3://b/IN.CSV"}).input.resolved_format == "csv"
-    assert spec_with(input={"url": "s3://b/in.csv", "format": "parquet"}).input.resolved_format == "parquet"
-    assert spec_with(input={"url": "in/*.feather"}).input.resolved_format == "arrow"
-    assert spec_with().input.resolved_format == "parquet"
+    assert input_format(spec_with(input={"url": "s3://b/IN.CSV"}).input).name == "csv"
+    assert input_format(spec_with(input={"url": "s3://b/in.csv", "format": "parquet"}).input).name == "parquet"
+    assert input_format(spec_with(input={"url": "in/*.feather"}).input).name == "arrow"
+    assert input_format(spec_with().input).name == "parquet"
 
 
 def test_the_canonical_text_leaves_out_cluster_and_id_only() -> None:

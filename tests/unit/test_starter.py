@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from microagg_core.data.formats.inputs.csv_types import suggested_types
+from microagg_core.data.formats.inputs.csv import suggested_types
 from microagg_core.errors import DataError, SpecError
 from microagg_core.profile.starting import starter_for
 from microagg_core.spec.loading import load_spec

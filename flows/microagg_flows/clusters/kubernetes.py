@@ -20,7 +20,7 @@ from distributed.utils import LoopRunner, sync
 from tornado.ioloop import IOLoop
 
 from microagg_core.errors import ClusterError
-from microagg_core.spec.remote_workers import Kubernetes, KubernetesCluster
+from microagg_core.spec.clusters import Kubernetes, KubernetesCluster
 from microagg_flows.clusters.dask_settings import dask_settings, worker_variables
 from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool

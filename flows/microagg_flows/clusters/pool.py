@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from distributed import Client
 
-from microagg_core.spec.pools import StartedWorkers
+from microagg_core.spec.clusters import StartedWorkers
 from microagg_flows.clusters.watch import WorkerState
 
 #: How long the scheduler may take to answer.

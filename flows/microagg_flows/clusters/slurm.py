@@ -19,7 +19,7 @@ from distributed import Security
 
 from microagg_core.errors import ClusterError
 from microagg_core.kernels import LASTING_TMPDIR
-from microagg_core.spec.remote_workers import Slurm, SlurmCluster
+from microagg_core.spec.clusters import Slurm, SlurmCluster
 from microagg_flows.clusters.dask_settings import dask_settings, worker_variables
 from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool

@@ -17,7 +17,7 @@ from distributed.deploy.spec import ProcessInterface
 from distributed.scheduler import Scheduler
 
 from microagg_core.errors import ClusterError
-from microagg_core.spec.remote_workers import Ssh, SshCluster
+from microagg_core.spec.clusters import Ssh, SshCluster
 from microagg_flows.clusters.dask_settings import dask_settings, worker_variables
 from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool

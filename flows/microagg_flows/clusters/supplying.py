@@ -14,7 +14,7 @@ from distributed import Adaptive, Client, Security, SpecCluster
 from distributed.utils import get_ip
 
 from microagg_core.errors import ClusterError
-from microagg_core.spec.pools import StartedWorkers
+from microagg_core.spec.clusters import StartedWorkers
 
 #: How often to look whether there are too many workers or too few, and how many looks long one must have had nothing
 #: to do before it is given back: between two stages nobody has.

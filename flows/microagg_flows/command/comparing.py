@@ -23,9 +23,10 @@ from rich.table import Table
 from microagg_core.compare.compare import Comparison, compare, read_columns
 from microagg_core.compare.grid import Grid
 from microagg_core.compare.published import Figure
+from microagg_core.data.formats.options import compression_of
+from microagg_core.data.formats.reading import format_of
 from microagg_core.pages.loss_plot import check_ending, plot_losses
 from microagg_core.plain import to_plain
-from microagg_core.spec.formats import compression_of, format_of
 from microagg_core.spec.marked_yaml import parse
 from microagg_core.store.failures import explaining
 from microagg_core.store.urls import is_local, local_path
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 #: What is written for a terminal of any width, and for one that nobody sees.
 _WIDTH = 80
 #: Endings of names by which it is known what is compared; of data, those besides what formats have.
-_SPEC_ENDINGS, _DATA_ENDINGS = (".yaml", ".yml"), (".parquet", ".pq", ".csv")
+_SPEC_ENDINGS = (".yaml", ".yml")
 #: A spec has these keys, and a text of data is no mapping with them.
 _SPEC_KEYS = frozenset({"roles", "input"})
 _MOST_BYTES = 2_000_000
@@ -110,7 +111,7 @@ def is_spec(name: str) -> bool:
     lower = name.lower()
     if lower.endswith(_SPEC_ENDINGS):
         return True
-    is_data = lower.endswith(_DATA_ENDINGS) or format_of(lower) is not None or compression_of(lower) is not None
+    is_data = format_of(lower) is not None or compression_of(lower) is not None
     if is_data or any(sign in name for sign in "*?[") or not is_local(name):
         return False
     return _reads_as_spec(Path(local_path(name)))

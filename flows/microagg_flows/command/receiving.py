@@ -86,7 +86,7 @@ def sign(
     """Sign a release that is published, once it is verified; an earlier signature is replaced."""
     from microagg_core.release.signature import read_signing_key, sign_at
     from microagg_core.release.verify import verify as verify_release
-    from microagg_core.spec.places import Sign
+    from microagg_core.spec.release import Sign
     from microagg_flows.command.terminal import show_verification
 
     secret = read_signing_key(Sign(key_file=key, password_variable=password_variable), field="--key")

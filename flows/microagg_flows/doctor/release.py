@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from microagg_core.data.formats.reading import list_input
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.release.revisions import existing, unnamed_files
 from microagg_core.release.signature import read_signing_key
 from microagg_core.series.keys import key_of, refuse_other_key

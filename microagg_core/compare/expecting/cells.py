@@ -10,8 +10,7 @@ from microagg_core.compiling import PROTECTION, grouping_parts, needed_parts
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.group.costs import optimum_is_affordable, proof_seconds
-from microagg_core.spec.refinement import TimeBudget
-from microagg_core.spec.release import Algorithm, ReleaseSpec
+from microagg_core.spec.release import Algorithm, ReleaseSpec, TimeBudget
 
 #: Seeds are numbers below this.
 _SEEDS = 2**63

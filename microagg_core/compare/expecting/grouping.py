@@ -22,7 +22,7 @@ from microagg_core.blocks.masking import (
 from microagg_core.compare.expecting.cells import CellCosts
 from microagg_core.compare.expecting.drafts import CellLook, LookAhead
 from microagg_core.compare.expecting.rows import UNIT, rows_name
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import read_slice
 from microagg_core.errors import DataError

@@ -1,21 +1,454 @@
-"""Reading the input, whatever its format: what parts it has, and a part as a stream of tables of bounded size.
+"""Read the input, whatever its format: the parts it has, and a part as a stream of tables of bounded size.
 
-A file may be larger than a worker. Messages name the file, the line and the column, never a value.
+How an input is cut depends on its files alone, never on who reads it: a large file is several parts, where its format
+has places to cut at, and of small files many are one part. A file may be larger than a worker. Messages name the file,
+the line and the column, never a value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, ClassVar, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
 
-from microagg_core.data.formats.inputs.contract import InputListing, InputPart, Place, Stretch
-from microagg_core.data.formats.inputs.plain_types import plain
-from microagg_core.data.formats.inputs.registry import input_format
+from microagg_core import registry
+from microagg_core.data.formats import INPUTS
+from microagg_core.data.formats.options import compression_of
+from microagg_core.data.places import Input
 from microagg_core.data.tables.hashing import is_text_or_bytes
-from microagg_core.errors import DataError
-from microagg_core.spec.places import Input
+from microagg_core.errors import DataError, SpecError
+from microagg_core.store.inputs import InputFile, fetch_input, input_file, input_files, open_input
+from microagg_core.store.urls import basename, is_local, shown
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+#: Requests at a time.
+AHEAD = 16
+
+
+def ahead(function: Callable[[Item], Result], items: Iterable[Item], n_ahead: int = AHEAD) -> Iterator[Result]:
+    """The function's results in the items' order; the next are worked on in threads, of which there are so many.
+
+    >>> list(ahead(str.upper, "abc", 2))
+    ['A', 'B', 'C']
+    """
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(n_ahead) as threads:
+        try:
+            for item in items:
+                waiting.append(threads.submit(function, item))
+                if len(waiting) == n_ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """The column in the plain type of its values."""
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    kind = plain_type(column.type)
+    return column if kind == column.type else column.cast(kind)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type without its encoding: no dictionary, no runs, no views into other buffers, and decimals of one width.
+
+    >>> plain_type(pa.dictionary(pa.int8(), pa.string())), plain_type(pa.decimal32(9, 2))
+    (DataType(string), Decimal128Type(decimal128(9, 2)))
+    """
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind):
+        return pa.binary()
+    # Asked for by their names: older versions of pyarrow do not have these types.
+    if str(kind).startswith(("decimal32(", "decimal64(")):
+        return pa.decimal128(kind.precision, kind.scale)
+    return kind
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns' names and plain types, without metadata."""
+    return pa.schema([pa.field(f.name, plain_type(f.type)) for f in schema])
+
+
+_AS_PARQUET = "write it as Parquet or CSV first"
+_AS_CSV = "save its sheet as CSV UTF-8"
+#: First bytes of formats that are not read here: what they are, and what to do.
+_FOREIGN = {
+    b"PK\x03\x04": ("a zip archive, as Excel workbooks are too", f"unpack it, or {_AS_CSV}"),
+    b"\xd0\xcf\x11\xe0": ("an Office file, such as an old Excel workbook", _AS_CSV),
+    b"BZh": ("packed with bzip2", "unpack it, or pack it with gzip or zstd"),
+    b"\xfd7zXZ": ("packed with xz", "unpack it, or pack it with gzip or zstd"),
+    b"7z\xbc\xaf": ("a 7z archive", "unpack it"),
+    b"$FL": ("a file of SPSS", _AS_PARQUET),
+    b"<stata_dta>": ("a file of Stata", _AS_PARQUET),
+    b"\0" * 12 + b"\xc2\xea\x81\x60": ("a file of SAS", _AS_PARQUET),
+    b"RDX": ("a file of R", _AS_PARQUET),
+    b"SQLite format 3": ("an SQLite database", _AS_PARQUET),
+    b"FEA1": ("Feather of version 1", "write it again as version 2, or as Parquet"),
+    b"Obj\x01": ("an Avro file", _AS_PARQUET),
+    b"ORC": ("an ORC file", _AS_PARQUET),
+    b"%PDF": ("a PDF", "ask for the data as CSV"),
+}
+#: First characters of texts that are no tables.
+_MARKUP = {
+    "<?xml": "XML", "<!doctype": "a page of HTML", "<html": "a page of HTML", '{"': "JSON", "[{": "JSON",
+}  # fmt: skip
+
+
+def refuse_foreign(head: bytes, place: str) -> None:
+    """Stop where the first bytes of a file are those of a format that is not read here.
+
+    Raises:
+        DataError: naming the format, and what to do.
+    """
+    for mark, (what, advice) in _FOREIGN.items():
+        if head.startswith(mark):
+            raise DataError(f"{place} is {what}, which is not read here; {advice}")
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    for text, what in _MARKUP.items():
+        if start.startswith(text.encode()):
+            raise DataError(f"{place} is {what}, no table of rows and columns; {_AS_PARQUET}")
+
+
+#: Bytes of uncompressed rows that one part aims at.
+PART_BYTES = 128 * 2**20
+#: To open one more file takes as long as to read this much of it.
+OPENING_BYTES = 2 * 2**20
+#: As many parts as workers may well share: small files are one part with others only where there would be more.
+MANY_PARTS = 32
+#: A file up to this size is read at once, whatever is wanted of it.
+AT_ONCE_BYTES = 2**20
+#: Enough to know a format by.
+_HEAD_BYTES = 4096
+#: Rows of a batch, where the format leaves their number to us.
+BATCH_ROWS = 65_536
+
+#: Where something lies in its file, in numbers that only its format understands.
+Place = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A file of the input, or some of it. Only its format knows what ``place`` means."""
+
+    url: str
+    #: Bytes of the file; 0 where that is not known.
+    size: int = 0
+    #: Empty: the whole file.
+    place: Place = ()
+    #: What the file has to be for the place to be right, where it is not all of it.
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class InputPart:
+    """A piece of the input that is read on its own: stretches of files, in the order of their rows."""
+
+    number: int
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def files(self) -> str:
+        """Its file, or the first and last of its files, for messages.
+
+        >>> InputPart(0, (Stretch("s3://in/a.csv"), Stretch("s3://in/b.csv"))).files
+        's3://in/a.csv to b.csv'
+        """
+        first, last = self.stretches[0].url, self.stretches[-1].url
+        return shown(first) if first == last else f"{shown(first)} to {basename(last)}"
+
+    def in_files(self) -> Iterator[InputPart]:
+        """The same rows, in parts of one stretch each."""
+        return (InputPart(self.number, (stretch,)) for stretch in self.stretches)
+
+
+@dataclass(frozen=True)
+class InputListing:
+    """The parts of the input with their common schema, and what identifies the files' present state."""
+
+    parts: tuple[InputPart, ...]
+    schema: pa.Schema
+    state: tuple[tuple[str, str], ...]
+    #: Sentences for who wonders about the parts.
+    remarks: tuple[str, ...] = ()
+
+
+What = TypeVar("What", InputFile, Stretch)
+
+
+class InputFormat(ABC):
+    """One way in which microdata come. It holds no state: everything is in the spec's ``input``."""
+
+    #: The name in a spec, which is that of its file, and the endings of its files.
+    name: ClassVar[str]
+    endings: ClassVar[tuple[str, ...]] = ()
+    #: How its files begin, where that tells them from all others.
+    marks: ClassVar[tuple[bytes, ...]] = ()
+
+    @abstractmethod
+    def schema(self, source: Input) -> pa.Schema:
+        """The columns, in plain types, from as little of the input as tells them."""
+
+    @abstractmethod
+    def listing(self, source: Input) -> InputListing:
+        """The parts that can be read on their own, and what changes when the input does."""
+
+    @abstractmethod
+    def row_counts(self, source: Input) -> Iterator[int]:
+        """Numbers that add up to the rows of the input, or a little more; the next is asked for only if it matters."""
+
+    @abstractmethod
+    def batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """A part's rows in their order, in batches that hold ``columns`` at least."""
+
+    def first_batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """The same, of which only the first is certain; afterwards nothing goes on reading in the background."""
+        return self.batches(part, source, columns)
+
+    def to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
+        """What has to be looked at, by who has time for it, before :meth:`cut` can cut larger parts of it."""
+        return []
+
+    def scan(self, stretch: Stretch, source: Input) -> Place:
+        """What :meth:`cut` wants to know of a stretch: nothing, in formats that have none to scan."""
+        return ()
+
+    def cut(self, listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
+        """The listing with large parts cut, by what was found in each stretch that was to be scanned."""
+        return listing
+
+    def with_guessed_types(self, source: Input) -> Input:
+        """The input with types for its columns, where its files do not say them."""
+        return source
+
+    def starter_options(self, source: Input) -> str:
+        """The format's own lines under ``input:`` in a starter spec."""
+        return ""
+
+
+class FileFormat(InputFormat):
+    """A format of files: found by URL or glob, all of one schema, and cut one by one.
+
+    Files are handed to it open, at their start, and closed for it.
+    """
+
+    #: Bytes of small files that are one part.
+    part_bytes = PART_BYTES
+
+    @abstractmethod
+    def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:
+        """A file's schema, and the places of its stretches with the bytes of their rows; all of it is no place."""
+
+    @abstractmethod
+    def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
+        """As :meth:`row_counts`, for one file."""
+
+    def ready(self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]) -> BinaryIO:
+        """A remote file, with what will be asked for at first on its way; as it is, where that is not known."""
+        return file
+
+    @abstractmethod
+    def rows_of(
+        self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
+    ) -> Iterator[pa.RecordBatch]:
+        """As :meth:`batches`, for one stretch."""
+
+    def first_rows_of(
+        self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
+    ) -> Iterator[pa.RecordBatch]:
+        """As :meth:`first_batches`, for one stretch."""
+        return self.rows_of(file, stretch, source, columns)
+
+    def schema(self, source: Input) -> pa.Schema:
+        """That of the first file."""
+        first = input_files(source.url, source.storage_options)[0]
+        with _opened(first, source) as file:
+            return plain_schema(self.layout(file, first.url, source)[0])
+
+    def listing(self, source: Input) -> InputListing:
+        """The stretches of all files, in the files' order; small ones together."""
+        files = input_files(source.url, source.storage_options)
+        stretches: list[Stretch] = []
+        sizes: list[int] = []
+        schema: pa.Schema = None
+        for one, (of_file, places) in zip(files, ahead(lambda f: self._laid_out(f, source), files), strict=True):
+            schema = of_file if schema is None else schema
+            _refuse_other_schema(schema, of_file, files[0].url, one.url)
+            stretches += [stretch for stretch, _ in places]
+            sizes += [size for _, size in places]
+        parts = [InputPart(i, tuple(stretches[a:b])) for i, (a, b) in enumerate(_packs(sizes, self.part_bytes))]
+        return InputListing(tuple(parts), schema, tuple((file.url, file.state) for file in files))
+
+    def _laid_out(self, one: InputFile, source: Input) -> tuple[pa.Schema, list[tuple[Stretch, int]]]:
+        """A file's schema and stretches; what state the file has is asked before it is read."""
+        url, size = one.url, one.size or 0
+        state = "" if _is_small(size) else input_file(url, source.storage_options).state
+        with _opened(one, source) as file:
+            try:
+                schema, places = self.layout(file, url, source)
+            except DataError:
+                file.seek(0)
+                refuse_foreign(file.read(_HEAD_BYTES), shown(url))
+                raise
+        is_cut = len(places) > 1
+        return plain_schema(schema), [(Stretch(url, size, place, state * is_cut), n) for place, n in places]
+
+    def row_counts(self, source: Input) -> Iterator[int]:
+        """File by file."""
+        files = input_files(source.url, source.storage_options)
+        for one, file in _opened_in_turn(files, source):
+            with file:
+                yield from self.rows_in(file, one.url, source)
+
+    def batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """Stretch by stretch.
+
+        Raises:
+            DataError: a damaged file, or one that is not what it was when it was cut.
+        """
+        for stretch, file in self._opened_ahead(part, source, columns):
+            with file:
+                yield from self.rows_of(file, stretch, source, columns)
+
+    def _opened_ahead(
+        self, part: InputPart, source: Input, columns: tuple[str, ...]
+    ) -> Iterator[tuple[Stretch, BinaryIO]]:
+        """Each stretch with its open file; a remote one is asked for while the one before it is worked on."""
+        if is_local(source.url):
+            yield from _opened_in_turn(part.stretches, source)
+            return
+
+        def opened(stretch: Stretch) -> tuple[Stretch, BinaryIO]:
+            file = _opened(stretch, source)
+            return stretch, file if _is_small(stretch.size) else self.ready(file, stretch, source, columns)
+
+        small = all(_is_small(stretch.size) for stretch in part.stretches)
+        yield from ahead(opened, part.stretches, AHEAD if small else 2)
+
+    def first_batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """The same, one after the other."""
+        for stretch in part.stretches:
+            with _opened(stretch, source) as file:
+                yield from self.first_rows_of(file, stretch, source, columns)
+
+
+def file_changed(files: str) -> DataError:
+    """What stops a release whose input is no longer what it was."""
+    return DataError(f"{files} changed while the release was made; run again when nobody writes to the input")
+
+
+def _packs(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
+    """The first and the end of each run of neighbours that are read together: up to a limit, but not if they are few.
+
+    >>> list(_packs([10, 20, 30], limit=2**30))
+    [(0, 1), (1, 2), (2, 3)]
+    >>> [end - first for first, end in _packs([10] * 500, limit=50 * 2**20)][-3:]
+    [15, 15, 5]
+    """
+    costs = [size + OPENING_BYTES for size in sizes]
+    limit = min(limit, sum(costs) // MANY_PARTS)
+    first, held = 0, 0
+    for number, cost in enumerate(costs):
+        if number > first and held + cost > limit:
+            yield first, number
+            first, held = number, 0
+        held += cost
+    yield first, len(sizes)
+
+
+def _is_small(size: int | None) -> bool:
+    return size is not None and 0 < size <= AT_ONCE_BYTES
+
+
+def _opened(what: InputFile | Stretch, source: Input) -> BinaryIO:
+    if isinstance(what, Stretch):
+        refuse_other_state(what, source)
+    fetch = fetch_input if _is_small(what.size) else open_input
+    return fetch(what.url, source.storage_options)
+
+
+def _opened_in_turn(items: Sequence[What], source: Input) -> Iterator[tuple[What, BinaryIO]]:
+    """Each with its open file, at its start; small files are fetched ahead."""
+    if len(items) < 2:
+        yield from ((item, _opened(item, source)) for item in items)
+        return
+    fetched = ahead(lambda item: _opened(item, source) if _is_small(item.size) else None, items)
+    for item, file in zip(items, fetched, strict=True):
+        yield item, file or _opened(item, source)
+
+
+def refuse_other_state(stretch: Stretch, source: Input) -> None:
+    """Where a file was cut is right for what it was then: in another it may be anywhere.
+
+    Raises:
+        DataError: it changed.
+    """
+    if stretch.state and input_file(stretch.url, source.storage_options).state != stretch.state:
+        raise file_changed(shown(stretch.url))
+
+
+def _refuse_other_schema(first: pa.Schema, other: pa.Schema, first_url: str, url: str) -> None:
+    """The same columns with the same types; their order may differ."""
+    expected = {f.name: f.type for f in first}
+    present = {f.name: f.type for f in other}
+    problems = [f"has no column {name!r}" for name in expected if name not in present]
+    problems += [f"has a column {name!r} more" for name in present if name not in expected]
+    problems += [
+        f"has column {name!r} as {present[name]} instead of {kind}"
+        for name, kind in expected.items()
+        if name in present and present[name] != kind
+    ]
+    if problems:
+        raise DataError(
+            f"{shown(url)} {'; it '.join(problems)}: all input files must have the schema of {shown(first_url)}"
+        )
+
+
+def input_format(source: Input) -> InputFormat:
+    """The format of the input.
+
+    >>> input_format(Input(url="people.feather")).name
+    'arrow'
+    """
+    package, group = INPUTS
+    name = source.format if source.format != "auto" else format_of(source.url) or "parquet"
+    return registry.member(package, name, InputFormat, group)
+
+
+def format_of(url: str) -> str | None:
+    """The format of a file, compressed or not, as its ending tells.
+
+    >>> format_of("people.csv.gz"), format_of("people.feather"), format_of("people")
+    ('csv', 'arrow', None)
+    """
+    name = url.lower()
+    if compression_of(name):
+        name = name.rpartition(".")[0]
+    return next((form.name for form in input_formats() if name.endswith(form.endings)), None)
+
+
+def input_formats() -> tuple[InputFormat, ...]:
+    """All input formats."""
+    package, group = INPUTS
+    return registry.members(package, InputFormat, group)
+
 
 #: Bytes of a text or binary value, at most. A default block may have a thousand of them, and a task holds six copies of
 #: its rows: that is 384 MiB, while 600 values of 1 MB took 2.5 GiB.
@@ -149,3 +582,35 @@ def _text_bytes(name: str, column: pa.Array, most: int | None) -> int:
             "give the column the role drop, or shorten its values"
         )
     return int(pc.sum(lengths).as_py() or 0)
+
+
+_PARQUET_MAGIC = b"PAR1"
+
+
+def read_unit_list(path: str, names: Sequence[str]) -> pa.Table:
+    """The units of a CSV or Parquet file; of CSV all values are text, so that 012 stays what it is.
+
+    Raises:
+        SpecError: there is no such file, or it lacks a column of the unit.
+        DataError: it cannot be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            is_parquet = file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
+        table = pa.parquet.read_table(path) if is_parquet else _read_csv(path, names)
+    except OSError as error:
+        raise SpecError(f"--units: {path} cannot be read ({error.strerror or 'an error'}); name a file") from None
+    except pa.ArrowException:  # the library's message may quote a unit
+        raise DataError(
+            f"--units: {path} is no CSV or Parquet file; write the units below the names of its columns"
+        ) from None
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise SpecError(f"--units: {path} has no column {missing[0]!r}; its columns must be those of unit in the spec")
+    return table.select(list(names))
+
+
+def _read_csv(path: str, names: Sequence[str]) -> pa.Table:
+    types = dict.fromkeys(names, pa.large_string())
+    options = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""])
+    return pa.csv.read_csv(path, convert_options=options)

@@ -40,6 +40,7 @@ from microagg_core.errors import InternalError
 from microagg_core.group.bounds import Certificate
 from microagg_core.group.factor.points import Graph, Points, complete_graph, neighbour_graph, points_of, with_pairs
 from microagg_core.group.headway import Progress
+from microagg_core.group.labels import checked_labels
 from microagg_core.kernels.matching.matching import DONE, TOO_MANY_EVENTS, Matching, match_all, new_matching
 from microagg_core.kernels.matching.pair_tree import PairTree, Prices, light_pairs, new_pair_tree
 
@@ -149,14 +150,8 @@ def labels_of(graph: Graph, chosen: Ints) -> Ints:
     """Number the factor's components 0..g-1, in the order of each group's first record."""
     left, right = graph.left[chosen], graph.right[chosen]
     edges = coo_array((np.ones(len(chosen), np.int8), (left, right)), shape=(graph.n, graph.n))
-    _, component = connected_components(edges, directed=False)
-    _, first, labels, sizes = np.unique(component, return_index=True, return_inverse=True, return_counts=True)
-    if sizes.min() < 2 or sizes.max() > 3:
-        raise InternalError("a bug: a factor has a component that is no pair and no triple; please report it")
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    numbered: Ints = rank[labels]
-    return numbered
+    component = connected_components(edges, directed=False)[1].astype(np.int64)
+    return checked_labels(component, (2, 3), "a minimum-weight factor")
 
 
 def factor_sse(X: Floats, labels: Ints) -> float:
@@ -175,8 +170,8 @@ def factor_sse(X: Floats, labels: Ints) -> float:
         return total
 
     parts = squared(start, start + 1)
-    one = start[triple]
-    parts[triple] += squared(one, one + 2) + squared(one + 1, one + 2)
+    first = start[triple]
+    parts[triple] += squared(first, first + 2) + squared(first + 1, first + 2)
     return math.fsum(parts / sizes)
 
 
@@ -184,8 +179,8 @@ def factor_sse(X: Floats, labels: Ints) -> float:
 _LARGEST = 2**60
 
 
-def _broken(what: str) -> InternalError:
-    return InternalError(f"a bug: the proof of a minimum-weight factor does not hold ({what}); please report it")
+def _broken(reason: str) -> InternalError:
+    return InternalError(f"a bug: the proof of a minimum-weight factor does not hold ({reason}); please report it")
 
 
 def prices_of(duals: Duals, scale: float) -> Prices:

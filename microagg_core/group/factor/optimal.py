@@ -157,7 +157,7 @@ def _grown(member: Bools, x: Floats, seed: int) -> list[tuple[float, Ints]]:
         best = int(np.argmax(gains))
         inside[[near[i[best]], near[j[best]]]] = True
         sets.append((float(gains[best]) - inside.sum() // 2, np.flatnonzero(inside)))
-    return sorted(sets, key=lambda one: -one[0])[:_KEPT]
+    return sorted(sets, key=lambda gain_and_set: -gain_and_set[0])[:_KEPT]
 
 
 def broken_sets(groups: Ints, x: Floats, n: int) -> list[OddSet]:
@@ -181,7 +181,7 @@ def broken_sets(groups: Ints, x: Floats, n: int) -> list[OddSet]:
             sets = _fully(member, share[rows])
         else:
             seeds = range(0, len(records), max(1, len(records) // _SEEDS))
-            sets = [one for seed in seeds for one in _grown(member, share[rows], seed)]
+            sets = [grown for seed in seeds for grown in _grown(member, share[rows], seed)]
         odd_sets |= {tuple(records[members].tolist()) for broken, members in sets if broken > _FRACTIONAL}
     return sorted(odd_sets)
 
@@ -316,13 +316,12 @@ class _Budget:
 
     @classmethod
     def of(cls, seconds: float | None) -> _Budget:
-        """So many seconds from now, or counts."""
+        """Allow so many seconds from now, or counts."""
         if seconds is None:
             return cls(math.inf, _ROUNDS, {"node_limit": _NODES})
         return cls(time.monotonic() + seconds, math.inf, {})
 
     def left(self) -> float:
-        """Seconds."""
         return self.ends - time.monotonic()
 
 
@@ -362,7 +361,7 @@ def _close(task: RelaxationTask, best: _Best, budget: _Budget) -> tuple[Relaxed 
         worst = np.argsort(-excess, kind="stable")[: 3 * n]
         worst = worst[excess[worst] > _TOLERANCE * task.unit]
         present = set(sets)
-        broken = tuple(one for one in broken_sets(groups, relaxed.use, n) if one not in present)
+        broken = tuple(odd for odd in broken_sets(groups, relaxed.use, n) if odd not in present)
         if len(worst) == 0 and not broken:
             return last, rounds
         sets = sets + broken
@@ -372,7 +371,7 @@ def _close(task: RelaxationTask, best: _Best, budget: _Budget) -> tuple[Relaxed 
 def _solve_whole(
     task: RelaxationTask, groups: Ints, records: Ints, sets: tuple[OddSet, ...], budget: _Budget
 ) -> Ints | None:
-    """The cheapest groups that hold each of some records exactly once, by branch and bound; None if not found."""
+    """Find the cheapest groups that hold each of some records exactly once, by branch and bound; None if it fails."""
     if len(records) == 0:
         # A relaxation that is whole already: its bound was below its cost by the rounding of prices alone. The
         # solver refuses a problem without groups.
@@ -419,7 +418,7 @@ def _branch(task: RelaxationTask, relaxed: Relaxed, best: _Best, bound: int, bud
 
 
 def optimal_two(X: Floats, *, seconds: float | None = 60.0) -> Optimum:
-    """The partition into groups of two or more with the least SSE, or the best found in the time, with a proved gap.
+    """Find the partition into groups of two or more with the least SSE, or the best within the time and its gap.
 
     X is an (n, p) array of finite numbers, n >= 2, taken as it is given. Where the time is not met, or with
     ``seconds=None``, which stops by counts alone, the same input gives the same partition. The gap is proved in whole

@@ -44,11 +44,10 @@ class Points:
 
     @property
     def n(self) -> int:
-        """How many records."""
         return len(self.rows)
 
     def graph(self, left: Ints, right: Ints) -> Graph:
-        """The graph of pairs given in any order, either way round and more than once.
+        """Build the graph of pairs given in any order, either way round and more than once.
 
         >>> points_of(np.array([[0.0], [1.0], [3.0]])).graph(np.array([2, 0, 1]), np.array([0, 1, 0])).right
         array([1, 2])
@@ -75,16 +74,15 @@ def points_of(X: Floats) -> Points:
 
 
 def neighbour_graph(points: Points, tree: PairTree, count: int) -> Graph:
-    """Each record with its ``count`` nearest (all others, where there are fewer)."""
+    """Pair each record with its ``count`` nearest (all others, where there are fewer)."""
     return points.graph(*nearest_pairs(tree, min(count, points.n - 1)))
 
 
 def complete_graph(points: Points) -> Graph:
-    """All pairs."""
     left, right = np.triu_indices(points.n, 1)
     return points.graph(left, right)
 
 
 def with_pairs(points: Points, graph: Graph, left: Ints, right: Ints) -> Graph:
-    """The graph with more pairs."""
+    """Add pairs to the graph."""
     return points.graph(np.concatenate([graph.left, left]), np.concatenate([graph.right, right]))

@@ -32,7 +32,7 @@ class _Given(BaseModel):
 
 def _parts(value: Any) -> list[_Given]:
     values = value.values() if isinstance(value, dict) else [value]
-    return [one for one in values if isinstance(one, _Given)]
+    return [part for part in values if isinstance(part, _Given)]
 
 
 class AttributeFigures(_Given):

@@ -19,7 +19,7 @@ from microagg_core.kernels.tools.threads import each
 
 
 def grouping_of(X: Floats, labels: Ints, k: int) -> Grouping:
-    """Groups of padded records as labels 0 to g-1 say, none of 2k records or more."""
+    """Put padded records into groups as labels 0 to g-1 say, none of 2k records or more."""
     n, width = X.shape
     slots = n // k + 2
     grouping = Grouping(
@@ -40,7 +40,7 @@ def grouping_of(X: Floats, labels: Ints, k: int) -> Grouping:
 
 
 def draft_of(grouping: Grouping, k: int, every: int) -> GroupDraft:
-    """An empty draft, with room for what one change may touch, if one in ``every`` makes groups anew."""
+    """Make an empty draft, with room for what one change may touch, if one in ``every`` makes groups anew."""
     slots, most = grouping.members.shape
     rows, loose = (3 * k + 12, 4 * most) if every else (1, 1)
     return GroupDraft(
@@ -66,7 +66,7 @@ _LONG_TAILS = 8.0
 
 @dataclass(frozen=True)
 class Spread:
-    """Groups of records: who is in which, and of each group its size, 0 where a number is unused, and its centre."""
+    """Groups of records: each record's group, and of each group its size (0: unused number) and its centre."""
 
     label: Ints
     size: Ints
@@ -74,7 +74,7 @@ class Spread:
 
     @classmethod
     def empty(cls, n: int, slots: int, width: int) -> Spread:
-        """Room for the groups of n records."""
+        """Make room for the groups of n records."""
         return cls(np.empty(n, dtype=np.int64), np.zeros(slots, dtype=np.int64), np.zeros((slots, width)))
 
 
@@ -95,7 +95,7 @@ class Regions:
 
     @classmethod
     def of(cls, groups: Spread, count: int, k: int, turn: int) -> Regions:
-        """So many regions, drawn otherwise at each turn."""
+        """Draw so many regions, others at each turn."""
         number, region = np.zeros(len(groups.size), dtype=np.int64), np.zeros(len(groups.size), dtype=np.int16)
         for i, rows in enumerate(_drawn(groups.centre, np.flatnonzero(groups.size), count, turn)):
             number[rows], region[rows] = np.arange(len(rows)), i
@@ -108,22 +108,21 @@ class Regions:
 
     @property
     def count(self) -> int:
-        """How many regions there are."""
         return len(self.starts) - 1
 
 
 def slot_count(n: Ints, k: int) -> Ints:
-    """How many numbers groups of so many records need: one more while records are on their way, and one to spare."""
+    """Count the numbers that groups of so many records need: one while records are on their way, one to spare."""
     return n // k + 2
 
 
 def _from_0(sizes: Ints) -> Ints:
-    """Where each of such sizes starts, and where the last ends."""
+    """Place sizes one after another: where each starts, and where the last ends."""
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def _drawn(centre: Floats, rows: Ints, count: int, turn: int) -> list[Ints]:
-    """Rows of centres in so many regions of about as many rows each."""
+    """Divide rows of centres into so many regions of about as many rows each."""
     if count == 1:
         return [rows]
     n = count // 2
@@ -132,7 +131,7 @@ def _drawn(centre: Floats, rows: Ints, count: int, turn: int) -> list[Ints]:
 
 
 def _parts(centre: Floats, rows: Ints, share: float, turn: int) -> tuple[Ints, Ints]:
-    """About the share of rows that comes first along an attribute or outwards, and the others; cut elsewhere each turn.
+    """Cut off about the share of rows that comes first along an attribute or outwards; elsewhere each turn.
 
     Values are only compared, and of equal ones the first rows come first: every machine cuts alike.
     """
@@ -151,7 +150,7 @@ def _parts(centre: Floats, rows: Ints, share: float, turn: int) -> tuple[Ints, I
 
 
 def _squared_distances(points: Floats, centre: Floats) -> Floats:
-    """Added up attribute by attribute, in one order on all machines."""
+    """Add up squared differences attribute by attribute, in one order on all machines."""
     total = np.zeros(len(points))
     for j in range(points.shape[1]):
         total += (points[:, j] - centre[j]) ** 2

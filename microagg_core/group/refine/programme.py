@@ -86,9 +86,9 @@ def best_partition(candidates: CandidateGroups, labels: Ints, seconds: float | N
     )
     kept = np.flatnonzero(reduced <= n - value + 1e-7 * n)
     if seconds is None:
-        mine = set(_parts(labels))
+        own = set(_parts(labels))
         order = kept[np.argsort(reduced[kept], kind="stable")][: _COLUMNS_A_RECORD * n]
-        kept = np.union1d(order, [i for i, group in enumerate(groups) if group in mine])
+        kept = np.union1d(order, [i for i, group in enumerate(groups) if group in own])
     left = None if seconds is None else seconds - (time.monotonic() - began)
     chosen = _solved([groups[i] for i in kept], cost[kept] / scale, n, left)
     if chosen is None:

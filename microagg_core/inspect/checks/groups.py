@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from microagg_core.data.tables.runs import combinations
+from microagg_core.data.tables.ordering import combinations
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.checks.contract import Inspection, Promise, ReleasedFile
 from microagg_core.inspect.group_ranges import Sharing, outside_ranges

@@ -11,8 +11,7 @@ import pyarrow as pa
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.hashing import hash_rows, one_array
-from microagg_core.data.tables.ordering import as_key
-from microagg_core.data.tables.runs import combinations
+from microagg_core.data.tables.ordering import as_key, combinations
 from microagg_core.inspect.demands import codes_of
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.risk.asking import is_asked

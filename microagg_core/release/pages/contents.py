@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from microagg_core.data.formats.writing import released_format
 from microagg_core.release.manifest import Manifest
-from microagg_core.release.pages.column_types import TEXT_TYPES, column_type
 from microagg_core.release.pages.document import (
     Document,
     Fact,
@@ -19,13 +19,14 @@ from microagg_core.release.pages.document import (
     paragraph,
 )
 from microagg_core.release.pages.escaping import paragraphs, visible
-from microagg_core.release.pages.losses import losses_section
-from microagg_core.release.pages.method import method_section
+from microagg_core.release.pages.method import losses_section, method_section, uses_section
 from microagg_core.release.pages.promises import cite_section, licence_word, promises_section, verify_section
 from microagg_core.release.pages.reading import reading_snippets
-from microagg_core.release.pages.release_words import (
+from microagg_core.release.pages.words import (
+    TEXT_TYPES,
     about,
     address,
+    column_type,
     role_words,
     said_of,
     size_words,
@@ -33,7 +34,6 @@ from microagg_core.release.pages.release_words import (
     title,
     units_word,
 )
-from microagg_core.release.pages.uses import uses_section
 from microagg_core.spec.about import ColumnAbout
 
 _MAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+")
@@ -157,7 +157,7 @@ _BESIDE: tuple[Text, ...] = (
 
 def _files_section(manifest: Manifest) -> Section:
     size, n = size_words(sum(part.bytes for part in manifest.parts)), len(manifest.parts)
-    form = {"parquet": "Parquet", "csv": "CSV", "arrow": "Arrow IPC (Feather, version 2)"}[manifest.format]
+    form = released_format(manifest).title
     data: Text = (Name("data/"), f": {n:,} {'file' if n == 1 else 'files'} of {form}, {size} in all.")
     return Section("files", "Files", (bullets(data, *_BESIDE),))
 

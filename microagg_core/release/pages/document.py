@@ -1,4 +1,4 @@
-"""A document as it is before it is HTML or markdown: sections of paragraphs, lists, tables and pieces of code.
+"""Documents of sections, paragraphs, lists, tables and code, and how they become HTML and markdown.
 
 A text is a tuple of words; plain ones are shown as they are, whatever stands in them.
 """
@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from microagg_core.release.pages.escaping import markdown_code, markdown_text, visible
 
 
 @dataclass(frozen=True)
@@ -133,3 +138,92 @@ def listed(words: Iterable[Word], last: str = "and") -> Text:
     for separator, word in zip(separators, parts[1:], strict=True):
         text += [separator, word]
     return tuple(text)
+
+
+def html_page(document: Document) -> bytes:
+    """The whole page."""
+    return _template().render(page=document).encode()
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("microagg_core.release.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["visible"] = visible
+    environment.filters["kind"] = lambda part: type(part).__name__ if not isinstance(part, str) else "Plain"
+    environment.filters["length"] = len
+    environment.filters["bar"] = _bar
+    return environment.get_template("readme.html")
+
+
+def _bar(percent: float) -> str:
+    """How long a bar is, of a hundred.
+
+    >>> _bar(12.345), _bar(-1.0), _bar(1e9)
+    ('12.3', '0.0', '100.0')
+    """
+    return f"{min(max(percent, 0.0), 100.0):.1f}"
+
+
+def markdown_page(document: Document) -> bytes:
+    """The whole page."""
+    lines = [f"# {markdown_text(document.title)}", "", f"**{markdown_text(document.subtitle)}**", ""]
+    for part in document.description:
+        lines += [markdown_text(part, starts=True), ""]
+    lines += [f"- **{markdown_text(fact.figure)}** {markdown_text(fact.meaning)}" for fact in document.facts]
+    lines += ["", *(f"- {markdown_text(word)}: {_text(text)}" for word, text in document.imprint)]
+    for section in document.sections:
+        lines += ["", f"## {markdown_text(section.title)}"]
+        for block in section.blocks:
+            lines += ["", *_block(block)]
+    return ("\n".join([*lines, "", "---", "", _text(document.footer)]) + "\n").encode()
+
+
+def _block(block: Block) -> list[str]:
+    if isinstance(block, Paragraph):
+        return [_text(block.text)]
+    if isinstance(block, Bullets):
+        return [f"- {_text(item)}" for item in block.items]
+    if isinstance(block, Rows):
+        return _table(block)
+    return _snippet(block)
+
+
+def _snippet(snippet: Snippet) -> list[str]:
+    # Four backticks at the least; a line of code that begins with as many would end it.
+    fence = "````"
+    while fence in snippet.code:
+        fence += "`"
+    return [f"**{markdown_text(snippet.title)}**", "", f"{fence}{snippet.language}", snippet.code.rstrip("\n"), fence]
+
+
+def _table(table: Rows) -> list[str]:
+    marks = ["---:" if place in table.numeric else "---" for place in range(len(table.head))]
+    lines = [_row([markdown_text(cell) for cell in table.head]), _row(marks)]
+    lines = [f"{markdown_text(table.caption)}:", "", *lines]
+    return [*lines, *(_row([_text(cell, in_table=True) for cell in row]) for row in table.rows)]
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _text(text: Text, *, in_table: bool = False) -> str:
+    return "".join(_word(word, in_table, starts=not place) for place, word in enumerate(text))
+
+
+def _word(word: Word, in_table: bool, *, starts: bool) -> str:
+    if isinstance(word, Name):
+        return markdown_code(word.text, in_table=in_table)
+    if isinstance(word, Strong):
+        return f"**{markdown_text(word.text.strip())}**"
+    if isinstance(word, Link):
+        # An address has none of the letters that would end it here, but brackets.
+        target = word.url.replace("(", "%28").replace(")", "%29").replace("|", "%7C")
+        return f"[{markdown_text(word.text)}]({target})"
+    return markdown_text(word.text if isinstance(word, Share) else word, starts=starts and not in_table)

@@ -1,11 +1,24 @@
-"""What was done to the data, column by column, and why: in words for whoever uses them."""
+"""Say what was done to the data, what may be computed from it, and what was lost."""
 
 from __future__ import annotations
 
 from microagg_core.group.algorithms import algorithms
+from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
+from microagg_core.group.metrics.statistics import readable
 from microagg_core.release.manifest import ColumnEntry, Manifest
-from microagg_core.release.pages.document import Block, Name, Rows, Section, Text, bullets, listed, paragraph
-from microagg_core.release.pages.release_words import in_role, units_word
+from microagg_core.release.pages.document import (
+    Block,
+    Name,
+    Rows,
+    Section,
+    Share,
+    Strong,
+    Text,
+    bullets,
+    listed,
+    paragraph,
+)
+from microagg_core.release.pages.words import in_role, units_word
 
 #: More names than these in one sentence nobody reads; the table of columns has them all.
 _MOST_NAMED = 12
@@ -174,3 +187,251 @@ def leavers_words(manifest: Manifest) -> str:
         f"{number} of {units_word(manifest)} that have left the source since an earlier release. They have the values "
         "with which they were last released, and so has everybody who shares a combination with them."
     )
+
+
+NOT_PUBLISHED = "not published"
+
+
+def uses_section(manifest: Manifest) -> Section:
+    """Both lists, and how much of each column's variance is left."""
+    blocks: list[Block] = [
+        paragraph(Strong("What holds")),
+        bullets(*_holds(manifest)),
+        paragraph(Strong("What does not, and would mislead")),
+        bullets(*_misleads(manifest)),
+    ]
+    quasi = in_role(manifest, "quasi_identifier")
+    if manifest.losses.attributes:
+        blocks.append(_variances(manifest, quasi))
+    return Section("uses", "What may be computed, and what may not", tuple(blocks))
+
+
+#: What is said again and again names few columns; more of a role are called by what became of them.
+_MOST_REPEATED = 4
+_MANY = {
+    "quasi_identifier": "the columns that are means",
+    "blocking": "the columns that were kept",
+    "confidential": "the columns that are as they came",
+}
+
+
+def few_names(manifest: Manifest, role: str) -> Text:
+    """The columns of a role within a sentence that is one of many."""
+    columns = in_role(manifest, role)
+    return names(columns) if len(columns) <= _MOST_REPEATED else (_MANY[role],)
+
+
+def _holds(manifest: Manifest) -> list[Text]:
+    quasi, blocking, confidential = (few_names(manifest, role) for role in _MANY)
+    lacking = ", but for the records that are withheld" if manifest.suppressed != 0 else ""
+    within: Text = (", and within every combination of ", *blocking) if blocking else ()
+    held: list[Text] = [
+        (
+            *("Counts, sums and means of ", *quasi, " over all records", *within),
+            f": they are kept, up to rounding{lacking}.{_CARRIED if _is_later(manifest) else ''}",
+        )
+    ]
+    if blocking:
+        held.append(("How many records have which values of ", *blocking, f": they are counted as they came{lacking}."))
+    if confidential:
+        among = " alone" if len(in_role(manifest, "confidential")) == 1 else " among themselves"
+        everything = f"{among}: distributions, quantiles, tables, models. They are the values themselves{lacking}."
+        held.append(("Everything about ", *confidential, everything))
+        held.append(("Slopes of a linear model that explains ", *confidential, " by ", *quasi, _SLOPES))
+    return held
+
+
+_CARRIED = " Groups that were released before have the means that they had then."
+_SLOPES = (
+    ": a group's mean differs from its records by what is uncorrelated with it, so slopes are about right. Their "
+    "standard errors, and R², are those of coarser data."
+)
+_VARIANCES = ": what differed within groups is gone, so they are mostly too small."
+_MENDED = " Dividing a variance by the share that is kept, given below, mends it."
+
+
+def _misleads(manifest: Manifest) -> list[Text]:
+    quasi, blocking = few_names(manifest, "quasi_identifier"), few_names(manifest, "blocking")
+    change, several = manifest.losses.correlation_change, len(in_role(manifest, "quasi_identifier")) > 1
+    mended = _MENDED if _tells_what_is_kept(manifest) else ""
+    wrong: list[Text] = [
+        ("Variances and standard deviations of ", *quasi, f"{_VARIANCES}{mended}"),
+        (
+            *("Quantiles, least and greatest values, shares above a limit, and counts of distinct values of ", *quasi),
+            ": means lie closer together than values do.",
+        ),
+        (
+            *("Means of small subgroups, such as those above a limit of ", *quasi),
+            *((", or across combinations of ", *blocking) if blocking else ()),
+            ": a group with records on both sides counts on one.",
+        ),
+        (
+            *("Residuals, outliers, and models that explain ", *(("one of ",) if several else ()), *quasi),
+            " by other columns: what is left to explain is what was taken out.",
+        ),
+    ]
+    if change is not None and several:
+        wrong.append((*correlation_sentence(manifest, change),))
+    wrong.append(("A row as one person or firm: in these columns it is the mean of several. Do not link rows.",))
+    return wrong
+
+
+def _is_later(manifest: Manifest) -> bool:
+    return manifest.series is not None and manifest.series.night > 0 and manifest.series.mode in ("atoms", "rotation")
+
+
+def correlation_sentence(manifest: Manifest, change: CorrelationChange) -> Text:
+    """By how much correlations changed."""
+    what = "The correlation of " if change.pairs == 1 else "Correlations between "
+    return (what, *few_names(manifest, "quasi_identifier"), f" changed{correlation_words(change)}.")
+
+
+def correlation_words(change: CorrelationChange) -> str:
+    """By how much correlations changed.
+
+    >>> correlation_words(CorrelationChange(pairs=3, left_out=0, mean=0.02, largest=0.05))
+    ' by 0.02 on average and by 0.05 at most, over 3 pairs'
+    >>> correlation_words(CorrelationChange(pairs=1, left_out=0, mean=8e-06, largest=8e-06))
+    ' by less than 0.001'
+    """
+    if change.mean is None or change.largest is None:
+        return ", and by how much is not published"
+    if change.pairs == 1:
+        return f" by {_small(change.mean)}"
+    over = f"over {change.pairs or 0:,} pairs"
+    return f" by {_small(change.mean)} on average and by {_small(change.largest)} at most, {over}"
+
+
+def _small(change: float) -> str:
+    return f"{change:.3g}" if change >= 0.001 or change == 0 else "less than 0.001"
+
+
+def _variances(manifest: Manifest, quasi: tuple[ColumnEntry, ...]) -> Rows:
+    attributes, kept = manifest.losses.attributes or {}, _tells_what_is_kept(manifest)
+    rows = tuple(
+        ((Name(c.name),), *([(_kept(of),)] * kept), (_mean(of),), (_deviation(of),))
+        for c in quasi
+        if (of := attributes.get(c.name)) is not None
+    )
+    head = ("column", *(["variance kept"] * kept), "released mean", "released standard deviation")
+    return Rows("What is left of each column", head, rows, frozenset({1 + kept, 2 + kept}))
+
+
+def _tells_what_is_kept(manifest: Manifest) -> bool:
+    """Tell whether shares of variances are published: of a file with carried records they are not."""
+    return bool(manifest.losses.attributes) and manifest.losses.arrivals is None
+
+
+def _kept(of: AttributeFigures) -> Share | str:
+    if of.variance_kept is None:
+        return NOT_PUBLISHED if "variance_kept" not in of.model_fields_set else "has none"
+    return Share(of.variance_kept, f"{of.variance_kept:.6g} %")
+
+
+def _mean(of: AttributeFigures) -> str:
+    if of.mean is None:
+        return "-"
+    return of.mean if isinstance(of.mean, str) else readable(of.mean)
+
+
+def _deviation(of: AttributeFigures) -> str:
+    if of.variance is None:
+        return "-"
+    unit = {None: "", "the column's": ""}.get(of.unit, f" {of.unit}")
+    return f"{readable(of.variance**0.5)}{unit}"
+
+
+def losses_section(manifest: Manifest) -> Section:
+    """Totals, the bound, and each column."""
+    losses = manifest.losses
+    if losses.arrivals is not None:
+        return Section("loss", "What was lost", (*_of_arrivals(manifest, losses.arrivals), *_untold(losses)))
+    blocks: list[Block] = [*_total(manifest, losses), *_bound(manifest, losses)]
+    if losses.correlation_change is not None:
+        blocks.append(paragraph(*correlation_sentence(manifest, losses.correlation_change)))
+    if losses.attributes:
+        blocks.append(_by_column(manifest, losses))
+    return Section("loss", "What was lost", (*blocks, *_untold(losses)))
+
+
+def _of_arrivals(manifest: Manifest, arrivals: Figures) -> list[Block]:
+    """Say what those lost who were grouped for this release, and that it is not the loss of the file."""
+    n, rest = arrivals.records or 0, "as earlier releases of the series grouped them"
+    if not n:
+        return [paragraph(f"No record was grouped for this release: all are {rest}.")]
+    words = (
+        f"{n:,} of its {manifest.rows:,} records were grouped for this release; the others are {rest}. The loss that "
+        f"follows is that of these {n:,} records, not that of the file:"
+    )
+    return [paragraph(words), *_total(manifest, arrivals), *_bound(manifest, arrivals), *_untold(arrivals)]
+
+
+def _total(manifest: Manifest, losses: Figures) -> list[Block]:
+    if not losses.records:
+        return [paragraph("No figures of the loss are published for this release.")]
+    if losses.l_sse is None:
+        return [paragraph("How much was lost is not published: it would tell of single records.")]
+    quasi = in_role(manifest, "quasi_identifier")
+    together = " together" if len(quasi) > 1 else ""
+    euclid = ""
+    if losses.l_e is not None:
+        euclid = f" Measured by distances instead of their squares, the loss is {losses.shown('l_e')}."
+    return [
+        paragraph(
+            *(f"{losses.shown('l_sse')} of the variance of ", *names(quasi)),
+            f"{together} was within groups, and is gone.{euclid}",
+        )
+    ]
+
+
+def _bound(manifest: Manifest, losses: Figures) -> list[Block]:
+    if losses.gap is None:
+        return []
+    within = " within the same values of blocking columns" if in_role(manifest, "blocking") else ""
+    certified = ""
+    if losses.certificate is not None and losses.certificate.ratio:
+        certified = f" It is at most {losses.certificate.ratio:g} times the least possible."
+    return [
+        paragraph(
+            f"At most {losses.shown('gap')} of this loss could have been avoided: no groups of at least {manifest.k} "
+            f"records{within}, it is proved, lose less than the rest of it.{certified}"
+        )
+    ]
+
+
+def _by_column(manifest: Manifest, losses: Figures) -> Rows:
+    attributes, coarser = losses.attributes or {}, losses.coarser or {}
+    rows: list[tuple[Text, ...]] = []
+    for column in in_role(manifest, "quasi_identifier"):
+        of = attributes.get(column.name)
+        if of is None:
+            continue
+        within = coarser.get(f"attributes.{column.name}.l_sse")
+        off = f" (within {within:g})" if within else ""
+        lost: Share | str = NOT_PUBLISHED if of.l_sse is None else Share(of.l_sse, f"{of.l_sse:.6g} %{off}")
+        rows.append(((Name(column.name),), (lost,), (_il1s(of.il1s, coarser.get(f"attributes.{column.name}.il1s")),)))
+    head = ("column", "share of its variance that is gone", "mean distance (IL1s)")
+    return Rows("Loss of each column", head, tuple(rows), frozenset({2}))
+
+
+def _il1s(value: float | None, within: float | None) -> str:
+    if value is None:
+        return NOT_PUBLISHED
+    return f"{value:.6g}" + (f" (within {within:g})" if within else "")
+
+
+def _untold(losses: Figures) -> list[Block]:
+    blocks: list[Block] = []
+    if losses.coarser:
+        blocks.append(paragraph(_COARSER))
+    if losses.withheld:
+        blocks.append(paragraph("Not published: ", f"{losses.withheld}."))
+    if losses.records and losses.lower_bound is None and losses.l_sse is not None:
+        blocks.append(paragraph("What could have been avoided is not published with this release."))
+    return blocks
+
+
+_COARSER = (
+    "Some figures have fewer digits than others, and it is said how far off each may be: with all digits they "
+    "would tell of the records of one group."
+)

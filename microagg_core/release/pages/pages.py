@@ -9,13 +9,10 @@ from collections.abc import Callable
 
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.release.manifest import Manifest
+from microagg_core.release.pages.catalogues import croissant, data_package, ddi_codebook
 from microagg_core.release.pages.contents import contents
-from microagg_core.release.pages.croissant import croissant
-from microagg_core.release.pages.datapackage import data_package
-from microagg_core.release.pages.ddi import ddi_codebook
-from microagg_core.release.pages.html import html_page
-from microagg_core.release.pages.markdown import markdown_page
-from microagg_core.release.pages.views import views_sql
+from microagg_core.release.pages.document import html_page, markdown_page
+from microagg_core.release.pages.reading import views_sql
 
 _MAKERS: dict[str, Callable[[Manifest], bytes]] = {
     "README.html": lambda manifest: html_page(contents(manifest)),

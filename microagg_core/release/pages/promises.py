@@ -8,7 +8,7 @@ from microagg_core.release.manifest import Manifest, ProtectEntry, SeriesEntry
 from microagg_core.release.pages.document import Block, Link, Name, Section, Snippet, Strong, Text, bullets, paragraph
 from microagg_core.release.pages.escaping import paragraphs, visible
 from microagg_core.release.pages.method import names
-from microagg_core.release.pages.release_words import about, address, in_role, title, units_word, year
+from microagg_core.release.pages.words import about, address, in_role, title, units_word, year
 from microagg_core.spec.about import licence_url
 
 #: More columns than these make a command that nobody copies.

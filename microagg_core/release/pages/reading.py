@@ -1,14 +1,24 @@
-"""Code that reads a release: for pandas, polars, DuckDB and R, from its folder or from a URL."""
+"""Write code that reads a release: for pandas, polars, DuckDB and R, and a view for DuckDB."""
 
 from __future__ import annotations
 
 import json
 
-from microagg_core.release.manifest import Manifest
-from microagg_core.release.pages.column_types import distinct_types
+from microagg_core.data.formats.options import CsvOutput
+from microagg_core.data.formats.writing import ReaderCode, released_format
+from microagg_core.release.manifest import ColumnEntry, Manifest
 from microagg_core.release.pages.document import Snippet
-from microagg_core.release.pages.escaping import sql_name, visible
-from microagg_core.release.pages.release_words import address
+from microagg_core.release.pages.escaping import sql_name, sql_text, visible
+from microagg_core.release.pages.words import (
+    about,
+    address,
+    column_type,
+    distinct_types,
+    role_words,
+    said_of,
+    summary,
+    title,
+)
 
 #: The files are named by the manifest: no web server lists what is in a folder.
 _FILES = """\
@@ -21,62 +31,6 @@ with fsspec.open(f"{{release}}/manifest.json") as file:
     manifest = json.load(file)
 files = [f"{{release}}/{{part['name']}}" for part in manifest["parts"]]
 """
-_PANDAS_IMPORTS = "import pandas as pd\nimport pyarrow as pa\nfrom pyarrow import csv\n"
-_PANDAS = {
-    "parquet": """\
-parts = [pd.read_parquet(file, dtype_backend="pyarrow") for file in files]
-data = pd.concat(parts, ignore_index=True)
-""",
-    "arrow": """\
-parts = [pd.read_feather(file, dtype_backend="pyarrow") for file in files]
-data = pd.concat(parts, ignore_index=True)
-""",
-    "csv": """\
-# The manifest knows the types; and a missing value is no empty text.
-types = {{
-    {types}
-}}
-options = {{
-    "parse_options": csv.ParseOptions(
-        delimiter={delimiter}, newlines_in_values=True, ignore_empty_lines=False
-    ),
-    "convert_options": csv.ConvertOptions(
-        column_types={{c["name"]: types[c["type"]] for c in manifest["columns"]}},
-        null_values=[{null_word}],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    ),
-}}
-tables = []
-for name in files:
-    with fsspec.open(name) as file:
-        tables.append(csv.read_csv(file, **options))
-data = pa.concat_tables(tables).to_pandas(types_mapper=pd.ArrowDtype)
-""",
-}
-_POLARS_LOOP = """\
-tables = []
-for name in files:
-    with fsspec.open(name) as file:
-        tables.append({read})
-data = pl.concat(tables)
-"""
-_POLARS = {
-    "parquet": _POLARS_LOOP.format(read="pl.read_parquet(file)"),
-    "arrow": _POLARS_LOOP.format(read="pl.read_ipc(file)"),
-    "csv": """\
-types = {{
-    {types}
-}}
-# polars takes a quoted {null_word} for a missing value as well.
-options = {{
-    "schema": {{c["name"]: types[c["type"]] for c in manifest["columns"]}},
-    "separator": {delimiter},
-    "null_values": [{null_word}],
-}}
-"""
-    + _POLARS_LOOP.format(read="pl.read_csv(file, **options)"),
-}
 _DUCKDB = """\
 import duckdb
 
@@ -87,52 +41,24 @@ db.sql(f"SET VARIABLE release = '{{release}}'")
 db.execute(db.sql(f"SELECT content FROM read_text('{{release}}/views.sql')").fetchone()[0])
 data = db.sql({query})
 """
-_DUCKDB_ARROW = """\
-# views.sql has a view of these files as well, which needs DuckDB's extension nanoarrow.
-tables = []
-for name in files:
-    with fsspec.open(name) as file:
-        tables.append(feather.read_table(file))
-data = duckdb.from_arrow(pa.concat_tables(tables))
-"""
-_ARROW_IMPORTS = "import duckdb\nimport pyarrow as pa\nfrom pyarrow import feather\n"
 _R_FILES = """\
 {example}release <- "."  # the folder that this page lies in, or its URL
 manifest <- jsonlite::fromJSON(paste0(release, "/manifest.json"))
 files <- paste0(release, "/", manifest$parts$name)
 """
-_R = {
-    "parquet": "data <- do.call(rbind, lapply(files, arrow::read_parquet))\n",
-    "arrow": "data <- do.call(rbind, lapply(files, arrow::read_feather))\n",
-    "csv": """\
-types <- c(
-  {types}
-)
-# R takes a quoted {null_word} for a missing value as well.
-read <- function(file) {{
-  read.csv(
-    file, sep = {delimiter}, na.strings = {null_word},
-    colClasses = unname(types[manifest$columns$type]),
-    check.names = FALSE, encoding = "UTF-8", blank.lines.skip = FALSE
-  )
-}}
-data <- do.call(rbind, lapply(files, read))
-""",
-}
 
 
 def reading_snippets(manifest: Manifest) -> tuple[Snippet, ...]:
     """One for each tool; each ends with ``data``, the whole release."""
-    url = address(manifest)
+    url, code = address(manifest), released_format(manifest).reader_code
     example = f"# It is at {url}\n" if url else ""
-    pandas = _PANDAS_IMPORTS if manifest.format == "csv" else "import pandas as pd\n"
+    pandas = _with_files(example, code.pandas_imports) + _filled(code.pandas, manifest, "arrow")
+    polars = _with_files(example, "import polars as pl\n") + _filled(code.polars_lines, manifest, "polars")
     return (
-        Snippet("python", "pandas", _with_files(example, pandas) + _filled(_PANDAS, manifest, "arrow")),
-        Snippet(
-            "python", "polars", _with_files(example, "import polars as pl\n") + _filled(_POLARS, manifest, "polars")
-        ),
-        Snippet("python", "DuckDB", _duckdb(manifest, example)),
-        Snippet("r", "R", _R_FILES.format(example=example) + _filled(_R, manifest, "r")),
+        Snippet("python", "pandas", pandas),
+        Snippet("python", "polars", polars),
+        Snippet("python", "DuckDB", _duckdb(manifest, example, code)),
+        Snippet("r", "R", _R_FILES.format(example=example) + _filled(code.r, manifest, "r")),
     )
 
 
@@ -140,25 +66,97 @@ def _with_files(example: str, imports: str) -> str:
     return _FILES.format(example=example, imports=imports)
 
 
-def _filled(templates: dict[str, str], manifest: Manifest, attribute: str) -> str:
+def _filled(template: str, manifest: Manifest, attribute: str) -> str:
     """The lines that read, with dialect and types where the format needs them."""
-    if manifest.csv is None:
-        return templates[manifest.format]
     types = distinct_types([column.type for column in manifest.columns])
     sign = " = " if attribute == "r" else ": "
-    said = [
+    named = [
         f"{json.dumps(visible(name))}{sign}{json.dumps(of.r) if attribute == 'r' else getattr(of, attribute)}"
         for name, of in types.items()
     ]
-    return templates["csv"].format(
-        types=(",\n  " if attribute == "r" else ",\n    ").join(said),
-        delimiter=json.dumps(manifest.csv.delimiter),
-        null_word=json.dumps(manifest.csv.null_word),
+    dialect = manifest.csv or CsvOutput()
+    return template.format(
+        types=(",\n  " if attribute == "r" else ",\n    ").join(named),
+        delimiter=json.dumps(dialect.delimiter),
+        null_word=json.dumps(dialect.null_word),
     )
 
 
-def _duckdb(manifest: Manifest, example: str) -> str:
-    if manifest.format == "arrow":
-        return _with_files(example, _ARROW_IMPORTS) + _DUCKDB_ARROW
+def _duckdb(manifest: Manifest, example: str, code: ReaderCode) -> str:
+    if code.duckdb:
+        return _with_files(example, code.duckdb_imports) + _filled(code.duckdb, manifest, "duckdb")
     query = json.dumps(f"SELECT * FROM {sql_name(visible(manifest.name))}", ensure_ascii=False)
     return _DUCKDB.format(example=example, query=query)
+
+
+_HEAD = """\
+-- A view of the release in DuckDB: {title}
+--
+-- It starts at the folder that the variable names, which may be a URL; else at the current one. In the shell of DuckDB,
+--     SET VARIABLE release = '{example}';
+--     .read views.sql
+-- and https and s3 are read by the extension httpfs, which DuckDB loads by itself.
+{more}SET VARIABLE release = coalesce(getvariable('release'), '.');
+
+CREATE OR REPLACE VIEW {view} AS
+SELECT * FROM {reader}([getvariable('release') || '/' || file FOR file IN [
+{files}
+]]{options});
+
+"""
+
+
+def views_sql(manifest: Manifest) -> bytes:
+    """The file."""
+    view, code = sql_name(visible(manifest.name)), released_format(manifest).reader_code
+    head = _HEAD.format(
+        title=visible(title(manifest)),
+        example=address(manifest) or "s3://bucket/folder",
+        more=code.duckdb_setup,
+        view=view,
+        reader=code.duckdb_function,
+        files=",\n".join(f"    {sql_text(part.name)}" for part in manifest.parts),
+        options=_csv_options(manifest),
+    )
+    comments = [f"COMMENT ON VIEW {view} IS {sql_text(_of_release(manifest))};\n"]
+    for column in _told_apart(manifest.columns):
+        comment = sql_text(_of_column(manifest, column))
+        comments.append(f"COMMENT ON COLUMN {view}.{sql_name(column.name)} IS {comment};\n")
+    return (head + "".join(comments)).encode()
+
+
+def _told_apart(columns: tuple[ColumnEntry, ...]) -> list[ColumnEntry]:
+    """The columns that DuckDB calls by their own names: it does not tell great letters from small ones."""
+    names = [column.name.lower() for column in columns]
+    seen = [visible(column.name) == column.name for column in columns]
+    return [
+        column for column, name, is_seen in zip(columns, names, seen, strict=True) if names.count(name) == 1 and is_seen
+    ]
+
+
+def _csv_options(manifest: Manifest) -> str:
+    if manifest.csv is None:
+        return ""
+    types = [f"    {sql_name(c.name)}: {sql_text(column_type(c.type).duckdb)}" for c in manifest.columns]
+    return (
+        f", delim = {sql_text(manifest.csv.delimiter)}, header = true, quote = '\"', escape = '\"', "
+        f"nullstr = {sql_text(manifest.csv.null_word)}, allow_quoted_nulls = false, auto_detect = false, columns = {{\n"
+        + ",\n".join(types)
+        + "\n}"
+    )
+
+
+def _of_release(manifest: Manifest) -> str:
+    said = about(manifest)
+    words = [title(manifest), f"release {manifest.id}, revision {manifest.revision}", summary(manifest)]
+    words += [f"licence: {said.licence}"] if said.licence else []
+    return visible("; ".join(words))
+
+
+def _of_column(manifest: Manifest, column: ColumnEntry) -> str:
+    said = said_of(manifest, column)
+    name = said.label or ""
+    if said.unit:
+        name = f"{name} ({said.unit})" if name else said.unit
+    words = [name, said.description or "", role_words(manifest, column)]
+    return visible("; ".join(" ".join(word.split()) for word in words if word))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Ints
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.slices import RECORD, read_slice
 from microagg_core.release.steps.pieces import Piece
 from microagg_core.release.steps.routing import Planned

@@ -6,12 +6,19 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from microagg_core.data.formats.inputs.contract import InputListing, InputPart, Place, Stretch
-from microagg_core.data.formats.reading import cut_listing, scan_stretch, to_scan
+from microagg_core.data.formats.reading import (
+    InputListing,
+    InputPart,
+    Place,
+    Stretch,
+    cut_listing,
+    scan_stretch,
+    to_scan,
+)
+from microagg_core.data.places import Input
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.steps.pieces import read_sealed, sealed
 from microagg_core.release.steps.work import Run
-from microagg_core.spec.places import Input
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from microagg_core.data.formats.inputs.contract import BATCH_ROWS, InputPart
+from microagg_core.data.formats.reading import BATCH_ROWS, InputPart
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.errors import DataError
 from microagg_core.inspect.disclosures import Disclosure

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from microagg_core.blocks.routes import Routes
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.group.metrics.moments import Moments, merge_all
 from microagg_core.inspect.checks.contract import InputBatch, Promise

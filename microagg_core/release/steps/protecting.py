@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Ints
 from microagg_core.blocks.masking import Protect
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.errors import DataError
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.demands import SLACK, Demand, codes_of, combinations_of

@@ -6,7 +6,8 @@ import datetime
 from collections.abc import Sequence
 from contextlib import suppress
 
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
+from microagg_core.data.places import filled_in
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
@@ -17,7 +18,6 @@ from microagg_core.release.steps.protecting import promises_of
 from microagg_core.release.steps.routing import Planned
 from microagg_core.release.steps.work import Receipt
 from microagg_core.software import software
-from microagg_core.spec.braces import filled_in
 from microagg_core.spec.release import ReleaseSpec, TimeBudget
 from microagg_core.store.layout import ReleaseLayout, revision_name
 from microagg_core.store.objects import Store

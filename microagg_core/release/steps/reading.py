@@ -17,8 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints
-from microagg_core.data.formats.inputs.contract import InputPart, file_changed
-from microagg_core.data.formats.reading import read_part
+from microagg_core.data.formats.reading import InputPart, file_changed, read_part
 from microagg_core.data.tables.slices import read_slice
 from microagg_core.errors import DataError
 from microagg_core.release.steps.work import Context, Task

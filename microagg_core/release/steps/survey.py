@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Ints
 from microagg_core.blocks.routes import missing_pattern
 from microagg_core.blocks.strata import ROWS
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.contract import Kind, Ticks, Traits
 from microagg_core.data.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
 from microagg_core.data.tables.ordering import as_key

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from microagg_core.data.formats.released.registry import released_format
+from microagg_core.data.formats.writing import released_format
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.errors import DataError
 from microagg_core.inspect.check import Check

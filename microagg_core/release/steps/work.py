@@ -18,8 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from microagg_core.data.formats.inputs.contract import InputListing, InputPart
-from microagg_core.data.formats.reading import first_rows
+from microagg_core.data.formats.reading import InputListing, InputPart, first_rows
 from microagg_core.data.kinds.contract import Kind
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import Slices

@@ -1,1 +1,3 @@
-"""Input formats, one file each; :mod:`microagg_core.data.formats.reading` is how the rest of the project reads them."""
+"""Input formats, one file each; :mod:`microagg_core.data.formats.reading` reads them."""
+
+ORDER = ("parquet", "csv", "arrow")

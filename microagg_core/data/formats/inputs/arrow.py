@@ -13,9 +13,9 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.ipc
 
-from microagg_core.data.formats.inputs.contract import BATCH_ROWS, PART_BYTES, FileFormat, Place, Stretch
+from microagg_core.data.formats.reading import BATCH_ROWS, PART_BYTES, FileFormat, Place, Stretch
+from microagg_core.data.places import Input
 from microagg_core.errors import DataError
-from microagg_core.spec.places import Input
 from microagg_core.store.urls import shown
 
 
@@ -23,6 +23,8 @@ class Arrow(FileFormat):
     """A stretch's place is its first record batch and the one behind its last."""
 
     name = "arrow"
+    endings = (".arrow", ".feather")
+    marks = (b"ARROW1",)
 
     def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:
         """From the footer, and the size of the file."""

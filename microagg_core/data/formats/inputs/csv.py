@@ -9,33 +9,148 @@ import dataclasses
 import io
 import json
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
-from microagg_core.data.formats.inputs.ahead import ahead
-from microagg_core.data.formats.inputs.contract import (
+from microagg_core.data.formats.csv_bytes import RANGE_BYTES, CsvBytes, Quoting, even_ranges, has_plain_bytes
+from microagg_core.data.formats.options import CsvInput, compression_of
+from microagg_core.data.formats.reading import (
     FileFormat,
     InputListing,
     InputPart,
     Place,
     Stretch,
+    ahead,
+    refuse_foreign,
     refuse_other_state,
 )
-from microagg_core.data.formats.inputs.csv_ranges import RANGE_BYTES, CsvBytes, even_ranges, has_plain_bytes
-from microagg_core.data.formats.inputs.csv_records import Quoting
-from microagg_core.data.formats.inputs.csv_text import CsvText
-from microagg_core.data.formats.inputs.csv_types import csv_type, suggested_types
-from microagg_core.data.formats.inputs.foreign import refuse_foreign
+from microagg_core.data.places import Input
 from microagg_core.errors import DataError, MicroaggError
-from microagg_core.spec.formats import CsvInput, compression_of
-from microagg_core.spec.places import Input
 from microagg_core.spec.starter import quoted
 from microagg_core.store.inputs import input_file, input_files, open_input
 from microagg_core.store.urls import shown
+
+_ARROW_TYPES: dict[str, pa.DataType] = {
+    "text": pa.string(),
+    "bool": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    **{
+        name: getattr(pa, name)() for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+    },
+    "float32": pa.float32(),
+    "float64": pa.float64(),
+}
+#: What a type is called in a spec, by what pyarrow makes of the text.
+_SUGGESTED = {pa.int64(): "int64", pa.float64(): "float64", pa.bool_(): "bool", pa.date32(): "date"}
+_LEADING_ZERO = r"^\s*[-+]?0[0-9]"
+
+
+def csv_type(name: str) -> pa.DataType:
+    """The Arrow type of a declared CSV type.
+
+    >>> csv_type("date"), csv_type("decimal(9, 2)")
+    (DataType(date32[day]), Decimal128Type(decimal128(9, 2)))
+    """
+    match = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", name)
+    return pa.decimal128(int(match[1]), int(match[2])) if match else _ARROW_TYPES[name]
+
+
+def suggested_types(head: bytes, csv: CsvInput) -> dict[str, str]:
+    """Types that columns of a CSV file may be declared with, judged by its first lines.
+
+    ``head`` is the start of the file; its last line, which may be cut, is left out. Columns that look like
+    text are not in the answer, nor are numbers with leading zeros: they are codes. A file that cannot be read
+    gives no suggestion.
+
+    >>> suggested_types(b"id,age,since\\n007,41,2020-01-31\\n012,39,2021-12-01\\n", CsvInput())
+    {'age': 'int64', 'since': 'date'}
+    """
+    whole_lines = head[: head.rfind(b"\n") + 1]
+    try:
+        guessed = _read(whole_lines, csv, None)
+        texts = _read(whole_lines, csv, dict.fromkeys(guessed.column_names, pa.string()))
+    except (pa.ArrowException, ValueError, LookupError):
+        # Their messages may quote the file.
+        return {}
+    return {
+        field.name: name
+        for field, text in zip(guessed.schema, texts.columns, strict=True)
+        if (name := _name_of(field.type)) and not _are_codes(text)
+    }
+
+
+def _read(head: bytes, csv: CsvInput, types: dict[str, pa.DataType] | None) -> pa.Table:
+    return pa.csv.read_csv(
+        pa.BufferReader(head),
+        read_options=pa.csv.ReadOptions(encoding=csv.encoding),
+        parse_options=pa.csv.ParseOptions(delimiter=csv.delimiter, newlines_in_values=True),
+        convert_options=pa.csv.ConvertOptions(
+            null_values=list(csv.null_words),
+            strings_can_be_null=types is None,
+            column_types=types,
+            decimal_point=csv.decimal_mark,
+        ),
+    )
+
+
+def _name_of(kind: pa.DataType) -> str | None:
+    return "timestamp" if pa.types.is_timestamp(kind) else _SUGGESTED.get(kind)
+
+
+def _are_codes(texts: pa.ChunkedArray) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, _LEADING_ZERO)).as_py())
+
+
+#: Fetched at a time: more than who reads asks for, as a store takes its time to answer.
+_FETCH_BYTES = 8 * 2**20
+
+
+class CsvText(io.RawIOBase):
+    """Some bytes of an open file, or all of it unpacked, for who reads them in turn; the file stays open."""
+
+    def __init__(self, file: BinaryIO, url: str, place: Place = (), n_fetched: int = _FETCH_BYTES) -> None:
+        self._at, self._end = place or (0, sys.maxsize)
+        self._file, self._url, self._n_fetched = file, url, n_fetched
+        # Behind an empty line, which is no record, nothing at the start of a range is taken for the mark of UTF-8.
+        self._held = b"\n" if self._at else b""
+        file.seek(self._at)
+        if compression := compression_of(url):
+            self._file = pa.CompressedInputStream(CsvText(file, "", place, n_fetched), compression)
+
+    def readable(self) -> bool:
+        """It is there to be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer with the next bytes; with fewer at the end alone.
+
+        Raises:
+            DataError: the file cannot be unpacked.
+        """
+        n = len(buffer)
+        while len(self._held) < n and self._at < self._end:
+            got = self._read(min(max(n, self._n_fetched), self._end - self._at))
+            self._held += got
+            self._at = self._at + len(got) if got else self._end
+        n = min(n, len(self._held))
+        buffer[:n], self._held = self._held[:n], self._held[n:]
+        return n
+
+    def _read(self, n: int) -> bytes:
+        try:
+            return self._file.read(n)
+        except OSError:
+            if not compression_of(self._url):
+                raise
+            raise DataError(f"{shown(self._url)} cannot be unpacked (cut short, or damaged); write it again") from None
+
 
 _BLOCK_BYTES = 4 * 2**20
 #: Of a header, at a time.
@@ -61,6 +176,7 @@ class Csv(FileFormat):
     """A stretch's place is its first byte and the one behind its last, where a record begins and where one ends."""
 
     name = "csv"
+    endings = (".csv", ".tsv", ".txt")
     part_bytes = RANGE_BYTES
 
     def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:

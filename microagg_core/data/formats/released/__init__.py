@@ -1,1 +1,3 @@
-"""Released formats, one file each: how released values are written, and read as somebody does who has only the file."""
+"""Released formats, one file each; :mod:`microagg_core.data.formats.writing` hands them out."""
+
+ORDER = ("parquet", "csv", "arrow")

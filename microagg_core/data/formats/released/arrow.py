@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
-from microagg_core.data.formats.released.contract import BATCH_ROWS, ReleasedFormat
+from microagg_core.data.formats.writing import BATCH_ROWS, ReaderCode, ReleasedFormat, pandas_frames
 from microagg_core.data.tables.hashing import one_array
 
 
@@ -22,6 +22,28 @@ class ArrowRelease(ReleasedFormat):
     """Carries whatever Arrow does, if its text is text."""
 
     name = "arrow"
+    title = "Arrow IPC (Feather, version 2)"
+    media_type = "application/vnd.apache.arrow.file"
+    reader_code = ReaderCode(
+        pandas=pandas_frames('pd.read_feather(file, dtype_backend="pyarrow")'),
+        polars="pl.read_ipc(file)",
+        r="data <- do.call(rbind, lapply(files, arrow::read_feather))\n",
+        duckdb_function="read_arrow",
+        duckdb_setup="""\
+-- Arrow files are read by an extension of DuckDB's community.
+INSTALL nanoarrow FROM community;
+LOAD nanoarrow;
+""",
+        duckdb_imports="import duckdb\nimport pyarrow as pa\nfrom pyarrow import feather\n",
+        duckdb="""\
+# views.sql has a view of these files as well, which needs DuckDB's extension nanoarrow.
+tables = []
+for name in files:
+    with fsspec.open(name) as file:
+        tables.append(feather.read_table(file))
+data = duckdb.from_arrow(pa.concat_tables(tables))
+""",
+    )
     needs_valid_text = True
 
     def to_bytes(self, table: pa.Table, blocking: list[str]) -> bytes:
@@ -114,6 +136,3 @@ def _nothing(kind: pa.DataType) -> pa.Scalar:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return pa.scalar(b"", kind)
     return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes((kind.bit_width + 7) // 8))])[0]
-
-
-FORMAT = ArrowRelease

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from microagg_core.data.formats.released.contract import ReleasedFormat, SaysFormat
+from microagg_core.data.formats.options import CsvOutput
+from microagg_core.data.formats.writing import ReaderCode, ReleasedFormat, SaysFormat
 from microagg_core.errors import InternalError
-from microagg_core.spec.formats import CsvOutput
 
 _BLOCK_BYTES = 8 * 2**20
 _FORMULA_START = r"^[=+\-@\t\r]"
@@ -30,6 +30,60 @@ class CsvRelease(ReleasedFormat):
     dialect: CsvOutput
 
     name = "csv"
+    title = "CSV"
+    media_type = "text/csv"
+    reader_code = ReaderCode(
+        pandas_imports="import pandas as pd\nimport pyarrow as pa\nfrom pyarrow import csv\n",
+        pandas="""\
+# The manifest knows the types; and a missing value is no empty text.
+types = {{
+    {types}
+}}
+options = {{
+    "parse_options": csv.ParseOptions(
+        delimiter={delimiter}, newlines_in_values=True, ignore_empty_lines=False
+    ),
+    "convert_options": csv.ConvertOptions(
+        column_types={{c["name"]: types[c["type"]] for c in manifest["columns"]}},
+        null_values=[{null_word}],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    ),
+}}
+tables = []
+for name in files:
+    with fsspec.open(name) as file:
+        tables.append(csv.read_csv(file, **options))
+data = pa.concat_tables(tables).to_pandas(types_mapper=pd.ArrowDtype)
+""",
+        polars_before="""\
+types = {{
+    {types}
+}}
+# polars takes a quoted {null_word} for a missing value as well.
+options = {{
+    "schema": {{c["name"]: types[c["type"]] for c in manifest["columns"]}},
+    "separator": {delimiter},
+    "null_values": [{null_word}],
+}}
+""",
+        polars="pl.read_csv(file, **options)",
+        r="""\
+types <- c(
+  {types}
+)
+# R takes a quoted {null_word} for a missing value as well.
+read <- function(file) {{
+  read.csv(
+    file, sep = {delimiter}, na.strings = {null_word},
+    colClasses = unname(types[manifest$columns$type]),
+    check.names = FALSE, encoding = "UTF-8", blank.lines.skip = FALSE
+  )
+}}
+data <- do.call(rbind, lapply(files, read))
+""",
+        duckdb_function="read_csv",
+    )
     needs_valid_text = True
     cure = "output.format: parquet may carry what CSV cannot, else "
 
@@ -124,6 +178,3 @@ def arrow_type(text: str) -> pa.DataType:
     if match := _ZONED.fullmatch(text):
         return pa.timestamp(match[1], match[2])
     return pa.type_for_alias(text)
-
-
-FORMAT = CsvRelease

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
-from microagg_core.data.formats.released.contract import BATCH_ROWS, ReleasedFormat
+from microagg_core.data.formats.writing import BATCH_ROWS, ReaderCode, ReleasedFormat, pandas_frames
 
 _ARROW_SCHEMA = b"ARROW:schema"
 _WRITER = re.compile(r"parquet-cpp-arrow version [0-9A-Za-z.+-]{1,40}")
@@ -27,6 +27,16 @@ class ParquetRelease(ReleasedFormat):
     """Carries nearly whatever Arrow does."""
 
     name = "parquet"
+    title = "Parquet"
+    media_type = "application/vnd.apache.parquet"
+    #: The name under which Croissant's readers know it is older than the registered one.
+    croissant_type = "application/x-parquet"
+    reader_code = ReaderCode(
+        pandas=pandas_frames('pd.read_parquet(file, dtype_backend="pyarrow")'),
+        polars="pl.read_parquet(file)",
+        r="data <- do.call(rbind, lapply(files, arrow::read_parquet))\n",
+        duckdb_function="read_parquet",
+    )
 
     def refusal(self, kind: pa.DataType) -> str | None:
         """A few types of times come back as others, which only the library knows."""
@@ -119,6 +129,3 @@ def _beside_bytes(metadata: pa.parquet.FileMetaData, n_bytes: int) -> str | None
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
     pages = sum(group.column(number).total_compressed_size for group in groups for number in range(group.num_columns))
     return None if pages + metadata.serialized_size + _MARKS_BYTES == n_bytes else "bytes that belong to no column"
-
-
-FORMAT = ParquetRelease

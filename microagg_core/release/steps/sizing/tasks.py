@@ -26,8 +26,8 @@ from microagg_core.blocks.memory import (
 )
 from microagg_core.blocks.plan import BlockPlan
 from microagg_core.blocks.routes import SHARD_KEYS
-from microagg_core.data.formats.inputs.contract import BATCH_ROWS, PART_BYTES
-from microagg_core.data.formats.inputs.csv_ranges import RANGE_BYTES
+from microagg_core.data.formats.csv_bytes import RANGE_BYTES
+from microagg_core.data.formats.reading import BATCH_ROWS, PART_BYTES
 from microagg_core.release.steps.sizing.description import Description
 from microagg_core.release.steps.sizing.drawing import input_row_bytes, row_bytes
 from microagg_core.release.steps.sizing.figures import Columns, MeasuredFigures, TaskSizes

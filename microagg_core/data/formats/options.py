@@ -1,7 +1,4 @@
-"""Which formats there are, by name, and what a spec says of CSV as it comes and as it goes.
-
-A new format is a name here, and a file in :mod:`microagg_core.data.formats`, which says all else about it.
-"""
+"""Options of formats, as a spec and a manifest have them: what is said of CSV as it comes and as it goes."""
 
 from __future__ import annotations
 
@@ -11,19 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from microagg_core.spec.model import ColumnName, Model, PartError, Problem
+from microagg_core.model import ColumnName, Model, PartError, Problem
 
-#: Each is the name of a file in :mod:`microagg_core.data.formats`, which says all else about it.
-InputFormatName = Literal["parquet", "csv", "arrow"]
-ReleasedFormatName = Literal["parquet", "csv", "arrow"]
-#: The formats that a file's ending tells; a file with any other is taken for Parquet.
-FORMAT_OF_ENDING: dict[str, InputFormatName] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-}
 #: How files of text may be compressed, by the ending that they have besides.
 COMPRESSION_OF_ENDING = {".gz": "gzip", ".zst": "zstd"}
 #: Names by which arrow types may be declared for CSV columns; parametrised ones are matched by pattern.
@@ -41,18 +27,6 @@ def compression_of(url: str) -> str | None:
     ('gzip', None)
     """
     return next((name for end, name in COMPRESSION_OF_ENDING.items() if url.lower().endswith(end)), None)
-
-
-def format_of(url: str) -> InputFormatName | None:
-    """The format of a file, compressed or not, as its ending tells.
-
-    >>> format_of("people.csv.gz"), format_of("people.feather"), format_of("people")
-    ('csv', 'arrow', None)
-    """
-    name = url.lower()
-    if compression_of(name):
-        name = name.rpartition(".")[0]
-    return next((form for end, form in FORMAT_OF_ENDING.items() if name.endswith(end)), None)
 
 
 def _delimiter(text: str) -> str:

@@ -1,16 +1,19 @@
-"""What a released format has to tell: the values that it can carry, their bytes, and how to read them back."""
+"""Write released files: the values that a format can carry, their bytes, and reading them back."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import pyarrow as pa
 
+from microagg_core import registry
+from microagg_core.data.formats import RELEASED
+from microagg_core.data.formats.options import CsvOutput
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.spec.formats import CsvOutput, ReleasedFormatName
 
 #: Rows of the tables in which a file is read again.
 BATCH_ROWS = 65_536
@@ -20,7 +23,7 @@ class SaysFormat(Protocol):
     """Who says what the format of a release is: the spec's ``output``, and the manifest."""
 
     @property
-    def format(self) -> ReleasedFormatName:
+    def format(self) -> str:
         """The name of the format."""
 
     @property
@@ -28,11 +31,58 @@ class SaysFormat(Protocol):
         """How CSV is written, where that is the format."""
 
 
+_POLARS = """\
+tables = []
+for name in files:
+    with fsspec.open(name) as file:
+        tables.append(READ)
+data = pl.concat(tables)
+"""
+
+
+@dataclass(frozen=True)
+class ReaderCode:
+    """Code of others that reads the files of a release, for the pages beside it.
+
+    Each finds the files' names in ``files``, and ends with ``data``. ``{types}``, ``{delimiter}`` and ``{null_word}``
+    stand for the types of columns and for the dialect; other braces are doubled.
+    """
+
+    #: Lines of Python for pandas, and what it imports.
+    pandas: str
+    #: An expression of polars that reads an open ``file``, and lines before it.
+    polars: str
+    #: Lines of R.
+    r: str
+    #: DuckDB's function that reads files in a view, and what must be run before.
+    duckdb_function: str
+    duckdb_setup: str = ""
+    #: Lines of Python for DuckDB, and what they import, where reading by the view is not the easiest way.
+    duckdb: str = ""
+    duckdb_imports: str = ""
+    pandas_imports: str = "import pandas as pd\n"
+    polars_before: str = ""
+
+    @property
+    def polars_lines(self) -> str:
+        return self.polars_before + _POLARS.replace("READ", self.polars)
+
+
+def pandas_frames(read: str) -> str:
+    """Lines that put together what an expression of pandas makes of each ``file``."""
+    return f"parts = [{read} for file in files]\ndata = pd.concat(parts, ignore_index=True)\n"
+
+
 class ReleasedFormat(ABC):
     """One way in which releases are written. Same table, same bytes; nothing in them but the released values."""
 
     #: The name in specs and manifests, and the ending of the files.
     name: ClassVar[str]
+    #: What people call it, and its media type; Croissant's readers may know it by another.
+    title: ClassVar[str]
+    media_type: ClassVar[str]
+    croissant_type: ClassVar[str] = ""
+    reader_code: ClassVar[ReaderCode]
     #: Whether a text that is not UTF-8 would make a file that cannot be read.
     needs_valid_text: ClassVar[bool] = False
     #: What may help, other than starting again, where a file that was written cannot be read: words before "else".
@@ -108,3 +158,14 @@ class ReleasedFormat(ABC):
             pyarrow.ArrowException, OSError: the file is damaged; the message may quote a value.
             ValueError: there is no such type.
         """
+
+
+def released_format(said: SaysFormat) -> ReleasedFormat:
+    """The format that a spec's ``output`` or a manifest says, with its options.
+
+    >>> from microagg_core.spec.release import Output
+    >>> released_format(Output(url="out", format="csv")).in_manifest()["csv"].delimiter
+    ','
+    """
+    package, group = RELEASED
+    return registry.member_class(package, said.format, ReleasedFormat, group).of(said)
