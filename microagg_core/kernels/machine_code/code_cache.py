@@ -61,7 +61,6 @@ class _Place:
 
 
 def _places() -> Iterator[_Place]:
-    """List all places, the best first."""
     if named := os.environ.get("MICROAGG_CACHE_DIR") or os.environ.get("NUMBA_CACHE_DIR"):
         yield _Place(Path(named).absolute(), named=True)
     with suppress(RuntimeError):  # the user has no home folder
@@ -77,7 +76,6 @@ def _user() -> int:
 
 
 def _made(place: _Place, name: str) -> Path:
-    """Make the folder of that name in a place, where it is not there yet."""
     mode = _READABLE if place.named else _PRIVATE
     folder = place.base / name
     if not folder.is_dir():
@@ -174,7 +172,6 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, if that is possible."""
         folder = code_folders().write
         if folder is None:
             not_kept.add(self._stem)
@@ -202,7 +199,6 @@ def _read(path: Path, key: str) -> Any:
 
 
 def _write(path: Path, body: bytes) -> None:
-    """Put an entry under its name once it is whole."""
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}.unfinished")
     try:
         unfinished.write_bytes(hashlib.sha256(body).digest() + body)

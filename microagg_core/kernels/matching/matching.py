@@ -99,7 +99,6 @@ def first_copy(m: Matching, node: int) -> int:
 
 @jit
 def next_copy(m: Matching, node: int, copy: int) -> int:
-    """Return the copy that follows another within a node, or NONE."""
     here = copy
     while here != node:
         sibling = m.nodes[here].after
@@ -170,7 +169,7 @@ def push(m: Matching, time: int, code: int) -> None:
 
 @jit
 def pop(m: Matching) -> tuple[int, int]:
-    """Take the soonest event, its time and code, out of a heap that is not empty."""
+    """Take the soonest event out of a heap that is not empty: its time and code."""
     time, code = m.heap[0].time, m.heap[0].code
     size = m.state[HEAP] - 1
     m.state[HEAP] = size

@@ -70,13 +70,11 @@ def squared(a: Floats, b: Floats) -> float:
 
 @jit
 def whole(a: Floats, b: Floats, scale: float) -> int:
-    """Compute the whole weight of a pair of records."""
     return int(np.floor(scale * squared(a, b)))
 
 
 @jit
 def weights_of(X: Floats, left: Ints, right: Ints, scale: float) -> Ints:
-    """Compute the whole weights of pairs of records."""
     out = np.empty(left.shape[0], np.int64)
     for i in range(left.shape[0]):
         out[i] = whole(X[left[i]], X[right[i]], scale)

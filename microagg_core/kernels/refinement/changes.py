@@ -99,7 +99,6 @@ def open_group(g: Grouping) -> int:
 
 @inlined
 def close_group(g: Grouping, a: int) -> None:
-    """Give back an empty group."""
     g.free[g.n_free[0]] = a
     g.n_free[0] += 1
     g.sse[a] = 0.0
@@ -135,7 +134,6 @@ def move(g: Grouping, x: int, b: int, k: int) -> None:
 
 @uncounted
 def swap(g: Grouping, x: int, z: int) -> None:
-    """Let two records of different groups change places."""
     a, b, i, j = g.label[x], g.label[z], g.place[x], g.place[z]
     g.members[a, i], g.members[b, j] = z, x
     g.label[x], g.label[z], g.place[x], g.place[z] = b, a, j, i
@@ -156,7 +154,6 @@ def fill(g: Grouping) -> None:
 
 @uncounted
 def total_sse(g: Grouping) -> float:
-    """Add up the squared distances of all records to their centres."""
     total = 0.0
     for a in range(g.sse.shape[0]):
         total += g.sse[a]
@@ -248,7 +245,6 @@ class GroupDraft(NamedTuple):
 
 @inlined
 def begin(d: GroupDraft) -> None:
-    """Empty the draft."""
     d.counters[NUMBER] += 1
     d.counters[GROUPS], d.counters[NEW], d.counters[MOVED] = 0, 0, 0
 

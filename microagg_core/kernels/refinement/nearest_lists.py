@@ -44,7 +44,6 @@ def nearest_of_all(X: Floats, most: int) -> NearestOfAll:
 
 @jit
 def _planted(X: Floats) -> Tree:
-    """Build a tree of all records, for Python."""
     return new_tree(X)
 
 

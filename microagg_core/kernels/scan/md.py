@@ -131,7 +131,7 @@ def _farthest_pair(X: Floats, ids: Ints, where: Ints, m: int, bounds: Floats, pa
 
 @jit
 def md(X: Floats, k: int) -> Ints:
-    """Group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k."""
+    """Return group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k."""
     n = X.shape[1]
     labels = np.full(n, -1)
     ids, where = np.arange(n), np.arange(n)
@@ -163,7 +163,6 @@ def _bounds(labels: Ints) -> tuple[Ints, Ints]:
 
 @jit
 def _records_of(X: Floats, members: Ints) -> Floats:
-    """Return the records of a group, as a (p, size) array."""
     part = np.empty((X.shape[0], members.shape[0]))
     for j in range(X.shape[0]):
         part[j] = X[j][members]

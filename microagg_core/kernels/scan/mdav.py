@@ -48,7 +48,7 @@ def place_rest(X: Floats, ids: Ints, labels: Ints, m: int, k: int, n_groups: int
 
 @jit
 def peel(X: Floats, k: int, two_from: int) -> Ints:
-    """Group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k.
+    """Return group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k.
 
     A round makes two groups while ``two_from`` records remain, and one while 2k do.
     """

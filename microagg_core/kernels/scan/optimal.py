@@ -17,7 +17,6 @@ _MOST = float(np.finfo(np.float64).max)
 
 @jit
 def _lowest(members: int) -> int:
-    """Return the lowest record of a set that is not empty."""
     record = 0
     while not members >> record & 1:
         record += 1
@@ -85,7 +84,7 @@ def _best_groups(X: Floats, k: int) -> ShortInts:
 
 @jit
 def exhaustive(X: Floats, k: int) -> Ints:
-    """Group numbers of the n records of X, a (p, n) array; n >= k, and small: time grows as 3**n.
+    """Return group numbers of the n records of X, a (p, n) array; n >= k, and small: time grows as 3**n.
 
     A set is a number whose bit i stands for record i. The best partition of a set is a group with the set's lowest
     record, and the best partition of the rest.
@@ -134,7 +133,7 @@ def _first_step(x: Floats, start: int, k: int, high: Floats, low: Floats) -> int
 
 @jit
 def univariate(x: Floats, k: int) -> Ints:
-    """Group numbers of the n records with the values x; n >= k.
+    """Return group numbers of the n records with the values x; n >= k.
 
     In an optimal partition no group reaches into another, and none has 2k records or more, so that it is a path from
     the first of the sorted records to the end of them in steps of k to 2k-1, each as long as the sum of squares it

@@ -110,7 +110,6 @@ def squared_distances(X: Floats, start: int, factor: float, point: Floats, out: 
 
 @jit
 def distance(X: Floats, a: int, b: int) -> float:
-    """Compute the squared distance between the records in columns a and b."""
     d = 0.0
     for j in range(X.shape[0]):
         d += (X[j, a] - X[j, b]) ** 2
@@ -202,7 +201,6 @@ def nearest(X: Floats, ids: Ints, m: int, point: Floats, count: int) -> Ints:
 
 @jit
 def exchange(X: Floats, ids: Ints, where: Ints, a: int, b: int) -> None:
-    """Let the records in columns a and b change places."""
     for j in range(X.shape[0]):
         X[j, a], X[j, b] = X[j, b], X[j, a]
     ids[a], ids[b] = ids[b], ids[a]

@@ -95,7 +95,6 @@ def _pair_sum(X: Floats, ids: Ints, columns: Ints) -> float:
 
 @jit
 def _nearest_of(X: Floats, ids: Ints, columns: Ints, column: int) -> int:
-    """Find the column nearest to another."""
     best, best_distance = int(columns[0]), np.inf
     for candidate in columns:
         d = distance(X, candidate, column)
@@ -134,7 +133,7 @@ def _destination(X: Floats, ids: Ints, m: int, k: int, near: Ints, totals: Float
 
 @jit
 def mdav_star(X: Floats, k: int) -> Ints:
-    """Group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k.
+    """Return group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k.
 
     Both ways are weighed by what they add to the sum of squares for each record that they place. A group's sum of
     squares is that over its pairs divided by its size, and nothing is divided before the comparison, so that on whole
@@ -224,7 +223,7 @@ def _extend(X: Floats, ids: Ints, where: Ints, m: int, k: int, gamma: float, nea
 
 @jit
 def v_mdav(X: Floats, k: int, gamma: float) -> Ints:
-    """Group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k."""
+    """Return group numbers of the n records of X, a (p, n) array whose columns are rearranged; n >= k."""
     n = X.shape[1]
     labels = np.full(n, -1)
     ids, where = np.arange(n), np.arange(n)

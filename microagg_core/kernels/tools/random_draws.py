@@ -13,7 +13,6 @@ from microagg_core.kernels.tools.hashing import mix_words
 
 
 def random_state(seed: int) -> UInt64s:
-    """Make a state for a seed, a whole number of at least 0."""
     word = mix_words(np.array([seed % 2**64], dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15))
     state: UInt64s = np.maximum(word, np.uint64(1))
     return state

@@ -33,7 +33,6 @@ class Threads:
         self._total, self._busy = total, 0
 
     def allow(self, total: int) -> None:
-        """Set how many there are from now on."""
         with self._lock:
             self._total = max(1, total)
 

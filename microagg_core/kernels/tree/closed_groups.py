@@ -225,7 +225,7 @@ def new_closed_groups(tree: Tree, k: int) -> ClosedGroups:
 
 @uncounted
 def new_group(groups: ClosedGroups, record: int) -> int:
-    """Make an empty group around a record; its slot."""
+    """Make an empty group around a record; returns its slot."""
     state, leaf = groups.state, groups.home[record]
     block = int(groups.last[leaf])
     if block < 0 or groups.counts[block] == ROOM:
@@ -245,7 +245,6 @@ def new_group(groups: ClosedGroups, record: int) -> int:
 
 @uncounted
 def add_member(groups: ClosedGroups, slot: int, X: Floats, record: int) -> None:
-    """Add a record to the total of a group."""
     block, place = slot // ROOM, slot % ROOM
     totals = groups.totals
     for j in range(X.shape[0]):
@@ -297,7 +296,6 @@ def _read(groups: ClosedGroups, block: int, point: Floats, best: int, least: flo
 
 @uncounted
 def _scan(groups: ClosedGroups, point: Floats) -> Found:
-    """Look at every group."""
     best, least, numerator = -1, np.inf, np.inf
     for block in range(groups.state[1]):
         best, least, numerator = _read(groups, block, point, best, least, numerator)

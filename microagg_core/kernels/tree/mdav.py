@@ -15,7 +15,7 @@ from microagg_core.kernels.tree.shrinking_tree import LEAF, Tree, new_tree, rebu
 
 @inlined
 def look_from(tree: Tree, search: Search, record: int) -> int:
-    """Make a record that remains the point to search from; the leaf it stands in."""
+    """Make a record that remains the point to search from; returns the leaf it stands in."""
     slot = tree.slots[record]
     leaf, place = slot // LEAF, slot % LEAF
     for j in range(search.point.shape[0]):
@@ -65,7 +65,7 @@ def take_group(tree: Tree, search: Search, record: int, k: int, totals: Floats, 
 
 @jit
 def peel_tree(X: Floats, k: int, two_from: int) -> Ints:
-    """Group numbers of the n records of X, a (p, n) array, n >= k: groups from the outside in while 2k remain.
+    """Return group numbers of the n records of X, a (p, n) array, n >= k: groups from the outside in while 2k remain.
 
     A round makes two groups, the second around the record farthest from that of the first, while ``two_from``
     records remain, and one group afterwards.

@@ -172,7 +172,7 @@ def _add(near: Floats, found: Ints, n_found: int, most: int, d: float, record: i
 def add_leaf(
     distances: Floats, ids: ShortInts, leaf: int, count: int, near: Floats, found: Ints, n_found: int, most: int
 ) -> int:
-    """Add those of a leaf's records that are near enough; how many are found then."""
+    """Add those of a leaf's records that are near enough; returns how many are found then."""
     if count_within(distances, near[most - 1]) > 0:
         for i in range(count):
             if distances[i] <= near[most - 1]:
@@ -182,7 +182,7 @@ def add_leaf(
 
 @uncounted
 def _scan(tree: Tree, search: Search, n_found: int, most: int) -> int:
-    """Read every leaf; how many are found then."""
+    """Read every leaf; returns how many are found then."""
     near, found, point, distances = search.near, search.found, search.point, search.distances
     blocks, ids, counts = tree.blocks, tree.ids, tree.counts
     for leaf in range(tree.size[0]):
@@ -302,7 +302,7 @@ _SHRINK = 2.0**-20
 
 @inlined
 def _scaled_distances(blocks: Floats, leaf: int, factor: float, point: Floats, out: Floats) -> None:
-    """Squared distances of ``factor`` times the records of a leaf from a point."""
+    """Write squared distances of ``factor`` times the records of a leaf from a point."""
     c = point[0]
     for i in range(LEAF):
         out[i] = (factor * blocks[leaf, 0, i] - c) ** 2
@@ -348,7 +348,6 @@ def _update(
 
 @uncounted
 def _scan_for_farthest(tree: Tree, search: Search, factor: float) -> int:
-    """Read every leaf for the farthest record."""
     blocks, ids, counts, point, distances = tree.blocks, tree.ids, tree.counts, search.point, search.distances
     best, best_distance = -1, -1.0
     for leaf in range(tree.size[0]):

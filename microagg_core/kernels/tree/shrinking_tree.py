@@ -187,7 +187,6 @@ def _split_side_by_side(
 
 @jit
 def _fill(tree: Tree, order: ShortInts, starts: Ints) -> None:
-    """Put the records into their leaves."""
     for leaf in range(starts.shape[0]):
         start, stop = starts[leaf], min(starts[leaf] + LEAF, order.shape[0])
         tree.counts[leaf] = stop - start
@@ -255,7 +254,7 @@ def _measure_node(boxes: Floats, lowest: ShortInts, radii: Floats, node: int) ->
 
 @uncounted
 def measure_all(tree: Tree) -> None:
-    """The boxes and lowest record numbers of all leaves and nodes."""
+    """Set the boxes and lowest record numbers of all leaves and nodes."""
     leaves = tree.size[0]
     for leaf in range(leaves):
         _measure_leaf(tree, leaf)
@@ -315,7 +314,7 @@ def remaining(tree: Tree) -> ShortInts:
 
 @inlined
 def _vacate(tree: Tree, record: int) -> tuple[int, bool]:
-    """Take a record out of its leaf; the leaf, and whether its box may have shrunk."""
+    """Take a record out of its leaf; returns the leaf, and whether its box may have shrunk."""
     blocks, boxes, ids, center = tree.blocks, tree.boxes, tree.ids, tree.center
     slot = tree.slots[record]
     leaf, place = slot // LEAF, slot % LEAF

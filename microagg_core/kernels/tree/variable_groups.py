@@ -103,7 +103,7 @@ def _place(tree: Tree, search: Search, groups: ClosedGroups, draft: Draft, label
 
 @jit
 def mdav_star_tree(X: Floats, k: int) -> Ints:
-    """Group numbers of the n records of X, a (p, n) array; n >= k."""
+    """Return group numbers of the n records of X, a (p, n) array; n >= k."""
     p, n = X.shape
     labels = np.full(n, -1)
     order = outside_in(X)
@@ -134,7 +134,6 @@ class Growth(NamedTuple):
 
 @jit
 def _new_growth(p: int, k: int) -> Growth:
-    """Make room for groups of records of p attributes that may grow from k."""
     most = 2 * k
     return Growth(
         np.empty(most, np.int64),
@@ -197,7 +196,6 @@ def _closest(growth: Growth, size: int) -> int:
 
 @inlined
 def _strike(growth: Growth, i: int, record: int) -> None:
-    """Take a record off the list of a member."""
     kept = 0
     for at in range(growth.counts[i]):
         if growth.nearest[i, at] != record:
@@ -262,7 +260,7 @@ def _group_all(X: Floats, k: int, gamma: float, labels: Ints) -> int:
 
 @jit
 def v_mdav_tree(X: Floats, k: int, gamma: float) -> Ints:
-    """Group numbers of the n records of X, a (p, n) array; n >= k."""
+    """Return group numbers of the n records of X, a (p, n) array; n >= k."""
     labels = np.full(X.shape[1], -1)
     n_groups = _group_all(X, k, gamma, labels)
     join_closest(X, np.arange(X.shape[1]), labels, n_groups)
