@@ -17,7 +17,7 @@ from microagg_core.errors import SpecError, StorageError
 from microagg_core.pages.risk_report import is_complete
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.publish import new_attempt
-from microagg_core.release.revisions import find_release
+from microagg_core.release.revisions import read_release
 from microagg_core.release.steps.audit import read_risk, write_risk
 from microagg_core.release.steps.publishing import meant_moment, settled_spec, staged_parts
 from microagg_core.release.steps.work import work_store
@@ -76,7 +76,7 @@ def published_release(spec: ReleaseSpec, url: str | None) -> Manifest:
         SpecError: the release is none of this spec's.
         StorageError: there is none.
     """
-    _, manifest = find_release(url or spec.output.url, dict(spec.output.storage_options))
+    manifest = read_release(url or spec.output.url, dict(spec.output.storage_options)).manifest
     if manifest.name != spec.name:
         raise SpecError(
             f"--release: is a release of {manifest.name!r}, and the spec is that of {spec.name!r}; name another"

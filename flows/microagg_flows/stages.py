@@ -21,7 +21,7 @@ from microagg_core.pages.plan_report import report_plan
 from microagg_core.plain import to_plain
 from microagg_core.release.pages.pages import public_pages
 from microagg_core.release.publish import Upload, finish, publish
-from microagg_core.release.revisions import existing
+from microagg_core.release.revisions import committed_manifests
 from microagg_core.release.steps.access import try_work_area
 from microagg_core.release.steps.audit import Origin, find_published, write_audit
 from microagg_core.release.steps.checking import run_checks, run_value_checks
@@ -73,7 +73,7 @@ def survey(release: Release) -> str:
     if _is_published(release, release.replace):
         clean_due(spec, release.progress.say)
         return _already(release)
-    if existing(release.output, release.identity) and not release.ignore_published:
+    if committed_manifests(release.output, release.identity) and not release.ignore_published:
         release.progress.say(f"{release.identity} is published already; whether from the same rows, the survey tells")
     run = release.run
     release.running.begin(run)  # what it goes on from is not due

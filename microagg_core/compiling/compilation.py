@@ -50,7 +50,6 @@ def is_compiled(algorithm: str, effort: str | float, k: int | None = None) -> bo
 
 
 def missing_parts(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """List those of the parts that are not compiled yet, each once."""
     return tuple(part for part in dict.fromkeys(parts) if not is_stamped(part))
 
 
@@ -195,7 +194,6 @@ def _started(parts: tuple[str, ...]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _lines(process: subprocess.Popen[bytes], cancelled: Event) -> Iterator[str]:
-    """Read the child's lines until it has ended."""
     assert process.stdout is not None
     ends, pending = time.monotonic() + _MOST_SECONDS_OF_CHILD, b""
     while not cancelled.is_set():

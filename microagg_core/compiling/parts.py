@@ -55,7 +55,6 @@ def grouping_parts(algorithm: str, effort: str | float, k: int) -> tuple[str, ..
 
 
 def _algorithms_run(name: str, k: int | None) -> list[str]:
-    """List the algorithm, or all that "best" may choose from."""
     if name != "best":
         return [name]
     others = [info for info in algorithms().values() if info.name not in ("best", "search") and not info.each_attribute]
@@ -63,11 +62,7 @@ def _algorithms_run(name: str, k: int | None) -> list[str]:
 
 
 def all_parts() -> tuple[str, ...]:
-    """List everything there is to compile.
-
-    >>> {"tables", "mdav", "annealing", "factor", "optimum", "prices"} <= set(all_parts())
-    True
-    """
+    """List everything there is to compile."""
     each = [needed_parts(name, "thorough") for name in algorithms() if name != "best"]
     return tuple(dict.fromkeys([*(part for parts in each for part in parts), PROTECTION]))
 

@@ -29,7 +29,6 @@ _FEW, _MANY = 40, 1600
 
 
 def _records(n: int, p: int) -> Floats:
-    """Draw records without ties, and a few with."""
     X = np.random.default_rng(0).random((n, p))
     X[: n // 10] = X[0]
     return X
@@ -122,7 +121,6 @@ _PROBLEMS: dict[str, Callable[[], None]] = {
 
 
 def _run_algorithm(info: AlgorithmInfo) -> None:
-    """Run both sizes, as far as the algorithm takes them."""
     p = 1 if info.each_attribute else min(2, info.max_attributes or 2)
     # A search's steps change nothing of what it compiles.
     parameters: dict[str, Any] = {
@@ -133,7 +131,6 @@ def _run_algorithm(info: AlgorithmInfo) -> None:
 
 
 def solve(part: str) -> None:
-    """Run through everything that a part compiles."""
     if part in _PROBLEMS:
         _PROBLEMS[part]()
     else:

@@ -50,11 +50,7 @@ class Bound:
 
 
 def gap_percent(sse: float, bound: float) -> float:
-    """Compute the share of a loss that lies above a lower bound, in percent; 0 where there is no loss.
-
-    >>> gap_percent(4.0, 3.0), gap_percent(0.0, 0.0)
-    (25.0, 0.0)
-    """
+    """Compute the share of a loss that lies above a lower bound, in percent; 0 where there is no loss."""
     return 100.0 * max(sse - bound, 0.0) / sse if sse > 0 else 0.0
 
 
@@ -114,11 +110,6 @@ class Certificate:
         return self.lower_bound.ratio(self.sse)
 
     def document(self) -> dict[str, float | None]:
-        """Map names to figures; an infinite ratio is None.
-
-        >>> Certificate(sse=0.0, weight=0.0, bound=0.0).document()["ratio"]
-        1.0
-        """
         ratio = self.ratio if math.isfinite(self.ratio) else None
         return {**vars(self), "optimum_at_least": self.optimum_at_least, "ratio": ratio}
 
@@ -128,11 +119,7 @@ NOTHING = Certificate(sse=0.0, weight=0.0, bound=0.0)
 
 
 def combined(certificates: Iterable[Certificate]) -> Certificate:
-    """Certify blocks that are partitioned apart: sums, with the bounds' rounded down.
-
-    >>> combined([Certificate(1.0, 1.0, 1.0), Certificate(2.0, 3.0, 3.0)]).sse
-    3.0
-    """
+    """Certify blocks that are partitioned apart: sums, with the bounds' rounded down."""
     parts = list(certificates)
     bound = math.fsum(part.bound for part in parts)
     return Certificate(

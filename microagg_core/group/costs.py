@@ -97,11 +97,7 @@ def factor_is_affordable(n: int, p: int, k: int) -> bool:
 
 # Fitted on the same machine to uniform data of 100 to 6,000 records and 2 to 20 attributes, and to the reference files.
 def optimum_seconds(n: int, p: int) -> float:
-    """Estimate the seconds of one core for the best groups of two and three records, factor included.
-
-    >>> optimum_seconds(1000, 4) < 1 < optimum_seconds(3000, 4)
-    True
-    """
+    """Estimate the seconds of one core for the best groups of two and three records, factor included."""
     return factor_seconds(n, p) + 5.5e-4 * n * (0.6 + 0.1 * p) * math.pow(n / 1000, 0.8)
 
 
@@ -120,11 +116,7 @@ def optimum_is_affordable(n: int, p: int, k: int) -> bool:
 
 
 def columns_are_affordable(n: int, k: int) -> bool:
-    """Say whether prices of so many records, the best proof for k from 3 to 5, take a minute or so at most.
-
-    >>> columns_are_affordable(1500, 5), columns_are_affordable(1501, 5), columns_are_affordable(100, 6)
-    (True, False, False)
-    """
+    """Say whether prices of so many records, the best proof for k from 3 to 5, take a minute or so at most."""
     return 3 <= k <= 5 and n <= 1500
 
 
@@ -140,7 +132,6 @@ def proof_seconds(n: int, p: int, k: int, thorough: bool, certified: bool) -> fl
 
 
 def proof_bytes(n: int, p: int, k: int, thorough: bool) -> int:
-    """Estimate the memory of proofs besides the neighbour bound."""
     if thorough and optimum_is_affordable(n, p, k):
         return optimum_bytes(n, p)
     return factor_bytes(n, p) if factor_is_affordable(n, p, k) else 0
@@ -162,18 +153,9 @@ def of_a_search(n: int, p: int) -> float:
 
 
 def of_a_record(n: int) -> float:
-    """Scale the seconds that a record takes in the tree with the number of records.
-
-    >>> of_a_record(100_000)
-    1.0
-    """
     return math.pow(n / 100_000, 0.15)
 
 
 def bytes_of_tree(n: int, p: int) -> int:
-    """Estimate the tree's memory, or that of scans where there are too many attributes for a tree.
-
-    >>> bytes_of_tree(1000, 4)
-    80000
-    """
+    """Estimate the tree's memory, or that of scans where there are too many attributes for a tree."""
     return n * (10 * p + 40 if p <= MOST_ATTRIBUTES else 56)

@@ -62,7 +62,6 @@ class Demands:
 
     @property
     def is_strict(self) -> bool:
-        """Say whether remarks are failures."""
         demanded = (self.k, self.sha256, self.rows, self.public_key, self.columns or None, self.protect or None)
         return self.strict or any(demand is not None for demand in demanded)
 
@@ -72,7 +71,6 @@ class Demands:
 
     @property
     def protect(self) -> tuple[Demand, ...]:
-        """Demands on what every combination holds of confidential columns."""
         columns = dict.fromkeys((*self.distinct, *self.t))
         return tuple(Demand(name, self.distinct.get(name, 0), self.t.get(name)) for name in columns)
 

@@ -229,11 +229,9 @@ class Manifest(ReleaseFacts):
         return ReleaseLayout(self.id, self.revision)
 
     def part_names(self) -> set[str]:
-        """Name the parts from the root of the output."""
         return {self.layout.absolute(part.name) for part in self.parts}
 
     def page_names(self) -> set[str]:
-        """Name the pages where readers find them, from the root of the output."""
         return {self.layout.absolute(page.name) for page in self.pages}
 
     def written_page_names(self) -> set[str]:
@@ -245,7 +243,6 @@ class Manifest(ReleaseFacts):
 
     @property
     def sha256(self) -> str:
-        """Digest by which a receiver knows this manifest, and with it these files."""
         return sha256_hex(self.to_bytes())
 
     def unknown(self) -> int:

@@ -108,7 +108,6 @@ class PublicKey:
         return cls(data[2:10], data[10:])
 
     def line(self) -> str:
-        """Write the key as one word."""
         return _encoded(_KEY + self.key_id + self.key)
 
     def to_bytes(self) -> bytes:
@@ -182,7 +181,6 @@ class SecretKey:
         return Signature(self.key_id, signature, comment, private.sign(signature + comment.encode())).to_bytes()
 
     def to_bytes(self, password: bytes | None, cost: tuple[int, int] = PASSWORD_COST) -> bytes:
-        """Write the key file, under a password or without one."""
         public = self.public.key
         content = self.key_id + self.seed + public
         if password is None:
@@ -253,11 +251,7 @@ def _masked(content: bytes, password: bytes, salt: bytes, cost: tuple[int, int])
 
 
 def _scrypt_numbers(work: int, memory: int) -> tuple[int, int]:
-    """Choose scrypt's N and p for r = 8, from the two limits that minisign keeps.
-
-    >>> _scrypt_numbers(*PASSWORD_COST)
-    (1048576, 1)
-    """
+    """Choose scrypt's N and p for r = 8, from the two limits that minisign keeps."""
     work = max(work, 32768)
     if work < memory // 32:
         return _power_above(work // 32 // 2), 1
@@ -266,5 +260,4 @@ def _scrypt_numbers(work: int, memory: int) -> tuple[int, int]:
 
 
 def _power_above(number: int) -> int:
-    """Find the least power of two, from 2 on, that is greater."""
     return max(2, 1 << number.bit_length())

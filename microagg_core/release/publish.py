@@ -42,7 +42,7 @@ from microagg_core.release.manifest import Manifest, PageEntry, PartEntry, Relea
 from microagg_core.release.minisign import SecretKey
 from microagg_core.release.page_files import Page, PagesOf, bring_pages, no_pages, pages_for
 from microagg_core.release.revisions import (
-    existing,
+    committed_manifests,
     is_withdrawn,
     named_objects,
     read_manifest,
@@ -81,7 +81,6 @@ UploadAll = Callable[[Store, Sequence[Upload]], None]
 def plan_uploads(
     layout: ReleaseLayout, extension: str, parts: Sequence[StagedPart], attempt: str
 ) -> tuple[Upload, ...]:
-    """Name the target of each part, in the order given."""
     uploads = []
     for number, part in enumerate(parts):
         target = layout.part(number, part.sha256, attempt, extension)
@@ -154,11 +153,7 @@ BeforeCommit = Callable[[Manifest], None]
 
 
 def new_attempt() -> str:
-    """Draw a name for one attempt at publishing, unlike any other.
-
-    >>> len(new_attempt())
-    12
-    """
+    """Draw a name for one attempt at publishing, unlike any other."""
     return secrets.token_hex(ATTEMPT_DIGITS // 2)
 
 
@@ -167,8 +162,6 @@ def probe_conditional_create(output: Store, name: str) -> None:
 
     Raises:
         StorageError: it granted the same creation twice, so two runs could both publish. The object is still there.
-
-    >>> probe_conditional_create(Store("memory://probe"), "probe")
     """
     output.create(name, b"first\n")
     if output.create(name, b"second\n"):
@@ -213,8 +206,8 @@ def publish(
         StorageError: the id is taken, a rival won, the store cannot publish safely, or it failed. Then nothing of
             this publication is left at the output, or the message says what is.
     """
-    committed = existing(output, facts.id)
-    newest = committed[-1][1] if committed else None
+    committed = committed_manifests(output, facts.id)
+    newest = committed[-1] if committed else None
     number = _free_number(output, facts.id, (revision_number(newest.revision) or 0) + 1 if newest else 1)
     layout = ReleaseLayout(facts.id, revision_name(number))
     ours = _Attempt.plan(output, facts, layout, parts, attempt or new_attempt(), signing_key, pages_of)
@@ -242,7 +235,6 @@ def publish(
 
 
 def _free_number(output: Store, release_id: str, number: int) -> int:
-    """Find the first number from there on of which no revision was taken back."""
     while is_withdrawn(output, ReleaseLayout(release_id, revision_name(number)).folder):
         number += 1
     return number
@@ -273,7 +265,6 @@ def finish(
 
 @contextmanager
 def _saying(failure: str) -> Iterator[None]:
-    """Put what failed before the message of an error."""
     try:
         yield
     except MicroaggError as error:
@@ -283,7 +274,7 @@ def _saying(failure: str) -> Iterator[None]:
 def _clear(output: Store, release_id: str) -> tuple[str, ...]:
     """Remove what killed, beaten and late attempts left in the folders of committed revisions."""
     try:
-        for _, manifest in existing(output, release_id):
+        for manifest in committed_manifests(output, release_id):
             listed = output.list(manifest.layout.folder, unfinished=True)
             kept = named_objects(manifest, listed)
             output.delete_many([name for name in listed if name not in kept])
@@ -409,7 +400,6 @@ class _Attempt:
         return read_manifest(self.output, layout) if self.output.exists(layout.manifest()) else None
 
     def _explained(self, error: MicroaggError, is_certain: bool) -> MicroaggError:
-        """Add to the error what is left at the output."""
         folder = shown(self.output.url_of(self.manifest.layout.folder))
         if is_certain:
             left = f"what was uploaded to {folder} could not be removed either: no manifest names it, and the next "

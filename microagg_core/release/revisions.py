@@ -72,11 +72,7 @@ class Tombstone:
 
 
 def is_withdrawn(output: Store, folder: str) -> bool:
-    """Say whether a revision, given by its folder ('' for the root), was withdrawn.
-
-    >>> is_withdrawn(Store("memory://nothing-here"), "2026/r0001")
-    False
-    """
+    """Say whether a revision, given by its folder ('' for the root), was withdrawn."""
     return output.exists(_tombstone_at(folder))
 
 
@@ -124,7 +120,6 @@ def withdraw(output: Store, layout: ReleaseLayout, tombstone: Tombstone) -> int:
 
 
 def _pages(output: Store, layout: ReleaseLayout) -> list[str]:
-    """List a revision's pages; none where there is no manifest that can be read."""
     data = output.read_if_there(layout.manifest())
     try:
         return [] if data is None else [page.name for page in Manifest.from_bytes(data, layout.manifest()).pages]
@@ -175,11 +170,7 @@ _ATTEMPTS_AT_LATEST = 60
 
 
 def committed_revisions_in(store: Store, folder: str) -> list[str]:
-    """List the committed revisions below a folder, newest first, from a fresh listing.
-
-    >>> committed_revisions_in(Store("memory://nothing-here"), "2026")
-    []
-    """
+    """List the committed revisions below a folder, newest first, from a fresh listing."""
     names = [name for name in store.folders(folder) if revision_number(name) is not None]
     names.sort(key=lambda name: revision_number(name) or 0, reverse=True)
     prefix = f"{folder}/" if folder else ""
@@ -187,21 +178,13 @@ def committed_revisions_in(store: Store, folder: str) -> list[str]:
 
 
 def readable_revisions_in(store: Store, folder: str) -> list[str]:
-    """List the committed revisions that were not withdrawn, newest first.
-
-    >>> readable_revisions_in(Store("memory://nothing-here"), "2026")
-    []
-    """
+    """List the committed revisions that were not withdrawn, newest first."""
     prefix = f"{folder}/" if folder else ""
     return [name for name in committed_revisions_in(store, folder) if not is_withdrawn(store, f"{prefix}{name}")]
 
 
 def newest(output: Store) -> ReleaseLayout | None:
-    """Find the greatest release of the output that can be read, from a fresh listing; None where there is none.
-
-    >>> newest(Store("memory://nothing-here")) is None
-    True
-    """
+    """Find the greatest release of the output that can be read, from a fresh listing; None where there is none."""
     ids = [name for name in output.folders() if is_release_id(name)]
     for release_id in sorted(ids, key=lambda name: release_order(name, ""), reverse=True):
         revisions = readable_revisions_in(output, release_id)
@@ -254,9 +237,6 @@ def update_latest(output: Store) -> ReleaseLayout | None:
 
     Raises:
         StorageError: the store cannot be read or written.
-
-    >>> update_latest(Store("memory://nothing-here")) is None
-    True
     """
     for attempt in range(_ATTEMPTS_AT_LATEST):
         # Version first, listing second: what others commit in between makes the listing newer, never older.
@@ -284,21 +264,7 @@ class ReleaseAtHand:
 
     @property
     def sha256(self) -> str:
-        """Digest of the manifest, which names the digests of all else."""
         return sha256_hex(self.data)
-
-
-def find_release(url: str, storage_options: dict[str, Any] | None = None) -> tuple[Store, Manifest]:
-    """Find the release at a URL: its folder and its manifest; see :func:`read_release`.
-
-    >>> find_release("memory://nothing-here")
-    Traceback (most recent call last):
-    ...
-    microagg_core.errors.StorageError: memory://nothing-here: there is no release; give the URL of an output, of a \
-release in it, or of a manifest
-    """
-    release = read_release(url, storage_options)
-    return release.folder, release.manifest
 
 
 def read_release(
@@ -333,7 +299,6 @@ def read_release(
 
 
 def _tombstone(folder: Store) -> Tombstone | None:
-    """Read the tombstone in a release's folder, if there is one."""
     try:
         withdrawn = is_withdrawn(folder, "")
     except TransientStorageError:
@@ -344,7 +309,6 @@ def _tombstone(folder: Store) -> Tombstone | None:
 
 
 def _folder_of_release(store: Store) -> str:
-    """Find where the release lies below the store: '' where the store is its folder."""
     if store.exists(MANIFEST):
         return ""
     if store.exists(LATEST):
@@ -382,9 +346,6 @@ def unnamed_files(output: Store, place: str = "") -> Iterator[str]:
 
     Raises:
         StorageError: a manifest is damaged, or the output cannot be listed.
-
-    >>> list(unnamed_files(Store("memory://nothing-here")))
-    []
     """
     folders: dict[str, list[str]] = defaultdict(list)
     for name in output.list(place, unfinished=True):
@@ -398,7 +359,6 @@ def unnamed_files(output: Store, place: str = "") -> Iterator[str]:
 
 
 def _names_of(output: Store, layout: ReleaseLayout, listed: list[str]) -> set[str]:
-    """Name the objects that may be in a revision's folder, which holds those that are listed."""
     return named_objects(read_manifest(output, layout), listed) if layout.manifest() in listed else {layout.withdrawn()}
 
 
@@ -411,17 +371,14 @@ def named_objects(manifest: Manifest, listed: Collection[str]) -> set[str]:
     return named | manifest.part_names() | manifest.written_page_names()
 
 
-def existing(output: Store, release_id: str) -> list[tuple[str, Manifest]]:
+def committed_manifests(output: Store, release_id: str) -> list[Manifest]:
     """Read the manifests of an id's committed revisions, oldest first.
 
     Raises:
         StorageError: a manifest is damaged.
-
-    >>> existing(Store("memory://nothing-here"), "2026")
-    []
     """
     revisions = reversed(committed_revisions_in(output, release_id))
-    return [(revision, read_manifest(output, ReleaseLayout(release_id, revision))) for revision in revisions]
+    return [read_manifest(output, ReleaseLayout(release_id, revision)) for revision in revisions]
 
 
 def read_manifest(output: Store, layout: ReleaseLayout) -> Manifest:

@@ -92,7 +92,6 @@ def sign_at(url: str, storage_options: dict[str, Any], key: SecretKey, sha256: s
 
 
 def _key_of(data: bytes | None) -> bytes | None:
-    """Read which key a signature file names; None where it is no signature."""
     try:
         return None if data is None else Signature.parse(data).key_id
     except ValueError:

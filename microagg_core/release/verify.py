@@ -59,7 +59,6 @@ class Findings:
 
     @property
     def uncounted(self) -> int:
-        """Number of parts whose records are not known."""
         return len(self.missing) + len(self.links) + len(self.unreadable) + len(self.columns)
 
 
@@ -81,7 +80,6 @@ class Look:
         self.findings = Findings()
 
     def look(self) -> Findings:
-        """Look at every part, and at every page under both of its names."""
         for part in self._manifest.parts:
             if self._is_there(part):
                 with self._folder.local_copy(part.name) as path:
@@ -250,7 +248,6 @@ def _protection_check(name: str, demand: Demand, broken: int, wholes: Mapping[st
 
 
 def _tables(folder: Store, manifest: Manifest) -> Iterator[pa.Table]:
-    """Read the parts one by one; each fits into memory."""
     for part in manifest.parts:
         with folder.local_copy(part.name) as path:
             schema, batches = part_batches(path, manifest)
@@ -407,7 +404,6 @@ def _rows_check(findings: Findings, manifest: Manifest) -> Check:
 
 
 def _gate_check(manifest: Manifest) -> Check:
-    """Check what the manifest itself says of the checks before publication."""
     failed = [check.name for check in manifest.checks if not check.passed]
     detail = f"{len(manifest.checks)} checks passed before it was published"
     if failed:

@@ -25,20 +25,12 @@ from microagg_core.store.layout import AUDIT, PROBES, RUNS, SERIES
 
 
 def this_process() -> str:
-    """Mark this process: its surroundings as twelve digits, and its number there.
-
-    >>> is_gone(this_process())
-    False
-    """
+    """Mark this process: its surroundings as twelve digits, and its number there."""
     return f"{_surroundings()}-{os.getpid()}"
 
 
 def is_gone(mark: str) -> bool:
-    """Say whether a process is certainly gone; False where it is there, or where this process could not see it.
-
-    >>> is_gone("000000000000-1"), is_gone("")
-    (False, False)
-    """
+    """Say whether a process is certainly gone; False where it is there, or where this process could not see it."""
     surroundings, _, number = mark.partition("-")
     if surroundings != _surroundings() or not number.isdecimal():
         return False
@@ -185,7 +177,6 @@ def link_refused(place: str) -> StorageError:
 
 
 def raise_unless_missing(error: OSError) -> None:
-    """Pass over what disappears during a walk, and raise all else."""
     if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
         raise error
 
@@ -198,7 +189,6 @@ def _is_link(folder: int, last: str) -> bool:
 
 
 def _tighten(handle: int, path: str) -> None:
-    """Take back rights that others have to a folder of ours."""
     mode = stat.S_IMODE(os.fstat(handle).st_mode)
     if not mode & _OTHERS:
         return
@@ -463,7 +453,6 @@ class LocalDisk(Folders):
 
 
 def _write(file: BinaryIO, chunks: Iterable[bytes]) -> tuple[str, int]:
-    """Write chunks; returns the SHA-256 and the length of what was written."""
     digest, length = hashlib.sha256(), 0
     for chunk in chunks:
         file.write(chunk)

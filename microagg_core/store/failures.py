@@ -64,11 +64,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def service_code(error: BaseException) -> str | None:
-    """Find the code that an object store's answer carried ('NoSuchBucket', '403', ...).
-
-    >>> service_code(FileNotFoundError()) is None
-    True
-    """
+    """Find the code that an object store's answer carried ('NoSuchBucket', '403', ...)."""
     for link in _chain(error):
         response: Any = getattr(link, "response", None)
         if isinstance(response, dict) and isinstance(response.get("Error"), dict):
@@ -90,7 +86,6 @@ def _named(error: BaseException, names: set[str]) -> bool:
 
 
 def _of_the_store(error: BaseException, code: str | None, where: str) -> StorageError | None:
-    """Explain failures that only a remote store has."""
     if _named(error, _NO_CREDENTIALS | _TOKEN_OVER):
         return StorageError(
             f"{where}: no usable credentials were found; give them to every worker by its environment, profile or role"
@@ -115,7 +110,6 @@ def _of_the_store(error: BaseException, code: str | None, where: str) -> Storage
 
 
 def _of_any(error: BaseException, where: str, local: bool) -> StorageError | None:
-    """Explain failures that a disk and a remote store share."""
     if isinstance(error, FileNotFoundError):
         missing = "it does not exist" if local else "it does not exist, or its bucket does not"
         return StorageError(f"{where}: {missing}; check the URL")
@@ -176,14 +170,7 @@ def explained(error: Exception, url: str, doing: str) -> MicroaggError | None:
 
 @contextmanager
 def explaining(url: str, doing: str) -> Iterator[None]:
-    """Run a block that touches storage; what it raises about storage comes out as one sentence.
-
-    >>> with explaining("/nowhere/x", "reading"):
-    ...     open("/nowhere/x")
-    Traceback (most recent call last):
-    ...
-    microagg_core.errors.StorageError: reading /nowhere/x: it does not exist; check the URL
-    """
+    """Run a block that touches storage; what it raises about storage comes out as one sentence."""
     try:
         yield
     except Exception as error:
@@ -251,8 +238,6 @@ def ask(request: Callable[[], T], url: str) -> T:
 
 
 def patient(method: F) -> F:
-    """Have a method of a store repeat its requests, as :func:`ask` does."""
-
     @wraps(method)
     def asked(store: Any, *args: Any, **named: Any) -> Any:
         return ask(lambda: method(store, *args, **named), store.url)

@@ -77,7 +77,6 @@ def open_input(url: str, options: dict[str, Any], *, sequential: bool = False) -
 
 
 def fetch_input(url: str, options: dict[str, Any]) -> BinaryIO:
-    """Read one small input file at once, with one request."""
     store, name = _place(url, options)
     return io.BytesIO(store.read(name))
 

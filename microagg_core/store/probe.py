@@ -40,9 +40,6 @@ def probe_store(store: Store) -> StoreProbe:
 
     Raises:
         StorageError: the store cannot be written or read.
-
-    >>> probe_store(Store("memory://probed")).creates_once
-    True
     """
     folder = f"{PROBES}/{uuid.uuid4().hex}"
     try:
@@ -87,11 +84,7 @@ def _ahead(changed: float | None, before: float, after: float) -> float | None:
 
 
 def keeps_versions(store: Store) -> bool | None:
-    """Ask whether a bucket keeps removed or replaced objects as older versions; None where it does not say.
-
-    >>> keeps_versions(Store("/data/work")), keeps_versions(Store("memory://probed"))
-    (False, None)
-    """
+    """Ask whether a bucket keeps removed or replaced objects as older versions; None where it does not say."""
     if is_local(store.url):
         return False
     fs, path = file_system_of(store.url, dict(store.storage_options))

@@ -42,9 +42,6 @@ def settled(call: Callable[[], T]) -> T:
     could appear after the clean-up that was meant to remove it. So an interrupt is noted while the request lasts
     and delivered when it is over. A second one is delivered at once, unless the handler is ``patient``: then whoever
     has put it in place bounds the wait. Only the main thread is ever interrupted.
-
-    >>> settled(lambda: 7)
-    7
     """
     if threading.current_thread() is not threading.main_thread():
         return call()
@@ -68,7 +65,7 @@ def settled(call: Callable[[], T]) -> T:
 
 
 def _exchange(handlers: Mapping[signal.Signals, Callable[[int, FrameType | None], Any]]) -> None:
-    """Put all handlers in place with signals blocked: one that raises in between would leave the others out."""
+    """Block signals while all handlers are put in place: one that raises in between would leave the others out."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
     try:
         for number, handler in handlers.items():
@@ -102,9 +99,6 @@ def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 
     Raises:
         SpecError: no file system is known for the URL, or it does not know an option.
-
-    >>> file_system_of("memory://a/b", {})[1]
-    '/a/b'
     """
     from fsspec.core import url_to_fs
 
@@ -128,7 +122,6 @@ def file_system_of(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 
 
 def _raise_for_bucket(error: FileNotFoundError) -> None:
-    """Raise where it is not the object that is missing, but its bucket."""
     if service_code(error) == "NoSuchBucket":
         raise error
 

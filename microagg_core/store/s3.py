@@ -212,7 +212,6 @@ class Removal:
         )
 
     def _versions(self, prefix: Key) -> Iterator[dict[str, str]]:
-        """List every version, and every mark of removal, of the keys that begin so."""
         where: dict[str, str] = {}
         while True:
             page = self.fs.call_s3("list_object_versions", Bucket=self._bucket, Prefix=prefix, **where)

@@ -90,7 +90,6 @@ def shown(url: str) -> str:
 
 
 def _cut_port(link: str) -> str:
-    """Hide everything after an authority that ends in something which is no port."""
     scheme, authority, _ = _split(link)
     return f"{scheme}://{_HIDDEN}" if scheme and _authority_is_secret(scheme, unquote(authority)) else link
 

@@ -97,10 +97,6 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
     return sum(info.cost_seconds(n, p, k) + refining for info in suitable(n, p, k))
 
 
-def _memory_bytes(n: int, p: int, k: int) -> int:
-    return refinement_bytes(n, p, k) + max(info.memory_bytes(n, p, k) for info in suitable(n, p, k))
-
-
 INFO = AlgorithmInfo(
     name="best",
     summary="runs the suitable algorithms, refines each, and keeps the least loss",
@@ -114,6 +110,8 @@ INFO = AlgorithmInfo(
     sizes=lambda k: (k, None),
     sizes_text="k and more, as the best algorithm made them",
     cost_seconds=_cost_seconds,
-    memory_bytes=_memory_bytes,
+    memory_bytes=lambda n, p, k: (
+        refinement_bytes(n, p, k) + max(info.memory_bytes(n, p, k) for info in suitable(n, p, k))
+    ),
     draws=True,
 )

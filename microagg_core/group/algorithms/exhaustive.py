@@ -24,11 +24,6 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
     return 2e-4 + 2.6e-10 * math.pow(3.0, n) if n <= MOST_RECORDS else math.inf
 
 
-def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Add up a copy of the data; two floats for every set of records, twice; its size, and a group."""
-    return 8 * n * (p + 2) + 37 * (1 << min(n, MOST_RECORDS))
-
-
 INFO = AlgorithmInfo(
     name="exhaustive",
     summary=f"the optimal groups of up to {MOST_RECORDS} records",
@@ -44,7 +39,8 @@ INFO = AlgorithmInfo(
     sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k to 2k-1",
     cost_seconds=_cost_seconds,
-    memory_bytes=_memory_bytes,
+    # A copy of the data; two floats for every set of records, twice; its size, and a group.
+    memory_bytes=lambda n, p, k: 8 * n * (p + 2) + 37 * (1 << min(n, MOST_RECORDS)),
     # A block of 2k records can then always be taken.
     max_k=MOST_RECORDS // 2,
     max_records=MOST_RECORDS,

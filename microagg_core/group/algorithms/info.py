@@ -125,24 +125,11 @@ class AlgorithmInfo:
         return {name: value if isinstance(value, str) else float(value) for name, value in given.items()}
 
     def with_costs_of(self, params: Mapping[str, Any]) -> AlgorithmInfo:
-        """Copy with the cost of runs with these parameters.
-
-        >>> from microagg_core.group.algorithms import algorithms
-        >>> v_mdav = algorithms()["v_mdav"]
-        >>> v_mdav.with_costs_of({"gamma": "auto"}).cost_seconds(1000, 4, 5) > 5 * v_mdav.cost_seconds(1000, 4, 5)
-        True
-        """
         times = self.slowdown(params)
         return replace(self, cost_seconds=lambda n, p, k: times * self.cost_seconds(n, p, k))
 
     def with_refinement(self, effort: str | float) -> AlgorithmInfo:
-        """Copy with the cost and memory of what follows: an effort by name, or seconds a block.
-
-        >>> from microagg_core.group.algorithms import algorithms
-        >>> mdav = algorithms()["mdav"]
-        >>> mdav.with_refinement("fast").cost_seconds(1000, 4, 5) > mdav.cost_seconds(1000, 4, 5)
-        True
-        """
+        """Copy with the cost and memory of what follows: an effort by name, or seconds a block."""
 
         def seconds(n: int, p: int, k: int) -> float:
             proof = proof_seconds(n, p, k, effort == "thorough", self.certified is not None)
@@ -245,12 +232,6 @@ class AlgorithmInfo:
         return checked_labels(labels, self.sizes(k), self.name), certificate
 
     def document(self) -> dict[str, Any]:
-        """Map everything that a program may want to show to plain values.
-
-        >>> from microagg_core.group.algorithms import algorithms
-        >>> algorithms()["v_mdav"].document()["parameters"][0]["default"]
-        0.2
-        """
         example = {
             "records": min(100_000, self.max_records or 100_000),
             "attributes": min(4, self.max_attributes or 4),

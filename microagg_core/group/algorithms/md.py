@@ -24,11 +24,6 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
     return 2.5e-7 * n + n * n / k * (8e-10 + 3e-10 * p + near_ties)
 
 
-def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Add up two copies of the data, and a dozen numbers a record."""
-    return 8 * n * (2 * p + 12)
-
-
 INFO = AlgorithmInfo(
     name="md",
     summary="two groups a round, around the two records that are farthest apart; the oldest method",
@@ -44,5 +39,6 @@ INFO = AlgorithmInfo(
     sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k, and one group of up to 2k-1",
     cost_seconds=_cost_seconds,
-    memory_bytes=_memory_bytes,
+    # Two copies of the data, and a dozen numbers a record.
+    memory_bytes=lambda n, p, k: 8 * n * (2 * p + 12),
 )

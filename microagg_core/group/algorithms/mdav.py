@@ -25,11 +25,6 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
     return min(2.4e-7 * n + n / k * scan, n * (5.1e-7 + 2.4e-8 * p) * of_a_record(n) + n / k * search)
 
 
-def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Add up a copy of the data, and the tree."""
-    return 8 * n * p + bytes_of_tree(n, p)
-
-
 INFO = AlgorithmInfo(
     name="mdav",
     summary="two groups a round, at opposite ends of what remains; the standard method",
@@ -46,5 +41,6 @@ INFO = AlgorithmInfo(
     sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k, and one group of up to 2k-1",
     cost_seconds=_cost_seconds,
-    memory_bytes=_memory_bytes,
+    # A copy of the data, and the tree.
+    memory_bytes=lambda n, p, k: 8 * n * p + bytes_of_tree(n, p),
 )

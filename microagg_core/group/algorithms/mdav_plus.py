@@ -24,11 +24,6 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
     return min(2.3e-7 * n + n / k * scan, n * (4.5e-7 + 6.5e-8 * p) * of_a_record(n) + n / k * search)
 
 
-def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Add up a copy of the data, and the tree, or in its place the centroids."""
-    return 8 * n * p + max(bytes_of_tree(n, p), n * 56 + 8 * (n // k) * (p + 3))
-
-
 INFO = AlgorithmInfo(
     name="mdav_plus",
     summary="one group a round, from the outside in; the fastest of the MDAV family",
@@ -44,5 +39,6 @@ INFO = AlgorithmInfo(
     sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k, and up to 2k-1 where the last records joined",
     cost_seconds=_cost_seconds,
-    memory_bytes=_memory_bytes,
+    # A copy of the data, and the tree, or in its place the centroids.
+    memory_bytes=lambda n, p, k: 8 * n * p + max(bytes_of_tree(n, p), n * 56 + 8 * (n // k) * (p + 3)),
 )

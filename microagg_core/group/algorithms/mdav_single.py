@@ -25,11 +25,6 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
     return min(2.3e-7 * n + n / k * scan, n * (1.2e-6 + 1.1e-8 * p) * of_a_record(n) + n / k * search)
 
 
-def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Add up a copy of the data, and the tree."""
-    return 8 * n * p + bytes_of_tree(n, p)
-
-
 INFO = AlgorithmInfo(
     name="mdav_single",
     summary="MDAV with one group a round, around the record farthest from the centroid of what remains",
@@ -45,5 +40,6 @@ INFO = AlgorithmInfo(
     sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k, and a last group of up to 2k-1",
     cost_seconds=_cost_seconds,
-    memory_bytes=_memory_bytes,
+    # A copy of the data, and the tree.
+    memory_bytes=lambda n, p, k: 8 * n * p + bytes_of_tree(n, p),
 )

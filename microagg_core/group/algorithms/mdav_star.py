@@ -32,11 +32,6 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
     return min(n * (7.3e-7 + scan / k + scan_alone), by_tree)
 
 
-def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Add up a copy of the data, the tree, and the groups' totals in two floats each."""
-    return 8 * n * p + bytes_of_tree(n, p) + 16 * (n // k) * (p + 1)
-
-
 INFO = AlgorithmInfo(
     name="mdav_star",
     summary="groups of variable size: each record starts a group or joins one, whichever costs less; often the best",
@@ -53,5 +48,6 @@ INFO = AlgorithmInfo(
     sizes=lambda k: (k, None),
     sizes_text="k and more, without a ceiling; few above 2k-1",
     cost_seconds=_cost_seconds,
-    memory_bytes=_memory_bytes,
+    # A copy of the data, the tree, and the groups' totals in two floats each.
+    memory_bytes=lambda n, p, k: 8 * n * p + bytes_of_tree(n, p) + 16 * (n // k) * (p + 1),
 )

@@ -25,11 +25,6 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
     return 1e-6 * n + n * n * (2.8e-10 + 5e-11 * p)
 
 
-def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Add up two copies of the data, and 18 numbers a record."""
-    return 8 * n * (2 * p + 18)
-
-
 INFO = AlgorithmInfo(
     name="mst",
     summary="the minimum spanning tree, cut at its longest edges; for data with natural clusters",
@@ -44,5 +39,6 @@ INFO = AlgorithmInfo(
     sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k to 2k-1",
     cost_seconds=_cost_seconds,
-    memory_bytes=_memory_bytes,
+    # Two copies of the data, and 18 numbers a record.
+    memory_bytes=lambda n, p, k: 8 * n * (2 * p + 18),
 )

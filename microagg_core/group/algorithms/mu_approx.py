@@ -41,7 +41,6 @@ class SpanningTrees:
 
 
 def _grown(X: Floats, k: int, seed: int) -> SpanningTrees:
-    """Grow and cut trees over a private copy of the records."""
     import numpy as np
 
     from microagg_core.group.headway import Progress
@@ -97,11 +96,6 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
     return n * (6.5e-7 + min(search, walk))
 
 
-def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Add up a copy of the data, and either the search tree or the trees of records, 18 numbers each."""
-    return 8 * n * (p + max(2 * p + 6, 18))
-
-
 INFO = AlgorithmInfo(
     name="mu_approx",
     summary="trees of near neighbours, cut into groups; fast on large files, with a proved bound",
@@ -117,6 +111,7 @@ INFO = AlgorithmInfo(
     sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k to 2k-1",
     cost_seconds=_cost_seconds,
-    memory_bytes=_memory_bytes,
+    # A copy of the data, and either the search tree or the trees of records, 18 numbers each.
+    memory_bytes=lambda n, p, k: 8 * n * (p + max(2 * p + 6, 18)),
     draws=True,
 )

@@ -18,13 +18,7 @@ def groups(X: Floats, k: int, *, seed: int, steps: float, seconds: float) -> Int
 
 
 def _cost_seconds(n: int, p: int, k: int) -> float:
-    """Add up neighbours, steps, and the programme over the groups that were met."""
     return refinement_seconds(n, p, k, DEFAULT_STEPS) + 1e-2 * min(n, 6000)
-
-
-def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Add up what refinement takes, and the groups that were met."""
-    return refinement_bytes(n, p, k) + 8 * n * p + min(n, 6000) * 20_000
 
 
 INFO = AlgorithmInfo(
@@ -46,7 +40,8 @@ INFO = AlgorithmInfo(
     sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k to 2k-1",
     cost_seconds=_cost_seconds,
-    memory_bytes=_memory_bytes,
+    # What refinement takes, and the groups that were met.
+    memory_bytes=lambda n, p, k: refinement_bytes(n, p, k) + 8 * n * p + min(n, 6000) * 20_000,
     draws=True,
     slowdown=lambda params: float(params.get("steps", DEFAULT_STEPS)) / DEFAULT_STEPS,
 )

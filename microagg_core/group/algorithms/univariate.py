@@ -22,11 +22,6 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
     return n * p * (1.5e-7 + 4.7e-8 * k)
 
 
-def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Add up a copy of the data, and a dozen numbers a record."""
-    return 8 * n * (p + 12)
-
-
 INFO = AlgorithmInfo(
     name="univariate",
     summary="the optimal groups of one attribute",
@@ -41,6 +36,7 @@ INFO = AlgorithmInfo(
     sizes=lambda k: (k, 2 * k - 1),
     sizes_text="k to 2k-1",
     cost_seconds=_cost_seconds,
-    memory_bytes=_memory_bytes,
+    # A copy of the data, and a dozen numbers a record.
+    memory_bytes=lambda n, p, k: 8 * n * (p + 12),
     max_attributes=1,
 )

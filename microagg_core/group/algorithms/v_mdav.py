@@ -53,11 +53,6 @@ def _cost_seconds(n: int, p: int, k: int) -> float:
     return min(n * (2.3e-7 + scan / k + scan_of_members), n * (3.6e-7 * of_a_record(n) + search))
 
 
-def _memory_bytes(n: int, p: int, k: int) -> int:
-    """Add up two copies of the data, for gamma "auto", and the tree, or in its place the centroids."""
-    return 16 * n * p + max(bytes_of_tree(n, p), n * 72 + 8 * (n // k) * (p + 3))
-
-
 INFO = AlgorithmInfo(
     name="v_mdav",
     summary="groups of variable size: a group takes in records that are closer to it than to any other",
@@ -88,6 +83,7 @@ INFO = AlgorithmInfo(
     sizes=lambda k: (k, 3 * k - 2),
     sizes_text="k to 2k-1, and up to 3k-2 where the last records joined",
     cost_seconds=_cost_seconds,
-    memory_bytes=_memory_bytes,
+    # Two copies of the data, for gamma "auto", and the tree, or in its place the centroids.
+    memory_bytes=lambda n, p, k: 16 * n * p + max(bytes_of_tree(n, p), n * 72 + 8 * (n // k) * (p + 3)),
     slowdown=lambda params: float(len(GAMMAS)) if params.get("gamma") == "auto" else 1.0,
 )

@@ -147,7 +147,6 @@ def cut(graph: Graph, chosen: Ints) -> Ints:
 
 
 def labels_of(graph: Graph, chosen: Ints) -> Ints:
-    """Number the factor's components 0..g-1, in the order of each group's first record."""
     left, right = graph.left[chosen], graph.right[chosen]
     edges = coo_array((np.ones(len(chosen), np.int8), (left, right)), shape=(graph.n, graph.n))
     component = connected_components(edges, directed=False)[1].astype(np.int64)

@@ -126,7 +126,6 @@ def touching(sets: Sequence[OddSet], groups: Ints, n: int) -> csc_array:
 
 
 def limits(sets: Sequence[OddSet]) -> Ints:
-    """Count how many groups may touch each set twice."""
     return np.array([len(members) // 2 for members in sets], np.int64)
 
 
@@ -316,7 +315,6 @@ class _Budget:
 
     @classmethod
     def of(cls, seconds: float | None) -> _Budget:
-        """Allow so many seconds from now, or counts."""
         if seconds is None:
             return cls(math.inf, _ROUNDS, {"node_limit": _NODES})
         return cls(time.monotonic() + seconds, math.inf, {})
@@ -333,7 +331,6 @@ class _Best:
         self.cost = sum(costs(task.points, groups).tolist())
 
     def offer(self, groups: Ints) -> None:
-        """Keep groups that are a partition and cost less."""
         cost = sum(costs(self.task.points, groups).tolist())
         if cost < self.cost and labels_from(groups, self.task.points.n) is not None:
             self.groups, self.cost = groups, cost

@@ -25,7 +25,6 @@ class Graph:
 
     @property
     def codes(self) -> Ints:
-        """One number a pair, ascending."""
         return self.left * self.n + self.right
 
 
@@ -58,11 +57,7 @@ class Points:
 
 
 def points_of(X: Floats) -> Points:
-    """Scale the records of X, an (n, p) array of finite numbers, so that squared distances neither overflow nor vanish.
-
-    >>> float(points_of(np.array([[0.0], [2.0**-900]])).rows.max())
-    2.0
-    """
+    """Scale the records of X, an (n, p) array of finite numbers, so that squares neither overflow nor vanish."""
     largest = max(float(X.max()), -float(X.min()))
     spread = float((X.max(axis=0) * 0.25 - X.min(axis=0) * 0.25).max())
     # What differs least decides, unless a large value that all records share would overflow.
@@ -84,5 +79,4 @@ def complete_graph(points: Points) -> Graph:
 
 
 def with_pairs(points: Points, graph: Graph, left: Ints, right: Ints) -> Graph:
-    """Add pairs to the graph."""
     return points.graph(np.concatenate([graph.left, left]), np.concatenate([graph.right, right]))

@@ -127,11 +127,6 @@ class Figures(_Given):
         return f"{getattr(self, name)} %" + (f" (within {within:g})" if within else "")
 
     def __or__(self, other: Figures) -> Figures:
-        """Combine the figures of both.
-
-        >>> Figures(records=7) | Figures(gap=1.5)
-        Figures(records=7, gap=1.5)
-        """
         return self.model_copy(update={name: getattr(other, name) for name in other.model_fields_set})
 
     def __repr_args__(self) -> Any:

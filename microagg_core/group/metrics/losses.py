@@ -42,27 +42,16 @@ class Losses:
         return percent(self.sde, self.sdt)
 
     def document(self) -> dict[str, Any]:
-        """Map names to all six figures, and to the certificate's where there is one."""
         figures = {**vars(self), "l_sse": self.l_sse, "l_e": self.l_e}
         certificate = figures.pop("certificate")
         return figures if certificate is None else {**figures, "certificate": certificate.document()}
 
     def certified(self, certificate: Certificate) -> Losses:
-        """Add a certificate about the SSE.
-
-        >>> plain = losses(np.array([[-1.0], [1.0]]), np.array([0, 0]))
-        >>> plain.certified(Certificate(sse=2.0, weight=4.0, bound=4.0)).document()["certificate"]["ratio"]
-        1.0
-        """
         return replace(self, certificate=replace(certificate, sse=self.sse))
 
 
 def percent(part: float, whole: float) -> float:
-    """Express a part in percent of the whole; none of nothing is 0, and something of nothing infinite.
-
-    >>> percent(1.0, 8.0), percent(0.0, 0.0)
-    (12.5, 0.0)
-    """
+    """Express a part in percent of the whole; none of nothing is 0, and something of nothing infinite."""
     if whole > 0:
         return 100.0 * part / whole
     return 0.0 if part == 0 else math.inf

@@ -44,7 +44,6 @@ class Groups:
 
     @classmethod
     def of_each(cls, n: int) -> Groups:
-        """Put each record in a group of its own."""
         return cls(np.arange(n), np.arange(n), np.ones(n, dtype=np.int64))
 
 

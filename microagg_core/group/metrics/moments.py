@@ -104,7 +104,6 @@ class Moments:
         return math.ldexp(math.sqrt(self.m2 / self.n), self.exponent) if self.n and self.m2 > 0 else 0.0
 
     def mean_from(self, origin: Origin) -> float:
-        """Express the mean as an offset from another origin."""
         return float(self.origin - origin) + self.mean
 
 
@@ -163,11 +162,7 @@ def merge(a: Moments, b: Moments) -> Moments:
 
 
 def merge_all(parts: Iterable[Moments]) -> Moments:
-    """Merge pairwise, in order: neighbours first, so that rounding grows with the logarithm of the parts.
-
-    >>> round(merge_all([moments_of(np.array([1, 2])), moments_of(np.array([6]))]).deviation, 6)
-    2.160247
-    """
+    """Merge pairwise, in order: neighbours first, so that rounding grows with the logarithm of the parts."""
     level = list(parts)
     while len(level) > 2:
         level = [merge(level[i], level[i + 1]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)]

@@ -161,11 +161,7 @@ class Contributions:
 
 
 def contributions_of(of_groups: Floats, n_attributes: int) -> Contributions:
-    """Name the sums that :func:`~microagg_core.kernels.tools.sums.loss_sums` makes of groups.
-
-    >>> contributions_of(np.array([[9.0] * 5, [5.0] * 5, [4.0] * 5]), 1).whole.second.tolist()
-    [4.0, 4.0, 4.0]
-    """
+    """Name the sums that :func:`~microagg_core.kernels.tools.sums.loss_sums` makes of groups."""
     p = n_attributes
     parts = np.split(of_groups, np.cumsum([p, p, _WHOLE]), axis=1)
     sse, absolute, whole, products = (TopTwo(part[1].copy(), part[2].copy()) for part in parts)
@@ -193,7 +189,6 @@ class LossStatistics:
 
     @classmethod
     def sum_of(cls, parts: Sequence[LossStatistics]) -> LossStatistics:
-        """Add up parts at once, which takes less than one by one."""
         each: dict[str, list[Any]] = {f.name: [getattr(part, f.name) for part in parts] for f in fields(cls)}
         before, after = (PairMoments.sum_of(each.pop(name)) for name in ("before", "after"))
         largest = Contributions.sum_of(each.pop("largest"))
@@ -205,11 +200,6 @@ class LossStatistics:
 
 
 def significant(value: float, digits: int = 6) -> float:
-    """Round to so many significant digits.
-
-    >>> significant(12.3456789), significant(0.0)
-    (12.3457, 0.0)
-    """
     return float(f"{value:.{digits}g}") if math.isfinite(value) else value
 
 
@@ -312,5 +302,4 @@ def correlation_changes(s: LossStatistics) -> tuple[Floats, Ints]:
 
 
 def _squares(pairs: PairMoments) -> Floats:
-    """Take the sums of squared deviations of each attribute."""
     return np.diag(pairs.squares)

@@ -74,7 +74,6 @@ class Spread:
 
     @classmethod
     def empty(cls, n: int, slots: int, width: int) -> Spread:
-        """Make room for the groups of n records."""
         return cls(np.empty(n, dtype=np.int64), np.zeros(slots, dtype=np.int64), np.zeros((slots, width)))
 
 
@@ -95,7 +94,6 @@ class Regions:
 
     @classmethod
     def of(cls, groups: Spread, count: int, k: int, turn: int) -> Regions:
-        """Draw so many regions, others at each turn."""
         number, region = np.zeros(len(groups.size), dtype=np.int64), np.zeros(len(groups.size), dtype=np.int16)
         for i, rows in enumerate(_drawn(groups.centre, np.flatnonzero(groups.size), count, turn)):
             number[rows], region[rows] = np.arange(len(rows)), i
@@ -212,7 +210,6 @@ class RegionalAnnealing:
         descend(g, near, self.k, most, tolerance)
 
     def _improved(self, groups: Spread, improve: Improvement) -> Spread:
-        """Improve the groups once in new regions."""
         regions = Regions.of(groups, self.regions, self.k, self.turn)
         result = Spread.empty(len(groups.label), int(regions.slots[-1]), groups.centre.shape[1])
         turn, self.turn = self.turn, self.turn + 1

@@ -35,7 +35,6 @@ def factor_bound(X: Floats, k: int) -> Bound | None:
 
 
 def _slow_proofs(X: Floats, k: int) -> list[Bound]:
-    """Try proofs that take long, where they apply and come to an end."""
     from microagg_core.group.refine.columns import column_bound
 
     columns = column_bound(X, k)
@@ -43,11 +42,7 @@ def _slow_proofs(X: Floats, k: int) -> list[Bound]:
 
 
 def best_bound(X: Floats, k: int, effort: str) -> Bound:
-    """Prove the neighbour bound, or with "thorough" the best of all bounds that apply, for an (n, p) array.
-
-    >>> best_bound(np.array([[0.0], [2.0], [10.0], [12.0]]), 2, "fast").kind
-    'neighbours'
-    """
+    """Prove the neighbour bound, or with "thorough" the best of all bounds that apply, for an (n, p) array."""
     neighbours = neighbour_bound_of(X, k)
     if effort != "thorough" or neighbours.kind == "one group":
         return neighbours

@@ -62,12 +62,7 @@ class _Task:
 
 
 def column_bound(X: Floats, k: int) -> Bound | None:
-    """Prove the column generation bound of an (n, p) array; None where it did not come to a valid iterate.
-
-    >>> X = np.random.default_rng(0).random((30, 2))
-    >>> column_bound(X, 3).kind
-    'columns'
-    """
+    """Prove the column generation bound of an (n, p) array; None where it did not come to a valid iterate."""
     if len(X) < 2 * k or not columns_are_affordable(len(X), k):
         return None
     with only_for("proving how little any groups can lose"):
@@ -158,9 +153,6 @@ def proved_by(price: Floats, least: Floats, k: int) -> float:
     """Bound any partition's cost, if no group around record i costs less than its prices plus ``least[i]`` <= 0.
 
     Lowered by more than the rounding of the prices' sums, and of the searches' costs, can have added.
-
-    >>> proved_by(np.array([1.0, 2.0, 3.0]), np.array([0.0, -0.5, 0.0]), 3) > 5.49
-    True
     """
     n = len(price)
     slack = _SLACK * (math.fsum(np.abs(price)) + n * max(1.0, float(np.abs(price).max())))

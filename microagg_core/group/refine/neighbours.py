@@ -45,7 +45,6 @@ class NeighbourGraph:
         return cls(record_class, sizes, nearest.near, nearest.squared, order)
 
     def records_near(self, count: int) -> ShortInts:
-        """List, for each record, ``count`` records near it."""
         first = np.concatenate([[0], np.cumsum(self.sizes)])
         records = np.argsort(self.record_class, kind="stable")
         near = np.ascontiguousarray(self.near[:, : count + 1])
@@ -81,7 +80,6 @@ class Records:
         return cls(np.ascontiguousarray(ordered[graph.order]), by_value[graph.order], graph, graph.order)
 
     def near(self, count: int) -> ShortInts:
-        """List, for each place, ``count`` places of records near it."""
         rank = np.empty(len(self.spatial), dtype=np.int32)
         rank[self.spatial] = np.arange(len(self.spatial), dtype=np.int32)
         return rank[self.graph.records_near(count)[self.spatial]]

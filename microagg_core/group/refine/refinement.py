@@ -37,7 +37,6 @@ def sse_of_labels(X: Floats, labels: Ints) -> float:
 
 
 def neighbour_count(n: int, k: int) -> int:
-    """Count how many neighbours of each record the search looks at."""
     return min(n - 1, max(10, min(k + 2, 26)))
 
 

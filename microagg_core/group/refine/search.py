@@ -43,7 +43,6 @@ class Budget:
     programme_seconds: float | None = None
 
     def is_spent(self, run: int) -> bool:
-        """Say whether the run of this number is not to start, or not to go on."""
         return time.monotonic() >= self.ends if self.ends is not None else run >= len(_RUNS)
 
 

@@ -16,7 +16,7 @@ from microagg_core.inspect.check import Check
 from microagg_core.inspect.portrait.contract import Portrait
 from microagg_core.plain import from_json, from_plain, to_plain
 from microagg_core.release.manifest import Manifest
-from microagg_core.release.revisions import existing, read_tombstone
+from microagg_core.release.revisions import committed_manifests, read_tombstone
 from microagg_core.release.steps.measuring import Measured
 from microagg_core.release.steps.risks import FORMAT_VERSION as RISK_FORMAT_VERSION
 from microagg_core.release.steps.risks import Risk
@@ -184,10 +184,10 @@ def find_published(work: Store, output: Store, origin: Origin, identity: str, ma
     Raises:
         StorageError: the id is taken by a release of something else and may not be replaced.
     """
-    committed = existing(output, identity)
+    committed = committed_manifests(output, identity)
     if not committed:
         return None
-    manifest = committed[-1][1]
+    manifest = committed[-1]
     if tombstone := read_tombstone(output, manifest.layout.folder):
         if may_replace:
             return None
