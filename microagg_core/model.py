@@ -44,7 +44,7 @@ Columns = tuple[ColumnName, ...]
 
 
 class PartError(ValueError):
-    """Several things that are wrong within one part of a spec, each with the place where it stands."""
+    """Several problems within one part of a spec, each with the place where it stands."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("; ".join(f"{dotted(loc)}: {why}" if loc else why for loc, why in problems))
@@ -52,14 +52,14 @@ class PartError(ValueError):
 
 
 class Model(BaseModel):
-    """A part of the spec: frozen, and closed to keys it does not know."""
+    """A frozen model, closed to keys it does not know."""
 
     # pydantic would quote what it was given, which may be a secret.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """What is wrong between the parts; a part that is wrong in itself is missing from ``parts``."""
+        """Find what is wrong between the parts; a part that is wrong in itself is missing from ``parts``."""
         yield from ()
 
     @model_validator(mode="after")

@@ -22,14 +22,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class AsLists:
-    """Says that a field's array becomes lists of numbers, and lists become an array of this type."""
+    """Has a field's array become lists of numbers, and lists an array of this type."""
 
     dtype: DTypeLike
     #: Whether numbers may be NaN, which is null in JSON.
     has_gaps: bool = False
 
     def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
-        """What pydantic asks for."""
         return core_schema.no_info_plain_validator_function(
             self._array, serialization=core_schema.plain_serializer_function_ser_schema(self._lists)
         )
@@ -98,7 +97,7 @@ def from_plain(kind: type[T], value: Any) -> T:
 
 
 def to_json(value: Any) -> bytes:
-    """What :func:`to_plain` gives, as JSON; whole numbers of any size stay exact."""
+    """Write JSON in which whole numbers of any size stay exact."""
     return json.dumps(to_plain(value)).encode()
 
 

@@ -33,13 +33,13 @@ def members(package: str, of: type[T], group: str = "") -> tuple[T, ...]:
 
 
 def classes(package: str, of: type[T], group: str = "") -> tuple[type[T], ...]:
-    """Derive from a type, are not abstract, and are defined in the modules of a package or named by entry points."""
+    """List classes that derive from a type, are not abstract, and stand in the package or in entry points."""
     return tuple(value for module in _modules(package, group) for value in _subclasses(module, of))
 
 
 @cache
 def names(package: str, group: str = "") -> tuple[str, ...]:
-    """Names of modules and entry points, in order; none is loaded, so the folder must hold nothing but members."""
+    """List names of modules and entry points in order; none is loaded, so the folder must hold nothing but members."""
     folder, added = import_module(package), _entry_points(group)
     own = {module.name for module in pkgutil.iter_modules(folder.__path__) if module.name[0] != "_"}
     if twice := sorted(own & added.keys()):
@@ -78,7 +78,6 @@ def _modules(package: str, group: str) -> tuple[Any, ...]:
 
 
 def _loaded(package: str, name: str, group: str) -> Any:
-    """The module of a package, or what an entry point leads to."""
     added = _entry_points(group)
     if name not in added:
         return import_module(f"{package}.{name}")

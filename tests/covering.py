@@ -19,6 +19,18 @@ T = TypeVar("T")
 
 SEED = 20261120
 MOST_EXAMPLES = 40
+#: Files that take longest, longest first: so that all workers of pytest-xdist, which take whole files, end together.
+LONGEST_FIRST = [
+    f"tests/{name}.py"
+    for name in (
+        "functional/test_command_again", "functional/test_routes", "integration/test_prefect",
+        "functional/test_command_process", "functional/test_command_compare", "integration/test_workers",
+        "functional/test_command_canaries", "integration/test_prefect_command", "integration/test_nights",
+        "functional/test_command_nights", "functional/test_command_refuses", "functional/test_command_others",
+        "functional/test_readme", "functional/test_least_rights", "functional/test_command_step",
+        "integration/test_prefect_embedded", "integration/test_same_bytes", "integration/test_publish_pages",
+    )
+]  # fmt: skip
 _whole = False
 
 
@@ -32,7 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests with the mark ``soak`` out of the suite."""
+    """Put the longest files first, and leave tests with the mark ``soak`` out of the suite."""
+    rank = {name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
     if _whole:
         return
     left_out = [item for item in items if item.get_closest_marker("soak")]

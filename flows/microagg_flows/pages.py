@@ -73,4 +73,4 @@ def keep_look_ahead(release: Release, manifest: Manifest, work: Store, *, most_r
 
 def run_document(release: Release) -> dict[str, Any]:
     """What the stages took, and estimates beside what they came to."""
-    return {"stages": to_plain(release.outcomes), "compared": to_plain(release.compared())}
+    return {"stages": to_plain(release.outcomes), "compared": release.compared()}

@@ -1,4 +1,4 @@
-"""How far a stage is: a bar on a terminal, plain lines elsewhere; a flow run has its artifacts beside them.
+"""Show how far a stage is: a bar on a terminal, plain lines elsewhere; a flow run has its artifacts beside them.
 
 No wait is silent: where nothing has been said for a while, a line says what is under way or waited for.
 """
@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from microagg_core.group.headway import Headway
 from microagg_core.pages.words import duration
@@ -23,69 +23,87 @@ _LOOK_EVERY_SECONDS = 0.5
 _FORGOTTEN_SECONDS = 15.0
 
 
-class Progress(Protocol):
-    """Told when a piece of work starts, moves on and ends."""
+class Progress:
+    """Progress that shows nothing; others build on it."""
+
+    #: Where a person can watch Dask's workers, once it is known.
+    dashboard = ""
 
     def start(self, what: str, total: int) -> None:
-        """``total`` tasks of ``what`` begin."""
+        """Note that ``total`` tasks of ``what`` begin."""
 
     def advance(self) -> None:
-        """One more task is done."""
+        """Note that one more task is done."""
 
     def finish(self) -> None:
-        """All tasks are done, or the work stopped."""
+        """Note that all tasks are done, or the work stopped."""
 
     def wait_for(self, what: str) -> None:
-        """What is waited for from now on; nothing where it is empty. Around and within tasks are two things."""
+        """Note what is waited for from now on: nothing where it is empty. Around and within tasks are two things."""
 
     def say(self, text: str) -> None:
-        """Something worth a line."""
+        """Print a line."""
 
     def tell(self, headway: Headway) -> None:
-        """Where a block stands that takes long. Its loss is for the eyes of whoever runs the release alone."""
+        """Show how far a long block is. Its loss is for the eyes of whoever runs the release alone."""
+
+    def link_dashboard(self, link: str) -> None:
+        """Say where Dask's workers can be watched."""
+        self.dashboard = link
+        self.say(f"Dask's dashboard is at {link}")
 
 
-class Silence:
-    """No progress at all."""
+class Silence(Progress):
+    """Show nothing."""
+
+
+class Both(Progress):
+    """Show progress at two places."""
+
+    def __init__(self, *places: Progress) -> None:
+        self._places = places
 
     def start(self, what: str, total: int) -> None:
-        """Nothing."""
+        self._do("start", what, total)
 
     def advance(self) -> None:
-        """Nothing."""
+        self._do("advance")
 
     def finish(self) -> None:
-        """Nothing."""
+        self._do("finish")
 
     def wait_for(self, what: str) -> None:
-        """Nothing."""
+        self._do("wait_for", what)
 
     def say(self, text: str) -> None:
-        """Nothing."""
+        self._do("say", text)
 
     def tell(self, headway: Headway) -> None:
-        """Nothing."""
+        self._do("tell", headway)
+
+    def _do(self, what: str, *arguments: Any) -> None:
+        for place in self._places:
+            getattr(place, what)(*arguments)
 
 
 _VERBS = ("takes", "take")
 
 
 class LongBlocks:
-    """Blocks that take long, as far as they were heard of lately."""
+    """Blocks that take long, of those that reported lately."""
 
     def __init__(self) -> None:
         self._heard: dict[int | None, tuple[float, Headway]] = {}
 
     def note(self, headway: Headway) -> None:
-        """Another word of one."""
         self._heard[headway.block] = time.monotonic(), headway
 
     def forget(self) -> None:
-        """A task is done, and nobody says which blocks were its own: the others will be heard of again."""
+        """Drop all: a task is done, and which blocks were its own is not known; the others report again."""
         self._heard.clear()
 
     def words(self, with_loss: bool = True) -> str:
-        """Where the one stands that has taken longest, and how many others take long; empty where none does."""
+        """How far the block is that has taken longest, and how many others take long; empty where none does."""
         oldest = time.monotonic() - _FORGOTTEN_SECONDS
         self._heard = {block: heard for block, heard in self._heard.items() if heard[0] >= oldest}
         if not self._heard:
@@ -96,7 +114,7 @@ class LongBlocks:
 
 
 def headway_in_words(headway: Headway, with_loss: bool = True) -> str:
-    """Where a block stands, in a line.
+    """Say in a line how far a block is.
 
     >>> headway_in_words(Headway("annealing", 42.0, 1200, 0.613, 3.14159, 7))
     'block 7 of 1,200 records: annealing, 42 s, 61 %, the best groups so far lose 3.14 %'
@@ -112,8 +130,8 @@ def headway_in_words(headway: Headway, with_loss: bool = True) -> str:
     return ", ".join(parts)
 
 
-class Lines:
-    """A line now and then, for logs and pipes; a thread says so where nothing moves."""
+class Lines(Progress):
+    """Print a line now and then, for logs and pipes; a thread says so where nothing moves."""
 
     #: Whether only who runs the release reads the lines.
     _is_private = True
@@ -127,14 +145,12 @@ class Lines:
         self._long = LongBlocks()
 
     def start(self, what: str, total: int) -> None:
-        """Announce the work."""
         self._what, self._total, self._done = what, total, 0
         self._awaited_before, self._awaited = self._awaited, ""
         self.say(f"{what}: {total} tasks")
         self._watch()
 
     def advance(self) -> None:
-        """Count, and say so every few seconds."""
         self._done += 1
         self._since = time.monotonic()
         self._long.forget()
@@ -142,23 +158,19 @@ class Lines:
             self.say(f"{self._what}: {self._done} of {self._total}")
 
     def finish(self) -> None:
-        """The work is over; what was waited for around it still is."""
         self._what, self._awaited = "", self._awaited_before
         self._since = time.monotonic()
 
     def wait_for(self, what: str) -> None:
-        """Say so when it takes long."""
         self._awaited = what
         self._since = time.monotonic()
         self._watch()
 
     def say(self, text: str) -> None:
-        """Print the line."""
         self._last = self._since = time.monotonic()
         self._print(text)
 
     def tell(self, headway: Headway) -> None:
-        """Say so every few seconds."""
         self._long.note(headway)
         if time.monotonic() - self._last >= _LINE_EVERY_SECONDS:
             count = f"{self._what}: {self._done} of {self._total}, " if self._what else ""
@@ -168,7 +180,7 @@ class Lines:
         print(text, file=self._stream, flush=True)
 
     def _watch(self) -> None:
-        """Have a thread look on, while something is under way or waited for."""
+        """Start a thread that prints a line where nothing moves, while something is under way or waited for."""
         with self._changing:
             if not self._watched and self._still():
                 with suppress(RuntimeError):  # a machine that has no thread left has no lines either
@@ -185,15 +197,15 @@ class Lines:
             self._watched = False
 
     def _still(self) -> str:
-        """What is under way, how far it is, and what it waits for."""
+        """Say what is under way, how far it is, and what it waits for."""
         awaited = f"waiting for {self._awaited}" if self._awaited else ""
         count = f"{self._what}: {self._done} of {self._total}" if self._what else ""
         state = ", ".join(part for part in (count, awaited) if part)
         return f"{state}, nothing new for {duration(time.monotonic() - self._since)}" if state else ""
 
 
-class Bar:
-    """A bar on a terminal, with the time that has gone by."""
+class Bar(Progress):
+    """Draw a bar on a terminal, with the time that has gone by."""
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console
@@ -206,14 +218,12 @@ class Bar:
         self._long = LongBlocks()
 
     def start(self, what: str, total: int) -> None:
-        """Show the bar."""
         self._close()
         self._awaited_before, self._awaited = self._awaited, ""
         self._tasks_run = True
         self._open(what, total)
 
     def advance(self) -> None:
-        """Move the bar."""
         self._long.forget()
         if self._bar is not None:
             self._bar.advance(self._task)
@@ -236,11 +246,9 @@ class Bar:
                 self._open(f"waiting for {what}", None)
 
     def say(self, text: str) -> None:
-        """Print a line above the bar."""
         self._console.print(text, markup=False)
 
     def tell(self, headway: Headway) -> None:
-        """Show it beside the bar."""
         self._long.note(headway)
         if self._tasks_run:
             self._bar.update(self._task, awaited=self._awaited_words())
@@ -268,7 +276,7 @@ class Bar:
 
 
 def terminal_progress(quiet: bool, stream: TextIO | None = None) -> Progress:
-    """The progress that suits where the command was called."""
+    """Choose a bar on a terminal, and else lines."""
     stream = stream or sys.stderr
     if quiet:
         return Silence()
@@ -277,7 +285,7 @@ def terminal_progress(quiet: bool, stream: TextIO | None = None) -> Progress:
 
 @contextmanager
 def awaited(progress: Progress, what: str) -> Iterator[None]:
-    """Whoever looks learns what is waited for, where the block takes long."""
+    """Say what is waited for, where the block takes long."""
     progress.wait_for(what)
     try:
         yield

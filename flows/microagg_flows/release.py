@@ -14,7 +14,6 @@ from microagg_core.blocks.memory import WORKER_BASE_BYTES
 from microagg_core.data.formats.reading import InputListing
 from microagg_core.inspect.check import Check
 from microagg_core.pages.plan_report import PlanReport
-from microagg_core.pages.run_results import Compared
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.minisign import SecretKey
 from microagg_core.release.publish import Published
@@ -29,6 +28,11 @@ from microagg_core.store.objects import Store
 from microagg_flows.executors import Executor
 from microagg_flows.run_work import RunWork
 from microagg_flows.tonight import Tonight
+
+
+def compared(estimate: float | None, actual: float | None) -> dict[str, float | None]:
+    """Set what the plan said, or an earlier run took, beside what it came to; None where it did not come to it."""
+    return {"estimate": estimate, "actual": actual}
 
 
 @dataclass
@@ -119,17 +123,17 @@ class Release(RunWork):
             raise RuntimeError("the measure stage has not run")
         return self._measured
 
-    def compared(self) -> dict[str, Compared]:
+    def compared(self) -> dict[str, dict[str, float | None]]:
         """Estimates of the plan beside what they came to."""
         plan, manifest = self.plan_report, self.committed
-        anonymized = [one.kernel_seconds for one in self.outcomes if one.name == "anonymize"]
-        peak = max((one.peak_bytes for one in self.outcomes), default=0)
+        kernels = [stage.kernel_seconds for stage in self.outcomes if stage.name == "anonymize"]
+        peak = max((stage.peak_bytes for stage in self.outcomes), default=0)
+        files = sum(part.bytes for part in manifest.parts) if manifest else None
+        memory = WORKER_BASE_BYTES + plan.task_bytes if plan else None
         return {
-            "kernel_seconds": Compared(plan.seconds if plan else None, sum(anonymized) if anonymized else None),
-            "memory_bytes": Compared(WORKER_BASE_BYTES + plan.task_bytes if plan else None, peak or None),
-            "release_bytes": Compared(
-                plan.row_bytes if plan else None, sum(part.bytes for part in manifest.parts) if manifest else None
-            ),
+            "kernel_seconds": compared(plan.seconds if plan else None, sum(kernels) if kernels else None),
+            "memory_bytes": compared(memory, peak or None),
+            "release_bytes": compared(plan.row_bytes if plan else None, files),
         }
 
     def note_commit(self, manifest: Manifest, by_this_run: bool) -> None:

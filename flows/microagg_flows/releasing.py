@@ -1,9 +1,9 @@
-"""A release, or a plan alone, from a spec: who works is found, the stages are run, the outcome is told."""
+"""Make a release, or a plan alone, from a spec: find workers, run the stages, and record how it went."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,18 +14,16 @@ from microagg_core.release.steps.cleaning import clean_due
 from microagg_core.release.steps.publishing import meant_moment, release_id, settled_spec
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.accounts.account import Account, accounted, current_account
 from microagg_flows.clusters import executor_for
 from microagg_flows.expecting import expect_release
-from microagg_flows.outcome import Outcome, telling_if_published
-from microagg_flows.progress import Progress
-from microagg_flows.release import Release, StageOutcome, new_release
-from microagg_flows.stages import Stage, run_stage, run_until
+from microagg_flows.record import RunRecord, StageRunner
+from microagg_flows.release import new_release
+from microagg_flows.stages import run_stage, run_until
 
 
 @dataclass(frozen=True)
 class Order:
-    """Which release is asked for.
+    """A release that is asked for.
 
     Args:
         spec: path or URL of the release spec.
@@ -41,13 +39,13 @@ class Order:
 
 
 def now() -> datetime.datetime:
-    """This moment, by which an id that is a date goes."""
+    """This moment in UTC, by which an id that is a date goes."""
     return datetime.datetime.now(datetime.UTC)
 
 
 @dataclass(frozen=True)
 class Settled:
-    """What is settled of a release before anything is looked at: its spec, its id, the moment that it is meant for."""
+    """A release before anything is looked at: its spec, its id, the moment that it is meant for."""
 
     spec: ReleaseSpec
     id: str
@@ -55,7 +53,7 @@ class Settled:
 
     @classmethod
     def of(cls, order: Order, moment: datetime.datetime) -> Settled:
-        """An order, given at a moment.
+        """Load the spec of an order that is given at a moment.
 
         Raises:
             SpecError: the spec is none, or the id cannot be the name of a release.
@@ -65,54 +63,37 @@ class Settled:
         return cls(settled_spec(spec, identity, moment), identity, meant_moment(spec, identity, moment))
 
 
-def run_release(
-    order: Order,
-    progress: Progress,
-    run: Callable[[Stage, Release], StageOutcome | None],
-    meant_for: datetime.datetime,
-) -> Outcome:
+def run_release(order: Order, record: RunRecord, run: StageRunner, meant_for: datetime.datetime) -> None:
     """Make and publish one release.
 
     Args:
         order: which.
-        progress: where the user looks.
+        record: of the run; whoever made it ends it.
         run: how a stage is run: :func:`microagg_flows.stages.run_stage`, or that within a task of Prefect.
         meant_for: the moment by which an id that is a date goes.
     """
-    with accounted() as account:
-        tonight = Settled.of(order, meant_for)
-        account.begin(tonight.spec, tonight.id)
-        with (
-            _cleaning_all_the_same(account, tonight.spec, progress),
-            telling_if_published() as account.outcome,
-            executor_for(tonight.spec, progress) as workers,
-        ):
-            release = new_release(tonight.spec, workers, tonight.id, order.replace, tonight.moment)
-            account.outcome.release = release
-            run_until("report", release, account.following(run))
-        return account.outcome
+    tonight = Settled.of(order, meant_for)
+    record.begin(tonight.spec, tonight.id)
+    with (
+        _cleaning_all_the_same(record, tonight.spec),
+        record.publishing(),
+        executor_for(tonight.spec, record.progress) as workers,
+    ):
+        record.release = new_release(tonight.spec, workers, tonight.id, order.replace, tonight.moment)
+        run_until("report", record.release, record.following(run))
 
 
 @contextmanager
-def _cleaning_all_the_same(account: Account, spec: ReleaseSpec, progress: Progress) -> Iterator[None]:
-    """What is due in the work area goes, also where a run fails before it comes to that: night after night, maybe."""
+def _cleaning_all_the_same(record: RunRecord, spec: ReleaseSpec) -> Iterator[None]:
+    """Remove what is due in the work area also where a run fails before it comes to that: night after night, maybe."""
     try:
         yield
     except TransientStorageError:  # it would not answer now either
         raise
     except MicroaggError:
-        release = account.outcome.release
-        if release is None or not release.key:
-            clean_due(spec, progress.say)
+        if record.release is None or not record.release.key:
+            clean_due(spec, record.progress.say)
         raise
-
-
-def begun(tonight: Settled) -> Account | None:
-    """The account of the command that is under way, which is told what it is about; None where nobody keeps one."""
-    account = current_account()
-    if account is not None:
-        account.begin(tonight.spec, tonight.id)
-    return account
 
 
 @dataclass(frozen=True)
@@ -124,17 +105,17 @@ class PlannedRelease:
     refusal: MicroaggError | None
 
 
-def plan_release(order: Order, progress: Progress, expecting: bool = True) -> PlannedRelease:
+def plan_release(order: Order, record: RunRecord, expecting: bool = True) -> PlannedRelease:
     """Survey and plan only, and look ahead where that is wanted and the plan not refused."""
     tonight = Settled.of(order, now())
-    account = begun(tonight)
-    with executor_for(tonight.spec, progress) as workers:
+    record.begin(tonight.spec, tonight.id)
+    with executor_for(tonight.spec, record.progress) as workers:
         # Whatever is published under the id is no concern of a plan.
         release = new_release(tonight.spec, workers, tonight.id, True, tonight.moment)
         release.ignore_published = True
         expectation = None
         try:
-            run_until("plan", release, account.following(run_stage) if account else None)
+            run_until("plan", release, record.following(run_stage))
             if expecting:
                 expectation = expect_release(release)
         except MicroaggError as error:

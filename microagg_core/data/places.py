@@ -34,7 +34,7 @@ def with_known_names(url: str) -> str:
 
 
 def without_names(url: str) -> str:
-    """The URL, unless it has one of the names, for which this is no place."""
+    """Refuse names in braces, where a place is the same for all releases."""
     if any(name in _NAMES for name in _IN_BRACES.findall(url)):
         raise ValueError(
             "must be the same for all releases, each of which has a folder of its own there; leave the braces out"
@@ -125,7 +125,7 @@ SECRET_REASON = (
 
 
 def without_credentials(url: str) -> str:
-    """The URL, unless it holds a user or a password, or a NUL, which is in no name."""
+    """Refuse a user, a password, and a NUL, which is in no name."""
     if "\0" in url:
         raise ValueError("must not hold a NUL character")
     if holds_credentials(url):
@@ -134,7 +134,6 @@ def without_credentials(url: str) -> str:
 
 
 def a_local_path(path: str) -> str:
-    """The path, if it is one on this machine."""
     without_credentials(path)
     if not is_local(path) or "\n" in path or "\0" in path:
         raise ValueError("must be the path of a file on the machine that starts the releases")

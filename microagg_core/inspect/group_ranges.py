@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools
 from microagg_core.data.kinds.contract import Kind
-from microagg_core.group.metrics.means import Groups
+from microagg_core.group.metrics.moments import Groups
 
 
 class Sharing:

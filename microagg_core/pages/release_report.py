@@ -67,8 +67,8 @@ def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         (document["status"], f"{document['id']} revision {document['revision']}"),
         ("manifest", document["manifest"]),
-        *([("its sha256", document["manifest_sha256"])] if "manifest_sha256" in document else []),
-        *([("look at it", document["report"])] if document.get("report") else []),
+        *([("manifest sha256", document["manifest_sha256"])] if "manifest_sha256" in document else []),
+        *([("operator report", document["report"])] if document.get("report") else []),
         (
             "records",
             f"{document['records']:,}" + (f" ({document['withheld']} withheld)" if document["withheld"] else ""),

@@ -30,7 +30,7 @@ ADDRESS_PATTERN = rf"^[a-z][a-z0-9+.-]*://{_ADDRESS}$"
 
 
 def _speakable(text: str, allowed: str = "") -> str:
-    """The text, if it holds nothing that no page could show as it is."""
+    """Refuse a text that no page could show as it is."""
     if not text.strip():
         raise ValueError("must not be empty")
     for mark in text:
@@ -45,7 +45,6 @@ def _of_lines(text: str) -> str:
 
 
 def _year(value: Any) -> Any:
-    """YAML takes a year for a number."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -95,8 +94,7 @@ class About(_Said):
         description="the SPDX name of the licence, such as CC-BY-4.0, or its URL",
     )
     url: Address | None = Field(
-        default=None,
-        description="the output's folder as receivers see it; a release is in <id>/<revision> below it",
+        default=None, description="the output's folder as receivers see it; a release is in <id>/<revision> below it"
     )
     citation: Note | None = Field(default=None, description="how to cite it; default: put together from the rest")
     keywords: tuple[Line, ...] = Field(default=(), max_length=_MOST_KEYWORDS, description="words to find it by")
@@ -110,7 +108,7 @@ class About(_Said):
 
 
 def about_problems(parts: Mapping[str, Any]) -> Iterator[Problem]:
-    """Columns that are described and not released."""
+    """Find columns that are described and not released."""
     if parts.get("about") is None or "roles" not in parts:
         return
     role = parts["roles"].role_of()

@@ -36,7 +36,6 @@ class Formula:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The outcome, and the terms behind it."""
         return (self.outcome, *self.terms)
 
     @classmethod
@@ -71,7 +70,7 @@ class Formula:
 
 
 def _signs(text: str) -> list[int]:
-    """Where names end: at ``~``, each ``+`` and the end of the text; none of it within backticks."""
+    """Find where names end: at ``~``, each ``+`` and the end of the text; none of it within backticks."""
     bare = re.sub(r"`[^`]*`", lambda quoted: "_" * len(quoted[0]), text)
     signs = [i for i, letter in enumerate(bare) if letter in "~+"]
     if not signs or bare.count("~") != 1 or bare[signs[0]] != "~":
@@ -91,7 +90,7 @@ Analyses: TypeAlias = Annotated[
 
 
 def analysis_problems(parts: Mapping[str, Any]) -> Iterator[Problem]:
-    """Columns of formulas that are none of the spec's, or whose role keeps them out."""
+    """Find columns of formulas that are none of the spec's, or whose role keeps them out."""
     if "roles" not in parts:
         return
     role = parts["roles"].role_of()
@@ -103,7 +102,6 @@ def analysis_problems(parts: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _unfit(name: str, role: Mapping[str, str], wanted: tuple[str, ...]) -> str:
-    """Why a column cannot be where it stands; nothing where it can."""
     if name not in role:
         near = difflib.get_close_matches(name, role, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -38,7 +38,7 @@ def parse_bytes(text: str) -> int:
 
 
 def _number_as_text(value: Any) -> Any:
-    """YAML reads ``OMP_NUM_THREADS: 1`` as a number."""
+    """Accept a number: YAML reads ``OMP_NUM_THREADS: 1`` as one."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
@@ -53,7 +53,6 @@ class Adapt(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """The least is not above the most."""
         if "minimum" in parts and "maximum" in parts and parts["minimum"] > parts["maximum"]:
             yield ("minimum",), f"must not be above the maximum (got {parts['minimum']} and {parts['maximum']})"
 
@@ -90,18 +89,15 @@ class StartedWorkers(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """A number, or two between which it may be."""
         if parts.get("workers") is not None and parts.get("adapt") is not None:
             yield ("adapt",), "stands in the place of workers; keep one of the two"
 
     @property
     def memory_bytes(self) -> int:
-        """The memory limit in bytes."""
         return parse_bytes(self.memory)
 
     @property
     def n_least(self) -> int:
-        """Workers that there are whatever there is to do."""
         return self.adapt.minimum if self.adapt else self.workers or self.n_default
 
     @property
@@ -115,12 +111,10 @@ class StartedWorkers(Model):
 
     @property
     def n_default(self) -> int:
-        """Workers where the spec names no number."""
         return DEFAULT_WORKERS
 
 
 def _unusable(environment: Mapping[str, str]) -> Iterator[Problem]:
-    """Variables that no system takes."""
     for name, value in environment.items():
         if not _VARIABLE.fullmatch(name):
             yield (name,), "its name must be letters, digits and '_', and start with no digit"
@@ -187,7 +181,6 @@ class Ssh(_Elsewhere):
 
     @property
     def n_default(self) -> int:
-        """One on each machine."""
         return len(self.hosts)
 
 
@@ -268,7 +261,6 @@ class Kubernetes(StartedWorkers):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """Without TLS nothing is sent, unless the spec says that it may be."""
         yield from super().cross_check(parts)
         if not parts.get("unencrypted", False):
             yield (
@@ -345,7 +337,6 @@ class RunningCluster(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """Beyond this machine a scheduler is reached by TLS, unless the spec says that it need not be."""
         address = parts.get("address", "")
         if parts.get("tls") is not None and not address.startswith(_ENCRYPTED):
             yield (
@@ -397,7 +388,7 @@ _ELSEWHERE = {"ssh", "slurm", "kubernetes"}
 
 
 def _cluster_shape(value: Any) -> Any:
-    """``none``, ``local``, ``{local: {...}}``, an address or ``{address: ...}`` as the parts of one of the models."""
+    """Take ``none``, ``local``, ``{local: {...}}``, an address or ``{address: ...}`` as parts of a model."""
     if value is None or isinstance(value, Cluster):
         return value
     if value in ("none", {"none": None}, {"none": {}}):
@@ -417,7 +408,7 @@ def _cluster_shape(value: Any) -> Any:
 
 
 def _cluster_kind(value: Any) -> str:
-    """The name of the model whose first field is there; without any, the parts are those of ``local``."""
+    """Name the model whose first field is there; without any, the parts are those of ``local``."""
     if value is None:
         return "choice"
     keys = value if isinstance(value, dict) else dict(value)

@@ -24,8 +24,6 @@ MISSING_PATTERN_LIMIT = 62  # patterns of missing values are bits of a 64-bit wo
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the input: its name, Arrow type, role and place in the file."""
-
     name: str
     type: pa.DataType
     role: str
@@ -45,7 +43,6 @@ class FileSchema:
 
     @cached_property
     def quasi_identifiers(self) -> tuple[Column, ...]:
-        """Columns that are microaggregated, in file order."""
         return self._with_role("quasi_identifiers")
 
     @cached_property
@@ -55,7 +52,6 @@ class FileSchema:
 
     @cached_property
     def confidential(self) -> tuple[Column, ...]:
-        """Columns released as they are, in file order."""
         return self._with_role("confidential")
 
     @cached_property
@@ -65,12 +61,10 @@ class FileSchema:
 
     @cached_property
     def grouping(self) -> tuple[str, ...]:
-        """Names of the columns by which records are grouped."""
         return tuple(c.name for c in (*self.quasi_identifiers, *self.blocking))
 
     @cached_property
     def released(self) -> tuple[Column, ...]:
-        """The columns of the release, in file order."""
         return self._with_role("quasi_identifiers", "blocking", "confidential")
 
     @cached_property
@@ -180,7 +174,7 @@ def _check_type(column: Column) -> None:
 
 
 def _is_zone(held: pa.DataType) -> bool:
-    """Whether Arrow finds the zone of a timestamp; asked of Arrow, as it is Arrow that writes such times."""
+    """Ask Arrow whether it knows the zone of a timestamp, as it is Arrow that writes such times."""
     try:
         pa.array([0], pa.int64()).cast(held).cast(pa.string())
     except pa.ArrowInvalid:

@@ -35,7 +35,7 @@ def spec_schema() -> dict[str, Any]:
 
 
 def _protect(model: dict[str, Any]) -> dict[str, Any]:
-    """Columns beside the limit of links, which is a number; a mapping under its name is that of a column."""
+    """Put columns beside the limit of links, which is a number; a mapping under its name is that of a column."""
     column = {"$ref": "#/$defs/ColumnDemand"}
     linkage = model["properties"]["linkage"]
     either = {"description": linkage["description"], "anyOf": [column, *linkage["anyOf"]]}
@@ -66,14 +66,12 @@ def _cluster() -> dict[str, Any]:
 
 
 def _algorithm() -> dict[str, Any]:
-    """A name of the registry, or a mapping of its name and parameters."""
     registry = algorithms().values()
     names = {"type": "string", "enum": [info.name for info in registry]}
     return {"anyOf": [names, *(form for info in registry for form in _forms(info))]}
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
-    """A number, or one of the words that may stand in its place."""
     number = {"type": "number", "minimum": parameter.minimum}
     allowed = {"anyOf": [number, {"enum": list(parameter.words)}]} if parameter.words else number
     return {**allowed, "default": parameter.default, "description": parameter.description}

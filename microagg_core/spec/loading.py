@@ -51,7 +51,7 @@ def with_settings(tree: Place, settings: Sequence[str]) -> tuple[Place, list[Fou
 
 
 def _changed(place: Place, keys: tuple[str, ...], value: Place, above: tuple[str, ...] = ()) -> Place:
-    """A place with a value further in; what stands in the way of it is replaced."""
+    """Put a value further in; what stands in the way of it is replaced."""
     if not keys:
         return value
     if not isinstance(place.value, dict):
@@ -62,7 +62,7 @@ def _changed(place: Place, keys: tuple[str, ...], value: Place, above: tuple[str
 
 
 def _written_out(place: Place, at: tuple[str, ...]) -> Place:
-    """The mapping that a shorthand stands for; of any other value an empty one."""
+    """Write out the mapping that a shorthand stands for; of any other value an empty one."""
     name = _SHORTHANDS.get(at)
     return Place({}, COMMAND_LINE, None, {name: place} if name and isinstance(place.value, str) else {})
 
@@ -172,7 +172,7 @@ def check(tree: Place, folder: str) -> ReleaseSpec | list[Found]:
 
 
 def _in_order(problems: list[Found]) -> list[Found]:
-    """By line, each once, and on one line in the order in which they were found."""
+    """Sort by line, each once, and on one line in the order in which they were found."""
     return sorted(dict.fromkeys(problems), key=lambda line_and_reason: line_and_reason[0])
 
 
@@ -208,7 +208,6 @@ def _bytes(path_or_url: str, name: str) -> bytes:
 
 
 def _folder(path_or_url: str) -> str:
-    """The folder that relative paths of the spec start from."""
     if is_local(path_or_url):
         return str(Path(local_path(path_or_url)).parent)
     return path_or_url.rpartition("/")[0]
@@ -275,7 +274,6 @@ def _hidden_problems(raw: dict[str, Any], tree: Place, errors: list[ErrorDetails
 
 
 def _right_parts(model: type[Model], raw: dict[str, Any], errors: list[ErrorDetails], at: Loc) -> dict[str, Any]:
-    """The fields of a model that no error speaks of, as the model has them."""
     depth = len(at)
     locs = [error["loc"] for error in errors]
     if () in locs:

@@ -35,8 +35,6 @@ _SCALARS = {
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's parser with the scalars above."""
-
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
 
@@ -55,7 +53,6 @@ class Place:
     children: dict[str | int, Place] = field(default_factory=dict)
 
     def plain(self) -> Any:
-        """The value as dicts, lists and scalars of its own."""
         if isinstance(self.value, dict):
             return {key: child.plain() for key, child in self.children.items()}
         if isinstance(self.value, list):
@@ -97,15 +94,12 @@ class _TooMuchError(Exception):
 
 
 class _Builder:
-    """Turns PyYAML's nodes into places, and collects what is wrong with them."""
-
     def __init__(self) -> None:
         self.problems: list[Found] = []
         self._open: set[int] = set()
         self._nodes = 0
 
     def place(self, node: yaml.Node, line: int, loc: Loc = ()) -> Place:
-        """The place of a node, and of everything below it."""
         self._nodes += 1
         if id(node) in self._open:
             return self._refused(line, "an anchor leads back to itself")
@@ -162,7 +156,7 @@ class _Builder:
         return {**merged, **own}
 
     def _merged(self, value: yaml.Node, line: int, loc: Loc) -> Iterator[tuple[str | int, Place]]:
-        """What ``<<`` brings in: the keys of one mapping, or of several of which the first wins."""
+        """Yield what ``<<`` brings in: the keys of one mapping, or of several of which the first wins."""
         sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
         for source in sources:
             if not isinstance(source, yaml.MappingNode):
@@ -182,7 +176,7 @@ def _value(kind: str, written: str) -> Any:
 
 
 def _syntax(error: yaml.MarkedYAMLError) -> Found:
-    """Line and reason of a syntax error, in words that do not quote the file."""
+    """Say a syntax error in words that do not quote the file."""
     problem, context = error.problem or "", error.context or ""
     mark, start = error.problem_mark, error.context_mark
     line = (mark.line if mark else 0) + 1
@@ -205,19 +199,13 @@ def _syntax(error: yaml.MarkedYAMLError) -> Found:
 
 #: What PyYAML says, and what it means to the person who wrote the file.
 _PLAIN_WORDS = (
-    (
-        "mapping values are not allowed",
-        "a ':' stands where no key can be; check the indentation, or use quotes",
-    ),
+    ("mapping values are not allowed", "a ':' stands where no key can be; check the indentation, or use quotes"),
     ("could not find expected ':'", "a ':' is missing after a key, or the indentation is wrong"),
     ("expected <block end>", "the indentation does not fit the lines above"),
     ("sequence entries are not allowed", "a '-' stands where no list can be; check the indentation"),
     ("found undefined alias", "a text that starts with * needs quotes; as an alias, it has no anchor"),
     ("found duplicate anchor", "an anchor is defined twice"),
-    (
-        "unknown escape character",
-        "a backslash in double quotes is doubled, or the text stands in single quotes",
-    ),
+    ("unknown escape character", "a backslash in double quotes is doubled, or the text stands in single quotes"),
     ("escape sequence", "a backslash in double quotes is doubled, or the text stands in single quotes"),
     ("but found another document", "a second document starts here; a spec is one"),
     ("tag", "a tag stands here; a text that starts with ! needs quotes"),

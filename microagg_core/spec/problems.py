@@ -75,7 +75,6 @@ def in_words(error: ErrorDetails, tree: Place) -> list[Found]:
 
 
 def problem(tree: Place, loc: Loc, reason: str) -> Found:
-    """Line and sentence for a reason that is known."""
     place, written = follow(tree, loc)
     path = dotted(written)
     return place.line, f"{path}: {reason}" if path else reason
@@ -127,7 +126,7 @@ def _reason(error: ErrorDetails, tree: Place) -> str:
 
 
 def _got(tree: Place, loc: Loc) -> str:
-    """The value in brackets, unless it may be a secret."""
+    """Quote the value in brackets, unless it may be a secret."""
     place, _ = follow(tree, loc)
     value = place.value
     hidden = "storage_options" in loc or "environment" in loc or any(looks_secret(part) for part in loc)
@@ -148,7 +147,6 @@ def _shown(place: Place) -> str:
 
 
 def _model_at(loc: Loc) -> type[Model]:
-    """The model whose field an error speaks of."""
     model: type[Model] = ReleaseSpec
     for before, part in zip((None, *loc), loc, strict=False):
         if before == "cluster":
@@ -163,7 +161,6 @@ def _inner(model: type[Model], name: str) -> type[Model] | None:
 
 
 def _models_in(annotation: Any) -> Iterator[type[Model]]:
-    """The models of a field: its own, that beside None or a word, or what stands under each of its keys."""
     if isinstance(annotation, type) and issubclass(annotation, Model):
         yield annotation
     for part in get_args(annotation):
@@ -171,7 +168,7 @@ def _models_in(annotation: Any) -> Iterator[type[Model]]:
 
 
 def _unknown_key(loc: Loc) -> str:
-    """Why a key is refused, and which one was meant."""
+    """Say why a key is refused, and which one was meant."""
     key, model = str(loc[-1]), _model_at(loc[:-1])
     if looks_secret(key):
         return SECRET_REASON
@@ -186,7 +183,7 @@ def _unknown_key(loc: Loc) -> str:
 
 
 def _homes(model: type[Model]) -> Mapping[str, list[str]]:
-    """Keys of the parts one level further in: where each belongs."""
+    """Tell under which part each key one level further in belongs."""
     homes: dict[str, list[str]] = {}
     for name in model.model_fields:
         part: Any = LocalCluster if name == "cluster" else _inner(model, name)

@@ -91,7 +91,7 @@ class Protect(Model):
 
 
 def _is_written_out(value: Mapping[str, Any]) -> bool:
-    """Whether it is as the model has it, and not as a file does."""
+    """Tell whether it is as the model has it, and not as a file does."""
     columns = value.get("columns")
     return isinstance(columns, Mapping) and all(isinstance(of, Mapping | ColumnDemand) for of in columns.values())
 
@@ -107,7 +107,7 @@ def _shape_problems(name: str, demand: Any) -> Iterator[Problem]:
 
 
 def protect_problems(parts: Mapping[str, Any]) -> Iterator[Problem]:
-    """What demands do to the rest of the spec, and it to them."""
+    """Find what demands do to the rest of the spec, and it to them."""
     protect = parts.get("protect")
     if protect is None:
         return

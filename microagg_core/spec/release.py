@@ -78,10 +78,7 @@ class Keep(Model):
     """What stays in the private work area, and for how long."""
 
     failed_days: Number = Field(
-        default=7,
-        ge=0,
-        allow_inf_nan=False,
-        description="days that a failed run's staged rows stay (to resume)",
+        default=7, ge=0, allow_inf_nan=False, description="days that a failed run's staged rows stay (to resume)"
     )
     audit_days: Number | None = Field(
         default=None,
@@ -220,7 +217,6 @@ class Roles(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """Every column has one role, and has it once."""
         seen: dict[str, str] = {}
         for role in cls.model_fields:
             for position, column in enumerate(parts.get(role, ())):
@@ -230,11 +226,9 @@ class Roles(Model):
                 seen.setdefault(column, role)
 
     def by_role(self) -> list[tuple[str, Columns]]:
-        """Every role with its columns."""
         return [(role, getattr(self, role)) for role in type(self).model_fields]
 
     def role_of(self) -> dict[str, str]:
-        """Column -> role."""
         return {column: role for role, columns in self.by_role() for column in columns}
 
 
@@ -262,7 +256,6 @@ class Blocks(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """Labels are of merged keys."""
         if {"undersized", "labels"} <= parts.keys() and parts["labels"] != "list" and parts["undersized"] != "merge":
             yield ("labels",), f"is for undersized: merge, and with {parts['undersized']} no blocking values are merged"
 
@@ -288,7 +281,6 @@ class Algorithm(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """The registry knows the name, and the algorithm its parameters."""
         if "name" not in parts:
             return
         info = algorithms().get(parts["name"])
@@ -307,7 +299,6 @@ class Algorithm(Model):
 
 
 def _rounding_rule(value: Any) -> Any:
-    """One sentence for the three things that a rule may be."""
     is_step = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
     if not is_step and value not in ("type", "none"):
         raise ValueError("must be 'type', 'none' or a step greater than 0")
@@ -318,8 +309,7 @@ def _rounding_rule(value: Any) -> Any:
 RiskEffort = Literal["full", "sampled", "off"]
 
 RoundingRule = Annotated[
-    Literal["type", "none"] | Annotated[float, Field(gt=0, allow_inf_nan=False)],
-    BeforeValidator(_rounding_rule),
+    Literal["type", "none"] | Annotated[float, Field(gt=0, allow_inf_nan=False)], BeforeValidator(_rounding_rule)
 ]
 
 
@@ -363,8 +353,7 @@ class ReleaseSpec(Model):
     unit: Unit = Field(default="row", description="'row', or the column(s) that name a person or firm")
     blocks: Blocks = Blocks()
     missing: Literal["error", "separate"] = Field(
-        default="error",
-        description="missing quasi-identifiers: refused, or each pattern in blocks of its own",
+        default="error", description="missing quasi-identifiers: refused, or each pattern in blocks of its own"
     )
     rounding: dict[ColumnName, RoundingRule] = Field(
         default={},
@@ -422,12 +411,8 @@ class ReleaseSpec(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """What parts that are right in themselves can still do to each other."""
         if {"work", "output"} <= parts.keys() and is_inside(parts["work"].url, parts["output"].url):
-            yield (
-                ("work", "url"),
-                "the private work area lies inside the output, where readers could see it; move it",
-            )
+            yield (("work", "url"), "the private work area lies inside the output, where readers could see it; move it")
         sign = parts["output"].sign if "output" in parts else None
         if sign is not None and is_inside(sign.key_file, parts["output"].url):
             yield ("output", "sign", "key_file"), "lies inside the output, where readers could see it; move it"
@@ -458,7 +443,7 @@ class ReleaseSpec(Model):
 
 
 def _clock_problems(refine: Any, algorithm: Algorithm) -> Iterator[Problem]:
-    """What would make the release depend on the machine's speed, which a reproducible one must not."""
+    """Find what would make the release depend on the machine's speed, which a reproducible one must not."""
     if isinstance(refine, TimeBudget):
         yield ("refine", "seconds"), "makes the release depend on the machine's speed; set reproducible: false"
     if algorithm.parameters.get("seconds"):
@@ -469,7 +454,6 @@ def _clock_problems(refine: Any, algorithm: Algorithm) -> Iterator[Problem]:
 
 
 def _series_problems(parts: Mapping[str, Any], series: Series) -> Iterator[Problem]:
-    """What a series asks of the rest of the spec."""
     if series.mode != "independent" and parts.get("unit") == "row":
         yield (
             ("series",),
@@ -492,7 +476,7 @@ def _series_problems(parts: Mapping[str, Any], series: Series) -> Iterator[Probl
 
 
 def _column_problems(parts: Mapping[str, Any], role: Mapping[str, str]) -> Iterator[Problem]:
-    """Columns that are named outside ``roles`` and do not have the role which that place asks for."""
+    """Find columns outside ``roles`` that lack the role which that place asks for."""
     for column in parts.get("rounding", {}):
         if role.get(column) != "quasi_identifiers":
             yield ("rounding", column), "is not a quasi-identifier"

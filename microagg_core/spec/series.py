@@ -33,12 +33,7 @@ _USELESS: dict[SeriesMode, dict[str, str]] = {
     },
     "atoms": {"nights": _FOR_ROTATION, "acknowledge": _FOR_INDEPENDENT},
     "rotation": {"acknowledge": _FOR_INDEPENDENT},
-    "independent": {
-        "guarantee": _NO_PROMISE,
-        "leavers": _NO_PROMISE,
-        "hold": _NO_PROMISE,
-        "nights": _FOR_ROTATION,
-    },
+    "independent": {"guarantee": _NO_PROMISE, "leavers": _NO_PROMISE, "hold": _NO_PROMISE, "nights": _FOR_ROTATION},
 }
 #: What may be said all the same, as it is so without a word.
 _HARMLESS = {"disjoint": "trace"}
@@ -127,7 +122,6 @@ class Series(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """Each mode has what it needs, and nothing that it has no use for."""
         if "mode" not in parts:
             return
         mode = parts["mode"]
@@ -153,5 +147,5 @@ class Series(Model):
 
     @property
     def carries(self) -> bool:
-        """Whether a unit is released night after night with the values of its first."""
+        """Tell whether a unit is released night after night with the values of its first."""
         return self.mode in _CARRYING

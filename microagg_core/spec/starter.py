@@ -38,7 +38,7 @@ ROLES = {
 
 @dataclass(frozen=True)
 class ColumnAdvice:
-    """What is said of a column: what it holds, and the role that is proposed, with the reason."""
+    """A column: what it holds, and the role that is proposed, with the reason."""
 
     name: str
     holds: str
@@ -48,7 +48,7 @@ class ColumnAdvice:
 
 @dataclass(frozen=True)
 class Advice:
-    """What a look at the data suggests for a spec."""
+    """Suggestions for a spec from a look at the data."""
 
     columns: tuple[ColumnAdvice, ...]
     #: Sentences about the data, which become comments.
@@ -114,7 +114,6 @@ def _remarks(advice: Advice) -> list[str]:
 
 
 def _role_lines(advice: Advice) -> Iterator[str]:
-    """The lists of columns: those to decide, sorted by what is proposed; or the proposals as roles."""
     if not advice.is_accepted:
         yield "  # to decide: move every column from here to the list that fits, then take to_decide out."
         yield "  to_decide:"
@@ -156,13 +155,11 @@ def quoted(name: str) -> str:
 
 
 def _series_name(url: str) -> str:
-    """A name for the releases, from the name of the file."""
     stem = basename(url).split(".")[0] or "release"
     return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")[:64] or "release"
 
 
 def _described(held: pa.DataType) -> str:
-    """What a column holds, on one line and in a person's words."""
     if isinstance(held, pa.DictionaryType):
         held = held.value_type
     if pa.types.is_nested(held) or isinstance(held, pa.BaseExtensionType):

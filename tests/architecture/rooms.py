@@ -102,12 +102,10 @@ def graph_of(room_of: Mapping[str, str]) -> Graph:
 
 
 def core_graph() -> Graph:
-    """The rooms of the core, and the flows as one room above them."""
     return graph_of({module: core_room(module) for module in modules()})
 
 
 def flows_graph() -> Graph:
-    """The folders and the modules of the flows among themselves."""
     return graph_of({module: flows_room(module) for module in modules()})
 
 
@@ -151,7 +149,6 @@ def heights(graph: Graph) -> dict[str, int]:
 
 
 def drawn(readme: str) -> str:
-    """The picture that a text has."""
     return _around(readme)[1]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from microagg_core.spec.loading import load_spec
-from microagg_flows.command.cli import run
+from microagg_flows.commands.release import run
 from microagg_flows.stages import STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,6 @@ def named(path: Path) -> str:
 
 
 def blocks(path: Path, language: str) -> list[str]:
-    """The fenced blocks of a language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
@@ -63,4 +62,4 @@ def test_the_stages_are_listed_in_their_order() -> None:
     stages = [stage.name for stage in STAGES]
     table = (ROOT / "flows" / "README.md").read_text(encoding="utf-8").partition("| stage |")[2].partition("\n\n")[0]
     assert re.findall(r"^\| (\w+) \|", table, re.MULTILINE) == stages
-    assert run.__doc__ == f"Make a release: {', '.join(stages)}."
+    assert run.function.__doc__ == f"Make a release: {', '.join(stages)}."

@@ -31,7 +31,6 @@ def named(path: Path) -> str:
 
 
 def tracked_files() -> list[Path]:
-    """Files that are, or would be, committed."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -44,7 +43,6 @@ def tracked_files() -> list[Path]:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file, or nothing where it is no text."""
     data = path.read_bytes()
     return "" if b"\0" in data else data.decode("utf-8", errors="replace")
 

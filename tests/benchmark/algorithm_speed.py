@@ -50,7 +50,6 @@ _SHORT, _REPEATS = 1.0, 3
 
 
 def records(data: str, n: int, p: int) -> np.ndarray:
-    """Made or reference data."""
     rng = np.random.default_rng(1)
     if data == "uniform":
         return rng.random((n, p))
@@ -106,13 +105,11 @@ def neighbour_graph(n: int, p: int) -> float:
 
 
 def fresh(work: Callable[..., Any], *arguments: Any) -> Any:
-    """The work's answer from a process of its own."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(work, arguments)
 
 
 def row(what: str, measured: float, unit: str, goal: float, hope: float | None, more: bool = False) -> dict[str, Any]:
-    """A line of the table; ``more`` is better, or less."""
     reached = measured >= goal if more else measured <= goal
     return {"what": what, "measured": measured, "unit": unit, "goal": goal, "hope": hope, "reached": bool(reached)}
 
@@ -139,7 +136,6 @@ def growth_of(names: list[str], scale: float) -> dict[str, Any]:
 
 
 def table_of(growth: dict[str, Any], scale: float) -> list[dict[str, Any]]:
-    """The figures that have a goal."""
     n, rows = int(100_000 * scale), []
     ours = fresh(costs, [("mdav", data, n, p, K) for data, p, _, _ in AGAINST_BRUTE_FORCE])
     theirs = fresh(brute_force, [(data, n, p) for data, p, _, _ in AGAINST_BRUTE_FORCE])
@@ -172,7 +168,6 @@ def ten_million() -> dict[str, Any]:
 
 
 def as_markdown(result: dict[str, Any]) -> str:
-    """The result as two tables."""
     lines = ["| what | measured | goal | hope | |", "| --- | --- | --- | --- | --- |"]
     for line in result["table"]:
         goal, hope = ("" if value is None else f"{value:g}" for value in (line["goal"], line["hope"]))

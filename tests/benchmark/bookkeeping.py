@@ -43,7 +43,6 @@ _SCHEMA = pa.schema(
 
 
 def listing(parts: int) -> InputListing:
-    """An input of files that are not there."""
     urls = [f"file:///nowhere/part-{number:05d}.parquet" for number in range(parts)]
     return InputListing(
         tuple(InputPart(number, (Stretch(url, place=(0, 1)),)) for number, url in enumerate(urls)),
@@ -53,7 +52,6 @@ def listing(parts: int) -> InputListing:
 
 
 def make_release(folder: Path, census: Census) -> Release:
-    """All stages of a release of that census."""
     path = write_spec(folder, "mdav", None, identifiers=False)
     spec = load_spec(str(path))
     with (
@@ -68,7 +66,6 @@ def make_release(folder: Path, census: Census) -> Release:
 
 
 def measure(census: Census) -> dict[str, Any]:
-    """The release, and the account of it."""
     with tempfile.TemporaryDirectory() as name:
         release = make_release(Path(name), census)
     seconds = {outcome.name: round(outcome.flow_cpu_seconds, 2) for outcome in release.outcomes}

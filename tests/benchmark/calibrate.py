@@ -38,8 +38,8 @@ from microagg_core.release.steps.work import Receipt, Run, Task
 from microagg_core.spec.clusters import RunningCluster
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.objects import Store
-from microagg_flows.clusters import connect, dask_executor
-from microagg_flows.clusters.dask_settings import worker_variables
+from microagg_flows.clusters import connect, pool
+from microagg_flows.clusters.scheduler import worker_variables
 from microagg_flows.progress import Silence
 from servers.process import end_with_the_tests
 from servers.s3_server import ACCESS_KEY, REGION, SECRET_KEY, is_ready, start_weed, stop_weed
@@ -90,7 +90,6 @@ def record_all(folder: Path) -> None:
 
 
 def _recorded(folder: Path, job: str) -> str:
-    """The name of a recording, which is made unless it is there."""
     target = folder / f"{job.replace(' ', '-')}.json"
     if not target.exists():
         call = [sys.executable, __file__, "one", *job.split()]
@@ -101,7 +100,6 @@ def _recorded(folder: Path, job: str) -> str:
 
 
 def record_one(what: str, number: int) -> dict[str, Any]:
-    """One recording, as plain values."""
     if what == "book":
         return bookkeep(BOOKS[number])
     if what == "dispatch":
@@ -131,7 +129,6 @@ def _warmed(case: Case, folder: Path, *place: Any, watched: psutil.Process | Non
 
 
 def _cpu_of(process: psutil.Process | None) -> float:
-    """CPU seconds of a process so far."""
     return sum(process.cpu_times()[:2]) if process else 0.0
 
 
@@ -210,7 +207,7 @@ def measure_dispatch(n: int = 2_000) -> dict[str, Any]:
         with (
             _cluster(folder) as (address, scheduler),
             connect(RunningCluster(address=address), spec, Silence()) as workers,
-            patch.object(dask_executor, "_AHEAD", n),
+            patch.object(pool, "_AHEAD", n),
         ):  # as many out as many workers have
             workers.map(_answer, tasks[:100], "warm")
             start, before = time.process_time(), scheduler.cpu_times()

@@ -32,7 +32,7 @@ class Listener(event.Listener):
         count["ours" if ours else "numba's"] += 1
 event.register("numba:compile", Listener())
 from microagg_core.compiling import needed_parts
-from microagg_core.compiling.parts import stamp
+from microagg_core.compiling.compilation import stamp
 from microagg_core.compiling.problems import solve
 for part in needed_parts(*json.loads(sys.argv[1])):
     solve(part)
@@ -113,7 +113,6 @@ def show_target(cache: str, records: int) -> None:
 
 
 def main() -> None:
-    """Run it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=100_000)
     records = parser.parse_args().records

@@ -58,13 +58,11 @@ _SURVEY_BYTES = ("release", "sketch")
 
 
 def read_recordings(folder: Path, what: str) -> list[dict[str, Any]]:
-    """The recordings of a kind, in their order."""
     paths = sorted(folder.glob(f"{what}-*.json"), key=lambda path: int(path.stem.split("-")[-1]))
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 
 
 def _keys_among(case: Case, rows: int) -> float:
-    """Blocking keys that so many rows have."""
     sizes = sizes_of_keys(Description(rows=case.rows, keys=case.blocks))
     return float(-np.expm1(-sizes * min(1.0, rows / case.rows)).sum())
 
@@ -145,7 +143,6 @@ def fit_remote(disks: list[dict[str, Any]], buckets: list[dict[str, Any]]) -> di
 
 
 def _traffic_of(task: dict[str, Any]) -> tuple[float, float]:
-    """A task's requests and the bytes that they moved."""
     return task["asked"], task["moved"]
 
 
@@ -169,7 +166,6 @@ def counts_of(book: dict[str, Any]) -> dict[str, float]:
 
 
 def fit_flow(books: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, float]]:
-    """The flow's own seconds by stage, and its memory."""
     counts = [counts_of(book) for book in books]
     seconds = {
         stage: fitted([book["stages"][stage] + 1e-3 for book in books], counts, names) for stage, names in FLOW.items()

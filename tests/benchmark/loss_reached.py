@@ -62,7 +62,6 @@ def loss(X: np.ndarray, labels: np.ndarray, k: int) -> float:
 
 
 def timed(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, float]:
-    """What a call gives, and its CPU seconds."""
     start = time.process_time()
     found = function(*args, **options)
     return found, time.process_time() - start

@@ -71,7 +71,6 @@ def _columns(draw: np.random.Generator, block: int, districts: int) -> pa.Table:
 
 
 def released(folder: Path, identity: str, people: str, **changes: Any) -> dict[str, float]:
-    """Make one release; what it took."""
     spec = {
         "name": "people",
         "id": identity,
@@ -128,7 +127,6 @@ def _io() -> tuple[int, int]:
 
 
 def measure(people: int, churn: float, districts: int, nights: int, **changes: Any) -> dict[str, Any]:
-    """The releases, and what the ledger holds of each unit."""
     changed = max(1, int(people * churn))
     leavers = changes.pop("leavers", "ghosts")
     with tempfile.TemporaryDirectory() as place:

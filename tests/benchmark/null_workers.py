@@ -62,7 +62,6 @@ class Census:
 
     @property
     def rows_of_part(self) -> int:
-        """Records of each part."""
         return self.rows // self.parts
 
     def keys_of_range(self, number: int, n_ranges: int) -> pa.Table:
@@ -90,7 +89,6 @@ class NullWorkers:
         return answers
 
     def memory_per_task(self) -> int | None:
-        """Nobody limits them."""
         return None
 
 
@@ -130,7 +128,6 @@ def answer(census: Census, item: Task | tuple[Store, Upload]) -> Receipt | None:
 
 
 def _untouched(task: Task, name: str, n_bytes: int) -> Piece:
-    """An object that only workers would read, and that is not there."""
     return Piece(name, n_bytes, "0" * 64, task.step, task.number)
 
 
@@ -175,7 +172,6 @@ def _survey(census: Census, task: Task) -> Receipt:
 
 
 def _gathered(context: Context, number: int, rows: int) -> Gathered:
-    """What a part gathers of columns with many values."""
     n_attributes, n_columns = len(context.kinds), len(context.schema.confidential)
     sketches = [_sketch(number, n_attributes, SAMPLE_VALUES, rows) for _ in range(n_columns)]
     if n_columns > 1:
@@ -185,7 +181,6 @@ def _gathered(context: Context, number: int, rows: int) -> Gathered:
 
 
 def _sketch(number: int, n_attributes: int, size: int, rows: int) -> Sketch:
-    """The sample of a column with many values."""
     rng = np.random.default_rng(number)
     hashes = np.sort(rng.integers(0, 2**62, size).astype(np.uint64))
     names = ["n", *(f"{what}{j}" for j in range(n_attributes) for what in "csq")]
@@ -194,7 +189,6 @@ def _sketch(number: int, n_attributes: int, size: int, rows: int) -> Sketch:
 
 
 def _draw(number: int, n_attributes: int, n_columns: int, size: int, which: int) -> Draw:
-    """A part's records of least words."""
     rng = np.random.default_rng([number, which])
     words = np.sort(rng.integers(0, 2**62, size).astype(np.uint64))
     names = [*(f"z{j}" for j in range(n_attributes)), *(f"v{c}" for c in range(n_columns))]
@@ -221,7 +215,6 @@ def _scatter(census: Census, task: Task) -> Receipt:
 
 
 def _too_many_values(task: Task) -> bytes:
-    """What is counted of confidential columns with many values."""
     return to_bytes(table_of([None] * len(load_planned(task).context.schema.confidential)))
 
 

@@ -104,7 +104,6 @@ class Recording:
     facts: dict[str, float] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """As plain values."""
         return {name: value for name, value in asdict(self).items() if name != "folder"}
 
 
@@ -217,7 +216,6 @@ def _is_upload(item: Any) -> bool:
 
 
 def make_input(case: Case, folder: Path, store: str | None = None, options: dict[str, Any] | None = None) -> None:
-    """The case's input, below the folder, and in the bucket ``store`` where one is given."""
     release_at_scale._PART_ROWS = case.part_rows
     write_input(Store(str(folder / "input")), case.rows, case.blocks, 0.0)
     if store:

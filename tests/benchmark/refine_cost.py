@@ -43,7 +43,6 @@ _HEADER_OF_THREADS = ("case", "threads", "CPU us", "takes us", "of one thread's"
 
 
 def records(data: str, n: int, p: int) -> np.ndarray:
-    """Made or reference data."""
     rng = np.random.default_rng(1)
     if data == "uniform":
         return rng.random((n, p))
@@ -51,14 +50,12 @@ def records(data: str, n: int, p: int) -> np.ndarray:
 
 
 def timed(function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
-    """What a call gives, and its CPU seconds."""
     start = time.process_time()
     result = function(*args)
     return result, time.process_time() - start
 
 
 def case_of(text: str) -> tuple[str, np.ndarray, int]:
-    """A case's name, records and k."""
     data, n, p, k = text.split(":")
     X = records(data, int(n), int(p))
     return f"{data}, {len(X):,} x {X.shape[1]}, k={k}", X, int(k)
@@ -88,7 +85,6 @@ def lines_of_threads(case: str, numbers: list[int]) -> list[tuple[str, ...]]:
 
 
 def line(case: str) -> tuple[str, ...]:
-    """A case's row of the table."""
     what, X, k = case_of(case)
     both = []
     for _ in range(_TURNS):

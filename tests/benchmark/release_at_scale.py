@@ -96,7 +96,6 @@ def _texts(before: str, numbers: NDArray[Any], digits: int) -> pa.Array:
 
 
 def write_spec(folder: Path, algorithm: str, max_records: int | None, *, identifiers: bool = True) -> Path:
-    """The spec over that input, with or without its identifier."""
     spec: dict[str, Any] = {
         "name": "benchmark",
         "k": 5,
@@ -163,7 +162,6 @@ class Processes:
                     self._children[child.pid] = times.user + times.system
 
     def seconds(self) -> float:
-        """All of it."""
         return time.process_time() + sum(self._children.values())
 
 

@@ -32,7 +32,7 @@ from microagg_core.release.steps.sizing.description import Description, read_des
 from microagg_core.release.steps.sizing.figures import MeasuredFigures, measured_figures
 from microagg_core.release.steps.sizing.forecast import Forecast, Forecaster, place_of
 from microagg_core.release.steps.sizing.tasks import StepTasks
-from microagg_flows.clusters import dask_executor
+from microagg_flows.clusters import pool
 
 WORKERS = (1, 3, 10, 30, 100, 300, 1000, 3000)
 BILLION = "rows=1e9,keys=3e6"
@@ -67,7 +67,6 @@ def changed(wishes: dict[str, float]) -> Iterator[None]:
 
 
 def figures_with(wishes: dict[str, float]) -> MeasuredFigures:
-    """The measured figures, the flow's and the dispatching of tasks times what is wished for."""
     figures = measured_figures()
     times, dispatching = wishes.get("flow", 1.0), wishes.get("dispatch", 1.0)
     flow = {stage: {name: value * times for name, value in of.items()} for stage, of in figures.flow.items()}
@@ -78,11 +77,10 @@ def figures_with(wishes: dict[str, float]) -> MeasuredFigures:
 def simulate(
     description: Description, workers: Sequence[int], wishes: dict[str, float], **place: float
 ) -> list[Forecast]:
-    """The release on each number of workers."""
     figures = figures_with(wishes)
     with changed(wishes):
         forecaster = Forecaster(description, figures)
-        ahead = int(wishes.get("ahead", dask_executor._AHEAD))
+        ahead = int(wishes.get("ahead", pool._AHEAD))
         return [
             replace(
                 forecaster.at(place_of(description, figures, workers=n, ahead=ahead, **place)),
@@ -108,7 +106,6 @@ def like_release_at_scale(given: dict[str, Any], describe: str, cores: int) -> F
 
 
 def served_seconds(tasks: StepTasks, figures: MeasuredFigures) -> Any:
-    """What the bucket's server takes for each of some tasks."""
     moved, asked = tasks.bytes_read + tasks.bytes_written, tasks.reads + tasks.writes
     return figures.remote["server_request"] * asked + figures.remote["server_byte"] * moved
 
@@ -127,7 +124,6 @@ def table(forecasts: Sequence[Forecast]) -> list[str]:
 
 
 def account(one: Forecast) -> list[str]:
-    """What does not depend on the workers."""
     traffic = one.traffic
     return [
         f"{one.description.rows:,} rows, {one.keys:,} keys, refine {one.description.refine}: {one.blocks:,} blocks, "
@@ -141,7 +137,6 @@ def account(one: Forecast) -> list[str]:
 
 
 def by_step(one: Forecast) -> list[str]:
-    """A line for each stage and step."""
     lines = []
     for stage in one.stages:
         lines.append(f"{stage.name:<12}{stage.seconds:>10.1f} s   the flow alone {stage.flow_seconds:.1f} s")
@@ -189,7 +184,6 @@ def main() -> None:
 
 
 def told(forecasts: Sequence[Forecast], wish: Any) -> list[str]:
-    """Everything as text."""
     lines = [*account(forecasts[-1]), "", *table(forecasts)]
     if wish.like:
         start = measured_figures().dispatch["start"]

@@ -99,7 +99,6 @@ def _written_and_read(rows: int, destinations: int) -> dict[str, float]:
 
 
 def _cpu_of(call: Callable[[], object], times: int = 3) -> float:
-    """The least CPU seconds of several calls."""
     took = []
     for _ in range(times):
         start = time.process_time()

@@ -21,12 +21,14 @@ def output_of(script: str, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=250, check=True).stdout
 
 
+@pytest.mark.soak("runs every size")
 def test_algorithm_cost_runs() -> None:
     header, *lines = output_of("algorithm_cost.py", "--algorithms", "univariate", "--largest", "2000").splitlines()
     assert header.split()[:5] == ["algorithm", "n", "p", "k", "seconds"]
     assert [line.split()[:4] for line in lines] == [["univariate", "2000", "1", k] for k in ("3", "10", "50")]
 
 
+@pytest.mark.soak("refines several files")
 def test_refine_cost_runs(tmp_path: Path) -> None:
     shown = output_of("refine_cost.py", "--cases", "uniform:2000:2:5", "--to", str(tmp_path))
     assert shown.startswith("uniform, 2,000 x 2, k=5 | ")
@@ -71,6 +73,7 @@ def test_bookkeeping_runs() -> None:
     assert 50 < found["flow_peak_mib"] < 2000
 
 
+@pytest.mark.soak("makes a release")
 def test_work_bytes_runs() -> None:
     header, *kinds, whole, objects, seconds = output_of("work_bytes.py", "--people", "2000").splitlines()
     assert header.split()[-4:] == ["writes", "kB", "reads", "kB"]
@@ -116,6 +119,7 @@ def test_algorithm_speed_runs(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "growth.svg").read_text()
 
 
+@pytest.mark.soak("compiles the yardstick")
 def test_the_yardstick_makes_the_groups_of_mdav() -> None:
     X = np.random.default_rng(3).random((402, 3))
     ours, theirs = partition(X, 4, "mdav"), brute_force_mdav(X, 4)
@@ -124,6 +128,7 @@ def test_the_yardstick_makes_the_groups_of_mdav() -> None:
     assert pairs.shape[1] == 402 // 4 - 1, "the two records that are left are placed in ways of their own"
 
 
+@pytest.mark.soak("searches")
 def test_loss_reached_runs() -> None:
     shown = output_of("loss_reached.py", "--cells", "60:3", "--steps", "50", "--sizes", "500,1000")
     tables = [table.splitlines() for table in shown.strip().split("\n\n")]
@@ -151,6 +156,7 @@ def test_simulate_runs(tmp_path: Path) -> None:
     assert picture.read_text().startswith("<svg")
 
 
+@pytest.mark.soak("simulates a release again")
 def test_simulate_is_like_the_release_at_scale() -> None:
     shown = output_of("simulate.py", "--like", "release_at_scale", "--rows", "1e6", "--blocks", "100", "--workers", "2")
     assert "1,000,000 rows" in shown

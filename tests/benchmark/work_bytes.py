@@ -47,7 +47,6 @@ class Traffic:
     objects: set[str] = field(default_factory=set)
 
     def add(self, name: str, n_bytes: int) -> None:
-        """Account for one request."""
         self.times[kind_of(name)] += 1
         self.bytes[kind_of(name)] += n_bytes
         self.objects.add(name)

@@ -144,7 +144,6 @@ class Project:
         return self.folder / "work"
 
     def write(self, table: pa.Table, name: str = "people.parquet", **options: Any) -> Path:
-        """Write a table as an input file."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         pa.parquet.write_table(table, path, **options)
@@ -169,11 +168,9 @@ class Project:
         return path
 
     def call(self, *arguments: str) -> Ended:
-        """The command in this process, from the project's folder."""
         return call_command(*arguments, cwd=self.folder)
 
     def command(self, *arguments: str, env: Mapping[str, str] | None = None) -> Ended:
-        """The real command, from the project's folder."""
         return run_command(*arguments, cwd=self.folder, env=env)
 
     def release(self, *arguments: str) -> dict[str, Any]:
@@ -184,27 +181,22 @@ class Project:
         return ended.document()
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest that latest.json names."""
         latest = json.loads((self.output / "latest.json").read_text())
         value = json.loads((self.output / latest["manifest"]).read_text())
         assert isinstance(value, dict)
         return value
 
     def parts(self) -> list[Path]:
-        """The data files that the manifest names."""
         manifest = self.manifest()
         return [self.output / manifest["id"] / manifest["revision"] / part["name"] for part in manifest["parts"]]
 
     def released(self) -> pa.Table:
-        """The released records, as a reader of Parquet finds them."""
         return pa.concat_tables([pa.parquet.read_table(path) for path in self.parts()])
 
     def data_checksums(self) -> list[str]:
-        """The checksums of the data files, in order."""
         return [part["sha256"] for part in self.manifest()["parts"]]
 
     def assert_nothing_published(self) -> None:
-        """Not one file at the output."""
         left = [path for path in self.output.rglob("*") if path.is_file()] if self.output.exists() else []
         assert left == []
 

@@ -43,7 +43,6 @@ class Choice:
     drop: str = ""
 
     def roles(self, columns: Sequence[str]) -> dict[str, list[str]]:
-        """As a spec has them."""
         named = {role: getattr(self, role).split() for role in _ROLES}
         taken = {name for names in named.values() for name in names}
         named["drop" if self.confidential else "confidential"] += [name for name in columns if name not in taken]
@@ -124,7 +123,6 @@ def plant(folders: Sequence[Path]) -> None:
 
 
 def disclosures_of(table: pa.Table, roles: dict[str, list[str]]) -> tuple[Disclosure, ...]:
-    """What the survey of a release of these rows finds."""
     with tempfile.TemporaryDirectory() as folder:
         release = start(write_release(Path(folder), [table], roles=roles, missing="separate"))
         run_stages(release, "survey")

@@ -45,7 +45,6 @@ class Workshop:
         return _told([*engine, "run", "--rm", *rights, *limits, "--read-only", "--tmpfs=/tmp", *arguments])
 
     def debian(self) -> str:
-        """A base image from Debian's packages."""
         archive = self.folder / "base.tar"
         suite, packages = DEBIAN
         _told(["mmdebstrap", "--variant=minbase", f"--include={packages}", suite, str(archive)])
@@ -79,7 +78,6 @@ def _told(command: Sequence[str], errors: int = subprocess.STDOUT) -> str:
 
 
 def _pip_settings() -> dict[str, str]:
-    """What pip is set to here, by files and by the environment."""
     listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
     lines = [re.fullmatch(r"(.+?)='(.*)'", line) for line in listed.stdout.splitlines()]
     return {line[1].rpartition(".")[2]: line[2] for line in lines if line}

@@ -24,7 +24,6 @@ N = 200
 
 
 def needles() -> list[bytes]:
-    """The canaries as text and as the bytes of numbers."""
     found = [text.encode() for text in TEXTS.values()]
     found += [text.encode("utf-16-le") for text in TEXTS.values()]
     for number in NUMBERS.values():

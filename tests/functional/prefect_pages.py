@@ -90,7 +90,6 @@ class Tab:
                 return dict(answer["result"])
 
     def value(self, expression: str) -> Any:
-        """What an expression comes to in the page."""
         return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
     def says(self, text: str) -> str:
@@ -111,7 +110,6 @@ class Browser:
 
     @contextmanager
     def tab(self, url: str, width: int) -> Iterator[Tab]:
-        """A page in a window of a width, closed at the end."""
         opened = self._tell("PUT", "new?about:blank")
         with connect_socket(opened["webSocketDebuggerUrl"], max_size=None) as socket:
             tab = Tab(socket)
@@ -181,14 +179,12 @@ def _write(folder: Path, tables: list[pa.Table], changes: dict[str, Any]) -> Non
 
 
 def with_an_infinity(table: pa.Table) -> pa.Table:
-    """The table, one of its distances without an end."""
     far = table["commute_km"].to_numpy().copy()
     far[-1] = np.inf
     return table.set_column(table.schema.get_field_index("commute_km"), "commute_km", pa.array(far))
 
 
 def run_all(server: PrefectServer, specs: Path) -> dict[str, dict[str, Any]]:
-    """A run of each deployment, once all of them have ended."""
     deploy = [str(Path(sys.executable).with_name("microagg")), "deploy", str(specs)]
     for _ in range(3):  # a busy server does not take everything at once, and the same command deploys the rest
         if subprocess.run(deploy, env=server.environment(), timeout=120).returncode == 0:
@@ -203,7 +199,6 @@ def run_all(server: PrefectServer, specs: Path) -> dict[str, dict[str, Any]]:
 
 
 def pages_of(server: PrefectServer, runs: dict[str, dict[str, Any]]) -> Iterator[Page]:
-    """The pages that are looked at."""
     site = server.url.removesuffix("/api")
     yield Page("runs", f"{site}/runs", runs["people"]["name"])
     yield Page("deployments", f"{site}/deployments", "people")

@@ -89,7 +89,6 @@ UNSEEN = {
 
 
 def proposed(path: Path) -> dict[str, str]:
-    """The letter of the role that is proposed for each column of a file."""
     return {one.column.name: _LETTERS[one.role] for one in profile_of(str(path)).proposals}
 
 
@@ -99,7 +98,6 @@ def choices(text: str) -> dict[str, str]:
 
 
 def main(folder: Path) -> None:
-    """Print the table."""
     of_pairs: Counter[tuple[str, str]] = Counter()
     for title, files in (("seen before", SEEN), ("not seen before", UNSEEN)):
         totals = Counter[str]()

@@ -31,7 +31,6 @@ STAGE_LINE = re.compile(r"^(\w+ +)[\d.]+ s  (?!manifest at )(.*)$", re.MULTILINE
 
 
 def between(name: str) -> re.Pattern[str]:
-    """The part of the README that a picture fills."""
     return re.compile(rf"(?<=<!-- picture: {name} -->\n).*?(?=<!-- end of the picture -->)", re.DOTALL)
 
 
@@ -45,7 +44,6 @@ def timeless(text: str) -> str:
 
 
 def rows(path: Path) -> list[dict[str, str]]:
-    """The records of a CSV file."""
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -67,12 +65,10 @@ def company_table(before: list[dict[str, str]], after: list[dict[str, str]]) -> 
 
 
 def stage_lines(said: str) -> str:
-    """What the stages said, a line each."""
     return "".join(f"{line[0]}\n" for line in STAGE_LINE.finditer(said))
 
 
 def example_picture(folder: Path) -> str:
-    """The example of eleven companies, run in a copy of its folder."""
     place = shutil.copytree(EXAMPLE, folder / "sme", ignore=shutil.ignore_patterns("release", "work"))
     ended = run_command("run", "release.yaml", cwd=place)
     if ended.code:
@@ -83,7 +79,6 @@ def example_picture(folder: Path) -> str:
 
 
 def demo_sentence(folder: Path) -> str:
-    """What the demo says of its blocks and its loss."""
     ended = run_command("demo", "--direct", cwd=folder)
     if ended.code:
         raise RuntimeError(ended.err)

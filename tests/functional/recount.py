@@ -131,7 +131,6 @@ def _check_blocking(came: pa.Table, after: pa.Table, expected: Expected) -> None
 
 
 def _as_key(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A blocking value: NaN is a missing one, and -0.0 is 0.0."""
     if not pa.types.is_floating(column.type):
         return column
     values = [None if v is None or v != v else v + 0.0 for v in column.to_pylist()]
@@ -198,6 +197,5 @@ def _rounding_error(kind: pa.DataType, values: Sequence[Fraction | None]) -> Fra
 
 
 def mean_of(column: pa.ChunkedArray) -> float:
-    """The mean of the values that are there, rounded once."""
     there = [value for value in numbers(column) if value is not None]
     return float(sum(there, Fraction(0)) / len(there)) if there else math.nan

@@ -170,7 +170,6 @@ def _keep_picture(tab: Tab, width: int, picture: Path) -> None:
 
 
 def print_page(chromium: Browser, page: Path, to: Path) -> None:
-    """Print a page on A4."""
     with opened(chromium, page.absolute().as_uri(), 800) as tab:
         tab.loaded()
         printed = tab.ask("Page.printToPDF", preferCSSPageSize=True, printBackground=False)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from command_line import AGAIN, NOISE, Ended, Project, after_stage, start_command
 
-from servers.dask_processes import running_cluster
+from servers.dask_processes import DaskCluster, running_cluster
 from servers.s3_server import Place
 from trouble.holding import ANONYMIZE, SCATTER, SURVEY, Held
 
@@ -63,9 +63,9 @@ def large() -> pa.Table:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(large: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The checksums that an uninterrupted run ends with, on a cluster of its own."""
-    project = Project(tmp_path_factory.mktemp("whole"), {"local": {"workers": 1, "threads": 1, "memory": "2GiB"}})
+def undisturbed(large: pa.Table, dask_cluster: DaskCluster, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The checksums that an uninterrupted run ends with."""
+    project = Project(tmp_path_factory.mktemp("whole"), {"address": dask_cluster.address})
     project.write(large)
     project.write_spec(ROLES, **LARGE)
     ended = project.command("run", "release.yaml", "--direct", "--quiet")
@@ -76,12 +76,12 @@ def undisturbed(large: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> li
 @pytest.mark.parametrize(
     ("at", "number", "own_cluster"),
     [
-        (SCATTER, signal.SIGTERM, False),
         (ANONYMIZE, signal.SIGINT, True),
         *(
             pytest.param(*case, marks=pytest.mark.soak("other signals, other steps"))
             for case in (
                 (SURVEY, signal.SIGINT, False),
+                (SCATTER, signal.SIGTERM, False),
                 (ANONYMIZE, signal.SIGINT, False),
                 (ANONYMIZE, signal.SIGTERM, True),
             )

@@ -55,7 +55,6 @@ def people(n: int = 240) -> pa.Table:
 
 
 def write(path: Path, table: pa.Table, rows: int = 10**6, compression: str | None = None) -> Path:
-    """A file of record batches with so many rows each."""
     path.parent.mkdir(exist_ok=True)
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with pa.ipc.new_file(path, table.schema, options=options) as writer:

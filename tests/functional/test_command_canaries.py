@@ -69,7 +69,6 @@ def _succeeds(project: Project) -> None:
 
 
 def _does_not_convert(project: Project) -> None:
-    """A number that is none, where all values around it are canaries."""
     pa.csv.write_csv(canaries(), project.folder / "people.csv")
     with (project.folder / "people.csv").open("a") as file:
         line = [

@@ -27,7 +27,6 @@ QUICK = ("--algorithms", "mdav,mu_approx")
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A project whose releases this process makes."""
     return Project(tmp_path, "none")
 
 
@@ -39,7 +38,6 @@ def compared(project: Project, *arguments: str) -> dict[str, Any]:
 
 
 def released(project: Project, cell: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The losses and the risk of a run with a cell's settings."""
     name = f"{cell['algorithm']}-{cell['refine']}-{cell['k']}".replace("_", "-")
     settings = [f"algorithm={cell['algorithm']}", f"refine={cell['refine']}", f"k={cell['k']}"]
     document = project.release("--id", name, *(word for setting in settings for word in ("--set", setting)))
@@ -81,7 +79,7 @@ def assert_digit_for_digit(project: Project, document: dict[str, Any]) -> None:
     ids=["withheld", "cut, protected and rounded"],
 )
 def test_a_small_file_is_compared_as_runs_release_it(project: Project, others: dict[str, Any]) -> None:
-    project.write(people(1500, missing="missing" in others))
+    project.write(people(900, missing="missing" in others))
     project.write_spec(ROLES, k=4, **AGAIN, **others)
     document = compared(project, "--k", "7", *QUICK, "--refine", "off,fast", "--seeds", "2")
     assert len(document["cells"]) == 8 and document["left_out"] == []
@@ -153,13 +151,13 @@ def test_what_the_spec_demands_is_honoured_or_said(project: Project) -> None:
 
 
 def test_everything_is_shown_on_80_columns_and_can_be_pasted(project: Project) -> None:
-    project.write(people(600))
+    project.write(people(300))
     project.write_spec(ROLES, k=4)
     shown = project.call("compare", "release.yaml", "-q", "--algorithms", "mdav_generic,two_mu_approx,mu_approx")
     assert shown.code == 0, shown.err
     lines = shown.out.splitlines()
     assert max(map(len, lines)) <= 80 and "\x1b" not in shown.out
-    assert lines[0] == "all 600 records, grouped as a release would group them; for you alone"
+    assert lines[0] == "all 300 records, grouped as a release would group them; for you alone"
     for k in (2, 4, 8):
         tables = [i for i, line in enumerate(lines) if line.startswith(f"k={k}") and "what is" in line]
         assert len(tables) == 2

@@ -26,7 +26,6 @@ DEVIATIONS = 3.0
 
 
 def people(n: int, missing: bool = False) -> pa.Table:
-    """Of some, not everything is known."""
     table = make_people(n)
     if missing:
         commute = [None if i % 9 == 0 else value for i, value in enumerate(table["commute_km"].to_pylist())]

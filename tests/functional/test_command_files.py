@@ -38,7 +38,6 @@ def as_csv(header: list[str], rows: list[list[Any]], delimiter: str = ",", line_
 
 
 def notes_table(n: int = 60) -> tuple[list[list[Any]], pa.Table]:
-    """The same records as rows of text and as a table."""
     rng = np.random.default_rng(5)
     x = rng.integers(0, 9, n).tolist()
     rows = [[i, x[i], "été" if i % 2 else "hiver", NOTES[i % len(NOTES)]] for i in range(n)]

@@ -13,7 +13,6 @@ from releasing.small_series import SmallSeries, atoms
 
 @pytest.fixture(scope="module")
 def series(tmp_path_factory: pytest.TempPathFactory) -> SmallSeries:
-    """Two nights."""
     made = SmallSeries(tmp_path_factory.mktemp("series"), atoms(leavers="decoys"))
     made.night(range(40), 0)
     made.night(range(60), 1)

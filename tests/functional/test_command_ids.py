@@ -49,7 +49,6 @@ def a_series(folder: Path, **changes: Any) -> Project:
 
 
 def groups(project: Project) -> dict[str, tuple[float, ...]]:
-    """The means with which everybody is released last."""
     rows = project.released().to_pandas()
     return {row.tag: (row.x, row.y, row.town) for row in rows.itertuples()}
 

@@ -40,7 +40,6 @@ def nights(tmp_path: Path) -> Project:
 
 
 def published(project: Project) -> list[str]:
-    """The ids that are there for readers."""
     return sorted(path.parent.parent.name for path in project.output.glob("*/*/manifest.json"))
 
 
@@ -197,7 +196,7 @@ def test_the_specs_of_a_folder(nights: Project) -> None:
 
 
 def test_what_cannot_be_deployed(nights: Project) -> None:
-    nights.call("deploy", "nowhere").assert_refused(2, "nowhere: is no folder")
+    nights.call("deploy", "nowhere").assert_refused(2, "nowhere is not a directory")
     (nights.folder / "empty").mkdir()
     nights.call("deploy", "empty").assert_refused(2, "empty: holds no spec")
     specs = nights.folder / "specs"
@@ -275,7 +274,6 @@ def test_what_a_killed_writer_never_completed_goes(nights: Project, target: str,
 
 
 def rows_of_runs(project: Project) -> list[str]:
-    """The files of runs in the work area."""
     return sorted(str(path) for path in (project.work / "runs").rglob("*") if path.is_file())
 
 

@@ -108,7 +108,6 @@ def test_plan_releases_nothing_and_shows_no_value(project: Project) -> None:
 
 
 def test_plan_of_what_would_be_refused(project: Project) -> None:
-    """The plan is shown, with what it is refused for, and the command fails."""
     table = people()
     project.write(table.set_column(2, "code", pa.array([f"code-{i}" for i in range(300)])))
     project.write_spec(ROLES)

@@ -52,7 +52,6 @@ def write_spec(project: Project, url: str) -> None:
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Project:
-    """A project whose work is done in this process."""
     return Project(tmp_path, {"none": {}})
 
 

@@ -21,7 +21,6 @@ RUN = ("run", "release.yaml", "--direct")
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project whose runs make pages."""
     monkeypatch.setenv("MICROAGG_REPORT", "on")
     made = Project(tmp_path, "none")
     n = 200
@@ -39,7 +38,7 @@ def test_a_run_says_where_its_page_is(project: Project) -> None:
     ended = project.call(*RUN, "--results", "told.json")
     assert ended.code == 0, ended.err
     page = page_of(project)
-    (line,) = [line for line in ended.out.splitlines() if line.startswith("look at it")]
+    (line,) = [line for line in ended.out.splitlines() if line.startswith("operator report")]
     assert line.split()[-1] == str(page)
     assert json.loads((project.folder / "told.json").read_text())["report"] == str(page)
     assert page.stat().st_mode & 0o777 == 0o600

@@ -27,7 +27,6 @@ def grid(n: int) -> pa.Table:
 
 
 def released(project: Project, table: pa.Table, spec: dict[str, Any], **options: Any) -> tuple[list[str], str]:
-    """The checksums of what is released, and what the survey says of the input."""
     project.folder.mkdir()
     project.write(table, **options)
     project.write_spec(**{"roles": ROLES, **spec})

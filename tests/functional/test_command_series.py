@@ -27,7 +27,6 @@ def with_spec(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def ledger(with_spec: Project) -> Ledger:
-    """Two nights of that ledger."""
     ledger = ledger_of(load_spec(str(with_spec.folder / "release.yaml")))
     for night in range(2):
         make_night(ledger, units(60, night=night, seed=night, n_held=6), n_ranges=2)

@@ -16,7 +16,7 @@ from inputs.people import people
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import LocalCluster, NoCluster
 from microagg_flows.clusters import cluster_for
-from microagg_flows.prefect_side.named import names_prefect_server
+from microagg_flows.prefect_side import names_prefect_server
 
 ROLES = {
     "identifiers": ["id"],

@@ -62,7 +62,6 @@ class Next:
     run: str
 
     def arguments(self, number: int) -> tuple[str, ...]:
-        """The call that does one of them."""
         return ("step", self.step, "--number", str(number), "--run", self.run, "-q", "release.yaml")
 
 

@@ -27,7 +27,6 @@ RUN = ("run", "release.yaml", "--direct")
 
 @pytest.fixture
 def place(tmp_path: Path) -> Project:
-    """A project whose releases this process makes."""
     project = Project(tmp_path, "none")
     project.write(table())
     project.write_spec(ROLES)
@@ -53,7 +52,6 @@ def only_results(project: Project) -> dict[str, Any]:
 
 
 def events(project: Project) -> list[dict[str, Any]]:
-    """The events of lineage, START first."""
     read = [json.loads(path.read_text()) for path in (project.work / "audit" / "lineage").glob("*.json")]
     return sorted(read, key=lambda event: event["eventTime"])
 
@@ -205,7 +203,7 @@ def test_an_interruption_is_the_last_line_of_a_log(place: Project, tmp_path: Pat
     process = start_command(*RUN, "--log-format", "json", "--quiet", cwd=place.folder, env=surveying.environment)
     surveying.begins()
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=200)
     (line,) = map(json.loads, err.splitlines())
     assert (process.returncode, line["level"]) == (130, "error")
     assert line["event"].startswith("interrupted")
@@ -231,7 +229,6 @@ def test_a_quiet_level_has_no_progress(place: Project) -> None:
 
 
 def assert_event(event: dict[str, Any]) -> None:
-    """What the public schema requires."""
     assert {"eventTime", "eventType", "run", "job", "producer", "schemaURL"} <= set(event)
     assert datetime.fromisoformat(event["eventTime"]).tzinfo is not None
     uuid.UUID(event["run"]["runId"])

@@ -110,7 +110,6 @@ def test_it_stops_where_too_much_would_be_withheld(project: Project) -> None:
 
 
 def lacking(table: pa.Table, name: str, places: Collection[int]) -> pa.Table:
-    """The table with some values of a column missing."""
     values = [None if place in places else value for place, value in enumerate(table[name].to_pylist())]
     return table.set_column(table.column_names.index(name), name, pa.array(values, table[name].type))
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from command_line import Ended, call_command
 
+from covering import share
 from releasing.small_series import ROLES, atoms, people
 from servers.s3_server import S3Server, running_weed
 
@@ -37,7 +38,6 @@ NEEDED_VERSIONS = [(one["Sid"], action) for one in VERSIONS for action in one["A
 
 
 def _without(statements: list[Statement], sid: str, action: str) -> list[Statement]:
-    """The same with one action less."""
     less = [
         {**one, "Action": [name for name in one["Action"] if (one["Sid"], name) != (sid, action)]} for one in statements
     ]
@@ -53,7 +53,6 @@ class Grant:
     versioned: bool = False
 
     def of(self, text: str) -> str:
-        """A text of the files for this identity in place of theirs."""
         buckets = "kept-" if self.versioned else ""
         return text.replace("registry-", f"{buckets}registry-").replace("people", self.name)
 
@@ -79,7 +78,6 @@ GRANTS = [WHOLE, SEAWEED_ITSELF, *LESS.values(), KEPT, *LESS_KEPT.values()]
 
 @pytest.fixture(scope="module")
 def server(s3_environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A server with all these identities, and the buckets that the policies name."""
     others = {"identities": [grant.identity() for grant in GRANTS], "policies": [grant.policy() for grant in GRANTS]}
     with running_weed(tmp_path_factory.mktemp("seaweedfs"), others) as running:
         for bucket in (INPUT, WORK, OUTPUT):
@@ -111,7 +109,6 @@ class Nights:
     folder: Path
 
     def prepare(self) -> None:
-        """The inputs, by somebody else, and the spec."""
         for day, ids in (("2026-11-17", range(40)), ("2026-11-18", range(10, 60))):
             pq.write_table(people(ids), buffer := io.BytesIO())
             key = f"{self.grant.name}/{day}/part.parquet"
@@ -186,7 +183,7 @@ def test_the_doctor_needs_no_more(grant: Grant, server: S3Server, credentials: P
     assert "access was denied" not in looked.out + looked.err
 
 
-@pytest.mark.parametrize("pair", NEEDED, ids=[f"{sid}-{action}" for sid, action in NEEDED])
+@pytest.mark.parametrize("pair", share(NEEDED, 5), ids="-".join)
 def test_nothing_of_it_can_be_left_out(
     pair: tuple[str, str], server: S3Server, credentials: Path, tmp_path: Path
 ) -> None:
@@ -197,7 +194,7 @@ def test_nothing_of_it_can_be_left_out(
     assert len(last.sentences()) == 1
 
 
-@pytest.mark.parametrize("pair", NEEDED_VERSIONS, ids=[f"{sid}-{action}" for sid, action in NEEDED_VERSIONS])
+@pytest.mark.parametrize("pair", share(NEEDED_VERSIONS, 1), ids="-".join)
 def test_versions_that_could_not_be_removed_are_not_made(
     pair: tuple[str, str], server: S3Server, credentials: Path, tmp_path: Path
 ) -> None:

@@ -125,7 +125,6 @@ _MODES = {"disjoint": "", "atoms": "ghosts", "rotation": "ghosts", "independent"
 
 
 def walked(route: Route, folder: Path) -> list[str]:
-    """Walk a route; what is wrong, a sentence each."""
     people = Population(route.people, seed=1, is_real=True, family=route.family)
     series = None if route.series is None else dict(route.series)
     return Walk(folder, people, series, spec=dict(route.spec), through_process=route.through_process).walk(route.script)
@@ -154,7 +153,6 @@ def test_a_route_to_its_end(route: Route, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("before", "after"), cover(_MODES, _MODES))
 def test_a_change_of_mode_is_right_or_refused(before: str, after: str, tmp_path: Path) -> None:
-    """And whoever was refused goes on as before."""
     script = f"mode {before} {_MODES[before]} nights=9; night; night come=20 leave=2; "
     script += f"mode {after} {_MODES[after]} nights=9; night_or_refuse; "
     script += f"same_mode_again {before} {_MODES[before]}; forget 1; night come=20; end"

@@ -94,7 +94,7 @@ def test_looking_ahead_says_of_how_many_records(tmp_path: Path, monkeypatch: pyt
     roles = {**ROLES, "confidential": ["party"], "drop": ["code"]}
     path = project.write_spec(roles, refine="thorough", input={"url": str(tmp_path / "people.parquet")}, **places)
     release = run_stages(start(path), "survey", "plan")
-    monkeypatch.setattr("microagg_flows.executors.in_process.listening", at_once)
+    monkeypatch.setattr("microagg_flows.executors.listening", at_once)
     release.workers = InProcess(Silence())
     expect_release(release)
     assert heard and {(one.block, one.records) for one in heard} == {(0, 900)}

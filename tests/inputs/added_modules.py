@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 
 import pytest
 
@@ -18,20 +19,19 @@ AddModule = Callable[[str, str, str], None]
 
 @pytest.fixture
 def add_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AddModule]:
-    """Write modules into a folder that belongs to their package while the test runs."""
-    folder: Path = tmp_path_factory.mktemp("added")
-    packages, names = [], []
+    """Write modules into folders that belong to their packages while the test runs."""
+    added: list[tuple[ModuleType, str, str]] = []
 
     def add(package: str, name: str, text: str) -> None:
+        folder: Path = tmp_path_factory.mktemp("added")
         (folder / f"{name}.py").write_text(dedent(text))
-        packages.append(import_module(package))
-        packages[-1].__path__.append(str(folder))
-        names.append(f"{package}.{name}")
+        module = import_module(package)
+        module.__path__.append(str(folder))
+        added.append((module, str(folder), name))
         registry.forget()
 
     yield add
-    for package in packages:
-        package.__path__.remove(str(folder))
-    for name in names:
-        sys.modules.pop(name, None)
+    for module, folder, name in added:
+        module.__path__.remove(folder)
+        sys.modules.pop(f"{module.__name__}.{name}", None)
     registry.forget()

@@ -72,8 +72,6 @@ def portrait(names: list[str], bins: int = 18) -> Portrait:
 
 
 def expectation() -> Expectation:
-    """Of k = 5 and its neighbours."""
-
     def of(k: int, loss: float, right: float, certain: float) -> Expected:
         columns = {"diagnosis": ColumnExpected(certain, 0.05)}
         return Expected(

@@ -163,7 +163,6 @@ def test_a_named_folder_that_cannot_be_written_is_read_all_the_same(filled: Path
 
 
 def _folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user: int) -> CodeFolders:
-    """The folders of a user of that number, who has no cache of his own."""
     monkeypatch.setattr(os, "getuid", lambda: user)
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/user")
     monkeypatch.setattr(code_cache.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
@@ -251,7 +250,7 @@ def test_functions_of_different_processes_never_have_one_symbol(tmp_path: Path) 
 def test_without_a_home_compiled_code_outlasts_the_run_that_made_it(tmp_path: Path) -> None:
     """A run has a temporary folder of its own, which goes with it; kernels are for the next run too."""
     script = (
-        "from microagg_flows.process.scratch import scratch\n"
+        "from microagg_flows.process import scratch\n"
         "with scratch() as folder:\n"
         "    from microagg_core.kernels.machine_code.code_cache import code_folders\n"
         "    print(folder, code_folders().write)\n"

@@ -28,7 +28,6 @@ def drawn_codes(tables: list[pa.Table], shares: dict[int, float], seed: int = 7)
 
 
 def night(path: Path, codes: Codes) -> Release:
-    """A release of the records that these codes let take part."""
     release, marked = start(path), start(path)
     with contextlib.suppress(DataError):  # a night may have too few records for a release of its own
         run_stages(release, "survey")  # from now on the run has a name

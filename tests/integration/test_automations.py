@@ -92,7 +92,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iter
 
 @pytest.fixture(scope="module")
 def deployment(server: PrefectServer, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A deployment whose pool has no worker."""
     folder = tmp_path_factory.mktemp("specs")
     write_release(folder / "people", [people(200)], name="people", id="one")
     assert server.prefect("work-pool", "create", "microagg", "--type", "process").returncode == 0
@@ -153,7 +152,6 @@ def test_a_release_whose_process_is_gone_is_told(server: PrefectServer, receiver
 
 
 def test_that_there_was_no_release_is_told(server: PrefectServer, receiver: Receiver) -> None:
-    """The last of the tests, because it is told again and again."""
     path = server.folder / "automations.yaml"
     (silent,) = [one for one in yaml.safe_load(path.read_text())["automations"] if one["name"] == "microagg-silent"]
     silent["trigger"]["within"] = 10

@@ -23,7 +23,6 @@ DAY = datetime.timedelta(days=1)
 
 
 def spec_at(folder: Path, *released: int, **schedule: Any) -> ReleaseSpec:
-    """A spec with a schedule, and what was released on these days of November."""
     changes: dict[str, Any] = {"schedule": {"cron": "30 2 * * *", **schedule}, "cluster": "none", "refine": "off"}
     path = write_release(folder, [people(40)], **AGAIN, **changes)
     for day in released:

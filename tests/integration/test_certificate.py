@@ -31,7 +31,6 @@ def certificate_of(folder: Path, frame: pd.DataFrame, **changes: Any) -> dict[st
 
 
 def by_block(frame: pd.DataFrame) -> list[np.ndarray]:
-    """The records of each block, standardized over all of them."""
     Z = standardize(frame[NAMES].to_numpy(np.float64))
     return [Z[rows] for rows in frame.reset_index(drop=True).groupby(["region", "town"]).indices.values()]
 

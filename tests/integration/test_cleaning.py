@@ -37,7 +37,6 @@ def spec_of(folder: Path, failed_days: float) -> ReleaseSpec:
 
 
 def failed(spec: ReleaseSpec, key: str = "failed") -> RunLayout:
-    """A run that ended, and left rows."""
     run = Run(work_store(spec), key)
     with Running() as running:
         running.begin(run)

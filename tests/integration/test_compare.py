@@ -14,7 +14,7 @@ from microagg_core.compare.compare import Comparison, Outcome, compare, read_col
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.group.metrics.statistics import significant
-from microagg_flows.command.cli import app
+from microagg_flows.command.cli import build_app
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference" / "data"
 
@@ -91,7 +91,7 @@ def test_the_command_writes_what_it_is_asked_for(firms: Path, tmp_path: Path) ->
         "--algorithms",
         "mdav,v_mdav",
     ]
-    done = CliRunner().invoke(app, [*arguments, "--json", "--plot", str(picture), "--csv", str(table)])
+    done = CliRunner().invoke(build_app(), [*arguments, "--json", "--plot", str(picture), "--csv", str(table)])
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert [o["algorithm"] for o in document["outcomes"]] == ["mdav", "v_mdav"] * 2
@@ -109,7 +109,7 @@ def test_the_command_writes_what_it_is_asked_for(firms: Path, tmp_path: Path) ->
     ],
 )
 def test_wrong_arguments_get_a_sentence(firms: Path, more: list[str], says: str) -> None:
-    done = CliRunner().invoke(app, ["compare", str(firms), "--quasi-identifiers", "staff", *more])
+    done = CliRunner().invoke(build_app(), ["compare", str(firms), "--quasi-identifiers", "staff", *more])
     assert isinstance(done.exception, SpecError)
     assert says in done.exception.message
 

@@ -39,7 +39,7 @@ event.register("numba:compile", Listener())
 """
 COMPILE = """
 from microagg_core.compiling import needed_parts
-from microagg_core.compiling.parts import stamp
+from microagg_core.compiling.compilation import stamp
 from microagg_core.compiling.problems import solve
 for part in needed_parts(*json.loads(sys.argv[1])):
     solve(part)
@@ -72,7 +72,6 @@ TWICE = {
 
 
 def _python(script: str, *arguments: str, python: str = sys.executable, **surroundings: str) -> str:
-    """What a fresh process prints."""
     environment = {**os.environ, "PYTHONPATH": str(TESTS), **surroundings}
     run = subprocess.run(
         [python, "-P", "-c", script, *arguments], env=environment, capture_output=True, text=True, timeout=280
@@ -209,8 +208,7 @@ def test_a_full_disk_is_told_of_and_not_stamped(tmp_path: Path) -> None:
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for code, in this process, in which nothing is compiled yet."""
     folders = CodeFolders((tmp_path,), tmp_path, (tmp_path,))
-    for module in ("compilation", "parts"):
-        monkeypatch.setattr(f"microagg_core.compiling.{module}.code_folders", lambda: folders)
+    monkeypatch.setattr(compilation, "code_folders", lambda: folders)
     monkeypatch.setattr(compilation, "_in_vain", set())
     monkeypatch.setattr(compilation, "_said", Event())
     return tmp_path
@@ -333,7 +331,7 @@ def _runs(pid: int) -> bool:
 
 
 def _wait_until(condition: Any) -> None:
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < ends
         time.sleep(0.05)

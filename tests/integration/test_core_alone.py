@@ -41,14 +41,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def alone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment with the wheel and what it asks for, and no extra."""
     folder = tmp_path_factory.mktemp("alone")
     return install_wheel(wheel, folder / "venv", [libraries_of(wheel, folder / "libraries")]).parent
 
 
 @pytest.fixture(scope="module")
 def everything(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment with the wheel and all libraries."""
     return install_wheel(wheel, tmp_path_factory.mktemp("everything") / "venv", our_libraries()).parent
 
 
@@ -68,7 +66,6 @@ def called(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[st
 
 
 def refused(folder: Path, *command: str | Path) -> str:
-    """The one sentence of a call that lacks an extra."""
     ended = called(folder, *command)
     assert ended.returncode == 2, ended.stderr
     (line,) = ended.stderr.splitlines()

@@ -14,7 +14,6 @@ N = 1200
 
 
 def in_order(table: pa.Table) -> pa.Table:
-    """The rows sorted by all their values."""
     return table.sort_by([(name, "ascending") for name in table.column_names])
 
 

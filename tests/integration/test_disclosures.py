@@ -246,7 +246,6 @@ def registered(rng: np.random.Generator) -> pd.DataFrame:
 
 
 def nearest_branch(below: pd.Series, period: float, mean: pd.Series) -> pd.Series:
-    """What who knows a remainder takes the value for: of those that have it, the one nearest to the mean."""
     return below + period * ((mean - below) / period).round()
 
 

@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 
 from inputs.people import people
+from microagg_core.registry import forget
 from microagg_core.release.steps.surroundings import Surroundings
 from microagg_core.release.steps.work import work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.store.objects import Store
 from microagg_core.store.probe import keeps_versions, probe_store
-from microagg_flows.clusters.records import WorkerRecord
-from microagg_flows.doctor import CHECKS, credentials, examine, nights, storage, workers
-from microagg_flows.doctor.findings import Finding, Grade, exit_code_of
-from microagg_flows.doctor.patient import Patient
+from microagg_flows import doctor
+from microagg_flows.clusters import WorkerRecord
+from microagg_flows.doctor import Finding, Grade, Patient, credentials, examine, exit_code_of, nights, storage, workers
 from microagg_flows.progress import Silence
 from microagg_flows.releasing import Order
 from releasing.runs import AGAIN, run_stages, start, write_release, write_series
@@ -51,7 +51,6 @@ def a_release(folder: Path, **changes: Any) -> Path:
 
 
 def found_by(path: Path, **order: Any) -> dict[str, list[Finding]]:
-    """What a look at all of a place finds, by what it is about."""
     found = defaultdict(list)
     for finding in examine(Order(str(path), **order), Silence()):
         found[finding.about].append(finding)
@@ -291,4 +290,18 @@ def test_a_prefect_server_that_is_not_there(tmp_path: Path) -> None:
 def test_the_first_thing_that_is_wrong_gives_the_code() -> None:
     codes = [Finding("a", Grade.ok, ""), Finding("b", Grade.wrong, "", 5), Finding("c", Grade.wrong, "", 6)]
     assert exit_code_of(codes) == 5
-    assert len(CHECKS) == 5
+
+
+def test_a_look_is_a_new_file_and_no_line_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "door.py").write_text(
+        "from microagg_flows.doctor import well\n\n"
+        "def look(patient):\n    yield well('door', f'{patient.id} is open')\n"
+    )
+    monkeypatch.setattr(doctor, "__path__", [*doctor.__path__, str(tmp_path)])
+    forget()
+    try:
+        findings = list(examine(Order(str(a_release(tmp_path))), Silence()))
+    finally:
+        monkeypatch.undo()
+        forget()
+    assert findings[-1].line() == "ok       door: one is open"

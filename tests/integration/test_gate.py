@@ -91,8 +91,6 @@ def with_zeros(n: int) -> pa.Table:
 
 
 def moved(column: str, chosen: Callable[[Any], bool], by: Callable[[Any], Any]) -> Breaking:
-    """One combination, of a value that is chosen, moved in one column."""
-
     def breaking(table: pa.Table) -> pa.Table:
         names = [name for name in ("region", "town", "x", "y", "income") if name in table.column_names]
         keys = list(zip(*(table[c].to_pylist() for c in names), strict=True))
@@ -149,7 +147,6 @@ OUTSIDE: dict[str, tuple[Breaking, dict[str, Any], str]] = {
 
 
 def with_equal_group(n: int) -> pa.Table:
-    """The last seven are a block of equal people."""
     table = with_zeros(n).slice(0, n - 7)
     equal = table.slice(0, 7)
     replace = {"x": [2**53 + 1] * 7, "y": [3.25] * 7, "region": ["far"] * 7, "town": ["off"] * 7}

@@ -35,7 +35,6 @@ def _free_port() -> int:
 
 
 def _here(text: str, places: dict[str, str]) -> str:
-    """A text of a manifest with the places of this machine in it."""
     for there, here in places.items():
         text = text.replace(there, here)
     return text

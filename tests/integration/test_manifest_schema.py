@@ -21,7 +21,6 @@ SCHEMA = Draft202012Validator(manifest_schema())
 
 
 def released(folder: Path, n: int, **changes: Any) -> dict[str, Any]:
-    """The manifest of a small release, as its file has it."""
     run_stages(start(write_release(folder, [people(n)], **changes)))
     (manifest,) = (folder / "output").rglob("manifest.json")
     value: dict[str, Any] = json.loads(manifest.read_bytes())

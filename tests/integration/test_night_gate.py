@@ -76,7 +76,6 @@ def is_survivor(season: Season, row: dict[str, object]) -> bool:
 
 
 def large(season: Season, rows: Rows, survivors: bool, least: int) -> Rows:
-    """The rows of a class with as many units at least, of survivors or of arrivals."""
     mine = [row for row in rows if is_survivor(season, row) == survivors]
     counts = Counter(map(key_of, mine))
     key, n = max(sorted(counts.items(), key=str), key=lambda item: item[1])
@@ -162,7 +161,6 @@ def ghost_and_neighbour_exchanged(season: Season, rows: Rows) -> None:
 
 
 def lone_change_let_through(season: Season, rows: Rows) -> None:
-    """A value that is held back, as it is tonight."""
     one = season.people.here[0]
     next(row for row in rows if row[TAG] == one)["score"] = season.people.score[one]
 

@@ -136,7 +136,7 @@ def test_a_release_says_which_block_takes_long(tmp_path: Path, monkeypatch: pyte
     tables = [people(3000)]
     changes: dict[str, Any] = {"refine": "thorough", "blocks": {"max_records": 1000}}
     run_stages(start(write_release(tmp_path / "silent", tables, **changes)))
-    monkeypatch.setattr("microagg_flows.executors.in_process.listening", partial(listening, every=0.0))
+    monkeypatch.setattr("microagg_flows.executors.listening", partial(listening, every=0.0))
     monkeypatch.setattr("microagg_flows.progress._LINE_EVERY_SECONDS", 0.0)
     lines = io.StringIO()
     path = write_release(tmp_path / "told", tables, **changes)

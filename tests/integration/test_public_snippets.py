@@ -78,7 +78,6 @@ def all_types(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture
 def web(release: Path) -> Iterator[str]:
-    """The release's folder as a web server has it, which lists nothing."""
     handler = functools.partial(_Quiet, directory=str(release))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -99,7 +98,6 @@ def manifest_in(folder: Path) -> Manifest:
 
 
 def snippet(folder: Path, tool: str) -> str:
-    """The code as the page has it."""
     found = [
         block.code
         for section in contents(manifest_in(folder)).sections

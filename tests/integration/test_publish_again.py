@@ -19,8 +19,8 @@ from microagg_core.software import software
 from microagg_core.store.layout import ReleaseLayout
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_flows.executors import InProcess
-from microagg_flows.outcome import telling_if_published
 from microagg_flows.progress import Silence
+from microagg_flows.record import RunRecord
 from microagg_flows.release import Release
 from microagg_flows.stages import STAGES, Stage, run_stage, run_until
 from releasing.runs import AGAIN, ROLES, data_digests, run_stages, start, write_release, write_series
@@ -31,7 +31,6 @@ OTHER_SOFTWARE = {**software(), "numpy": "1.0.0", "sources": "0123456789abcdef"}
 
 @pytest.fixture
 def released(tmp_path: Path) -> Path:
-    """The spec of a release that is published."""
     path = write_release(tmp_path, [people(400)])
     run_stages(start(path))
     return path
@@ -307,8 +306,7 @@ def test_an_interrupt_after_the_commit_says_that_it_is_published(tmp_path: Path)
     release = until_publish(path)
     release.output = Meddled(release.output.url, after_create=interrupt)
     sentence = r"interrupted, but release 2026-11-18 is published in .*/r0001; run the same command again"
-    with pytest.raises(InterruptionError, match=sentence) as told, telling_if_published() as outcome:
-        outcome.release = release
+    with pytest.raises(InterruptionError, match=sentence) as told, RunRecord(release=release).publishing():
         run_stages(release, "publish", "report")
     assert told.value.exit_code == 130
     assert verify(str(tmp_path / "output" / "2026-11-18")).passed
@@ -317,8 +315,8 @@ def test_an_interrupt_after_the_commit_says_that_it_is_published(tmp_path: Path)
 
 
 def test_an_interrupt_before_the_commit_is_left_as_it_is(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), telling_if_published() as outcome:
-        outcome.release = start(write_release(tmp_path, [people(400)]))
+    release = start(write_release(tmp_path, [people(400)]))
+    with pytest.raises(KeyboardInterrupt), RunRecord(release=release).publishing():
         raise KeyboardInterrupt
 
 
@@ -333,8 +331,7 @@ def test_a_latest_that_cannot_be_written_is_said_and_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr("microagg_core.release.publish.update_latest", busy)
         sentence = r"is published in .* \(latest.json was not brought up to date"
-        with pytest.raises(TransientStorageError, match=sentence), telling_if_published() as outcome:
-            outcome.release = release
+        with pytest.raises(TransientStorageError, match=sentence), RunRecord(release=release).publishing():
             run_stages(release, "publish")
     run_stages(release, "publish", "report")  # the same run tries again, and does not take its own for a rival's
     assert release.published is not None and not release.published.already

@@ -186,7 +186,6 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def robbed_of_a_part(held: Held) -> Held:
-    """What is left when somebody removes one of the named parts."""
     gone = min(name for name, _ in held if "/data/" in name)
     return frozenset(item for item in held if item[0] != gone)
 
@@ -289,7 +288,6 @@ def fits(data: bytes, signature: bytes) -> bool:
 
 
 def signed(held: Held) -> dict[str, bool]:
-    """The committed manifests, and whether each has its signature."""
     objects = dict(held)
     manifests = {name: data for name, data in held if name.endswith(MANIFEST)}
     return {

@@ -35,7 +35,6 @@ def pages_of(manifest: Manifest) -> dict[str, bytes]:
 
 
 def other_pages(manifest: Manifest) -> dict[str, bytes]:
-    """What a later version makes of the same."""
     return {"README.md": b"# Another", "new.html": b"<p>"}
 
 
@@ -46,7 +45,6 @@ def publish_described(output: Store, work: Store, salt: str = "", **how: Any) ->
 
 
 def rewritten(manifest: Manifest) -> Manifest:
-    """What pages are made from."""
     return manifest.model_copy(update={"pages": ()})
 
 

@@ -21,7 +21,7 @@ from microagg_core.release.verify import verify
 from microagg_core.spec.loading import canonical, load_spec
 from microagg_core.store.layout import MANIFEST, SIGNATURE, ReleaseLayout
 from microagg_core.store.objects import Store
-from microagg_flows.doctor.patient import Patient
+from microagg_flows.doctor import Patient
 from microagg_flows.doctor.release import look
 from microagg_flows.forgetting import forget
 from microagg_flows.progress import Silence
@@ -148,7 +148,6 @@ def test_what_a_dead_attempt_signed_is_replaced_by_who_publishes(output: Store, 
 
 
 def keep_key(folder: Path, key: SecretKey = KEY, rights: int = 0o600) -> dict[str, Any]:
-    """The key in a file; returns what a spec says of it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "release.key"
     path.write_bytes(key.to_bytes(None))

@@ -69,7 +69,6 @@ def test_a_commit_whose_answer_was_lost_is_a_commit(moto_server: FaultyServer, w
 
 
 def removes(environ: Environ) -> bool:
-    """Whether a request removes objects, one or many."""
     return environ["REQUEST_METHOD"] == "DELETE" or environ.get("QUERY_STRING", "").startswith("delete")
 
 

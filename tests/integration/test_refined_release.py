@@ -50,7 +50,6 @@ def before_and_after(folder: Path, table: pa.Table) -> tuple[pd.DataFrame, pd.Da
 
 
 def regions_bound(table: pa.Table, k: int, effort: str = "fast") -> float:
-    """The blocks' bounds, computed from the input alone."""
     frame = table.to_pandas()
     Z = standardize(frame[["x", "y"]].to_numpy(np.float64))
     regions = [np.ascontiguousarray(Z[frame["region"] == region]) for region in frame["region"].unique()]

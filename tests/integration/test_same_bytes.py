@@ -68,7 +68,11 @@ def test_the_larger_pieces_of_a_large_release_give_the_same_bytes(
     monkeypatch.setattr("microagg_core.blocks.packing.PARTITION_BYTES", 4096)
     found = {}
     for name, steady in (("usual", 2**40), ("large", 1)):
-        for room, what in (("blocking.packing", "BYTES"), ("steps.shuffling", "BYTES"), ("steps.keys", "KEYS")):
+        for room, what in (
+            ("blocks.packing", "BYTES"),
+            ("release.steps.shuffling", "BYTES"),
+            ("release.steps.keys", "KEYS"),
+        ):
             monkeypatch.setattr(f"microagg_core.{room}.STEADY_{what}", steady)
         monkeypatch.setattr("microagg_core.release.steps.units.STEADY_PARTS", steady)
         release = start(write_release(tmp_path / name, tables(), **CHANGES))

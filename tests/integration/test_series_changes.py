@@ -34,12 +34,10 @@ from releasing.nights import (
 
 
 def names(files: Files) -> list[list[int | None]]:
-    """The night of each file of each range."""
     return [[night_of(file.name) for file in of_range] for of_range in files]
 
 
 def removed(table: pa.Table) -> pa.Table:
-    """The same units, to be removed."""
     return with_column(table, "state", [State.REMOVED] * table.num_rows)
 
 

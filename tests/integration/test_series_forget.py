@@ -188,7 +188,6 @@ def test_an_erasure_that_is_stopped_is_finished(tmp_path: Path) -> None:
 
 
 def _copy(folder: Path, number: int, original: SmallSeries | None = None) -> SmallSeries:
-    """The series as it was before; its spec is written for its own folder."""
     import shutil
 
     if original is not None:

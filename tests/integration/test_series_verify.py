@@ -159,7 +159,6 @@ def states(table: pa.Table, *changes: tuple[int, int], last: int = 0) -> pa.Tabl
 
 
 def apart(table: pa.Table, place: int) -> pa.Table:
-    """The units, of which one is in an atom of its own."""
     return with_value(table, place, atom=int(from_number(np.array([77], dtype=np.uint64), FIRST_NUMBER + 999)[0]))
 
 

@@ -34,7 +34,6 @@ def filled(place: Place) -> tuple[Store, list[bytes]]:
 
 
 def in_full(store: Store) -> Any:
-    """Watches what is asked for in full."""
     fs, _ = file_system_of(store.url, dict(store.storage_options))
     return mock.patch.object(fs, "_cat_file", wraps=fs._cat_file)
 

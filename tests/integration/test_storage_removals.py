@@ -85,8 +85,6 @@ def test_a_bucket_that_kept_versions_once(server: S3Server) -> None:
 
 
 def _versions_are(answer: Answer) -> Callable[[Environ, Callable[[], Answer]], Answer]:
-    """A fault: who asks for versions gets this answer."""
-
     def fault(environ: Environ, forward: Callable[[], Answer]) -> Answer:
         return answer if "versions" in environ["QUERY_STRING"] else forward()
 

@@ -12,9 +12,9 @@ from distributed import Client
 from microagg_core.group import costs
 from microagg_core.kernels.tools.threads import PROCESS
 from microagg_core.release.steps import anonymizing
-from microagg_flows.clusters.dask_executor import with_all_threads
+from microagg_flows.clusters.pool import with_all_threads
 from microagg_flows.executors import InProcess
-from microagg_flows.process.cores import usable_cores
+from microagg_flows.process import usable_cores
 from microagg_flows.progress import Silence
 
 

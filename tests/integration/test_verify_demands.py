@@ -28,7 +28,6 @@ RIGHT = Demands(k=3, quasi_identifiers=("age",), blocking=("town",), rows=11)
 
 @pytest.fixture
 def forged(output: Store, work: Store) -> Forged:
-    """On a disk, and in a bucket."""
     return Forged(output, publish_tables(output, work, safe_tables()))
 
 

@@ -48,7 +48,6 @@ def worker_processes() -> list[int]:
 
 
 def some_spec(folder: Path) -> ReleaseSpec:
-    """The spec of a small release in a folder."""
     return load_spec(str(write_release(folder, [people(2000)])))
 
 
@@ -134,7 +133,6 @@ def test_map_keeps_order_and_stops_at_an_error(tmp_path: Path) -> None:
 
 
 def started(arguments: list[str], folder: Path, **environment: str) -> subprocess.Popen[bytes]:
-    """A process of Dask, in a group of its own."""
     log = (folder / f"{arguments[0]}.log").open("ab")
     places = [*map(str, Path(__file__).parents[:2]), os.environ.get("PYTHONPATH")]
     return subprocess.Popen(
@@ -193,7 +191,6 @@ def kill_scheduler_when(begun: Path, scheduler: int) -> None:
 
 
 def scheduler_pid(address: str) -> int:
-    """The process that listens at an address."""
     port = int(address.rpartition(":")[2])
     return next(c.pid for c in psutil.net_connections("tcp") if c.laddr.port == port and c.status == "LISTEN" and c.pid)
 
@@ -218,12 +215,10 @@ def test_a_local_cluster_adapts_from_zero_and_its_workers_have_the_variables_of_
 
 
 def place_of(_item: int) -> str | None:
-    """A variable of the process that does it."""
     return os.environ.get("PLACE")
 
 
 def whoever(_item: int) -> int:
-    """The process that does it."""
     time.sleep(0.05)
     return os.getpid()
 
@@ -244,7 +239,6 @@ def await_worker(address: str, n_workers: int = 1) -> None:
 
 
 def without_the_package(folder: Path) -> str:
-    """A PYTHONPATH on which there is no microagg."""
     (folder / "hidden" / "microagg_core").mkdir(parents=True)
     (folder / "hidden" / "microagg_core" / "__init__.py").write_text("raise ImportError(name='microagg_core')")
     return str(folder / "hidden")

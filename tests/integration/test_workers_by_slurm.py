@@ -49,7 +49,6 @@ def some_spec(folder: Path) -> ReleaseSpec:
 
 
 def job_and_place(_item: int) -> tuple[str, str]:
-    """The job that does it, and a variable of it."""
     time.sleep(0.1)
     return os.environ["SLURM_JOB_ID"], os.environ.get("PLACE", "")
 
@@ -125,7 +124,7 @@ def test_jobs_that_cannot_work_end_the_release_with_the_cause(
         connect(cluster_of(**{"wait": 600, **parts}), some_spec(tmp_path), Silence()) as executor,
     ):
         executor.map(abs, [-1], "abs")
-    assert time.monotonic() - started < 120
+    assert time.monotonic() - started < 200
 
 
 def test_jobs_that_wait_for_room_end_the_release_when_the_spec_says(slurm: SlurmServer, tmp_path: Path) -> None:

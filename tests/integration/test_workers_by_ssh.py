@@ -118,4 +118,4 @@ def test_machines_that_do_not_work_end_the_release_at_once_with_the_cause(
         connect(SshCluster(ssh=ssh), some_spec(tmp_path), Silence()) as executor,
     ):
         executor.map(abs, [-1], "abs")
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 200

@@ -27,7 +27,6 @@ CHANGES: dict[str, Any] = {"blocks": {"max_records": 400}}
 
 
 def certified(hosts: NetworkHosts, name: str, files: dict[str, str]) -> dict[str, str]:
-    """A host's own copies of certificates."""
     copies = {}
     for part, file in files.items():
         copies[part] = str(hosts.folder_of(name) / f"{part}.pem")
@@ -42,7 +41,6 @@ def tls_options(hosts: NetworkHosts, name: str, files: dict[str, str]) -> list[s
 
 
 def start_scheduler(hosts: NetworkHosts, files: dict[str, str]) -> str:
-    """A scheduler on its host; where it is."""
     address = f"tls://{hosts.address('scheduler')}:8786"
     options = ["--protocol", "tls", "--host", hosts.address("scheduler"), *tls_options(hosts, "scheduler", files)]
     command = [sys.executable, "-m", "dask", "scheduler", "--port", "8786", *options]
@@ -51,14 +49,12 @@ def start_scheduler(hosts: NetworkHosts, files: dict[str, str]) -> str:
 
 
 def start_worker(hosts: NetworkHosts, name: str, address: str, files: dict[str, str]) -> None:
-    """A worker on its host."""
     size = ["--nthreads", "1", "--memory-limit", "1GiB", "--local-directory", str(hosts.folder_of(name))]
     options = ["--protocol", "tls", "--host", hosts.address(name), *size, *tls_options(hosts, name, files)]
     hosts.start(name, f"{name}.log", sys.executable, "-m", "dask", "worker", address, *options, **MODULES)
 
 
 def written_spec(hosts: NetworkHosts, bucket: str, endpoint: str, cluster: dict[str, Any]) -> str:
-    """A spec on the command's host whose places are all in a bucket."""
     places = {
         place: {"url": f"{bucket}/{url}", "storage_options": {"client_kwargs": {"endpoint_url": endpoint}}}
         for place, url in (("input", "input/*.parquet"), ("output", "output"), ("work", "work"))
@@ -70,7 +66,6 @@ def written_spec(hosts: NetworkHosts, bucket: str, endpoint: str, cluster: dict[
 
 
 def downloaded(s3: S3Server, bucket: str, folder: Path) -> Path:
-    """The objects of a release, as files."""
     client = s3.client()
     for item in client.list_objects_v2(Bucket=bucket, Prefix="output/").get("Contents", []):
         path = folder / item["Key"]

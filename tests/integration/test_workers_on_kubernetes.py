@@ -33,7 +33,6 @@ def some_spec(folder: Path) -> ReleaseSpec:
 
 
 def place_of(_item: int) -> tuple[int, str]:
-    """The process that does it, and a variable of it."""
     time.sleep(0.1)
     return os.getpid(), os.environ.get("PLACE", "")
 

@@ -69,7 +69,6 @@ def _sse(X: np.ndarray, algorithm: str, k: int, seed: int) -> float:
 
 
 def gaps(table: Table, k: int, draws: int) -> dict[str, np.ndarray]:
-    """Each algorithm's gap in each draw."""
     found = np.empty((len(ALGORITHMS), draws))
     for seed in range(draws):
         X = table.draw(np.random.default_rng(seed))

@@ -131,7 +131,6 @@ def _losses(name: str, algorithm: str, k: int, params: tuple[tuple[str, float], 
 
 
 def _why_not(row: Row) -> Verdict | None:
-    """Why a row is not compared, or None."""
     if row.dataset == "eia-600":
         return Verdict("not reproducible", _EIA_600)
     if row.algorithm == "mu_approx":

@@ -106,7 +106,6 @@ def find(file: RealFile, folder: Path | None) -> Path | None:
 
 
 def read(file: RealFile, path: Path) -> pd.DataFrame:
-    """The columns with a role, and a number for each record."""
     if path.suffix == ".csv":
         frame = pd.read_csv(path)
     else:
@@ -166,7 +165,6 @@ def _read_part(path: Path, file: RealFile) -> pd.DataFrame:
 
 
 def six(value: float) -> float:
-    """To six significant digits."""
     return float(f"{value:.6g}")
 
 
@@ -184,7 +182,6 @@ def _path(name: str) -> list[str]:
 
 
 def as_published(losses: dict[str, Any], name: str, recomputed: float, slack: float = 1e-10) -> Line:
-    """A figure of the losses, to the digits that it is said to have; where it is not there, that has to be said."""
     published: Any = losses
     for part in _path(name):
         published = published.get(part, {})

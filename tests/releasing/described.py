@@ -36,7 +36,6 @@ ABOUT = {
 
 
 def beside(manifest_path: Path) -> Manifest:
-    """Write the pages beside a manifest."""
     manifest = Manifest.from_bytes(manifest_path.read_bytes(), str(manifest_path))
     for name, page in public_pages(manifest).items():
         (manifest_path.parent / name).write_bytes(page)
@@ -44,7 +43,6 @@ def beside(manifest_path: Path) -> Manifest:
 
 
 def described_release(folder: Path, form: str, n: int = 400, **changes: Any) -> Path:
-    """The folder of a small release of this format, in two parts."""
     output: dict[str, Any] = {"url": "output", "format": form}
     if form == "csv":
         output["csv"] = {"delimiter": ";", "null_word": "NA"}
@@ -74,7 +72,6 @@ def in_two_parts(path: Path, folder: Path) -> Path:
 def manifest_of(
     columns: dict[str, str], *, form: str = "parquet", parts: int = 1, name: str = "people", **others: Any
 ) -> Manifest:
-    """A manifest of columns by name and role, without files."""
     table = pa.table({column: pa.array([1.0]) for column in columns})
     entries = [
         PartEntry(name=f"data/part-{i:05d}-{i:016x}-{'0' * 12}.{form}", rows=1, bytes=9, sha256=f"{i:016x}{'0' * 48}")

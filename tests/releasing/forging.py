@@ -25,16 +25,13 @@ class Forged:
 
     @property
     def path(self) -> Path:
-        """Where it lies on a disk."""
         return Path(self.folder.url)
 
     @property
     def form(self) -> str:
-        """The format of its files."""
         return str(self.said["format"])
 
     def part(self, number: int) -> Path:
-        """A part on a disk."""
         return self.path / str(self.said["parts"][number]["name"])
 
     def say(self, **fields: Any) -> None:
@@ -55,7 +52,6 @@ class Forged:
         self.say(rows=sum(part["rows"] for part in parts))
 
     def add_table(self, table: pa.Table, number: int | None = None) -> None:
-        """The same with a table."""
         self.add(file_bytes(table, self.form), table.num_rows, number)
 
     def repeat(self, number: int) -> None:
@@ -65,10 +61,8 @@ class Forged:
 
 
 def look(release: Forged, demands: Demands | None = None) -> VerifyReport:
-    """What its receiver finds."""
     return verify(release.folder.url, release.folder.storage_options, demands)
 
 
 def failed(report: VerifyReport) -> dict[str, str]:
-    """The checks that failed, each with what it says."""
     return {check.name: check.detail for check in report.checks if not check.passed}

@@ -60,13 +60,11 @@ def units(n: int, n_columns: int = 0, night: int = 0, seed: int = 0, k: int = 3,
 
 
 def with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
-    """The same units with other values in a column."""
     position = table.schema.get_field_index(name)
     return table.set_column(position, name, pa.array(values, table.schema.field(name).type))
 
 
 def with_value(table: pa.Table, place: int, **values: int) -> pa.Table:
-    """The same units, of which one has other values."""
     for name, value in values.items():
         column = table[name].to_numpy().copy()
         column[place] = value
@@ -75,24 +73,20 @@ def with_value(table: pa.Table, place: int, **values: int) -> pa.Table:
 
 
 def refused(ledger: Ledger) -> list[str]:
-    """The checks that a ledger does not pass."""
     return [check.name for check in verify_ledger(ledger) if not check.passed]
 
 
 def sorted_units(table: pa.Table) -> pa.Table:
-    """The same units as a ledger has them."""
     return table.sort_by([("u0", "ascending"), ("u1", "ascending")]).combine_chunks()
 
 
 def classes_of_atoms(atom: UInt64s) -> Pairs:
-    """A class for each atom, which is of its range."""
     bits = atom % np.uint64(most_ranges())
     k0 = bits * np.uint64(2**64 // most_ranges()) + mix_words(atom) // np.uint64(most_ranges())
     return np.column_stack([k0, mix_words(atom + np.uint64(1)) >> np.uint64(32)])
 
 
 def atoms_of(table: pa.Table, night: int) -> pa.Table:
-    """The atoms that units have, as if tonight released them all."""
     is_live = np.asarray(table["state"]) == State.LIVE
     atom, place, n = np.unique(np.asarray(table["atom"])[is_live], return_index=True, return_counts=True)
     since = np.asarray(table["since"])[is_live][place]
@@ -100,7 +94,6 @@ def atoms_of(table: pa.Table, night: int) -> pa.Table:
 
 
 def write_ranges(ledger: Ledger, night: int, table: pa.Table, n_ranges: int) -> Files:
-    """Write the units of a night, range by range, all anew."""
     number = range_of(table["u0"].to_numpy(), n_ranges)
     return tuple((ledger.write_range(night, i, table.filter(pa.array(number == i))),) for i in range(n_ranges))
 
@@ -117,13 +110,11 @@ def write_changes(ledger: Ledger, changes: pa.Table, n_ranges: int) -> Files:
 
 
 def write_atoms(ledger: Ledger, night: int, atoms: pa.Table, n_ranges: int = 1) -> tuple[RangeFile, ...]:
-    """Write the atoms of a night, range by range."""
     number = range_of_atoms(np.asarray(atoms["atom"]), n_ranges)
     return tuple(ledger.write_atoms(night, i, atoms.filter(pa.array(number == i))) for i in range(n_ranges))
 
 
 def generation_of(night: int, files: Files, atoms: Sequence[RangeFile], parent: str, **others: Any) -> Generation:
-    """What a night's document says; ``others`` are fields of it."""
     fields = {
         "night": night,
         "kind": "night",

@@ -45,7 +45,6 @@ def safe_tables(salt: str = "") -> list[pa.Table]:
 
 
 def file_bytes(table: pa.Table, form: str) -> bytes:
-    """A table as the bytes of a released file."""
     output = Output.model_validate({"url": "output", "format": form})
     blocking = [name for name in table.column_names if ROLES.get(name) == "blocking"]
     return released_format(output).to_bytes(table, blocking)
@@ -54,7 +53,6 @@ def file_bytes(table: pa.Table, form: str) -> bytes:
 def facts_for(
     tables: Sequence[pa.Table], release_id: str = "2026-11-18", form: str = "parquet", **others: Any
 ) -> ReleaseFacts:
-    """What the manifest of these tables says."""
     columns = tuple(
         ColumnEntry(name=f.name, type=str(f.type), role=ROLES.get(f.name, "confidential")) for f in tables[0].schema
     )
@@ -93,7 +91,6 @@ def publish_tables(
     output: Store, work: Store, tables: Sequence[pa.Table], *, release_id: str = "2026-11-18", form: str = "parquet",
     replacing: bool = False, **others: Any,
 ) -> Published:  # fmt: skip
-    """Stage and publish."""
     parts = stage_parts(work, tables, form)
     return publish(output, facts_for(tables, release_id, form, **others), parts, replace=replacing)
 
@@ -101,7 +98,6 @@ def publish_tables(
 def publish_in_process(
     output: Store, work: Store, release_id: str, salt: str, start: Barrier, answers: Queue[Any]
 ) -> None:
-    """What a racing process does; answers with its salt and how it ended."""
     tables = safe_tables(salt)
     parts = stage_parts(work, tables)
     facts = replace_created(facts_for(tables, release_id), salt)
@@ -119,7 +115,6 @@ def replace_created(facts: ReleaseFacts, salt: str) -> ReleaseFacts:
 
 
 def changed(part: StagedPart, **fields: Any) -> StagedPart:
-    """A part with other promises."""
     return replace(part, **fields)
 
 

@@ -67,12 +67,10 @@ def write_series(folder: Path, tables: Sequence[pa.Table], **series: Any) -> Pat
 
 
 def start(path: Path, replace: bool = False, identity: str | None = None, now: datetime.datetime = NOW) -> Release:
-    """A release that is worked on in this process."""
     return new_release(load_spec(str(path)), InProcess(Silence()), identity, replace, now)
 
 
 def run_stages(release: Release, *names: str) -> Release:
-    """Run the named stages, or all."""
     for stage in STAGES:
         if not names or stage.name in names:
             run_stage(stage, release)

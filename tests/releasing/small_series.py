@@ -29,7 +29,6 @@ DAY = datetime.datetime(2026, 11, 1, 3, 0, tzinfo=datetime.UTC)
 
 
 def people(ids: Iterable[int]) -> pa.Table:
-    """The same person always has the same values."""
     who = np.array(list(ids))
     draw = np.random.default_rng(7).normal(size=(1000, 2)).round(2)
     return pa.table(
@@ -85,19 +84,16 @@ class SmallSeries:
         return Store(spec.output.url, dict(spec.output.storage_options))
 
     def units(self, ids: Iterable[int]) -> str:
-        """A file of units."""
         path = self.folder / "units.csv"
         path.write_text("id\n" + "".join(f"{i}\n" for i in ids))
         return str(path)
 
     def write_input(self, ids: Iterable[int], night: int) -> None:
-        """The input of a night, which is kept beside as ``input-<night>``."""
         for folder in ("input", f"input-{night}"):
             (self.folder / folder).mkdir(exist_ok=True)
             pq.write_table(people(ids), self.folder / folder / "part-0.parquet")
 
     def night(self, ids: Iterable[int], number: int, **how: Any) -> Release:
-        """Make and publish one night."""
         self.write_input(ids, number)
         when = DAY + datetime.timedelta(days=number)
         release = run_stages(start(self.path, identity=f"day-{number}", now=when, **how))
@@ -105,7 +101,6 @@ class SmallSeries:
         return release
 
     def inputs(self, n: int) -> dict[str, str]:
-        """The inputs of the nights, by id."""
         return {f"day-{i}": str(self.folder / f"input-{i}" / "*.parquet") for i in range(n)}
 
     def manifests(self) -> list[Manifest]:
@@ -150,7 +145,6 @@ class SmallSeries:
         return min(Counter(whole).values())
 
     def assert_sound(self) -> None:
-        """The ledger says nothing that is not so."""
         assert [check for check in verify_ledger(self.ledger) if not check.passed] == []
 
 

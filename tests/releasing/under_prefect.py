@@ -42,7 +42,6 @@ def spec_of(folder: Path, tables: list[pa.Table], **changes: Any) -> Path:
 
 
 def outcomes(spec: Path) -> list[dict[str, Any]]:
-    """What runs of a spec have left about themselves."""
     return [json.loads(path.read_text()) for path in (spec.parent / "work" / "audit" / "runs").iterdir()]
 
 

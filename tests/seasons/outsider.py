@@ -71,7 +71,6 @@ class Outsider:
 
     @classmethod
     def at(cls, folder: Path, promise: Promise) -> Outsider:
-        """Begin to look at a folder."""
         return cls(promise, Folder(folder))
 
     def look(self, truth: Callable[[str], Mapping[int, Row]], is_tidy: bool = True) -> list[str]:

@@ -59,11 +59,9 @@ class Population:
             self.here.append(self._born())
 
     def come(self, n: int) -> None:
-        """Some come who were never there."""
         self.here += [self._born() for _ in range(n)]
 
     def leave(self, n: int) -> None:
-        """Some leave."""
         for _ in range(min(n, len(self.here))):
             self.gone.append(self.here.pop(int(self.draw.integers(len(self.here)))))
 
@@ -73,7 +71,6 @@ class Population:
             self.here.append(self.gone.pop(int(self.draw.integers(len(self.gone)))))
 
     def change_scores(self, n: int) -> None:
-        """Some get another score."""
         for place in self.draw.choice(len(self.here), min(n, len(self.here)), replace=False):
             self.score[self.here[int(place)]] += 1
 

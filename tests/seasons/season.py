@@ -16,7 +16,7 @@ import yaml
 from microagg_core.series.ledger import ledger_of
 from microagg_core.series.verification import verify_ledger
 from microagg_core.spec.loading import load_spec
-from microagg_flows.executors.in_process import InProcess
+from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release, new_release
 from microagg_flows.stages import STAGES, run_stage
@@ -58,13 +58,11 @@ def run_all(release: Release) -> None:
 
 
 def make_release(tonight: Tonight) -> Release:
-    """A release that is worked on in this process."""
     workers = InProcess(Silence())
     return new_release(load_spec(str(tonight.path)), workers, tonight.identity, tonight.replace, tonight.now)
 
 
 def series_of(mode: str, folder: Path, changes: bool = False, hold: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The series as a spec has it."""
     key = folder / "key"
     if not key.exists():
         key.write_text(_KEY)
@@ -76,7 +74,6 @@ def series_of(mode: str, folder: Path, changes: bool = False, hold: Mapping[str,
 
 
 def promise_of(series: Mapping[str, Any], k: int) -> Promise:
-    """What the outsider holds against a series."""
     changes = series.get("guarantee") == "trace+changes"
     return Promise(series["mode"], k, series.get("leavers", "withhold"), changes, series.get("nights"))
 
@@ -104,7 +101,6 @@ class Season:
 
     @property
     def output(self) -> Path:
-        """Where the releases are."""
         return self.folder / "output"
 
     def prepare(self, replace: bool = False) -> Tonight:

@@ -52,7 +52,6 @@ class Ended:
     err: str
 
     def sentence(self) -> str:
-        """What it says went wrong."""
         return " | ".join(line for line in self.err.splitlines() if line.startswith("microagg: "))
 
     def document(self) -> dict[str, Any]:
@@ -153,7 +152,6 @@ class Walk:
         self.run(replace=replace)
 
     def run(self, *options: str, replace: bool = False) -> None:
-        """Run tonight; it has to be published."""
         self.must(*self.tonight(is_new=replace), *(("--replace",) if replace else ()), *options)
         self.look_at_night()
 
@@ -251,7 +249,6 @@ class Walk:
         self.look_at_night()
 
     def backfill_again(self, days: int = 3) -> None:
-        """Go on with a backfill that died."""
         call = ("backfill", "release.yaml", "-q", "--direct", "--from", self.date(self.day - days + 1))
         self.must(*call, "--to", self.date())
         self.look_at_night()
@@ -302,7 +299,6 @@ class Walk:
                 path.unlink()
 
     def keep_ledger(self) -> None:
-        """Copy the ledger aside."""
         shutil.copytree(self.ledger, self.folder / "kept")
 
     def put_back_ledger(self) -> None:
@@ -314,12 +310,10 @@ class Walk:
             self.wrong.append("series verify says ok of a ledger that is an old copy")
 
     def put_back_newer_ledger(self) -> None:
-        """Put the newest ledger back."""
         shutil.rmtree(self.ledger)
         shutil.move(self.folder / "kept", self.ledger)
 
     def signed(self) -> None:
-        """Have releases signed from now on."""
         self.must("keys", "signing")
         self.spec["output"] = {"url": "release", "sign": {"key_file": "signing.key"}}
 
@@ -352,7 +346,6 @@ class Walk:
             self.wrong.append("series verify says ok of a ledger whose newest generation is gone")
 
     def others_only(self, n: int = 60) -> None:
-        """All leave, and others come."""
         self.people.leave(len(self.people.here))
         self.people.come(n)
 
@@ -443,7 +436,6 @@ class Walk:
                 self.wrong.append(f"(n) {len(lost)} survivors of whole groups are not released")
 
     def _look_at_erasure(self, chosen: set[int], told: dict[str, Any], done: dict[str, Any]) -> None:
-        """Who vanishes is who was announced."""
         self._look()
         now = self._newest()
         vanished, atoms = self._before - now, self.outsider.atoms_of(chosen) & self._before
@@ -469,15 +461,12 @@ class Walk:
 
     @property
     def ledger(self) -> Path:
-        """The ledger's folder."""
         return self.folder / "work" / "series" / "people"
 
     def date(self, day: int | None = None) -> str:
-        """A day as an id."""
         return (_FIRST_DAY + datetime.timedelta(days=self.day if day is None else day)).isoformat()
 
     def promise(self) -> Promise:
-        """What the series promises as it is now."""
         series = self.series or {"mode": "independent"}
         changes = series.get("guarantee") == "trace+changes"
         return Promise(series["mode"], self.k, series.get("leavers", "withhold"), changes, series.get("nights"))
@@ -524,7 +513,6 @@ class Walk:
         return ended
 
     def refuse_command(self, *arguments: str, codes: tuple[int, ...] = (2, 3, 4, 5)) -> None:
-        """Call the command, which has to be refused."""
         self._refused_well(self.command(*arguments), codes or (2, 3, 4, 5))
 
     def _refused_well(self, ended: Ended, codes: tuple[int, ...]) -> None:
@@ -533,7 +521,6 @@ class Walk:
         self.wrong += self.outsider.look(self._truth, is_tidy=False)
 
     def command(self, *arguments: str) -> Ended:
-        """Call the command."""
         if self.caller is not None:
             ended = self.caller(arguments)
         else:

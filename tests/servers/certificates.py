@@ -12,7 +12,6 @@ from cryptography.x509.oid import NameOID
 
 
 def write_certificates(folder: Path) -> dict[str, str]:
-    """An authority's certificate, and a certificate with its key that the authority has signed; their paths."""
     folder.mkdir(parents=True)
     authority, member = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca = _signed(_name("authority"), _name("authority"), authority.public_key(), authority, is_authority=True)

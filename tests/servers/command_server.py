@@ -90,7 +90,6 @@ class CommandServer:
 
 @functools.cache
 def command_server() -> CommandServer:
-    """The server of this process, started when it is first asked for."""
     folder = tempfile.TemporaryDirectory(prefix="microagg-tests-")
     server = CommandServer(Path(folder.name))
     atexit.register(folder.cleanup)

@@ -56,7 +56,6 @@ class KubernetesServer:
             self._scale(thing["spec"]["cluster"], thing["spec"]["maximum"])
 
     def patch(self, plural: str, name: str, change: dict[str, Any]) -> None:
-        """Change the number of workers."""
         if plural == "daskworkergroups":
             self._scale(name.removesuffix("-default"), change["spec"]["worker"]["replicas"])
 
@@ -68,7 +67,6 @@ class KubernetesServer:
             self.objects.clear()
 
     def end(self) -> None:
-        """End all processes."""
         for process in self.processes.values():
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

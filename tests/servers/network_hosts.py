@@ -40,11 +40,9 @@ class NetworkHosts:
         return int(self.mark, 16) % 200 + 20
 
     def address(self, name: str = "") -> str:
-        """The address of a host; without a name, of this process."""
         return _NETWORK.format(net=self._net, host=self.names.index(name) + 2 if name else 1)
 
     def folder_of(self, name: str) -> Path:
-        """What only this host sees."""
         return self.folder / name
 
     def set_up(self, names: Sequence[str], undo: ExitStack) -> None:
@@ -83,7 +81,6 @@ class NetworkHosts:
         return process
 
     def end(self) -> None:
-        """End what was started."""
         for process in reversed(self.processes):
             process.terminate()
         for process in self.processes:

@@ -39,7 +39,6 @@ class PrefectServer:
         return {**kept, **quiet(self.folder / "client"), "PREFECT_API_URL": self.url, **others}
 
     def prefect(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """The command line of Prefect."""
         return subprocess.run(
             [*PREFECT, *arguments],
             env=self.environment(**environment),
@@ -49,11 +48,9 @@ class PrefectServer:
         )
 
     def get(self, path: str) -> Any:
-        """What the API holds at a path."""
         return self._asked("GET", path, None)
 
     def post(self, path: str, **body: Any) -> Any:
-        """What the API answers to a request."""
         return self._asked("POST", path, body)
 
     def _asked(self, method: str, path: str, body: Any) -> Any:
@@ -66,14 +63,12 @@ class PrefectServer:
             time.sleep(0.5)
 
     def run_of(self, spec: Path) -> dict[str, Any]:
-        """The one flow run that was given a spec."""
         runs = self.post("flow_runs/filter", sort="ID_DESC", limit=200)
         (found,) = [run for run in runs if run["parameters"].get("spec") == str(spec)]
         assert isinstance(found, dict)
         return found
 
     def ended(self, flow_run: str) -> dict[str, Any]:
-        """A flow run as it is when it has ended, its tasks with it: those are recorded a moment later."""
         run: dict[str, Any] = {}
 
         def is_over() -> bool:
@@ -85,7 +80,6 @@ class PrefectServer:
         return run
 
     def tasks(self, flow_run: str) -> list[dict[str, Any]]:
-        """The task runs of a flow run, in the order in which they were made."""
         found = self.post("task_runs/filter", flow_runs={"id": {"any_": [flow_run]}}, sort="EXPECTED_START_TIME_ASC")
         return list(found)
 
@@ -103,12 +97,10 @@ class PrefectServer:
         return messages
 
     def levels(self, flow_run: str, beginning: str) -> list[int]:
-        """The levels of the lines of a flow run's log that begin with this."""
         lines = self.post("logs/filter", logs={"flow_run_id": {"any_": [flow_run]}})
         return [line["level"] for line in lines if line["message"].startswith(beginning)]
 
     def artifacts(self, flow_run: str) -> list[dict[str, Any]]:
-        """The artifacts of a flow run, the newest last."""
         return list(self.post("artifacts/filter", flow_runs={"id": {"any_": [flow_run]}}, sort="UPDATED_DESC"))[::-1]
 
     def database(self) -> bytes:
@@ -127,7 +119,6 @@ def quiet(home: Path) -> dict[str, str]:
 
 
 def wait_until(is_true: Callable[[], bool], what: str, seconds: float = RUN_SECONDS) -> None:
-    """Look again until it is so."""
     deadline = time.monotonic() + seconds
     while not is_true():
         if time.monotonic() > deadline:
@@ -185,7 +176,6 @@ def prefect_server(folder: Path, pages: bool = False) -> Iterator[PrefectServer]
 
 @contextmanager
 def prefect_worker(server: PrefectServer, pool: str, environment: Mapping[str, str]) -> Iterator[Path]:
-    """A worker of a pool; gives the file that has what it and its runs say."""
     log = server.folder / "worker.log"
     command = [*PREFECT, "worker", "start", "--pool", pool, "--name", "tests"]
     with process(command, server.environment(PREFECT_WORKER_QUERY_SECONDS="1", **environment), log) as started:

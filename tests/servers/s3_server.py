@@ -76,7 +76,6 @@ class S3Server:
 
 @pytest.fixture(scope="session")
 def s3_environment() -> Iterator[None]:
-    """The environment by which this process and its children find the credentials."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
         patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
@@ -199,14 +198,12 @@ def running_weed(folder: Path, others: Mapping[str, Any] | None = None) -> Itera
 
 @pytest.fixture(scope="session")
 def s3_server(s3_environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A real S3 server of this test session's own."""
     with running_weed(tmp_path_factory.mktemp("seaweedfs")) as server:
         yield server
 
 
 @pytest.fixture
 def s3_bucket(s3_server: S3Server) -> Place:
-    """A fresh bucket on the real server."""
     return s3_server.new_bucket()
 
 
@@ -238,7 +235,6 @@ class FaultyServer:
 
 
 def s3_error(status: str, code: str) -> Answer:
-    """The answer with which S3 names an error."""
     body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>provoked</Message></Error>".encode()
     return Answer(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))], body)
 

@@ -57,7 +57,6 @@ class SlurmServer:
     configuration: Path
 
     def told(self, *command: str) -> str:
-        """What one of Slurm's commands says."""
         environment = {**os.environ, "SLURM_CONF": str(self.configuration)}
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=30).stdout
 
@@ -102,7 +101,6 @@ def _started(folder: Path, name: str, *options: str) -> subprocess.Popen[bytes]:
 
 
 def _configured(folder: Path) -> Path:
-    """The folder's configuration, and what has to be there before anything starts."""
     for name in ("state", "spool"):
         (folder / name).mkdir()
     (folder / "munge.key").write_bytes(secrets.token_bytes(1024))
@@ -150,7 +148,6 @@ def _is_idle(server: SlurmServer) -> bool:
 
 
 def _end(server: SlurmServer, processes: list[subprocess.Popen[bytes]]) -> None:
-    """No job outlives its Slurm."""
     try:
         for job in server.jobs() if len(processes) > 2 else ():
             with suppress(subprocess.CalledProcessError):  # it has ended meanwhile

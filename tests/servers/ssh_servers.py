@@ -32,7 +32,6 @@ class SshServers:
 
     @property
     def hosts(self) -> list[str]:
-        """As a spec names them."""
         return [f"127.0.0.1:{port}" for port in self.ports]
 
 
@@ -44,7 +43,6 @@ def _sshd() -> str:
 
 
 def _key(path: Path) -> str:
-    """A new key in a file; its public half."""
     key = asyncssh.generate_private_key("ssh-ed25519")
     path.write_bytes(key.export_private_key())
     path.chmod(0o600)
@@ -68,7 +66,6 @@ def _configuration(folder: Path, port: int, environment: dict[str, str]) -> Path
 
 
 def kept(*names: str) -> dict[str, str]:
-    """Those of this process' variables that there are."""
     return {name: os.environ[name] for name in names if name in os.environ}
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from covering import share
 from microagg_core.kernels.machine_code.code_cache import code_folders
 from servers.s3_server import ACCESS_KEY, REGION, SECRET_KEY
 from soak import command, judge, processes
@@ -31,15 +32,16 @@ KINDS = ("flow-killed", "flow-interrupted", "input-removed", "temporary-folder-m
 CONFIGURATION = ["--configuration", "csv", "--rows", "2000"]
 
 
-@pytest.mark.slow(reason="makes a dozen releases")
+@pytest.mark.slow(reason="makes several releases")
 @pytest.mark.server
 def test_a_short_campaign_finds_nothing_wrong(tmp_path: Path) -> None:
     record = tmp_path / "record.json"
-    asked = [*CONFIGURATION, *(argument for kind in KINDS for argument in ("--kind", kind))]
+    kinds = share(KINDS, 2)
+    asked = [*CONFIGURATION, *(argument for kind in kinds for argument in ("--kind", kind))]
     if (kernels := code_folders().write) is not None:
         asked += ["--kernels", str(kernels.parent)]
     done = subprocess.run(
-        [sys.executable, SCRIPT, "--cases", str(len(KINDS)), "--json", str(record), *asked],
+        [sys.executable, SCRIPT, "--cases", str(len(kinds)), "--json", str(record), *asked],
         capture_output=True,
         text=True,
         timeout=280,
@@ -48,7 +50,7 @@ def test_a_short_campaign_finds_nothing_wrong(tmp_path: Path) -> None:
     cases: list[dict[str, Any]] = json.loads(record.read_text())["cases"]
     struck = {case["kind"] for case in cases if case["outcome"] in ("survived", "failed and resumed")}
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(struck & set(KINDS)) >= 3, done.stdout
+    assert len(struck & set(kinds)) >= len(kinds) / 2, done.stdout
 
 
 def test_there_are_kinds_in_every_family_and_at_least_forty() -> None:
@@ -197,6 +199,7 @@ def test_processes_are_found_and_ended_by_their_mark_alone() -> None:
         theirs.wait()
 
 
+@pytest.mark.soak("a machine that is busy gives a process no time for seconds on end")
 @pytest.mark.parametrize(
     ("does", "hangs"),
     [

@@ -58,7 +58,6 @@ class Held:
         wait_until((self._folder / "begun").exists, "the function that is held")
 
     def let_go(self) -> None:
-        """Have it end, now and from now on."""
         (self._folder / "let-go").touch()
 
 

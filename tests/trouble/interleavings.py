@@ -102,7 +102,6 @@ def version_of(data: bytes | None) -> str:
 
 
 def answered(held: Held, request: Request) -> tuple[Held, Any]:
-    """What a store that holds this answers, and what it holds then."""
     kind, name, what = request
     objects = dict(held)
     there = objects.get(name)
@@ -200,7 +199,6 @@ class Situation:
     faults: int
 
     def moved(self, program: int, place: Place) -> tuple[Place, ...]:
-        """The places when one program is elsewhere."""
         return (*self.places[:program], place, *self.places[program + 1 :])
 
 
@@ -252,7 +250,6 @@ class Search:
         return len(seen)
 
     def stores(self) -> list[Held]:
-        """What the store held at any time."""
         return self._helds
 
     def _start(self, held: Held, faults: int) -> Situation:
@@ -265,7 +262,6 @@ class Search:
         return number
 
     def _answer(self, held: int, request: Request) -> tuple[int, Any]:
-        """What the store holds after a request, and its answer."""
         key = held, request
         if key not in self._answered:
             after, answer = answered(self._helds[held], request)
@@ -312,8 +308,6 @@ class Search:
 
 
 def alone(program: Program, url: str, held: Held) -> tuple[Ended, Held]:
-    """How a program ends that has the store to itself."""
-
     def turn(request: Request) -> Any:
         nonlocal held
         held, answer = answered(held, request)
@@ -327,7 +321,6 @@ def alone(program: Program, url: str, held: Held) -> tuple[Ended, Held]:
 
 
 def asked_of(store: Store, request: Request) -> Any:
-    """The answer of a real store."""
     kind, name, what = request
     try:
         if kind == "put":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from typing import get_args
 
 import pytest
@@ -11,13 +12,14 @@ import pytest
 from microagg_core.errors import SpecError
 from microagg_core.spec.clusters import MODELS
 from microagg_core.spec.json_schema import spec_schema
-from microagg_core.spec.release import Cluster, LocalCluster
+from microagg_core.spec.release import Cluster, LocalCluster, NoCluster
 from microagg_flows.clusters import KINDS
+from microagg_flows.progress import Silence
 
 
 def test_every_cluster_of_a_spec_has_a_kind_that_has_workers() -> None:
     assert set(KINDS) == set(get_args(Cluster))
-    assert all(callable(kind.load()) for kind in KINDS.values())
+    assert all(callable(import_module(kind.module).hired) for kind in KINDS.values())
 
 
 def test_every_cluster_of_a_spec_is_told_by_its_first_key_and_is_in_the_json_schema() -> None:
@@ -41,19 +43,22 @@ def test_only_kinds_that_use_dask_load_it(monkeypatch: pytest.MonkeyPatch) -> No
         if kind.extra:
             words = rf"{kind.what} .* needs .*; run: pip install 'microagg\[{kind.extra}\]'"
             with pytest.raises(SpecError, match=words):
-                kind.load()
+                kind.hired(None, Silence())
         else:
-            assert kind.load() and model is not LocalCluster
+            assert model is not LocalCluster
+            with kind.hired(NoCluster(), Silence()) as workers:
+                assert workers.executor is not None
 
 
 LOADED = """
 import signal, threading
+from importlib import import_module
 from microagg_flows.clusters import KINDS
 before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-loading = threading.Thread(target=lambda: [kind.load() for kind in KINDS.values()] and print("loaded"))
+loading = threading.Thread(target=lambda: [import_module(kind.module) for kind in KINDS.values()] and print("loaded"))
 loading.start()
 loading.join()
-[kind.load() for kind in KINDS.values()]
+[import_module(kind.module) for kind in KINDS.values()]
 print(before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)])
 """
 

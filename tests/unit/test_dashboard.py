@@ -5,12 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from microagg_flows.accounts.account import accounted
-from microagg_flows.clusters import dashboard
-from microagg_flows.clusters.dashboard import _has_pages, dashboard_link, tell_dashboard
+from microagg_flows.clusters.handshake import _has_pages, dashboard_link
 from microagg_flows.progress import Silence
+from microagg_flows.record import RunRecord
 
 
 class Said(Silence):
@@ -40,19 +37,13 @@ def test_pages_are_known_by_the_module_that_makes_them() -> None:
 
 
 def test_the_link_is_said_and_kept() -> None:
-    said, told = Said(), list[str]()
-    with accounted() as account:
-        account.on_dashboard = told.append
-        tell_dashboard(client_of(scheduler_with("distributed.dashboard.core")), said)
-        assert account.results(None).dashboard == "http://127.0.0.1:8787/status"
-    assert said.lines == ["Dask's dashboard is at http://127.0.0.1:8787/status"]
-    assert told == ["http://127.0.0.1:8787/status"]
+    progress = Said()
+    record = RunRecord(progress=progress)
+    progress.link_dashboard(dashboard_link(client_of(scheduler_with("distributed.dashboard.core"))))
+    assert record.document(None)["dashboard"] == "http://127.0.0.1:8787/status"
+    assert progress.lines == ["Dask's dashboard is at http://127.0.0.1:8787/status"]
 
 
-def test_without_pages_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = Said()
-    tell_dashboard(client_of(scheduler_with("distributed.http.routing")), said)
+def test_without_pages_there_is_no_link() -> None:
+    assert dashboard_link(client_of(scheduler_with("distributed.http.routing"))) == ""
     assert dashboard_link(client_of(None)) == "", "whatever goes wrong with it, it decides nothing"
-    monkeypatch.setattr(dashboard, "dashboard_link", lambda _: "")
-    tell_dashboard(client_of(None), said)
-    assert said.lines == []

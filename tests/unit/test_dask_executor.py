@@ -9,8 +9,7 @@ import pytest
 from distributed.client import ClosedClientError
 
 from microagg_core.errors import TransientClusterError
-from microagg_flows.clusters.dask_executor import DaskExecutor
-from microagg_flows.clusters.pool import Pool
+from microagg_flows.clusters.pool import DaskExecutor, Pool
 from microagg_flows.progress import Silence
 
 

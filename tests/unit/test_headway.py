@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from microagg_core.group.headway import Headway, Progress, listening, only_for, working_on
-from microagg_flows.accounts.log_lines import LogFormat, LogWish, opened_log
-from microagg_flows.clusters.told_headway import ToldHeadway
+from microagg_flows.clusters.pool import Headways
+from microagg_flows.log import LogFormat, opened_log
 from microagg_flows.progress import Bar, Lines, LongBlocks
 
 X = np.array([[-1.0], [1.0]])
@@ -128,7 +128,7 @@ def test_a_bar_shows_where_a_block_stands() -> None:
 @pytest.mark.parametrize("form", list(LogFormat))
 def test_a_log_for_programs_has_no_loss_of_a_block(form: LogFormat, tmp_path: Path, clock: list[float]) -> None:
     path = tmp_path / "log"
-    with opened_log(LogWish(form, path)) as log:
+    with opened_log(form, path) as log:
         progress = log.progress(quiet=True)
         clock[0] += 11.0
         progress.tell(headway(4, 17.0))
@@ -163,7 +163,7 @@ def test_events_that_are_not_what_they_should_be_are_left_out() -> None:
             self.topics += (topic,)
 
     client: Any = Client()
-    told = ToldHeadway()
+    told = Headways()
     told.listen_to(client, "a")
     told.listen_to(client, "b")
     fine = {"run": "b", **vars(headway(4, 17.0))}

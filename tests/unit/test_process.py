@@ -17,11 +17,10 @@ import pytest
 
 from microagg_core.errors import ClusterError
 from microagg_core.store.remote import settled
-from microagg_flows import progress
+from microagg_flows import process, progress
 from microagg_flows.prefect_side.embedded_server import settle_home
-from microagg_flows.process import scratch
-from microagg_flows.process.limits import refuse_few_addresses
-from microagg_flows.process.scratch import scratch as scratch_folder
+from microagg_flows.process import refuse_few_addresses
+from microagg_flows.process import scratch as scratch_folder
 from microagg_flows.progress import Lines, awaited, shown
 
 # --- progress ---
@@ -73,7 +72,7 @@ def test_what_is_over_is_not_waited_for(impatient: None) -> None:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for temporary files that is empty."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(scratch, "_UNLOCKED_SECONDS", 60.0)
+    monkeypatch.setattr(process, "_UNLOCKED_SECONDS", 60.0)
     return tmp_path
 
 

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import json
 import socket
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from microagg_core.errors import ClusterError, GateError, InternalError, InterruptionError, MicroaggError, StorageError
-from microagg_core.pages.run_results import (
-    Compared,
-    RunResults,
-    compared_rows,
-    cure_of,
-    outcome_of,
-    results_markdown,
-    stage_rows,
-)
+from microagg_core.pages.run_results import compared_rows, results_markdown, stage_rows
 from microagg_core.store.objects import Store
-from microagg_flows.accounts.keeping import mark_untold, this_process, write_private
+from microagg_flows.record import RunRecord, cure_of, mark_untold, outcome_of, this_process, write_private
+from microagg_flows.release import StageOutcome, compared
 
 STAGE = {
     "name": "survey",
@@ -32,21 +25,13 @@ STAGE = {
     "kernel_seconds": 0.0,
     "peak_bytes": 123_456_789,
 }
-FAILED = RunResults(
-    "failed",
-    "people",
-    "2026-11-18",
-    "2026-11-18T02:30:00Z",
-    "2026-11-18T02:31:00Z",
-    exit_code=6,
-    kind="cluster",
-    sentence="a | worker\nwas lost; run it again",
-    what_to_do="run it again",
-    stage="survey",
-    stages=(STAGE,),
-    memory_bytes=Compared(2**20, None),
-    seconds=1.23456789,
-)
+FAILED = {
+    **RunRecord(series="people", id="2026-11-18", stage="survey").document(
+        ClusterError("a | worker\nwas lost; run it again")
+    ),
+    "memory_bytes": {"estimate": 2**20, "actual": None},
+    "stages": [STAGE],
+}
 
 
 @pytest.mark.parametrize(
@@ -74,35 +59,43 @@ def test_a_failure_is_readable() -> None:
     assert "**what happened**\na | worker was lost; run it again\n\n**what to do**\nrun it again\n\n|" in text
     assert "| memory of a worker | 1.0 MiB | – |" in text
     assert "| | |" not in text, "a table's head that is empty is an empty bar on a page"
-    assert results_markdown(replace(FAILED, series=None, id=None)).startswith("# a release: failed")
+    assert results_markdown({**FAILED, "series": None, "id": None}).startswith("# a release: failed")
 
 
 def test_a_long_sentence_is_a_paragraph_as_cells_do_not_break_lines() -> None:
     sentence = (
         "s3://a-bucket/with/many/folders/2026-11-18/*/part-*.parquet: no file matches, and none will; check input.url"
     )
-    text = results_markdown(replace(FAILED, sentence=sentence))
+    text = results_markdown({**FAILED, "sentence": sentence})
     assert f"\n\n**what happened**\n{sentence.replace('*', chr(92) + '*')}\n" in text
     assert max(len(line) for line in text.splitlines() if line.startswith("|")) < 100
-    noted = results_markdown(replace(FAILED, warnings=(sentence, "a short one")))
+    noted = results_markdown({**FAILED, "warnings": [sentence, "a short one"]})
     assert "| note | a short one |" in noted and f"**note**\n{sentence[:30]}" in noted
 
 
 def test_no_cell_is_read_as_a_list_where_there_is_no_figure() -> None:
-    (row,) = stage_rows(replace(FAILED, stages=({**STAGE, "peak_bytes": 0},)))
+    (row,) = stage_rows({**FAILED, "stages": [{**STAGE, "peak_bytes": 0}]})
     assert [text for text in row.values() if text.startswith(("-", "*", "+"))] == []
 
 
 def test_nothing_to_compare_is_no_table() -> None:
-    assert compared_rows(RunResults("failed", None, None, "", None)) == []
+    assert compared_rows(RunRecord(command="plan").document(None)) == []
 
 
 def test_figures_have_as_many_digits_as_mean_something() -> None:
     (row,) = stage_rows(FAILED)
     assert (row["time"], row["CPU of tasks"], row["peak of a worker"]) == ("1 min 13 s", "0.12 s", "117.7 MiB")
-    document = FAILED.document()
-    assert (document["seconds"], document["stages"][0]["seconds"]) == (1.235, 72.612)
-    assert document["memory_bytes"] == {"estimate": 2**20, "actual": None}
+    release: Any = SimpleNamespace(
+        outcomes=[StageOutcome(**STAGE)],
+        committed=None,
+        published=None,
+        key="",
+        page=None,
+        compared=lambda: {"memory_bytes": compared(None, 123_456_789)},
+    )
+    document = RunRecord(command="plan", release=release).document(None)
+    assert document["stages"][0]["seconds"] == 72.612
+    assert document["memory_bytes"] == {"estimate": None, "actual": 123_456_789}
 
 
 # --- runs that were killed ---
@@ -110,7 +103,7 @@ def test_figures_have_as_many_digits_as_mean_something() -> None:
 
 def left(work: Store, name: str = "people-one-20261118T023000Z-0123456789ab", **changes: Any) -> str:
     """An outcome as a run of another process, which is no more, has left it."""
-    results = replace(FAILED, outcome="running", process={**this_process(), "born": 0.0}).document()
+    results = {**FAILED, "outcome": "running", "process": {**this_process(), "born": 0.0}}
     path = f"audit/runs/{name}.json"
     work.put_json(path, {**results, **changes})
     return path
@@ -129,7 +122,7 @@ def test_a_run_whose_process_is_gone_is_marked(work: Store) -> None:
         "ended without a word",
         "run it again, and it goes on from there",
     )
-    assert results["stages"] == FAILED.document()["stages"]
+    assert results["stages"] == FAILED["stages"]
 
 
 @pytest.mark.parametrize(

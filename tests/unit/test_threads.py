@@ -10,7 +10,7 @@ import pytest
 
 from microagg_core.kernels.tools import threads as room
 from microagg_core.kernels.tools.threads import Threads, cpu_seconds, each
-from microagg_flows.process.cores import shares_of_time
+from microagg_flows.process import shares_of_time
 
 _WAIT_SECONDS = 20.0
 

@@ -28,11 +28,11 @@ from microagg_core.release.steps.access import access_problem, work_probe
 from microagg_core.release.steps.surroundings import Surroundings, surroundings
 from microagg_core.software import deviations, software
 from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.clusters.dask_settings import pause_share
-from microagg_flows.clusters.records import WorkerRecord
+from microagg_flows.clusters import WorkerRecord
+from microagg_flows.clusters.scheduler import pause_share
 from microagg_flows.clusters.watch import WorkerState
 
-_ANSWER_SECONDS = 60
+_ANSWER_SECONDS, _DASHBOARD_SECONDS = 60, 10
 #: Packages of which both sides must have the same version: they speak with each other.
 _SPEAKING = ("dask", "distributed", "cloudpickle")
 
@@ -111,18 +111,20 @@ def greet_scheduler(client: Client) -> None:
         raise of_kind(unfit.kind, f"the scheduler {unfit.message}")
 
 
-def _asked(client: Client, question: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """An answer within a minute; functions of this module travel as code.
+def _asked(
+    client: Client, question: Callable[..., Any], *args: Any, seconds: int = _ANSWER_SECONDS, **kwargs: Any
+) -> Any:
+    """An answer in time; functions of this module travel as code.
 
     Raises:
         TransientClusterError: there is none.
     """
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
-        return client.sync(question, *args, callback_timeout=_ANSWER_SECONDS, **kwargs)  # type: ignore[no-untyped-call]
+        return client.sync(question, *args, callback_timeout=seconds, **kwargs)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError):
         raise TransientClusterError(
-            f"not all of the cluster answered within {_ANSWER_SECONDS} s, or it went away; look at its scheduler and "
+            f"not all of the cluster answered within {seconds} s, or it went away; look at its scheduler and "
             "workers, and start the release again"
         ) from None
     finally:
@@ -219,3 +221,18 @@ def _unfit(answer: Any, spec: ReleaseSpec | None = None) -> MicroaggError | None
                 kind = StorageError.kind
         return of_kind(kind, f"cannot do the work: {sentence}")
     return None
+
+
+def dashboard_link(client: Client) -> str:
+    """The address of the scheduler's dashboard; empty where it has none, or does not say."""
+    try:
+        has_pages = _asked(client, client.run_on_scheduler, _has_pages, seconds=_DASHBOARD_SECONDS)
+        return str(client.dashboard_link or "") if has_pages else ""
+    except Exception:  # whatever a scheduler of others answers, its dashboard decides nothing
+        return ""
+
+
+def _has_pages(dask_scheduler: Any) -> bool:
+    """Runs in the scheduler: without the package for pages its server has metrics alone."""
+    pages = "distributed.dashboard"
+    return any(type(one).__module__.startswith(pages) for one in dask_scheduler.http_application.applications)

@@ -21,9 +21,8 @@ from tornado.ioloop import IOLoop
 
 from microagg_core.errors import ClusterError
 from microagg_core.spec.clusters import Kubernetes, KubernetesCluster
-from microagg_flows.clusters.dask_settings import dask_settings, worker_variables
-from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool
+from microagg_flows.clusters.scheduler import dask_settings, worker_variables
 from microagg_flows.progress import Progress, awaited
 
 _CONNECT_SECONDS, _CLOSE_SECONDS = 30, 60
@@ -37,7 +36,7 @@ _ROOM = "/tmp"
 
 
 @contextmanager
-def hired(cluster: KubernetesCluster, progress: Progress) -> Iterator[DaskWorkers]:
+def hired(cluster: KubernetesCluster, progress: Progress) -> Iterator[Pool]:
     """Workers that are pods, while the block lasts.
 
     Raises:
@@ -51,7 +50,7 @@ def hired(cluster: KubernetesCluster, progress: Progress) -> Iterator[DaskWorker
                 _start(pods, wanted, loop)
             with _client(pods) as client:
                 supply = _Pods(wanted)
-                yield DaskWorkers(Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=supply))
+                yield Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=supply)
 
 
 @contextmanager

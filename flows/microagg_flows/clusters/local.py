@@ -18,17 +18,15 @@ from distributed import Client, LocalCluster, Security
 
 from microagg_core.errors import ClusterError, StorageError
 from microagg_core.spec.release import LocalCluster as LocalSpec
-from microagg_flows.clusters.dask_settings import dask_settings
-from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool
-from microagg_flows.clusters.supplying import adapted
-from microagg_flows.process.interrupts import sparing_children
-from microagg_flows.process.scratch import scratch
+from microagg_flows.clusters.scheduler import adapted, dask_settings
+from microagg_flows.interrupts import sparing_children
+from microagg_flows.process import scratch
 from microagg_flows.progress import Progress, awaited
 
 
 @contextmanager
-def hired(cluster: LocalSpec, progress: Progress) -> Iterator[DaskWorkers]:
+def hired(cluster: LocalSpec, progress: Progress) -> Iterator[Pool]:
     """Workers of this machine, while the block lasts.
 
     Raises:
@@ -37,7 +35,7 @@ def hired(cluster: LocalSpec, progress: Progress) -> Iterator[DaskWorkers]:
     with dask_settings(), scratch() as folder, ExitStack() as running:
         with awaited(progress, f"{cluster.n_least} workers to start"):
             client = _start(cluster, str(folder / "workers"), running)
-        yield DaskWorkers(Pool(client, no_workers=cluster.wait, own=True, restarts=True, wanted=cluster))
+        yield Pool(client, no_workers=cluster.wait, own=True, restarts=True, wanted=cluster)
 
 
 def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:

@@ -1,18 +1,58 @@
-"""The workers of one scheduler, however they are had: what a kind of cluster hands to those who give them work."""
+"""The workers of one scheduler, and how they do a release's tasks: under a watch, so that no wait is without an end.
+
+A bounded number of tasks is out at a time, and each future is released as soon as its receipt is in: a worker that dies
+then makes nobody repeat what is finished. How many tasks are out follows the cluster as it grows and shrinks, and
+workers that join are greeted before long.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, TypeVar
 
-from distributed import Client
+from distributed import Client, Future, get_worker
+from distributed.client import ClosedClientError
+from distributed.scheduler import KilledWorker
 
+from microagg_core.blocks.memory import bytes_per_task
+from microagg_core.errors import ClusterError, MicroaggError, TransientClusterError, sanitized
+from microagg_core.group.headway import Headway, listening
+from microagg_core.kernels.tools.threads import PROCESS
+from microagg_core.release.steps.surroundings import Surroundings
+from microagg_core.software import done_alike, software
 from microagg_core.spec.clusters import StartedWorkers
-from microagg_flows.clusters.watch import WorkerState
+from microagg_core.spec.release import ReleaseSpec
+from microagg_flows.clusters import WorkerRecord
+from microagg_flows.clusters.handshake import dashboard_link, greet, greet_scheduler, records_of, surroundings_of
+from microagg_flows.clusters.scheduler import pause_share
+from microagg_flows.clusters.watch import Standstill, Watch, WorkerState
+from microagg_flows.progress import Progress, shown
 
-#: How long the scheduler may take to answer.
-_ANSWER_SECONDS = 20.0
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+#: Tasks out at a time, for each worker thread: enough to keep it busy, few enough to lose.
+_AHEAD = 3
+#: How often to look at the cluster while tasks are out, and how often, where tasks end, whether somebody has come.
+_LOOK_SECONDS, _COUNT_SECONDS = 2.0, 0.25
+#: How long the scheduler may take to answer, and a receipt, a few hundred bytes, to come.
+_ANSWER_SECONDS, _RECEIPT_SECONDS = 20.0, 30.0
+#: How often the paused workers of one stage are started anew before that is no cure, and how long this may take:
+#: a process starts in seconds, on a busy machine in many.
+_RESTARTS, _RESTART_SECONDS = 3, 60
+#: How often to look whether workers have come that are asked what they are, and how long the others may take that the
+#: spec wants, after the first.
+_ARRIVAL_SECONDS, _OTHERS_SECONDS = 0.5, 30.0
+#: Where workers report how far long blocks are. One topic for all runs, so that a scheduler which runs for months does
+#: not gather topics.
+_TOPIC = "microagg-headway"
 
 
 class Supply(Protocol):
@@ -86,3 +126,324 @@ class Pool:
             return self.client.sync(ask, callback_timeout=_ANSWER_SECONDS, **kwargs)  # type: ignore[no-untyped-call]
         except (OSError, TimeoutError, asyncio.CancelledError, AttributeError):
             return None
+
+    def executor(self, spec: ReleaseSpec, progress: Progress) -> DaskExecutor:
+        """Who has them do the tasks of the spec's release."""
+        return DaskExecutor(self, spec, progress)
+
+    def records(self, spec: ReleaseSpec) -> list[WorkerRecord]:
+        """What each says of itself, as soon as all have come that the spec wants, or some and a while has passed.
+
+        Raises:
+            ClusterError: none comes, none answers, or the scheduler itself is not fit for the work.
+        """
+        client = self.client
+        if not self.own:
+            greet_scheduler(client)
+        # Where a pool grows with its work, something has to be wanted of it.
+        wanted = client.submit(abs, -1, pure=False)
+        try:
+            return records_of(client, spec, self._awaited())
+        finally:
+            wanted.cancel()  # type: ignore[no-untyped-call]
+
+    def surroundings(self, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
+        """What workers that are fit for the work find around them, by address; one that left meanwhile, nothing.
+
+        Raises:
+            ClusterError: they do not answer.
+        """
+        return surroundings_of(self.client, spec, addresses)
+
+    def _awaited(self) -> list[WorkerState]:
+        began = time.monotonic()
+        n_wanted = max(1, self.wanted.n_least) if self.wanted else 1
+        first: float | None = None
+        while len(workers := self.workers() or []) < n_wanted:
+            now = time.monotonic()
+            first = first or (now if workers else None)
+            if workers and first and now - first > _OTHERS_SECONDS:
+                break
+            if not workers:
+                self._refuse_to_wait(now - began)
+            time.sleep(_ARRIVAL_SECONDS)
+        return workers
+
+    def _refuse_to_wait(self, waited: float) -> None:
+        """Stop where nobody will come, or came for too long.
+
+        Raises:
+            ClusterError: with what is known of the workers.
+        """
+        supply = self.supply
+        if refusal := supply.refusal():
+            raise ClusterError(f"no worker comes, because {refusal}; mend that, and ask again")
+        if waited > self.no_workers:
+            news = supply.news()
+            raise ClusterError(
+                f"no worker came within {self.no_workers:.0f} s{f' ({news})' if news else ''}; start workers, or "
+                "give them more time (wait, in cluster)"
+            )
+
+
+@dataclass
+class _Out:
+    """The tasks of one call that are with the workers."""
+
+    function: Callable[[Any], Any]
+    what: str
+    waiting: Iterator[tuple[int, Any]]
+    futures: dict[int, Future[Any]] = field(default_factory=dict)
+    finished: SimpleQueue[tuple[int, Future[Any]]] = field(default_factory=SimpleQueue)
+    software: dict[str, str] = field(default_factory=software)
+    run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+
+
+class DaskExecutor:
+    """The workers of one scheduler.
+
+    Args:
+        pool: the scheduler, and what is known of its workers.
+        spec: of the release, for whose places every worker is asked.
+        progress: where the user looks.
+    """
+
+    def __init__(self, pool: Pool, spec: ReleaseSpec, progress: Progress) -> None:
+        self.progress = progress
+        self._pool, self._client, self._spec = pool, pool.client, spec
+        self._pause = pause_share()
+        self._greeted: list[str] = []
+        self._workers: list[WorkerState] = []
+        self._looked = self._counted = 0.0
+        if not pool.own:
+            greet_scheduler(pool.client)
+        self.look_around()
+        if link := dashboard_link(pool.client):
+            progress.link_dashboard(link)
+        self._headways = Headways()
+
+    def look_around(self) -> list[WorkerState] | None:
+        """The workers as the scheduler knows them, strangers among them greeted; None where it does not answer.
+
+        Raises:
+            ClusterError: a worker is not fit for the work, or the connection is gone for good.
+        """
+        self._looked = time.monotonic()
+        if self._client.status in ("closing", "closed"):
+            raise TransientClusterError(
+                "the connection to the Dask scheduler is gone; finished work is kept, so start the release again"
+            )
+        states = self._pool.workers()
+        if states is None:
+            return None
+        strangers = [w for w in states if w.address not in self._greeted and (w.running or w.paused)]
+        # A worker of our own that was started anew is what its predecessor was.
+        if strangers and not (self._pool.own and self._greeted):
+            self._greeted += greet(self._client, self._spec, strangers, len(self._greeted))
+        self._workers = states
+        return states
+
+    def memory_per_task(self) -> int | None:
+        """Bytes that a task can count on for its rows, below Dask's threshold; None where workers have no limit."""
+        sizes = [(worker.memory_limit, worker.threads) for worker in self._workers if worker.memory_limit]
+        if not self._workers and (wanted := self._pool.wanted):
+            sizes = [(wanted.memory_bytes, wanted.threads)]  # they are still to come
+        return min((bytes_per_task(limit, self._pause, threads) for limit, threads in sizes), default=None)
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
+        """Apply a function to every item on the workers; results in the items' order.
+
+        Raises:
+            MicroaggError: the first that a task raised; a ``ClusterError`` where a task kills its workers, or nothing
+                is done any more.
+        """
+        results: dict[int, Result] = {}
+        try:
+            with shown(self.progress, what, len(items)) as progress:
+                out = _Out(function, what, iter(enumerate(items)))
+                self._headways.listen_to(self._client, out.run)
+                for number, result in self._completed(out):
+                    results[number] = result
+                    progress.advance()
+        except MicroaggError:
+            raise
+        except Exception as error:  # the connection may end in the middle of any call
+            raise _cluster_trouble(error, what) from None
+        return [results[i] for i in range(len(items))]
+
+    def _completed(self, out: _Out) -> Iterator[tuple[int, Any]]:
+        watch = Watch(self._pool.no_workers, self._pause)
+        restarts = _RESTARTS if self._pool.restarts else 0
+        try:
+            while self._fill(out):
+                for headway in self._headways.read():
+                    self.progress.tell(headway)
+                try:
+                    number, future = out.finished.get(timeout=_LOOK_SECONDS)
+                except Empty:
+                    restarts -= self._see_to(watch, out.what, restarts)
+                    continue
+                watch.done()
+                self._look_for_others()
+                del out.futures[number]
+                yield number, _result_of(future, out.what, number)
+                future.release()  # type: ignore[no-untyped-call]
+        finally:
+            with suppress(ClosedClientError):  # where the connection is gone, nothing is held for us
+                for future in out.futures.values():
+                    future.cancel()  # type: ignore[no-untyped-call]
+
+    def _look_for_others(self) -> None:
+        """Where tasks end one after the other, nobody waits: who has come is looked for between them."""
+        now = time.monotonic()
+        if now - self._looked > _LOOK_SECONDS:
+            self.look_around()
+        elif now - max(self._looked, self._counted) > _COUNT_SECONDS:
+            self._counted = now
+            if self._pool.addresses() != frozenset(worker.address for worker in self._workers):
+                self.look_around()
+
+    def _fill(self, out: _Out) -> bool:
+        """Hand out tasks while there are any and workers to do them, or that are to come; whether some are out."""
+        threads = max(1, self._pool.most_threads, sum(worker.threads for worker in self._workers))
+        while len(out.futures) < _AHEAD * threads:
+            number, item = next(out.waiting, (-1, None))
+            if number < 0:
+                break
+            # Tasks of one name are kept by the scheduler until a worker is free: who comes late finds some left.
+            key = (f"{out.what}-{out.run}", number)
+            out.futures[number] = future = self._client.submit(
+                done_alike, self._as_done(out), item, out.software, key=key, pure=False, retries=0
+            )
+            future.add_done_callback(partial(_put, out.finished, number))  # type: ignore[no-untyped-call]
+        return bool(out.futures)
+
+    @staticmethod
+    def _as_done(out: _Out) -> Callable[[Any], Any]:
+        """What a worker calls with an item."""
+        return partial(with_all_threads, partial(done_telling, out.run, out.function))
+
+    def _see_to(self, watch: Watch, what: str, restarts: int) -> int:
+        """Look why nothing was finished for a moment; the number of restarts that this took.
+
+        Raises:
+            ClusterError: it has taken too long.
+        """
+        why = watch.look(self.look_around())
+        if why is None:
+            return 0
+        supply = self._pool.supply
+        news = supply.news() if why is Standstill.NO_WORKERS else ""
+        if why is Standstill.NO_WORKERS and (refusal := supply.refusal()):
+            raise ClusterError(
+                f"{what}: no worker comes, because {refusal}; finished work is kept, so mend that, and start the "
+                "release again"
+            )
+        watch.refuse_to_wait(why, what, news, supply.cure)
+        if line := watch.worth_a_line(why):
+            self.progress.say(f"{what}: {line}{f' ({news})' if news else ''}")
+            if why is Standstill.PAUSED and restarts:
+                return self._restart_paused(what)
+        return 0
+
+    def _restart_paused(self, what: str) -> int:
+        """A fresh process holds nothing of what paused its predecessor; its task begins again there."""
+        paused = [worker.address for worker in self._workers if worker.paused]
+        self.progress.say(f"{what}: {len(paused)} workers stay above Dask's memory threshold and are started anew")
+        self._client.restart_workers(paused, timeout=_RESTART_SECONDS, raise_for_error=False)
+        return 1
+
+
+def with_all_threads(function: Callable[[Item], Result], item: Item) -> Result:
+    """What a function makes of an item on a worker, whose other threads it may borrow while they are idle."""
+    PROCESS.allow(get_worker().state.nthreads)
+    return function(item)
+
+
+def _put(finished: SimpleQueue[tuple[int, Future[Any]]], number: int, future: Future[Any]) -> None:
+    finished.put((number, future))
+
+
+def _result_of(future: Future[Any], what: str, number: int) -> Any:
+    try:
+        # Done, so that only a scheduler or a worker that is stuck can hold its receipt back.
+        return future.result(timeout=_RECEIPT_SECONDS)
+    except MicroaggError:
+        raise
+    except KilledWorker:
+        raise ClusterError(
+            f"{what}, task {number}: every worker that tried it died, most likely for memory; "
+            "give each worker more memory or fewer threads, or lower blocks.max_records"
+        ) from None
+    except (asyncio.CancelledError, OSError, TimeoutError):
+        raise TransientClusterError(
+            f"the cluster went away during {what}; finished work is kept, so start the release again"
+        ) from None
+    except Exception as error:
+        raise _cluster_trouble(error, what) from None
+
+
+def _cluster_trouble(error: Exception, what: str) -> MicroaggError:
+    """Errors of Dask itself, whose classes vary from version to version."""
+    if type(error).__module__.split(".")[0] in ("distributed", "tornado", "concurrent"):
+        return TransientClusterError(
+            f"the cluster failed during {what} ({type(error).__name__}); finished work is kept, so start again"
+        )
+    return sanitized(error, what)
+
+
+def done_telling(run: str, function: Callable[[Item], Result], item: Item) -> Result:
+    """What a function makes of an item on a worker, which tells the run meanwhile where long blocks stand."""
+    with listening(partial(_log, run)):
+        return function(item)
+
+
+def _log(run: str, headway: Headway) -> None:
+    with suppress(Exception):  # whether somebody hears of it decides nothing
+        get_worker().log_event(_TOPIC, {"run": run, **vars(headway)})
+
+
+class Headways:
+    """What the workers have told of one run after the other, until it is read."""
+
+    def __init__(self) -> None:
+        self._run: str | None = None
+        self._heard: SimpleQueue[Headway] = SimpleQueue()
+
+    def listen_to(self, client: Client, run: str) -> None:
+        """From now on, what is told of this run."""
+        if self._run is None:
+            client.subscribe_topic(_TOPIC, self.hear)  # type: ignore[no-untyped-call]
+        self._run = run
+
+    def hear(self, event: tuple[float, Any]) -> None:
+        """Take an event, if it is this run's and what it should be: others may write to the scheduler, too."""
+        told = event[1]
+        if isinstance(told, dict) and told.get("run") == self._run:
+            with suppress(TypeError, ValueError, KeyError):
+                self._heard.put(_headway(told))
+
+    def read(self) -> Iterator[Headway]:
+        """What was told since the last time."""
+        while True:
+            try:
+                yield self._heard.get_nowait()
+            except Empty:
+                return
+
+
+def _headway(told: dict[str, Any]) -> Headway:
+    """A headway of plain numbers, whatever came.
+
+    >>> _headway({"run": "a", "doing": "annealing", "seconds": 7, "records": 9, "share": None, "loss": 1, "block": 2})
+    Headway(doing='annealing', seconds=7.0, records=9, share=None, loss=1.0, block=2)
+    """
+    share, loss, block = (told[name] for name in ("share", "loss", "block"))
+    return Headway(
+        doing=str(told["doing"])[:80],
+        seconds=float(told["seconds"]),
+        records=int(told["records"]),
+        share=None if share is None else float(share),
+        loss=None if loss is None else float(loss),
+        block=None if block is None else int(block),
+    )

@@ -14,23 +14,22 @@ from distributed import Client, Security
 
 from microagg_core.errors import ClusterError
 from microagg_core.spec.release import RunningCluster
-from microagg_flows.clusters.dask_settings import dask_settings
-from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool
+from microagg_flows.clusters.scheduler import dask_settings
 from microagg_flows.progress import Progress
 
 _CONNECT_SECONDS = 30
 
 
 @contextmanager
-def hired(cluster: RunningCluster, _progress: Progress) -> Iterator[DaskWorkers]:
+def hired(cluster: RunningCluster, _progress: Progress) -> Iterator[Pool]:
     """The workers of a running scheduler, while the block lasts.
 
     Raises:
         ClusterError: no scheduler answers.
     """
     with dask_settings(), _connected(cluster) as client:
-        yield DaskWorkers(Pool(client, no_workers=cluster.wait))
+        yield Pool(client, no_workers=cluster.wait)
 
 
 @contextmanager

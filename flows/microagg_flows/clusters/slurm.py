@@ -20,11 +20,16 @@ from distributed import Security
 from microagg_core.errors import ClusterError
 from microagg_core.kernels import LASTING_TMPDIR
 from microagg_core.spec.clusters import Slurm, SlurmCluster
-from microagg_flows.clusters.dask_settings import dask_settings, worker_variables
-from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool
-from microagg_flows.clusters.supplying import adapted, client_of, scheduler_options, tls_settings
-from microagg_flows.process.interrupts import refusing_handlers
+from microagg_flows.clusters.scheduler import (
+    adapted,
+    client_of,
+    dask_settings,
+    scheduler_options,
+    tls_settings,
+    worker_variables,
+)
+from microagg_flows.interrupts import refusing_handlers
 from microagg_flows.progress import Progress
 
 with refusing_handlers():  # on Ctrl-C it would end this process without a word, and with exit code 0
@@ -48,7 +53,7 @@ _LONGEST_WORDS = 200
 
 
 @contextmanager
-def hired(cluster: SlurmCluster, _progress: Progress) -> Iterator[DaskWorkers]:
+def hired(cluster: SlurmCluster, _progress: Progress) -> Iterator[Pool]:
     """Workers that are jobs of Slurm, while the block lasts.
 
     Raises:
@@ -60,7 +65,7 @@ def hired(cluster: SlurmCluster, _progress: Progress) -> Iterator[DaskWorkers]:
     with dask_settings(), _started(wanted, security) as jobs, client_of(jobs, security) as client:
         adapted(jobs, wanted)
         supply = _Jobs(jobs, wanted)
-        yield DaskWorkers(Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=supply))
+        yield Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=supply)
 
 
 class _Job(SLURMJob):

@@ -18,10 +18,15 @@ from distributed.scheduler import Scheduler
 
 from microagg_core.errors import ClusterError
 from microagg_core.spec.clusters import Ssh, SshCluster
-from microagg_flows.clusters.dask_settings import dask_settings, worker_variables
-from microagg_flows.clusters.dask_workers import DaskWorkers
 from microagg_flows.clusters.pool import Pool
-from microagg_flows.clusters.supplying import adapted, client_of, scheduler_options, tls_settings
+from microagg_flows.clusters.scheduler import (
+    adapted,
+    client_of,
+    dask_settings,
+    scheduler_options,
+    tls_settings,
+    worker_variables,
+)
 from microagg_flows.progress import Progress
 
 #: How long a machine may take to let somebody in, and a worker to end what it does.
@@ -30,7 +35,7 @@ _LONGEST_WORDS = 200
 
 
 @contextmanager
-def hired(cluster: SshCluster, _progress: Progress) -> Iterator[DaskWorkers]:
+def hired(cluster: SshCluster, _progress: Progress) -> Iterator[Pool]:
     """Workers that are started through ssh, while the block lasts.
 
     Raises:
@@ -41,7 +46,7 @@ def hired(cluster: SshCluster, _progress: Progress) -> Iterator[DaskWorkers]:
     with dask_settings(), _started(wanted, security) as machines, client_of(machines, security) as client:
         adapted(machines, wanted)
         supply = _Machines(machines)
-        yield DaskWorkers(Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=supply))
+        yield Pool(client, no_workers=wanted.wait, restarts=True, wanted=wanted, supply=supply)
 
 
 class _Worker(ProcessInterface):

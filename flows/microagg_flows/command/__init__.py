@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from microagg_flows.process.interrupts import end_at_once_when_signalled, leave_in_time
+from microagg_flows.interrupts import end_at_once_when_signalled, leave_in_time
 
 
 def main() -> None:

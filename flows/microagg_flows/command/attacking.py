@@ -16,7 +16,7 @@ from rich.table import Table
 from microagg_core.errors import GateError, SpecError
 from microagg_core.series.attack.report import Attack, AttackedPair, AttackReport, attack
 from microagg_core.store.failures import explaining
-from microagg_flows.process.scratch import scratch
+from microagg_flows.process import scratch
 
 _COLUMNS = ("releases", "in both", "in one", "solved", "below k", "smallest trace")
 

@@ -30,11 +30,11 @@ from microagg_core.plain import to_plain
 from microagg_core.spec.marked_yaml import parse
 from microagg_core.store.failures import explaining
 from microagg_core.store.urls import is_local, local_path
-from microagg_flows.command.telling import about, told_progress
 from microagg_flows.progress import terminal_progress
 
 if TYPE_CHECKING:
     from microagg_core.compare.choosing import ReleaseComparison
+    from microagg_flows.record import RunRecord
 
 #: What is written for a terminal of any width, and for one that nobody sees.
 _WIDTH = 80
@@ -128,11 +128,10 @@ def _reads_as_spec(path: Path) -> bool:
     return tree is not None and isinstance(tree.value, dict) and not _SPEC_KEYS.isdisjoint(tree.children)
 
 
-def compare_spec(spec: str, wish: SpecWish, files: Files, as_json: bool, quiet: bool) -> None:
+def compare_spec(spec: str, wish: SpecWish, files: Files, as_json: bool, record: RunRecord) -> None:
     """Compare what a release would come to, and show and write what was asked for."""
     from microagg_flows.comparing import compare_release
-    from microagg_flows.process.limits import claim_limits
-    from microagg_flows.process.scratch import scratch
+    from microagg_flows.process import claim_limits, scratch
     from microagg_flows.releasing import Order
 
     for path in filter(None, (files.plot,)):
@@ -140,8 +139,8 @@ def compare_spec(spec: str, wish: SpecWish, files: Files, as_json: bool, quiet: 
     claim_limits()
     order = Order(spec, wish.release_id, settings=tuple(wish.settings))
     with scratch():
-        compared = compare_release(order, wish.grid(), told_progress(quiet))
-    about(compared.spec)
+        compared = compare_release(order, wish.grid(), record.progress)
+    record.about(compared.spec)
     comparison = compared.comparison
     if as_json:
         from microagg_core.pages.comparison_report import comparison_document

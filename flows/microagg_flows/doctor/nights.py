@@ -11,9 +11,8 @@ from microagg_core.errors import SpecError
 from microagg_core.extras import needing
 from microagg_core.spec.schedule import Schedule
 from microagg_core.store.urls import shown
-from microagg_flows.doctor.findings import Finding, looked, strange, well
-from microagg_flows.doctor.patient import Patient
-from microagg_flows.prefect_side.named import names_prefect_server
+from microagg_flows.doctor import Finding, Patient, looked, strange, well
+from microagg_flows.prefect_side import names_prefect_server
 
 _NIGHTS, _DAYS_AHEAD = 3, 400
 

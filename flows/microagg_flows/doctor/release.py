@@ -13,8 +13,7 @@ from microagg_core.series.ledger import ledger_of
 from microagg_core.spec.columns import resolve_schema
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown
-from microagg_flows.doctor.findings import Finding, looked, strange, well
-from microagg_flows.doctor.patient import Patient
+from microagg_flows.doctor import Finding, Patient, looked, strange, well
 
 
 def look(patient: Patient) -> Iterator[Finding]:

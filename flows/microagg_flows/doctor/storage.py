@@ -11,9 +11,7 @@ from microagg_core.release.steps.work import work_store
 from microagg_core.store.objects import Store
 from microagg_core.store.probe import StoreProbe, keeps_versions, probe_store
 from microagg_core.store.urls import is_local, local_path
-from microagg_flows.doctor.clocks import clock_finding
-from microagg_flows.doctor.findings import Finding, looked, strange, well, wrong
-from microagg_flows.doctor.patient import Patient
+from microagg_flows.doctor import Finding, Patient, clock_finding, looked, strange, well, wrong
 
 #: Below this much a machine's disk is soon full.
 LEAST_FREE = 2**30

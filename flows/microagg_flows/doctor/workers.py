@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -11,14 +10,11 @@ from microagg_core.blocks.memory import WORKER_BASE_BYTES, bytes_per_task
 from microagg_core.errors import ClusterError, MicroaggError
 from microagg_core.release.steps.surroundings import Surroundings
 from microagg_core.release.steps.work import work_store
-from microagg_core.store.layout import AUDIT, RUNS, newest_results
-from microagg_flows.clusters import cluster_for, hired_workers
-from microagg_flows.clusters.dask_settings import pause_share
-from microagg_flows.clusters.records import WorkerRecord
-from microagg_flows.doctor.clocks import clock_finding
-from microagg_flows.doctor.findings import Finding, looked, strange, well, wrong
-from microagg_flows.doctor.patient import Patient
+from microagg_flows.clusters import WorkerRecord, cluster_for, hired_workers
+from microagg_flows.clusters.scheduler import pause_share
+from microagg_flows.doctor import Finding, Patient, clock_finding, looked, strange, well, wrong
 from microagg_flows.doctor.storage import LEAST_FREE, SLOW_SECONDS
+from microagg_flows.record import newest_documents
 
 _MIB = 2**20
 #: Outcomes among which one with a plan is looked for.
@@ -88,14 +84,14 @@ def most_needed(patient: Patient) -> tuple[str, int] | None:
 
     An outcome has what a plan would need of a whole worker; the worker's own share is taken off.
     """
-    work, told = work_store(patient.spec), []
-    for name in newest_results(work.list(f"{AUDIT}/{RUNS}"), _MOST_LOOKED_AT):
-        with suppress(MicroaggError, ValueError, KeyError, TypeError):  # damaged, or of another version
-            results = json.loads(work.read(name))
-            estimate = results["memory_bytes"]["estimate"]
-            if results["series"] == patient.spec.name and estimate:
-                told.append((int(estimate) - WORKER_BASE_BYTES, f"{results['command']} {results['id']}"))
-    return max(told)[::-1] if told else None
+    needs = []
+    with suppress(MicroaggError):
+        for _, document in newest_documents(work_store(patient.spec), _MOST_LOOKED_AT):
+            with suppress(ValueError, KeyError, TypeError):  # damaged, or of another version
+                estimate = document["memory_bytes"]["estimate"]
+                if document["series"] == patient.spec.name and estimate:
+                    needs.append((int(estimate) - WORKER_BASE_BYTES, f"{document['command']} {document['id']}"))
+    return max(needs)[::-1] if needs else None
 
 
 def _around(patient: Patient, asked: float, took: float) -> Iterator[Finding]:

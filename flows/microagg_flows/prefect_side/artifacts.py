@@ -1,4 +1,4 @@
-"""What Prefect shows of a run: its name, progress and a log, then how it ended, and a table of the stages.
+"""Show a run in Prefect: its name, progress and a log, then how it ended, and a table of the stages.
 
 Nothing here decides about a release: where Prefect's server does not answer, the log says so and the work goes on.
 """
@@ -23,7 +23,7 @@ from prefect.context import FlowRunContext
 
 from microagg_core.group.headway import Headway
 from microagg_core.pages.release_report import as_markdown
-from microagg_core.pages.run_results import RunResults, compared_markdown, results_markdown, stage_rows
+from microagg_core.pages.run_results import compared_markdown, results_markdown, stage_rows
 from microagg_core.store.objects import sha256_hex
 from microagg_flows.progress import Progress
 
@@ -35,7 +35,7 @@ LAST_SECONDS = 8.0
 
 
 def artifact_key(series: str | None, what: str = "") -> str:
-    """The key under which a series has its artifacts, night after night; keys have small letters, digits and dashes.
+    """Key of a series' artifacts, the same night after night; keys have small letters, digits and dashes.
 
     >>> artifact_key("people"), artifact_key("people", "stages")
     ('microagg-people', 'microagg-people--stages')
@@ -51,23 +51,23 @@ def artifact_key(series: str | None, what: str = "") -> str:
     return f"microagg-{plain}{mark}{ending}"
 
 
-def keep_artifacts(results: RunResults, document: dict[str, Any] | None, progress: PrefectProgress) -> None:
+def keep_artifacts(results: dict[str, Any], document: dict[str, Any] | None, progress: PrefectProgress) -> None:
     """Create the artifacts of a run that has ended, in the current flow run; ``document`` is that of its release."""
     if document:
-        summary = as_markdown({**document, "warnings": list(results.warnings)}) + compared_markdown(results)
+        summary = as_markdown({**document, "warnings": results["warnings"]}) + compared_markdown(results)
     else:
         summary = results_markdown(results)
-    stages = stage_rows(results)
-    title = " ".join([*(name for name in (results.series, results.id) if name), results.outcome])
+    series, stages = results["series"], stage_rows(results)
+    title = " ".join([*(name for name in (series, results["id"]) if name), results["outcome"]])
     progress.wait_for("Prefect's server to take the report")
-    progress.ask(lambda: create_markdown_artifact(summary, key=artifact_key(results.series), description=title))
+    progress.ask(lambda: create_markdown_artifact(summary, key=artifact_key(series), description=title))
     if stages:
-        key = artifact_key(results.series, "stages")
+        key = artifact_key(series, "stages")
         progress.ask(lambda: create_table_artifact(stages, key=key, description=f"{title}: what each stage took"))
 
 
 def tags_of(series: str) -> list[str]:
-    """What marks the deployment and the runs of a series.
+    """Tags of the deployment and the runs of a series.
 
     >>> tags_of("people")
     ['microagg', 'people']
@@ -75,11 +75,12 @@ def tags_of(series: str) -> list[str]:
     return ["microagg", series]
 
 
-class PrefectProgress:
-    """A progress artifact for each piece of work, and lines in the run's log, beside another progress."""
+class PrefectProgress(Progress):
+    """Keep a progress artifact for each piece of work, and lines in the run's log, beside another progress."""
 
     def __init__(self, beside: Progress) -> None:
         self._beside = beside
+        self._series: str | None = None
         self._artifact: Any = None
         self._total, self._done, self._last = 1, 0, 0.0
         # A server that is gone costs a minute of patience, which is not spent on it again.
@@ -90,7 +91,6 @@ class PrefectProgress:
         self._beside.wait_for(what)
 
     def start(self, what: str, total: int) -> None:
-        """Make the artifact."""
         self._beside.start(what, total)
         self._total, self._done, self._last = max(total, 1), 0, time.monotonic()
         self._artifact = self.ask(lambda: create_progress_artifact(progress=0.0, description=f"{what}: {total} tasks"))
@@ -104,13 +104,11 @@ class PrefectProgress:
             self._update()
 
     def finish(self) -> None:
-        """Bring the artifact up to date."""
         self._beside.finish()
         self._update()
         self._artifact = None
 
     def say(self, text: str) -> None:
-        """Log the line, and pass it on."""
         self._beside.say(text)
         get_run_logger().info(text)
 
@@ -120,6 +118,7 @@ class PrefectProgress:
 
     def name_run(self, series: str, identity: str) -> None:
         """Have the flow run be found by its series and id."""
+        self._series = series
         context = FlowRunContext.get()
         if context is None or context.flow_run is None:
             return
@@ -127,9 +126,10 @@ class PrefectProgress:
         name, tags = f"{series} {identity}", sorted({*run.tags, *tags_of(series)})
         self.ask(lambda: client.update_flow_run(run.id, name=name, tags=tags))
 
-    def link_dashboard(self, series: str, link: str) -> None:
-        """Have the run's page lead to where Dask's workers can be watched."""
-        key = artifact_key(series, "dashboard")
+    def link_dashboard(self, link: str) -> None:
+        """Have the run's page lead there, too."""
+        super().link_dashboard(link)
+        key = artifact_key(self._series, "dashboard")
         where = f"{link}, while the run lasts"
         self.ask(lambda: create_link_artifact(link, "Dask's dashboard", key=key, description=where))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 
 from microagg_core.errors import ClusterError
-from microagg_flows.process.scratch import scratch
+from microagg_flows.process import scratch
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 5.0
@@ -126,7 +126,7 @@ def settle_home() -> str:
     """Have Prefect keep its records where it can write; a sentence where that is not the usual place.
 
     To be called before Prefect is imported, which reads its settings then, and in
-    :func:`microagg_flows.process.scratch.scratch`.
+    :func:`microagg_flows.process.scratch`.
     """
     usual = _usual_home()
     if usual is not None and _is_writable(usual):

@@ -12,7 +12,7 @@ import datetime
 import logging
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -24,13 +24,12 @@ from prefect.exceptions import FailedRun
 from prefect.states import Completed, Failed
 
 from microagg_core.errors import InternalError, MicroaggError, TransientClusterError, of_kind, sanitized
-from microagg_flows.accounts.account import Account, accounted, apart
-from microagg_flows.accounts.lineage import ParentRun
+from microagg_flows.interrupts import reclaim
+from microagg_flows.lineage import ParentRun
 from microagg_flows.prefect_side.artifacts import LAST_SECONDS, SILENT_SECONDS, PrefectProgress, hurry, keep_artifacts
 from microagg_flows.prefect_side.catching_up import catch_up, is_scheduled, missed_days, reason_to_leave_out
 from microagg_flows.prefect_side.lost_runs import end_lost_runs
-from microagg_flows.process.interrupts import reclaim
-from microagg_flows.progress import Progress, Silence
+from microagg_flows.record import RunRecord
 from microagg_flows.release import Release, StageOutcome
 from microagg_flows.releasing import Order, Settled, now, run_release
 from microagg_flows.stages import Stage, run_stage
@@ -38,8 +37,8 @@ from microagg_flows.stages import Stage, run_stage
 _FAILED = re.compile(r"exit (\d+) \((\w+)\): (.*)", re.DOTALL)
 _RETRY_AFTER_SECONDS: list[float] = [5, 60]
 
-#: Where a caller in this process looks, beside the flow run's log.
-_beside: ContextVar[Progress | None] = ContextVar("progress", default=None)
+#: The record of a caller in this process: a flow's parameters go to Prefect's database, and this must not.
+_caller: ContextVar[RunRecord | None] = ContextVar("record", default=None)
 
 
 _FAILED_END = "Finished in state Failed"
@@ -65,17 +64,17 @@ for _name in ("prefect.flow_runs", "prefect.task_runs", "prefect.engine"):
 
 
 @contextmanager
-def showing_progress(progress: Progress) -> Iterator[None]:
-    """Flow runs called in this block show their progress there."""
-    token = _beside.set(progress)
+def called_by(record: RunRecord | None) -> Iterator[None]:
+    """Have a flow run in this block be written to the record of its caller, and shown where that looks."""
+    token = _caller.set(record)
     try:
         yield
     finally:
-        _beside.reset(token)
+        _caller.reset(token)
 
 
 def _stage_task(stage: Stage, release: Release) -> Callable[[], StageOutcome | None]:
-    """One Prefect task for a stage; it takes no parameters, so nothing of the release is stored or hashed."""
+    """Make one Prefect task of a stage; it takes no parameters, so nothing of the release is stored or hashed."""
 
     def may_be_tried_again(_task: Any, _run: Any, state: State[Any]) -> bool:
         error = state.result(raise_on_failure=False)
@@ -110,22 +109,19 @@ def release_flow(spec: str, id: str | None = None, replace: bool = False, settin
         replace: publish a new revision where the id is taken by another release.
         settings: fields of the spec that are set for this run, each as ``path=value``.
     """
-    return _run(Order(spec, id, replace, tuple(settings or ())), _beside.get() or Silence())
-
-
-def _run(order: Order, beside: Progress) -> Any:
     reclaim()
-    progress = PrefectProgress(beside)
-    with accounted() as account:
-        ended = _ended(order, progress, account)
-    for trouble in account.troubles:
+    record = _caller.get() or RunRecord()
+    progress = record.progress = PrefectProgress(record.progress)
+    with nullcontext() if _caller.get() else record.kept():
+        ended = _ended(Order(spec, id, replace, tuple(settings or ())), record, progress)
+    for trouble in record.troubles:
         get_run_logger().warning(trouble)
     hurry(LAST_SECONDS)
     progress.wait_for("Prefect's server to note the end of the run")
     return ended
 
 
-def _ended(order: Order, progress: PrefectProgress, account: Account) -> Any:
+def _ended(order: Order, record: RunRecord, progress: PrefectProgress) -> Any:
     """The release's document, a failed state, or one of a night that is left out; with its artifacts."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
@@ -137,25 +133,27 @@ def _ended(order: Order, progress: PrefectProgress, account: Account) -> Any:
         if reason := reason_to_leave_out(tonight.spec, run, order, tonight.moment, now()):
             progress.say(reason)
             return Completed(name="Skipped", message=reason)
-        account.parent = ParentRun(str(run.id), _job_of(run, tonight)) if run else None
-        account.on_dashboard = lambda link: progress.link_dashboard(tonight.spec.name, link)
+        record.parent = ParentRun(str(run.id), _job_of(run, tonight)) if run else None
         if is_scheduled(run, order):
-            account.notes += _caught_up(order, tonight, progress)
-        document = _release(order, progress)
-        keep_artifacts(account.results(None), document, progress)
+            record.warnings += _caught_up(order, tonight, progress)
+        run_release(order, record, lambda stage, release: _stage_task(stage, release)(), _scheduled_time())
+        if record.note:
+            get_run_logger().warning(record.note)
+        document = record.release_document()
+        keep_artifacts(record.document(None), document, progress)
         return document
     except Exception as error:
-        account.error = safe = sanitized(error, "the release flow")
-        keep_artifacts(account.results(safe), None, progress)
+        record.error = safe = sanitized(error, "the release flow")
+        keep_artifacts(record.document(safe), None, progress)
         return Failed(message=f"exit {safe.exit_code} ({safe.kind}): {safe.message}")
     except BaseException as interruption:  # it goes on its way, and the server is not waited for long
         hurry(SILENT_SECONDS)
-        keep_artifacts(account.results(account.ended_by(interruption)), None, progress)
+        keep_artifacts(record.document(record.ending(interruption)), None, progress)
         raise
 
 
 def _job_of(run: FlowRun, tonight: Settled) -> str:
-    """What Prefect calls all runs like this one."""
+    """Name that Prefect has for all runs like this one."""
     return f"{release_flow.name}/{tonight.spec.name}" if run.deployment_id else release_flow.name
 
 
@@ -168,7 +166,7 @@ def _caught_up(order: Order, tonight: Settled, progress: PrefectProgress) -> lis
 
 
 def _run_within(order: Order) -> None:
-    """Another release, as a flow run within this one.
+    """Make another release, as a flow run within this one.
 
     Raises:
         MicroaggError: what its failed state carries.
@@ -178,7 +176,7 @@ def _run_within(order: Order) -> None:
     patience = http.timeout if http else None
     try:
         settings = list(order.settings) or None
-        with apart():
+        with called_by(None):  # a run of its own
             state: Any = release_flow(spec=order.spec, id=order.id, settings=settings, return_state=True)
     finally:
         if http is not None and patience is not None:
@@ -188,7 +186,7 @@ def _run_within(order: Order) -> None:
 
 
 def failure_of(message: str) -> MicroaggError:
-    """The error that a failed state's message stands for.
+    """Make an error of a failed state's message.
 
     >>> failure_of("exit 3 (data): the input has no records").exit_code
     3
@@ -199,15 +197,8 @@ def failure_of(message: str) -> MicroaggError:
     return of_kind(match[2], match[3])
 
 
-def _release(order: Order, progress: Progress) -> dict[str, Any]:
-    outcome = run_release(order, progress, lambda stage, release: _stage_task(stage, release)(), _scheduled_time())
-    if outcome.note:
-        get_run_logger().warning(outcome.note)
-    return outcome.document()
-
-
 def _scheduled_time() -> datetime.datetime:
-    """When this run was meant to start: a nightly release that starts late keeps its day."""
+    """Moment at which this run was meant to start: a nightly release that starts late keeps its day."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     start = run.expected_start_time if run else None

@@ -25,11 +25,11 @@ from prefect.settings import (
 
 from microagg_core.errors import ClusterError, SpecError
 from microagg_core.store.urls import shown
-from microagg_flows.outcome import current
+from microagg_flows.interrupts import is_requested
 from microagg_flows.prefect_side.embedded_server import embedded_server
-from microagg_flows.prefect_side.flow import failure_of, release_flow, showing_progress
-from microagg_flows.process.interrupts import is_requested
+from microagg_flows.prefect_side.flow import called_by, failure_of, release_flow
 from microagg_flows.progress import Progress, awaited
+from microagg_flows.record import RunRecord
 from microagg_flows.releasing import Order
 
 #: A server that does not answer is given up within a minute: three times 15 s, and the pauses between them. Who has
@@ -43,13 +43,13 @@ _PATIENCE: dict[Any, Any] = {
 _EMBEDDED: dict[Any, Any] = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_LOGGING_TO_API_ENABLED: False}
 
 
-def release_through_prefect(order: Order, progress: Progress) -> None:
-    """Run the flow; whoever observes its outcome learns how it ended.
+def release_through_prefect(order: Order, record: RunRecord) -> None:
+    """Run the flow; the record says how it ended.
 
     Raises:
         MicroaggError: what the flow's failed state carries; a ``ClusterError`` where Prefect's server does not answer.
     """
-    with _server(progress), showing_progress(progress):
+    with _server(record), called_by(record):
         try:
             state: Any = release_flow(
                 spec=order.spec,
@@ -59,19 +59,19 @@ def release_through_prefect(order: Order, progress: Progress) -> None:
                 return_state=True,
             )
         finally:
-            progress.wait_for("")
+            record.progress.wait_for("")
     if not state.is_completed():
         raise failure_of(state.message or "")
 
 
 @contextmanager
-def _server(progress: Progress) -> Iterator[None]:
-    """A server that answers while the block runs, and a sentence where it stops."""
+def _server(record: RunRecord) -> Iterator[None]:
+    """Have a server that answers while the block runs, and a sentence where it stops."""
     # Prefect would print, line by line, what the server did not take.
     logging.raiseExceptions = False
     with temporary_settings(_PATIENCE):
         named = bool(PREFECT_API_URL.value())
-        with _answering(progress) if named else _embedded(progress):
+        with _answering(record.progress) if named else _embedded(record.progress):
             try:
                 yield
             except Abort:
@@ -86,11 +86,11 @@ def _server(progress: Progress) -> Iterator[None]:
             except httpx.HTTPError as error:
                 if is_requested() or _is_interruption(error):
                     raise KeyboardInterrupt from None
-                raise ClusterError(_stopped_answering()) from None
+                raise ClusterError(_stopped_answering(record)) from None
 
 
-def _stopped_answering() -> str:
-    if current().is_finished():
+def _stopped_answering(record: RunRecord) -> str:
+    if record.is_finished:
         return "Prefect's server stopped answering, so its record of this run is not complete"
     return "Prefect's server stopped answering; finished work is kept, so start the release again"
 

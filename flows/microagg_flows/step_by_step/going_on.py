@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from microagg_core.compiling import start_compiling
 from microagg_core.errors import MicroaggError, SpecError
 from microagg_core.runner import STEPS
-from microagg_flows.accounts.account import Account
 from microagg_flows.executors import OnceCompiled
-from microagg_flows.outcome import telling_if_published
-from microagg_flows.progress import Progress
+from microagg_flows.record import RunRecord
 from microagg_flows.release import Release, new_release
-from microagg_flows.releasing import Order, Settled, begun, now
+from microagg_flows.releasing import Order, Settled, now
 from microagg_flows.stages import STAGES, run_stage, run_until
 from microagg_flows.step_by_step.handing_out import HandingOut, TasksLeftError, withdraw
 from microagg_flows.step_by_step.written_tasks import as_ranges
@@ -37,7 +35,7 @@ class Standing:
         return f"{self.step} {self.numbers} {self.run}" if self.step else "done"
 
 
-def go_on(stage: str, order: Order, run: str | None, progress: Progress) -> Standing:
+def go_on(stage: str, order: Order, run: str | None, record: RunRecord) -> Standing:
     """Do the flow's half of all stages up to one, as far as the tasks are done that they stand on.
 
     Raises:
@@ -46,23 +44,23 @@ def go_on(stage: str, order: Order, run: str | None, progress: Progress) -> Stan
     """
     _refuse_unknown(stage)
     tonight = Settled.of(order, now())
-    account = begun(tonight)
-    spec = tonight.spec
+    record.begin(tonight.spec, tonight.id)
+    spec, progress = tonight.spec, record.progress
     with (
-        telling_if_published() as outcome,
+        record.publishing(),
         start_compiling(spec.algorithm.name, spec.effort, spec.k, say=progress.say) as compiling,
     ):
         workers = OnceCompiled(HandingOut(progress, run), compiling)
-        release = outcome.release = new_release(spec, workers, tonight.id, order.replace, tonight.moment)
+        release = record.release = new_release(spec, workers, tonight.id, order.replace, tonight.moment)
         release.running.goes_on = True
-        return _standing(stage, release, account)
-    # Whatever failed then is in the outcome's note: the release is published, and nothing is left to do.
+        return _standing(stage, release, record)
+    # Whatever failed then is in the record's note: the release is published, and nothing is left to do.
     return Standing(release.key)
 
 
-def _standing(stage: str, release: Release, account: Account | None) -> Standing:
+def _standing(stage: str, release: Release, record: RunRecord) -> Standing:
     try:
-        run_until(stage, release, account.following(run_stage) if account else None)
+        run_until(stage, release, record.following(run_stage))
     except TasksLeftError as left:
         release.progress.say(left.message)
         return Standing(release.key, left.step, as_ranges(left.numbers), left.n_tasks, len(left.numbers))

@@ -23,5 +23,4 @@ def input_names() -> tuple[str, ...]:
 
 
 def released_names() -> tuple[str, ...]:
-    """Names of released formats; none is loaded."""
     return registry.names(*RELEASED)

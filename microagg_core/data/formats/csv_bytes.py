@@ -42,16 +42,15 @@ class Quoting:
     turns: bool = False
 
     def after(self, within: bool) -> bool:
-        """Whether their end is within quotes, if their start is."""
+        """Tell whether the lines' end is within quotes, if their start is."""
         return self.turns != (within and not self.settles)
 
     def then(self, later: Quoting) -> Quoting:
-        """What these lines and the later ones do."""
         return later if later.settles else Quoting(self.settles, self.turns != later.turns)
 
 
 def quoting(lines: bytes, delimiter: int) -> Quoting:
-    """What whole lines do to being within quotes; the first begins behind a line end, be it within quotes."""
+    """Tell what whole lines do to being within quotes; the first begins behind a line end, be it within quotes."""
     if b'"' not in lines:  # an order of magnitude faster than to look where they are
         return Quoting()
     _, opens = _odd_runs(np.frombuffer(lines, np.uint8), delimiter)
@@ -86,7 +85,7 @@ def count_line_ends(lines: bytes) -> int:
 
 
 def _odd_runs(data: Bytes, delimiter: int) -> tuple[Ints, Bools]:
-    """Where runs of an odd number of quotes begin, and which of them at the start of a field."""
+    """Find where runs of an odd number of quotes begin, and which of them begin a field."""
     quotes = np.flatnonzero(data == _QUOTE)
     firsts = np.flatnonzero(np.diff(quotes, prepend=-2) > 1)
     odd = np.diff(firsts, append=len(quotes)) % 2 == 1
@@ -95,7 +94,7 @@ def _odd_runs(data: Bytes, delimiter: int) -> tuple[Ints, Bools]:
 
 
 def _within_after(opens: Bools, within: bool) -> Bools:
-    """Whether the text before the first of some odd runs, and behind each, is within quotes."""
+    """Tell whether the text before the first of some odd runs, and behind each, is within quotes."""
     number = np.arange(1, len(opens) + 1)
     settled = np.maximum.accumulate(np.where(opens, 0, number))
     turned = (number - settled + (within & (settled == 0))) % 2 == 1
@@ -141,19 +140,17 @@ def has_plain_bytes(dialect: CsvInput) -> bool:
 
 @dataclass(frozen=True)
 class CsvBytes:
-    """An open CSV file as bytes."""
-
     file: BinaryIO
     dialect: CsvInput
 
     def scan(self, some: Range) -> tuple[int, Quoting]:
-        """Where a range ends once its end is moved behind a line end, and what its lines do to being within quotes."""
+        """Move a range's end behind a line end, and tell what its lines do to being within quotes."""
         first = self._line_start(some[0]) if some[0] else self._text_start()
         end = self._line_start(some[1])
         return end, self._quoting(first, end)
 
     def record_ranges(self, size: int, scanned: Sequence[tuple[int, Quoting]]) -> list[Range]:
-        """Ranges that begin and end with records, by what was found in all even ranges but the last."""
+        """Divide the file into ranges that begin and end with records, by what the even ranges but the last came to."""
         first_records = list(islice(self._records(self._text_start(), size, within=False), 2))
         least = first_records[1] if len(first_records) == 2 else size  # behind the header
         ends = [end for end, _ in scanned[1:]] + [size]
@@ -189,12 +186,11 @@ class CsvBytes:
         return self.file.read(length)
 
     def _text_start(self) -> int:
-        """Behind the mark that some write before UTF-8."""
         is_utf8 = codecs.lookup(self.dialect.encoding).name.startswith("utf-8")
         return 3 if is_utf8 and self._read(0, 3) == codecs.BOM_UTF8 else 0
 
     def _line_start(self, start: int) -> int:
-        """Behind the first line end from there on, be it within quotes; or the end of the file."""
+        """Find the first line end from there on, be it within quotes; the end of the file where there is none."""
         length = _LOOK_BYTES
         while True:
             data = self._read(start, length)
@@ -206,7 +202,7 @@ class CsvBytes:
             start, length = start + (line_end.start() if line_end else length), min(2 * length, _MOST_BYTES)
 
     def _quoting(self, start: int, end: int) -> Quoting:
-        """What the lines between two starts of lines do, looked at from the end until it is settled."""
+        """Tell what the lines between two starts of lines do, looked at from the end until it is settled."""
         total, length = Quoting(), _LOOK_BYTES
         while end > start and not total.settles:
             first = max(start, end - length)
@@ -220,7 +216,7 @@ class CsvBytes:
         return total
 
     def _lines(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """From the start of a line on: whole lines at a time, with the place of their first."""
+        """Yield whole lines at a time, from the start of a line on, with the place of their first."""
         length = _LOOK_BYTES
         while start < end:
             data = self._read(start, min(length, end - start))
@@ -235,7 +231,6 @@ class CsvBytes:
                 start, length = start + cut, min(length, _MOST_BYTES)
 
     def _records(self, start: int, end: int, within: bool) -> Iterator[int]:
-        """Where records begin, from the start of a line on that may be within quotes."""
         for at, lines in self._lines(start, end):
             yield from (at + record_starts(lines, ord(self.dialect.delimiter), within)).tolist()
             within = self._quoting_of(lines).after(within)

@@ -42,8 +42,7 @@ class CsvInput(Model):
     encoding: str = Field(default="utf-8", description="any text encoding that Python knows")
     decimal_mark: Literal[".", ","] = Field(default=".", description="what stands before the decimals of a number")
     null_words: tuple[str, ...] = Field(
-        default=("",),
-        description="what stands for a missing value in columns of a declared type other than text",
+        default=("",), description="what stands for a missing value in columns of a declared type other than text"
     )
     types: dict[ColumnName, str] = Field(
         default={}, description=f"column -> one of {', '.join(CSV_TYPES)} or decimal(precision, scale)"
@@ -91,6 +90,5 @@ class CsvOutput(Model):
 
     @classmethod
     def cross_check(cls, parts: Mapping[str, Any]) -> Iterator[Problem]:
-        """The null word stands in the file without quotes."""
         if any(mark in parts.get("null_word", "") for mark in ('"', "\r", "\n", parts.get("delimiter", ","))):
             yield ("null_word",), "must hold neither a quote, nor a line end, nor the delimiter"

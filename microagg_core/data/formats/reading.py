@@ -57,7 +57,6 @@ def ahead(function: Callable[[Item], Result], items: Iterable[Item], n_ahead: in
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """The column in the plain type of its values."""
     if pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
     kind = plain_type(column.type)
@@ -83,7 +82,6 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns' names and plain types, without metadata."""
     return pa.schema([pa.field(f.name, plain_type(f.type)) for f in schema])
 
 
@@ -159,7 +157,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class InputPart:
-    """A piece of the input that is read on its own: stretches of files, in the order of their rows."""
+    """Some of the input that is read on its own: stretches of files, in the order of their rows."""
 
     number: int
     stretches: tuple[Stretch, ...]
@@ -175,7 +173,6 @@ class InputPart:
         return shown(first) if first == last else f"{shown(first)} to {basename(last)}"
 
     def in_files(self) -> Iterator[InputPart]:
-        """The same rows, in parts of one stretch each."""
         return (InputPart(self.number, (stretch,)) for stretch in self.stretches)
 
 
@@ -194,7 +191,7 @@ What = TypeVar("What", InputFile, Stretch)
 
 
 class InputFormat(ABC):
-    """One way in which microdata come. It holds no state: everything is in the spec's ``input``."""
+    """A way in which microdata come. It holds no state: everything is in the spec's ``input``."""
 
     #: The name in a spec, which is that of its file, and the endings of its files.
     name: ClassVar[str]
@@ -204,42 +201,42 @@ class InputFormat(ABC):
 
     @abstractmethod
     def schema(self, source: Input) -> pa.Schema:
-        """The columns, in plain types, from as little of the input as tells them."""
+        """Read the columns, in plain types, from as little of the input as tells them."""
 
     @abstractmethod
     def listing(self, source: Input) -> InputListing:
-        """The parts that can be read on their own, and what changes when the input does."""
+        """List the parts that can be read on their own, and what changes when the input does."""
 
     @abstractmethod
     def row_counts(self, source: Input) -> Iterator[int]:
-        """Numbers that add up to the rows of the input, or a little more; the next is asked for only if it matters."""
+        """Yield numbers that add up to the rows, or a little more; the next is asked for only if it matters."""
 
     @abstractmethod
     def batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        """A part's rows in their order, in batches that hold ``columns`` at least."""
+        """Yield a part's rows in their order, in batches that hold ``columns`` at least."""
 
     def first_batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        """The same, of which only the first is certain; afterwards nothing goes on reading in the background."""
+        """Yield the same, of which only the first is certain; afterwards nothing goes on reading in the background."""
         return self.batches(part, source, columns)
 
     def to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
-        """What has to be looked at, by who has time for it, before :meth:`cut` can cut larger parts of it."""
+        """List stretches to be scanned before :meth:`cut` can cut larger parts."""
         return []
 
     def scan(self, stretch: Stretch, source: Input) -> Place:
-        """What :meth:`cut` wants to know of a stretch: nothing, in formats that have none to scan."""
+        """Look at a stretch for :meth:`cut`."""
         return ()
 
     def cut(self, listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
-        """The listing with large parts cut, by what was found in each stretch that was to be scanned."""
+        """Cut large parts of a listing, by the scans of its stretches."""
         return listing
 
     def with_guessed_types(self, source: Input) -> Input:
-        """The input with types for its columns, where its files do not say them."""
+        """Give columns types, where the files do not say them."""
         return source
 
     def starter_options(self, source: Input) -> str:
-        """The format's own lines under ``input:`` in a starter spec."""
+        """Write the format's own lines under ``input:`` in a starter spec."""
         return ""
 
 
@@ -254,36 +251,35 @@ class FileFormat(InputFormat):
 
     @abstractmethod
     def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:
-        """A file's schema, and the places of its stretches with the bytes of their rows; all of it is no place."""
+        """Read a file's schema, and the places of its stretches with the bytes of their rows; all of it is no place."""
 
     @abstractmethod
     def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
-        """As :meth:`row_counts`, for one file."""
+        """Count rows as :meth:`row_counts`, for one file."""
 
     def ready(self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]) -> BinaryIO:
-        """A remote file, with what will be asked for at first on its way; as it is, where that is not known."""
+        """Have a remote file fetch what will be asked for at first, where that is known."""
         return file
 
     @abstractmethod
     def rows_of(
         self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
-        """As :meth:`batches`, for one stretch."""
+        """Yield rows as :meth:`batches`, for one stretch."""
 
     def first_rows_of(
         self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
-        """As :meth:`first_batches`, for one stretch."""
+        """Yield rows as :meth:`first_batches`, for one stretch."""
         return self.rows_of(file, stretch, source, columns)
 
     def schema(self, source: Input) -> pa.Schema:
-        """That of the first file."""
         first = input_files(source.url, source.storage_options)[0]
         with _opened(first, source) as file:
             return plain_schema(self.layout(file, first.url, source)[0])
 
     def listing(self, source: Input) -> InputListing:
-        """The stretches of all files, in the files' order; small ones together."""
+        """List the stretches of all files, in the files' order; small ones together."""
         files = input_files(source.url, source.storage_options)
         stretches: list[Stretch] = []
         sizes: list[int] = []
@@ -297,7 +293,7 @@ class FileFormat(InputFormat):
         return InputListing(tuple(parts), schema, tuple((file.url, file.state) for file in files))
 
     def _laid_out(self, one: InputFile, source: Input) -> tuple[pa.Schema, list[tuple[Stretch, int]]]:
-        """A file's schema and stretches; what state the file has is asked before it is read."""
+        """Read a file's schema and stretches, after what state it has."""
         url, size = one.url, one.size or 0
         state = "" if _is_small(size) else input_file(url, source.storage_options).state
         with _opened(one, source) as file:
@@ -311,7 +307,6 @@ class FileFormat(InputFormat):
         return plain_schema(schema), [(Stretch(url, size, place, state * is_cut), n) for place, n in places]
 
     def row_counts(self, source: Input) -> Iterator[int]:
-        """File by file."""
         files = input_files(source.url, source.storage_options)
         for one, file in _opened_in_turn(files, source):
             with file:
@@ -330,7 +325,7 @@ class FileFormat(InputFormat):
     def _opened_ahead(
         self, part: InputPart, source: Input, columns: tuple[str, ...]
     ) -> Iterator[tuple[Stretch, BinaryIO]]:
-        """Each stretch with its open file; a remote one is asked for while the one before it is worked on."""
+        """Open stretches in turn; a remote one is asked for while the one before it is worked on."""
         if is_local(source.url):
             yield from _opened_in_turn(part.stretches, source)
             return
@@ -343,14 +338,12 @@ class FileFormat(InputFormat):
         yield from ahead(opened, part.stretches, AHEAD if small else 2)
 
     def first_batches(self, part: InputPart, source: Input, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        """The same, one after the other."""
         for stretch in part.stretches:
             with _opened(stretch, source) as file:
                 yield from self.first_rows_of(file, stretch, source, columns)
 
 
 def file_changed(files: str) -> DataError:
-    """What stops a release whose input is no longer what it was."""
     return DataError(f"{files} changed while the release was made; run again when nobody writes to the input")
 
 
@@ -385,7 +378,6 @@ def _opened(what: InputFile | Stretch, source: Input) -> BinaryIO:
 
 
 def _opened_in_turn(items: Sequence[What], source: Input) -> Iterator[tuple[What, BinaryIO]]:
-    """Each with its open file, at its start; small files are fetched ahead."""
     if len(items) < 2:
         yield from ((item, _opened(item, source)) for item in items)
         return
@@ -405,7 +397,6 @@ def refuse_other_state(stretch: Stretch, source: Input) -> None:
 
 
 def _refuse_other_schema(first: pa.Schema, other: pa.Schema, first_url: str, url: str) -> None:
-    """The same columns with the same types; their order may differ."""
     expected = {f.name: f.type for f in first}
     present = {f.name: f.type for f in other}
     problems = [f"has no column {name!r}" for name in expected if name not in present]
@@ -445,7 +436,6 @@ def format_of(url: str) -> str | None:
 
 
 def input_formats() -> tuple[InputFormat, ...]:
-    """All input formats."""
     package, group = INPUTS
     return registry.members(package, InputFormat, group)
 
@@ -522,12 +512,10 @@ def count_rows(source: Input) -> int:
 
 
 def read_schema(source: Input) -> pa.Schema:
-    """The columns of the input, in plain types, as its first file has them."""
     return input_format(source).schema(source)
 
 
 def with_guessed_types(source: Input) -> Input:
-    """The input with types for its columns as its first rows suggest them, where its format has none."""
     return input_format(source).with_guessed_types(source)
 
 

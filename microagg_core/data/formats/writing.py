@@ -20,7 +20,7 @@ BATCH_ROWS = 65_536
 
 
 class SaysFormat(Protocol):
-    """Who says what the format of a release is: the spec's ``output``, and the manifest."""
+    """The spec's ``output``, or a manifest."""
 
     @property
     def format(self) -> str:
@@ -69,12 +69,11 @@ class ReaderCode:
 
 
 def pandas_frames(read: str) -> str:
-    """Lines that put together what an expression of pandas makes of each ``file``."""
     return f"parts = [{read} for file in files]\ndata = pd.concat(parts, ignore_index=True)\n"
 
 
 class ReleasedFormat(ABC):
-    """One way in which releases are written. Same table, same bytes; nothing in them but the released values."""
+    """A way in which releases are written. Same table, same bytes; nothing in them but the released values."""
 
     #: The name in specs and manifests, and the ending of the files.
     name: ClassVar[str]
@@ -90,15 +89,13 @@ class ReleasedFormat(ABC):
 
     @classmethod
     def of(cls, said: SaysFormat) -> Self:
-        """The format with its options as the spec or the manifest has them."""
         return cls()
 
     def in_manifest(self) -> dict[str, Any]:
-        """What the manifest says of the format: its name, and what a reader must know besides."""
         return {"format": self.name}
 
     def refusal(self, kind: pa.DataType) -> str | None:
-        """What values of this type are, and why they cannot be released so; None where they can."""
+        """Say why values of this type cannot be released so; None where they can."""
         return None
 
     def refuse_types(self, schema: pa.Schema) -> None:
@@ -112,12 +109,12 @@ class ReleasedFormat(ABC):
                 raise SpecError(f"output.format: column {field.name!r} holds {reason}")
 
     def released_form(self, table: pa.Table) -> pa.Table:
-        """The table with its values as the file has them, where that is not as they are."""
+        """The table with its values as the file has them."""
         return table
 
     @abstractmethod
     def to_bytes(self, table: pa.Table, blocking: list[str]) -> bytes:
-        """The bytes of a file; readers may be helped to filter by the ``blocking`` columns, and by no other."""
+        """Write a file; readers may be helped to filter by the ``blocking`` columns, and by no other."""
 
     @abstractmethod
     def from_bytes(self, data: bytes, declared: pa.Schema) -> pa.Table:

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Claim, Kind, Rule, Ticks, Unit
-from microagg_core.group.metrics.means import Groups
-from microagg_core.group.metrics.moments import Moments, Origin, offsets_from
+from microagg_core.group.metrics.moments import Groups, Moments, Origin, offsets_from
 
 
 @dataclass(frozen=True)
@@ -28,16 +27,13 @@ class AveragedKind(Kind):
 
     @property
     def released_type(self) -> pa.DataType:
-        """The column's own type, or float64 by the rule ``none``."""
         return pa.float64() if self.rule == "none" else self.source_type
 
     @property
     def applied_rule(self) -> Rule:
-        """The spec's rule, or ``type``."""
         return "type" if self.rule == DEFAULT_ROUNDING else self.rule
 
     def rounding_in_words(self) -> str:
-        """How means are rounded, and why."""
         name, rule = repr(self.name), self.applied_rule
         if not isinstance(rule, str):
             return f"{name}: to steps of {rule:g}, as the spec says"
@@ -46,24 +42,22 @@ class AveragedKind(Kind):
         return f"{name}: to its own type, {self.released_type}"
 
     def in_released_unit(self, ticks: Ticks) -> Ticks:
-        """Input ticks in the unit in which means are released."""
         return ticks
 
     @property
     def ticks_of_released(self) -> float:
-        """How many of the input's ticks make one of the released ones."""
+        """Ticks of the input that make a released one."""
         return 1.0
 
     @abstractmethod
     def within_step(self, least: Ticks, greatest: Ticks, after: Ticks) -> Bools:
-        """Whether means outside their groups' ranges are there because of the step that the spec asks for."""
+        """Tell whether means outside their groups' ranges are there because of the step that the spec asks for."""
 
     @abstractmethod
     def rounding_error(self, largest: float) -> float:
         """How far rounding takes a mean at most, where no value is larger than this."""
 
     def fits(self, before: Ticks, after: Ticks, groups: Groups) -> Bools:
-        """Whether each mean lies in the range of its group, but for what the rounding step allows."""
         ordered, after = before[groups.order], after[groups.order]
         extremes = (extreme.reduceat(ordered, groups.first) for extreme in (np.minimum, np.maximum))
         least, greatest = (np.repeat(self.in_released_unit(ticks), groups.sizes) for ticks in extremes)
@@ -74,7 +68,7 @@ class AveragedKind(Kind):
         return inside
 
     def keeps_mean(self, before: Moments, after: Moments) -> bool:
-        """Within 1e-9 deviations, 4 units in the last place of the largest magnitude, and half the rounding step."""
+        """Compare within 1e-9 deviations, 4 units in the last place of the largest, and half the rounding step."""
         unit = self.ticks_of_released
         if unit == 1.0 and isinstance(before.origin, int) == isinstance(after.origin, int):
             difference = after.mean_from(before.origin) - before.mean
@@ -86,15 +80,12 @@ class AveragedKind(Kind):
 
     @property
     def unit(self) -> Unit:
-        """The column's own."""
         return Unit("the column's", 1.0)
 
     def shown(self, tick: float) -> float | str:
-        """A released tick in the unit."""
         return tick / self.unit.ticks
 
     def plain_numbers(self, ticks: Ticks, origin: Origin) -> Floats:
-        """The values as floats where their mean is one; else offsets from the origin."""
         if self.rule == "none":
             return np.asarray(ticks.astype(np.float64) / self.ticks_of_released)
         return offsets_from(ticks, origin)

@@ -23,22 +23,18 @@ class BooleanKind(ExactKind):
 
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
-        """Arrow's truth values."""
         return bool(pa.types.is_boolean(arrow_type))
 
     @classmethod
     def described(cls, arrow_type: pa.DataType) -> str:
-        """As Arrow calls it."""
         return str(arrow_type)
 
     @property
     def whole_type(self) -> pa.DataType:
-        """Bytes, into which Arrow turns its bits."""
         return pa.int8()
 
     @property
     def range(self) -> tuple[int, int]:
-        """False and true."""
         return 0, 1
 
     def _ticks_of(self, array: pa.Array) -> Ticks:

@@ -18,7 +18,7 @@ from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.kinds.contract import Claim, Kind, Ticks
 from microagg_core.data.tables.ordering import ranks
 from microagg_core.errors import SpecError
-from microagg_core.group.metrics.means import Groups
+from microagg_core.group.metrics.moments import Groups
 
 
 def refuse_broken_claims(kind: Kind) -> None:
@@ -99,7 +99,6 @@ class _Trial:
             yield f"claims that means are kept, which examples of {self.values.type} contradict"
 
     def _places(self, released: pa.Array) -> tuple[Ints, Ints]:
-        """Ranks of examples and of released values among all of them."""
         both = ranks(pa.concat_arrays([self.values, released.cast(self.values.type)]))
         return both[: len(self.values)], both[len(self.values) :]
 
@@ -138,7 +137,7 @@ def _blindness(kind: Kind, ticks: Ticks) -> str:
 
 
 def _as_numbers(column: pa.Array) -> Floats:
-    """Numbers of a column by Arrow alone: days, ticks of a clock, or the values themselves."""
+    """Take numbers of a column by Arrow alone: days, ticks of a clock, or the values themselves."""
     if pa.types.is_temporal(column.type):
         column = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
     elif pa.types.is_boolean(column.type):

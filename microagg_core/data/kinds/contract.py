@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from microagg_core.arrays import Bools, Floats
 from microagg_core.data.tables.hashing import missing_in, one_array
 from microagg_core.data.tables.ordering import ranks
-from microagg_core.group.metrics.means import Groups
-from microagg_core.group.metrics.moments import Moments, Origin, moments_of, offsets_from
+from microagg_core.group.metrics.moments import Groups, Moments, Origin, moments_of, offsets_from
 
 Ticks = NDArray[Any]
 #: Plain values, kept as JSON; what they are is a kind's own affair.
@@ -60,7 +59,7 @@ UNDECLARED = Declaration()
 
 @dataclass(frozen=True)
 class Unit:
-    """What mean and variance are shown in (the variance in its square), and how many released ticks make one."""
+    """Unit of mean and deviation (the variance has its square), and how many released ticks make one."""
 
     name: str
     ticks: float
@@ -95,7 +94,7 @@ class Kind(ABC):
     @classmethod
     @abstractmethod
     def described(cls, arrow_type: pa.DataType) -> str:
-        """What such a column holds, in a person's words."""
+        """Say what such a column holds."""
 
     @abstractmethod
     def refuse_rule(self) -> None:
@@ -108,7 +107,7 @@ class Kind(ABC):
     # --- Reading the input ------------------------------------------------------------------------------------
 
     def ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[Ticks, Bools]:
-        """The column's ticks, and which of them are missing (null or NaN); ticks under a missing value are 0."""
+        """Make ticks of a column, and tell which are missing (null or NaN); ticks under a missing value are 0."""
         array = one_array(column)
         missing = missing_in(array)
         ticks = self._ticks_of(array)
@@ -119,16 +118,16 @@ class Kind(ABC):
         """The ticks of an array; whatever they are where it is null."""
 
     def finite(self, ticks: Ticks) -> Bools:
-        """Which of the ticks can be computed with; a column with others is refused."""
+        """Tell which ticks can be computed with; a column with others is refused."""
         return np.ones(len(ticks), dtype=np.bool_)
 
     def count_unusable(self, column: pa.ChunkedArray) -> int:
-        """How many values of a released column are there, and no finite number; here NaN does not count as missing."""
+        """Count values of a released column that are no finite number; here NaN does not count as missing."""
         ticks, missing = self.ticks(column)
         return int(np.sum(~self.finite(ticks))) + int(np.sum(missing)) - int(column.null_count)
 
     def with_nulls(self, array: pa.Array) -> pa.Array:
-        """The array with a null for every missing value, as it is released."""
+        """Put a null for every missing value, as it is released."""
         return array
 
     def examples(self) -> pa.Array:
@@ -144,11 +143,10 @@ class Kind(ABC):
         return traits
 
     def all_traits(self, parts: Iterable[Traits]) -> Traits:
-        """The traits of all parts of a file together."""
         return self.NO_TRAITS
 
     def for_input(self, traits: Traits, moments: Moments) -> Kind:
-        """The same kind, once traits and moments of all values are known."""
+        """Complete the kind, once traits and moments of all values are known."""
         return self
 
     def input_moments(self, traits: Traits, moments: Moments) -> Moments:
@@ -158,7 +156,6 @@ class Kind(ABC):
     # --- The metric -------------------------------------------------------------------------------------------
 
     def moments(self, ticks: Ticks) -> Moments:
-        """Count, mean, deviation and range of finite ticks."""
         return moments_of(ticks)
 
     def offsets(self, ticks: Ticks, origin: Origin) -> Floats:
@@ -174,16 +171,16 @@ class Kind(ABC):
     @property
     @abstractmethod
     def released_type(self) -> pa.DataType:
-        """The Arrow type of the released column."""
+        """Arrow type of the released column."""
 
     @property
     @abstractmethod
     def applied_rule(self) -> Rule:
-        """The rounding rule that is carried out, as a spec may have it: where it has none, what follows instead."""
+        """The rounding rule that is carried out; where the spec has none, what follows instead."""
 
     @abstractmethod
     def rounding_in_words(self) -> str:
-        """How representatives are rounded, and why."""
+        """Say how representatives are rounded, and why."""
 
     @abstractmethod
     def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
@@ -191,7 +188,7 @@ class Kind(ABC):
 
     @abstractmethod
     def to_arrow(self, ticks: Ticks, missing: Bools | None = None) -> pa.Array:
-        """Released ticks as a column of the released type."""
+        """Make a column of the released type."""
 
     @property
     def reader(self) -> Kind:
@@ -207,18 +204,18 @@ class Kind(ABC):
 
     @abstractmethod
     def fits(self, before: Ticks, after: Ticks, groups: Groups) -> Bools:
-        """Whether each released tick may stand for the input's ticks of its group, in the order of the groups."""
+        """Tell whether each released tick may stand for the input's ticks of its group, in the order of the groups."""
 
     @abstractmethod
     def keeps_mean(self, before: Moments, after: Moments) -> bool:
-        """Whether the released column's moments agree with those of the input, as far as rounding lets them."""
+        """Compare the moments of the released column with those of the input, as far as rounding lets them agree."""
 
     # --- Figures ----------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
     def unit(self) -> Unit:
-        """What figures of the released column are in."""
+        """Unit of figures of the released column."""
 
     @abstractmethod
     def shown(self, tick: float) -> float | str:

@@ -16,18 +16,14 @@ _MILLISECONDS = 86_400_000
 
 @dataclass(frozen=True)
 class DateKind(ExactKind):
-    """Dates; their mean is a day, however they are kept."""
-
     may_be_objects: ClassVar[bool] = True
 
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
-        """Both of Arrow's dates."""
         return bool(pa.types.is_date(arrow_type))
 
     @classmethod
     def described(cls, arrow_type: pa.DataType) -> str:
-        """A date."""
         return "a date"
 
     @property
@@ -36,22 +32,18 @@ class DateKind(ExactKind):
 
     @property
     def whole_type(self) -> pa.DataType:
-        """Days of 32 bits, or milliseconds of 64."""
         return pa.int32() if self._is_in_days else pa.int64()
 
     @property
     def own_step(self) -> int:
-        """A day."""
         return 1 if self._is_in_days else _MILLISECONDS
 
     @property
     def step_unit(self) -> str:
-        """Days, where the column has them."""
         return "days" if self._is_in_days else super().step_unit
 
     @property
     def unit(self) -> Unit:
-        """Days."""
         return Unit("days", float(self.own_step))
 
     def shown(self, tick: float) -> str:

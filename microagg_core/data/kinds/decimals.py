@@ -28,33 +28,27 @@ class DecimalKind(ExactKind):
 
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
-        """Decimals of any width."""
         return bool(pa.types.is_decimal(arrow_type))
 
     @classmethod
     def described(cls, arrow_type: pa.DataType) -> str:
-        """A number."""
         return f"{arrow_type}, a number"
 
     @property
     def whole_type(self) -> pa.DataType:
-        """The column's own: no integer of Arrow's is as wide."""
         return self.source_type
 
     @property
     def scale(self) -> int:
-        """The type's own."""
         return int(self.source_type.scale)
 
     @property
     def range(self) -> tuple[int, int]:
-        """All digits nines."""
         greatest = 10**self.source_type.precision - 1
         return -greatest, greatest
 
     @property
     def unit(self) -> Unit:
-        """The column's own; a tick is a unit of its last digit."""
         return Unit("the column's", 10.0**self.scale if self.step else 1.0)
 
     def _ticks_of(self, array: pa.Array) -> Ticks:
@@ -77,5 +71,5 @@ class DecimalKind(ExactKind):
         return pa.Array.from_buffers(self.source_type, len(ticks), [validity, pa.py_buffer(words)])
 
     def sort_key(self, column: pa.ChunkedArray | pa.Array) -> Ints:
-        """Ranks: numpy sorts no numbers of more than 64 bits."""
+        """Rank: numpy sorts no numbers of more than 64 bits."""
         return ranks(column)

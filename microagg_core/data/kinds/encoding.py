@@ -13,8 +13,7 @@ from microagg_core.data.kinds.contract import Kind, Ticks
 from microagg_core.data.kinds.registry import unrounded_kind
 from microagg_core.errors import DataError
 from microagg_core.group.bounds import Certificate
-from microagg_core.group.metrics.means import Groups
-from microagg_core.group.metrics.moments import Moments, Origin, middle, standardized, steadied
+from microagg_core.group.metrics.moments import Groups, Moments, Origin, middle, standardized, steadied
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Encoding:
         return cls.from_moments(kinds, moments).steadied()
 
     def steadied(self) -> Encoding:
-        """Means and deviations to 24 bits: the scale on which groups are made."""
+        """Round means and deviations to 24 bits: the scale on which groups are made."""
         pairs = [steadied(*of) for of in zip(self.origins, self.means, self.deviations, strict=True)]
         return replace(self, means=tuple(m for m, _ in pairs), deviations=tuple(d for _, d in pairs))
 
@@ -70,14 +69,13 @@ class Encoding:
         return ticks, missing
 
     def offsets_of(self, ticks: Sequence[Ticks]) -> Floats:
-        """Ticks as offsets from the origins (n x p)."""
         offsets = np.empty((len(ticks[0]), len(self.kinds)))
         for j, (kind, values, origin) in enumerate(zip(self.kinds, ticks, self.origins, strict=True)):
             offsets[:, j] = kind.offsets(values, origin)
         return offsets
 
     def standardize(self, offsets: Floats, missing: Bools | None = None) -> Floats:
-        """Offsets to standardized values; missing values become 0 and take no part in anything."""
+        """Standardize offsets; missing values become 0 and take no part in anything."""
         z = standardized(offsets, np.array(self.means), np.array(self.deviations))
         if missing is not None and missing.any():
             z[missing] = 0.0
@@ -134,7 +132,7 @@ class QuasiIdentifiers:
         return self.encoding.standardize(self.encoding.offsets_of(self.ticks))
 
     def certified(self, certificate: Certificate) -> Certificate:
-        """A certificate about :meth:`standardized` as one about :meth:`measured`; the bound claims no more."""
+        """Turn a certificate about :meth:`standardized` into one about :meth:`measured`; the bound claims no more."""
         stretch = self.encoding.steadied().least_stretch(self.encoding)
         return replace(certificate, bound=certificate.bound * min(stretch, 1.0))
 

@@ -16,8 +16,7 @@ from microagg_core.data.kinds.averages import AveragedKind
 from microagg_core.data.kinds.contract import EXAMPLES, Kind, Ticks
 from microagg_core.data.kinds.floats import FloatKind
 from microagg_core.errors import SpecError
-from microagg_core.group.metrics.means import Groups, whole_means
-from microagg_core.group.metrics.moments import Origin, offsets_from
+from microagg_core.group.metrics.moments import Groups, Origin, offsets_from, whole_means
 
 
 @dataclass(frozen=True)
@@ -37,22 +36,20 @@ class ExactKind(AveragedKind):
 
     @property
     def scale(self) -> int:
-        """The decimals of a value: a tick is a unit of the last of them."""
+        """Decimals of a value: a tick is a unit of the last of them."""
         return 0
 
     @property
     def own_step(self) -> int:
-        """The ticks between a value of this type and the next one."""
+        """Ticks between a value of this type and the next one."""
         return 1
 
     @property
     def step_unit(self) -> str:
-        """What the spec counts a rounding step in."""
         return f"steps of {self.source_type}"
 
     @property
     def range(self) -> tuple[int, int]:
-        """Least and greatest tick of the type."""
         bits = int(self.whole_type.bit_width)
         if pa.types.is_unsigned_integer(self.whole_type):
             return 0, 2**bits - 1
@@ -95,17 +92,14 @@ class ExactKind(AveragedKind):
         return np.asarray(pc.fill_null(array.view(self.whole_type), 0)).astype(wide)
 
     def examples(self) -> pa.Array:
-        """Multiples of the type's step, as far as it has them."""
         most = self.range[1] // self.own_step
         return self._to_own_type(np.array([min(number, most) * self.own_step for number in EXAMPLES]), None)
 
     @property
     def reader(self) -> Kind:
-        """Floats are read as such."""
         return self if self.step else FloatKind(self.name, self.released_type)
 
     def representatives(self, ticks: Ticks, groups: Groups) -> Ticks:
-        """Each group's mean as a multiple of the step that the type has, or as a float."""
         means = whole_means(ticks, groups)
         return means.rounded(self.step, *self.range) if self.step else means.as_floats(10**self.scale)
 
@@ -117,7 +111,6 @@ class ExactKind(AveragedKind):
         return np.asarray((ticks * 10.0**self.scale - nearest) - float(origin - int(nearest)))
 
     def to_arrow(self, ticks: Ticks, missing: Bools | None = None) -> pa.Array:
-        """Means as a column of their type, or of float64."""
         mask = None if missing is None or not missing.any() else missing
         if not self.step:
             return pa.array(ticks, type=pa.float64(), mask=mask, from_pandas=False)
@@ -127,16 +120,14 @@ class ExactKind(AveragedKind):
         return pa.array(ticks, mask=mask).cast(self.whole_type).view(self.source_type)
 
     def in_released_unit(self, ticks: Ticks) -> Ticks:
-        """Whole numbers become the nearest floats where these are released."""
         return ticks if self.step else np.asarray(ticks.astype(object) / 10**self.scale, dtype=np.float64)
 
     @property
     def ticks_of_released(self) -> float:
-        """A released float is as many ticks as its decimals have units."""
         return 1.0 if self.step else 10.0**self.scale
 
     def within_step(self, least: Ticks, greatest: Ticks, after: Ticks) -> Bools:
-        """At most half a step from the range, or less than a step where the nearest multiple is beyond the type."""
+        """Allow half a step from the range, or less than a step where the nearest multiple is beyond the type."""
         step, (low, high) = self.step, self.range
         # In Python's whole numbers, which do not overflow: few values are rounded out of their range.
         after, least, greatest = after.astype(object), least.astype(object), greatest.astype(object)
@@ -146,5 +137,4 @@ class ExactKind(AveragedKind):
         return np.asarray(is_multiple & ((2 * beyond <= step) | (no_other & (beyond < step))), dtype=np.bool_)
 
     def rounding_error(self, largest: float) -> float:
-        """Half a step."""
         return self.step / 2.0

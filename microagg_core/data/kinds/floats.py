@@ -15,8 +15,7 @@ from microagg_core.data.kinds.averages import AveragedKind
 from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Declaration, Rule, Ticks, Traits
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.group.metrics.decimals import decimals_needed, most_decimals, short_together
-from microagg_core.group.metrics.means import Groups, float_means, whole_means
-from microagg_core.group.metrics.moments import Moments, Origin, offsets_from
+from microagg_core.group.metrics.moments import Groups, Moments, Origin, float_means, offsets_from, whole_means
 
 _INT64_RANGE = (-(2**63), 2**63 - 1)
 
@@ -38,12 +37,10 @@ class FloatKind(AveragedKind):
 
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
-        """Floats of any precision."""
         return bool(pa.types.is_floating(arrow_type))
 
     @classmethod
     def described(cls, arrow_type: pa.DataType) -> str:
-        """A number."""
         return f"{arrow_type}, a number"
 
     def refuse_rule(self) -> None:
@@ -51,7 +48,6 @@ class FloatKind(AveragedKind):
 
     @property
     def is_single(self) -> bool:
-        """Whether values come in single precision."""
         return bool(pa.types.is_float32(self.source_type))
 
     @property
@@ -63,11 +59,9 @@ class FloatKind(AveragedKind):
         return np.asarray(pc.fill_null(array, 0.0)).astype(np.float64)
 
     def finite(self, ticks: Ticks) -> Bools:
-        """Neither infinite nor NaN."""
         return np.isfinite(ticks)
 
     def with_nulls(self, array: pa.Array) -> pa.Array:
-        """NaN is a missing value."""
         return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
 
     def more_traits(self, traits: Traits, column: pa.ChunkedArray | pa.Array, ticks: Ticks) -> Traits:
@@ -75,7 +69,6 @@ class FloatKind(AveragedKind):
         return None if traits is None else most_decimals((traits, decimals_needed(ticks, self.is_single)))
 
     def all_traits(self, parts: Iterable[Traits]) -> Traits:
-        """The decimals that all need."""
         return most_decimals(parts)
 
     def for_input(self, traits: Traits, moments: Moments) -> FloatKind:
@@ -96,7 +89,6 @@ class FloatKind(AveragedKind):
         return float(f"1e-{self.decimals}") if self.decimals is not None else super().applied_rule
 
     def rounding_in_words(self) -> str:
-        """How means are rounded, and why."""
         if self.decimals is not None:
             decimals = "1 decimal" if self.decimals == 1 else f"{self.decimals} decimals"
             return f"{self.name!r}: to {decimals}, one more than the input needs"
@@ -106,7 +98,6 @@ class FloatKind(AveragedKind):
         return super().rounding_in_words()
 
     def representatives(self, ticks: Ticks, groups: Groups) -> Floats:
-        """Each group's mean, within its range but for a step that the spec asks for."""
         if self.decimals is not None:
             means = _means_of_decimals(ticks, groups, self.decimals)
         else:
@@ -118,22 +109,18 @@ class FloatKind(AveragedKind):
         return means + 0.0  # -0.0 and 0.0 are one value to a reader, so they are one combination
 
     def released_offsets(self, ticks: Ticks, origin: Origin) -> Floats:
-        """Means as offsets from the origin."""
         return offsets_from(ticks, origin)
 
     def to_arrow(self, ticks: Ticks, missing: Bools | None = None) -> pa.Array:
-        """Means as a column of floats."""
         mask = None if missing is None or not missing.any() else missing
         return pa.array(ticks, type=pa.float64(), mask=mask, from_pandas=False).cast(self.released_type)
 
     def sort_key(self, column: pa.ChunkedArray | pa.Array) -> Floats:
-        """The values, infinity where there is none."""
         array = one_array(column)
         values = np.asarray(pc.fill_null(array, 0.0)).astype(np.float64)
         return np.where(np.asarray(pc.is_null(array)), np.inf, values)
 
     def within_step(self, least: Ticks, greatest: Ticks, after: Ticks) -> Bools:
-        """At most half a step from the range."""
         spacing = np.float32 if self.released_type == pa.float32() else np.float64
         # A multiple of the step is the nearest float to it, and the mean itself is not exact.
         error = 2.0 * np.spacing(np.maximum(np.abs(after), self.step).astype(spacing)).astype(np.float64)
@@ -142,13 +129,12 @@ class FloatKind(AveragedKind):
         return np.asarray(beyond <= self.step / 2.0 + error, dtype=np.bool_)
 
     def rounding_error(self, largest: float) -> float:
-        """Half a step, or half the last decimal; and half the last place of single precision."""
         error = self.step / 2.0 if self.decimals is None else 0.5 * 10.0**-self.decimals
         return error + float(np.spacing(np.float32(largest))) / 2.0 if self.released_type == pa.float32() else error
 
 
 def _means_of_decimals(values: Floats, groups: Groups, decimals: int) -> Floats:
-    """Means of values that need one decimal less: they are whole numbers of their last one, and have exact means."""
+    """Average values that need one decimal less: they are whole numbers of their last one, and have exact means."""
     tenths = np.rint(values * float(10 ** (decimals - 1))).astype(np.int64) * 10
     return whole_means(tenths, groups).rounded(1, *_INT64_RANGE) / float(10**decimals)
 

@@ -15,26 +15,20 @@ _TICKS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 @dataclass(frozen=True)
 class TimestampKind(ExactKind):
-    """Points in time, with or without a time zone."""
-
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
-        """Timestamps of any unit and zone."""
         return bool(pa.types.is_timestamp(arrow_type))
 
     @classmethod
     def described(cls, arrow_type: pa.DataType) -> str:
-        """A timestamp."""
         return "a timestamp"
 
     @property
     def whole_type(self) -> pa.DataType:
-        """Units since 1970, whatever the zone."""
         return pa.int64()
 
     @property
     def unit(self) -> Unit:
-        """Seconds."""
         return Unit("seconds", float(_TICKS_OF_A_SECOND[self.source_type.unit]))
 
     def shown(self, tick: float) -> str:

@@ -24,15 +24,12 @@ class WholeNumberKind(ExactKind):
 
     @classmethod
     def takes(cls, arrow_type: pa.DataType, declared: Declaration) -> bool:
-        """Integers of any width."""
         return bool(pa.types.is_integer(arrow_type))
 
     @classmethod
     def described(cls, arrow_type: pa.DataType) -> str:
-        """A number."""
         return f"{arrow_type}, a number"
 
     @property
     def whole_type(self) -> pa.DataType:
-        """The column's own type."""
         return self.source_type

@@ -40,12 +40,11 @@ def hash_rows(columns: Iterable[pa.ChunkedArray | pa.Array], n_rows: int, seed: 
 
 
 def sum_of(hashes: UInt64s) -> int:
-    """The sum modulo 2^64: the same for the same rows in any order."""
+    """Add modulo 2^64: the same for the same rows in any order."""
     return int(np.add.reduce(hashes, dtype=np.uint64)) if len(hashes) else 0
 
 
 def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A column as a single array, whatever its chunks."""
     if isinstance(column, pa.ChunkedArray):
         return (
             column.chunk(0)
@@ -113,7 +112,6 @@ def fixed_width_words(array: pa.Array) -> UInt64s:
 
 
 def is_text_or_bytes(kind: pa.DataType) -> bool:
-    """Whether values are texts or bytes, of any length or of a fixed one."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
@@ -124,7 +122,6 @@ def is_text_or_bytes(kind: pa.DataType) -> bool:
 
 
 def _bits(array: pa.Array, index: int) -> Bytes:
-    """Zero or one for each value, from a buffer that has a bit for it."""
     first = array.offset % 8
     of_bytes = _buffer(array, index, np.uint8)[array.offset // 8 :]
     return np.unpackbits(of_bytes, count=first + len(array), bitorder="little")[first:]

@@ -114,7 +114,6 @@ def tied_places(ordered: NDArray[Any]) -> Ints:
 
 
 def _places(key: NDArray[Any]) -> UInt64s:
-    """Whole numbers from 0 on in the order of the key's numbers, NaN the last."""
     if key.dtype.kind == "f":
         # Without a sign NaN is above all numbers; with one, a negative number's bits count downwards.
         bits = (np.where(np.isnan(key), np.nan, key) + 0.0).view(np.uint64)
@@ -153,7 +152,6 @@ class Runs:
 
     @cached_property
     def lengths(self) -> Ints:
-        """Rows of each run."""
         return np.diff(np.append(self.first, self.n_rows))
 
     def spread(self, of_runs: NDArray[Any]) -> NDArray[Any]:
@@ -161,7 +159,6 @@ class Runs:
         return of_runs if len(self.first) == self.n_rows else np.repeat(of_runs, self.lengths)
 
     def one_of_each(self, columns: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:
-        """The columns, of the first row of each run."""
         arrays = [one_array(column) for column in columns]
         return arrays if len(self.first) == self.n_rows else [array.take(pa.array(self.first)) for array in arrays]
 
@@ -222,7 +219,6 @@ def combinations(columns: Sequence[pa.ChunkedArray | pa.Array], n_rows: int) -> 
 
 
 def _sortable(array: pa.Array) -> pa.Array:
-    """Values of which Arrow can say which is less."""
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     if pa.types.is_boolean(array.type):
@@ -258,7 +254,7 @@ def _differs(array: pa.Array) -> Bools:
 
 
 def _as_bools(array: pa.Array) -> Bools:
-    """Arrow's bits as NumPy's booleans, which NumPy alone would make one by one."""
+    """Unpack Arrow's bits at once; NumPy alone would make booleans one by one."""
     bits: Bytes = np.frombuffer(array.buffers()[1], dtype=np.uint8)
     unpacked = np.unpackbits(bits, count=array.offset + len(array), bitorder="little")
     return np.asarray(unpacked[array.offset :].view(np.bool_))
@@ -290,7 +286,7 @@ def content_order(table: pa.Table, blocking: Sequence[str], quasi_identifiers: M
 
 
 def _combination_ranks(table: pa.Table, blocking: Sequence[str], quasi_identifiers: Mapping[str, SortKey]) -> Ints:
-    """The place of each row's combination among all, of which there are few: only one row of each is compared."""
+    """Rank each row's combination, of which there are few: only one row of each is compared."""
     combinations = hash_rows([table[name] for name in (*blocking, *quasi_identifiers)], table.num_rows, seed=0)
     number, distinct = pd.factorize(combinations)
     first = np.empty(len(distinct), dtype=np.int64)

@@ -108,7 +108,7 @@ def _steps(numbers: Ints, bounds: Ints) -> tuple[pa.Array, Ints]:
 
 
 def _coded(array: pa.Array) -> pa.DictionaryArray | None:
-    """A column of texts that repeat as codes; None where it is none."""
+    """Code a column of texts that repeat; None where it is none."""
     if not is_text_or_bytes(array.type) or pa.types.is_fixed_size_binary(array.type):
         return None
     coded = array.dictionary_encode()
@@ -133,7 +133,6 @@ def _own_codes(codes: pa.Array, dictionary: pa.Array, bounds: Ints) -> tuple[pa.
 
 
 def _narrow_numbers(array: pa.Array) -> tuple[pa.Array, dict[bytes, bytes]]:
-    """Whole numbers of 64 bits in as few bytes as they need."""
     if array.type not in (pa.int64(), pa.uint64()) or array.null_count == len(array):
         return array, {}
     least, most = pc.min_max(array).values()
@@ -145,7 +144,7 @@ def _narrow_numbers(array: pa.Array) -> tuple[pa.Array, dict[bytes, bytes]]:
 
 @dataclass(frozen=True)
 class _Frame:
-    """A frame, decompressed: what it says of its columns, its rows, the texts' values, and the first record number."""
+    """A frame, decompressed: its columns, its rows, the texts' values, and the first record number."""
 
     told: bytes
     rows: pa.Buffer
@@ -162,19 +161,18 @@ class _Frame:
 
 
 def frame_bytes(data: memoryview) -> int:
-    """How many of some bytes, that begin with a frame, are its own."""
+    """Length of the frame with which some bytes begin."""
     return _HEAD.size + int(_HEAD.unpack_from(data)[4])
 
 
 def tables_of(frames: Sequence[bytes | memoryview]) -> list[pa.Table]:
-    """The rows of frames, in their order; those of frames that say the same of their columns are one table."""
+    """Rows of frames, in their order; those of frames that say the same of their columns are one table."""
     read = [_Frame.read(memoryview(one)) for one in frames]
     return [_restored(_parsed(told), list(some)) for told, some in groupby(read, key=lambda frame: frame.told)]
 
 
 @lru_cache(maxsize=_KEPT_SCHEMAS)
 def _parsed(told: bytes) -> tuple[pa.Schema, pa.Schema]:
-    """The schemas of rows and of texts' values."""
     schema = pa.ipc.read_schema(pa.py_buffer(told))
     n_texts = sum(_CODES in (field.metadata or {}) for field in schema)
     fields = list(schema)
@@ -182,7 +180,6 @@ def _parsed(told: bytes) -> tuple[pa.Schema, pa.Schema]:
 
 
 def _restored(schemas: tuple[pa.Schema, pa.Schema], frames: list[_Frame]) -> pa.Table:
-    """The columns as they were."""
     schema, of_texts = schemas
     batches = [pa.ipc.read_record_batch(frame.rows, schema) for frame in frames]
     table, values = pa.Table.from_batches(batches, schema), None
@@ -203,7 +200,6 @@ def _restored(schemas: tuple[pa.Schema, pa.Schema], frames: list[_Frame]) -> pa.
 
 
 def _numbers(steps: Ints, firsts: Ints, sizes: Ints) -> Ints:
-    """Inverse of :func:`_steps`."""
     summed = np.cumsum(steps, dtype=np.int64)
     starts = np.cumsum(sizes) - sizes
     summed += np.repeat(firsts - summed[starts], sizes)
@@ -211,7 +207,6 @@ def _numbers(steps: Ints, firsts: Ints, sizes: Ints) -> Ints:
 
 
 def _texts(codes: pa.Array, values: pa.Array, sizes: Ints) -> pa.Array:
-    """Inverse of :func:`_own_codes`."""
     counts = np.asarray(values.value_lengths())
     before = np.repeat(np.cumsum(counts) - counts, sizes)
     numbers = np.asarray(codes.fill_null(0) if codes.null_count else codes) + before
@@ -265,21 +260,17 @@ class Slices(Sequence[Slice]):
 
     @classmethod
     def of(cls, slices: Iterable[Slice]) -> Slices:
-        """These slices."""
         return cls(np.array([_values(one) for one in slices], dtype=_FIELDS))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Slices:
-        """Inverse of :meth:`to_bytes`."""
         return cls(np.frombuffer(data, dtype=_FIELDS))
 
     @classmethod
     def joined(cls, some: Iterable[Slices]) -> Slices:
-        """All of them, in their order."""
         return cls(np.concatenate([np.empty(0, dtype=_FIELDS), *(one.array for one in some)]))
 
     def to_bytes(self) -> bytes:
-        """As the bytes of the array."""
         return self.array.tobytes()
 
     def of_objects(self, *objects: int) -> Slices:
@@ -351,7 +342,6 @@ def write_slices(table: pa.Table, destination: Ints, maker: int, number: int = 0
 
 
 def _cut(table: pa.Table, order: Ints, bounds: Ints) -> Iterator[bytes]:
-    """The rows in an order, each cut by itself."""
     if can_be_framed(table.schema):
         return frames_of(table, order, bounds, RECORD)
     ordered = table.take(pa.array(order)).combine_chunks()
@@ -380,7 +370,7 @@ def join_slices(written: Sequence[tuple[bytes, Slices]]) -> tuple[bytes, Slices]
 
 
 def write_no_rows(table: pa.Table, destination: int, maker: int, number: int = 0) -> tuple[bytes, Slices]:
-    """A slice without a row, for who needs to know the columns all the same."""
+    """Write a slice without a row, for who needs to know the columns all the same."""
     data = to_bytes(table)
     return data, Slices.of([Slice(maker, number, destination, 0, len(data), 0, zlib.crc32(data))])
 
@@ -419,7 +409,6 @@ def read_together(every: Iterable[bytes]) -> pa.Table:
 
 
 def to_bytes(table: pa.Table) -> bytes:
-    """A table as one Arrow stream."""
     sink = io.BytesIO()
     # A slice shares its parent's buffers; only the rows themselves are written.
     with pa.ipc.new_stream(sink, table.schema, options=_OPTIONS) as writer:

@@ -78,7 +78,7 @@ def _text_in_normal_form(array: pa.Array) -> pa.Array:
 
 
 def _number_texts(array: pa.Array) -> pa.Array:
-    """Numbers with all their digits: 10000000000 where Arrow writes 1e+10."""
+    """Write numbers with all their digits: 10000000000 where Arrow writes 1e+10."""
     if pa.types.is_floating(array.type):
         array = pc.cast(array, pa.float32()) if pa.types.is_float16(array.type) else array
         array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
@@ -97,7 +97,7 @@ def _number_texts(array: pa.Array) -> pa.Array:
 
 
 def _of_utf8_alone(texts: pa.Array) -> pa.Array:
-    """The values that are UTF-8 in normal form, as bytes: what a batch holds besides must not matter."""
+    """Keep the values that are UTF-8 in normal form, as bytes: what a batch holds besides must not matter."""
     whole = pc.cast(texts, pa.large_binary())
     is_text = pa.array([value is not None and _is_utf8(value) for value in whole.to_pylist()], pa.bool_())
     normal = _text_in_normal_form(whole.filter(is_text))
@@ -129,7 +129,7 @@ def _one_spaced(texts: pa.Array) -> pa.Array:
 
 
 def _plain_numbers(texts: pa.Array, letters: Bytes, offsets: Ints) -> pa.Array:
-    """Numbers in one spelling; ``letters`` and ``offsets`` tell cheaply that there is none with another."""
+    """Spell numbers in one way; ``letters`` and ``offsets`` tell cheaply that there is none in another."""
     first = letters[np.minimum(offsets[:-1], len(letters) - 1)]
     used = letters[offsets[0] : offsets[-1]]
     if (

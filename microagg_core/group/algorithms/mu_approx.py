@@ -81,7 +81,7 @@ def tree_partition(X: Floats, k: int, seed: int = 0) -> Ints:
 
 def groups(X: Floats, k: int, *, seed: int) -> Ints:
     """Group the records; the seed draws the order in which trees grow and where they are cut."""
-    from microagg_core.kernels.scan.md import halve_groups
+    from microagg_core.kernels.scan.mdav import halve_groups
 
     labels = _grown(X, k, seed).labels
     halve_groups(X.T, labels, k)

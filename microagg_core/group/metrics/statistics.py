@@ -20,7 +20,7 @@ import numpy as np
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.group.metrics.figures import CorrelationChange
 from microagg_core.group.metrics.losses import Losses, percent
-from microagg_core.group.metrics.means import Groups
+from microagg_core.group.metrics.moments import Groups
 from microagg_core.kernels.tools.sums import loss_sums, moments_of_pairs
 from microagg_core.plain import PlainFloats
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints
-from microagg_core.group.metrics.means import Groups
+from microagg_core.group.metrics.moments import Groups
 from microagg_core.inspect.demands import Demand
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.protect.rules import FEW, NAMES, ORDERED, UNBOUND, Rules, broken_by_all

@@ -70,7 +70,6 @@ _FILES, _RECORDS = "files", "records"
 
 
 def croissant(manifest: Manifest) -> bytes:
-    """The file."""
     said = about(manifest)
     document: dict[str, Any] = {
         "@context": _CONTEXT,
@@ -153,7 +152,6 @@ _PROFILES = "https://datapackage.org/profiles/2.0"
 
 
 def data_package(manifest: Manifest) -> bytes:
-    """The file."""
     said = about(manifest)
     package: dict[str, Any] = {
         "$schema": f"{_PROFILES}/datapackage.json",
@@ -253,26 +251,23 @@ _MASKED = {
 
 
 class _Element:
-    """An element that is being put together; texts are made fit for XML."""
+    """An XML element that is being put together; texts are made fit for XML."""
 
     def __init__(self, node: ElementTree.Element) -> None:
         self.node = node
 
     def with_child(self, tag: str, text: str = "", /, **attributes: str) -> _Element:
-        """A new child at the end."""
         child = ElementTree.SubElement(self.node, tag, {key: visible(value) for key, value in attributes.items()})
         child.text = visible(text) or None
         return _Element(child)
 
     def with_texts(self, texts: Mapping[str, str | None]) -> None:
-        """Children that have a text, in this order."""
         for name, text in texts.items():
             if text:
                 self.with_child(name, text)
 
 
 def ddi_codebook(manifest: Manifest) -> bytes:
-    """The file."""
     root = ElementTree.Element("codeBook", {"xmlns": _NAMESPACE, "version": "2.5", "xml:lang": "en"})
     book = _Element(root)
     _document(book.with_child("docDscr"), manifest)
@@ -363,15 +358,12 @@ def _variable(parent: _Element, manifest: Manifest, column: ColumnEntry, number:
         node.with_child("txt", part)
     node.with_child("varFormat", column.type, type=kind.ddi, schema="other", category=kind.ddi_category)
     words = _MASKED[column.role].format(
-        k=manifest.k,
-        units=units_word(manifest),
-        rounding=rounding_words(column, manifest.rounding.get(column.name)),
+        k=manifest.k, units=units_word(manifest), rounding=rounding_words(column, manifest.rounding.get(column.name))
     )
     node.with_child("notes", words, type="disclosure control")
 
 
 def _moments(node: _Element, manifest: Manifest, column: ColumnEntry) -> None:
-    """Mean and deviation of what is released, as the manifest publishes them."""
     of = (manifest.losses.attributes or {}).get(column.name)
     if of is None:
         return

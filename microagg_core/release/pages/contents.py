@@ -40,7 +40,6 @@ _MAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+")
 
 
 def contents(manifest: Manifest) -> Document:
-    """The whole page."""
     said = about(manifest)
     return Document(
         title=title(manifest),
@@ -73,7 +72,6 @@ def _facts(manifest: Manifest) -> tuple[Fact, ...]:
 
 
 def _lost(manifest: Manifest) -> Fact:
-    """The loss at a glance; its digits stand further down."""
     losses = manifest.losses
     if losses.l_sse is None:
         return Fact("not published", "how much of the variance is lost")

@@ -17,22 +17,16 @@ from microagg_core.release.pages.escaping import markdown_code, markdown_text, v
 
 @dataclass(frozen=True)
 class Name:
-    """A column's name, a file's or a type's: shown letter by letter."""
-
     text: str
 
 
 @dataclass(frozen=True)
 class Strong:
-    """What catches the eye."""
-
     text: str
 
 
 @dataclass(frozen=True)
 class Link:
-    """A text that leads to an address on the web."""
-
     text: str
     url: str
 
@@ -51,15 +45,11 @@ Text: TypeAlias = "tuple[Word, ...]"
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences."""
-
     text: Text
 
 
 @dataclass(frozen=True)
 class Bullets:
-    """A list without numbers."""
-
     items: tuple[Text, ...]
 
 
@@ -75,8 +65,6 @@ class Rows:
 
 @dataclass(frozen=True)
 class Snippet:
-    """Code to copy, and the language it is in."""
-
     language: str
     title: str
     code: str
@@ -87,8 +75,6 @@ Block: TypeAlias = "Paragraph | Bullets | Rows | Snippet"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a document, with the name by which links lead to it."""
-
     anchor: str
     title: str
     blocks: tuple[Block, ...]
@@ -96,16 +82,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Fact:
-    """One of the few things that are read first."""
-
     figure: str
     meaning: str
 
 
 @dataclass(frozen=True)
 class Document:
-    """A whole page."""
-
     title: str
     subtitle: str
     description: tuple[str, ...]
@@ -117,12 +99,10 @@ class Document:
 
 
 def paragraph(*words: Word) -> Paragraph:
-    """A paragraph of these words."""
     return Paragraph(words)
 
 
 def bullets(*items: Text | str) -> Bullets:
-    """A list of these texts."""
     return Bullets(tuple((item,) if isinstance(item, str) else item for item in items))
 
 
@@ -141,7 +121,6 @@ def listed(words: Iterable[Word], last: str = "and") -> Text:
 
 
 def html_page(document: Document) -> bytes:
-    """The whole page."""
     return _template().render(page=document).encode()
 
 
@@ -171,7 +150,6 @@ def _bar(percent: float) -> str:
 
 
 def markdown_page(document: Document) -> bytes:
-    """The whole page."""
     lines = [f"# {markdown_text(document.title)}", "", f"**{markdown_text(document.subtitle)}**", ""]
     for part in document.description:
         lines += [markdown_text(part, starts=True), ""]

@@ -25,14 +25,12 @@ _MOST_NAMED = 12
 
 
 def names(columns: tuple[ColumnEntry, ...]) -> Text:
-    """The columns' names in a sentence; many are counted."""
     if len(columns) > _MOST_NAMED:
         return (f"{len(columns)} columns",)
     return listed(Name(column.name) for column in columns)
 
 
 def method_section(manifest: Manifest) -> Section:
-    """What was done, role by role."""
     blocks = [*_grouped(manifest), *_kept_exactly(manifest), *_as_they_are(manifest), paragraph(_ORDER)]
     return Section("method", "What was done to the data", tuple(blocks))
 
@@ -97,7 +95,7 @@ _REFINED = {
 
 
 def _rounding_table(manifest: Manifest, quasi: tuple[ColumnEntry, ...]) -> Rows:
-    """A row for each way of rounding, with all columns that it holds for."""
+    """Make a row for each way of rounding, with all columns that it holds for."""
     columns: dict[str, list[Name]] = {}
     for column in quasi:
         words = rounding_words(column, manifest.rounding.get(column.name))
@@ -164,7 +162,6 @@ def _as_they_are(manifest: Manifest) -> list[Block]:
 
 
 def withheld_words(manifest: Manifest) -> str:
-    """Whether records of the source are missing, as far as that may be told."""
     if manifest.suppressed == 0:
         return ""
     if manifest.suppressed is None:
@@ -193,7 +190,6 @@ NOT_PUBLISHED = "not published"
 
 
 def uses_section(manifest: Manifest) -> Section:
-    """Both lists, and how much of each column's variance is left."""
     blocks: list[Block] = [
         paragraph(Strong("What holds")),
         bullets(*_holds(manifest)),
@@ -216,7 +212,6 @@ _MANY = {
 
 
 def few_names(manifest: Manifest, role: str) -> Text:
-    """The columns of a role within a sentence that is one of many."""
     columns = in_role(manifest, role)
     return names(columns) if len(columns) <= _MOST_REPEATED else (_MANY[role],)
 
@@ -281,7 +276,6 @@ def _is_later(manifest: Manifest) -> bool:
 
 
 def correlation_sentence(manifest: Manifest, change: CorrelationChange) -> Text:
-    """By how much correlations changed."""
     what = "The correlation of " if change.pairs == 1 else "Correlations between "
     return (what, *few_names(manifest, "quasi_identifier"), f" changed{correlation_words(change)}.")
 
@@ -342,7 +336,6 @@ def _deviation(of: AttributeFigures) -> str:
 
 
 def losses_section(manifest: Manifest) -> Section:
-    """Totals, the bound, and each column."""
     losses = manifest.losses
     if losses.arrivals is not None:
         return Section("loss", "What was lost", (*_of_arrivals(manifest, losses.arrivals), *_untold(losses)))

@@ -16,7 +16,6 @@ _MOST_IN_A_COMMAND = 20
 
 
 def promises_section(manifest: Manifest) -> Section:
-    """k, what is demanded besides, and the series."""
     keys = (*in_role(manifest, "quasi_identifier"), *in_role(manifest, "blocking"))
     shared = (
         f" is shared by at least {manifest.k} {units_word(manifest)} (k-anonymity, k = {manifest.k}), missing values "
@@ -124,7 +123,6 @@ for part in json.load(open("manifest.json"))["parts"]:
 
 
 def verify_section(manifest: Manifest) -> Section:
-    """With microagg, and without."""
     return Section(
         "verify",
         "How to check it",
@@ -185,7 +183,6 @@ def citation(manifest: Manifest) -> str:
 
 
 def cite_section(manifest: Manifest) -> Section:
-    """The citation, and the same for reference managers."""
     said = about(manifest)
     blocks: list[Block] = [paragraph(citation(manifest)), Snippet("bibtex", "BibTeX", _bibtex(manifest))]
     if said.licence:
@@ -194,7 +191,6 @@ def cite_section(manifest: Manifest) -> Section:
 
 
 def licence_word(licence: str) -> Link:
-    """A licence by its name or address, which leads to its text."""
     return Link(licence, licence_url(licence))
 
 

@@ -49,7 +49,6 @@ files <- paste0(release, "/", manifest$parts$name)
 
 
 def reading_snippets(manifest: Manifest) -> tuple[Snippet, ...]:
-    """One for each tool; each ends with ``data``, the whole release."""
     url, code = address(manifest), released_format(manifest).reader_code
     example = f"# It is at {url}\n" if url else ""
     pandas = _with_files(example, code.pandas_imports) + _filled(code.pandas, manifest, "arrow")
@@ -67,7 +66,7 @@ def _with_files(example: str, imports: str) -> str:
 
 
 def _filled(template: str, manifest: Manifest, attribute: str) -> str:
-    """The lines that read, with dialect and types where the format needs them."""
+    """Fill in dialect and types where the format needs them."""
     types = distinct_types([column.type for column in manifest.columns])
     sign = " = " if attribute == "r" else ": "
     named = [
@@ -107,7 +106,6 @@ SELECT * FROM {reader}([getvariable('release') || '/' || file FOR file IN [
 
 
 def views_sql(manifest: Manifest) -> bytes:
-    """The file."""
     view, code = sql_name(visible(manifest.name)), released_format(manifest).reader_code
     head = _HEAD.format(
         title=visible(title(manifest)),
@@ -126,7 +124,7 @@ def views_sql(manifest: Manifest) -> bytes:
 
 
 def _told_apart(columns: tuple[ColumnEntry, ...]) -> list[ColumnEntry]:
-    """The columns that DuckDB calls by their own names: it does not tell great letters from small ones."""
+    """List the columns that DuckDB calls by their own names: it does not tell great letters from small ones."""
     names = [column.name.lower() for column in columns]
     seen = [visible(column.name) == column.name for column in columns]
     return [

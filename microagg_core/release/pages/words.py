@@ -13,33 +13,28 @@ from microagg_core.spec.about import About, ColumnAbout
 
 
 def about(manifest: Manifest) -> About:
-    """What its publisher says; nothing where he says nothing."""
     return manifest.about or About()
 
 
 def title(manifest: Manifest) -> str:
-    """What the release is called."""
     return about(manifest).title or visible(manifest.name)
 
 
 def address(manifest: Manifest) -> str | None:
-    """Where receivers find the release's own folder, if they were told."""
+    """Address of the release's own folder, if receivers were told."""
     url = about(manifest).url
     return f"{url}/{manifest.id}/{manifest.revision}" if url else None
 
 
 def said_of(manifest: Manifest, column: ColumnEntry) -> ColumnAbout:
-    """What its publisher says of a column."""
     return about(manifest).columns.get(column.name) or ColumnAbout()
 
 
 def in_role(manifest: Manifest, role: str) -> tuple[ColumnEntry, ...]:
-    """The columns of a role, in the order of the release."""
     return tuple(column for column in manifest.columns if column.role == role)
 
 
 def role_words(manifest: Manifest, column: ColumnEntry) -> str:
-    """What became of a column, in few words."""
     if column.role == "blocking":
         return {"merge": "kept, small ones merged", "suppress": "kept, small ones withheld"}.get(
             manifest.undersized, "kept"
@@ -48,17 +43,15 @@ def role_words(manifest: Manifest, column: ColumnEntry) -> str:
 
 
 def units_word(manifest: Manifest) -> str:
-    """What k counts: records, or the people or firms that they are about."""
     return "records" if manifest.unit == "row" else "people or firms"
 
 
 def year(manifest: Manifest) -> str:
-    """The year in which it was made."""
     return manifest.created[:4]
 
 
 def summary(manifest: Manifest) -> str:
-    """What the release is, in one sentence, for catalogues in which its publisher says nothing."""
+    """Describe the release in one sentence, for catalogues in which its publisher says nothing."""
     return (
         f"{manifest.rows:,} records in {len(manifest.columns)} columns, microaggregated: every combination of the "
         f"columns that are known from elsewhere is shared by at least {manifest.k} {units_word(manifest)}."
@@ -87,7 +80,7 @@ _DURATION = re.compile(r"duration\[(s|ms|us|ns)\]")
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A released type in the words of everybody else; those of Python are expressions."""
+    """A released type as everybody else calls it; the names for Python are expressions."""
 
     #: In a person's words.
     words: str
@@ -224,5 +217,4 @@ def _time(bits: str, unit: str) -> ColumnType:
 
 
 def distinct_types(names: Sequence[str]) -> dict[str, ColumnType]:
-    """The types of some columns by the names that the manifest has, each once, in order of their names."""
     return {name: column_type(name) for name in sorted(set(names))}

@@ -27,7 +27,6 @@ class Arrow(FileFormat):
     marks = (b"ARROW1",)
 
     def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:
-        """From the footer, and the size of the file."""
         content, n_bytes = _read(file, url), file.seek(0, io.SEEK_END)
         n_batches = content.num_record_batches
         together = max(1, PART_BYTES * n_batches // n_bytes)
@@ -37,7 +36,6 @@ class Arrow(FileFormat):
         return content.schema, [(place, n_bytes * (place[1] - place[0]) // n_batches) for place in places]
 
     def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
-        """Batch by batch, of which one column is fetched."""
         names = _read(file, url).schema.names
         file.seek(0)
         for batch in self.rows_of(file, Stretch(url), source, tuple(names[:1])):
@@ -46,7 +44,6 @@ class Arrow(FileFormat):
     def rows_of(
         self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
-        """Only what the columns need is fetched, unless the file is small."""
         names = _read(file, stretch.url).schema.names
         content = _read(file, stretch.url, [names.index(name) for name in columns])
         first, end = stretch.place or (0, content.num_record_batches)
@@ -71,7 +68,7 @@ def _read(file: BinaryIO, url: str, fields: list[int] | None = None) -> pa.ipc.R
 
 
 def _checked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A record batch in pieces of bounded size; to compute with buffers that are too short would end the process."""
+    """Cut a record batch to a bounded size; to compute with buffers that are too short would end the process."""
     batch.validate(full=True)
     for start in range(0, batch.num_rows, BATCH_ROWS):
         yield batch.slice(start, BATCH_ROWS)

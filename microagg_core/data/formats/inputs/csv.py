@@ -113,7 +113,7 @@ _FETCH_BYTES = 8 * 2**20
 
 
 class CsvText(io.RawIOBase):
-    """Some bytes of an open file, or all of it unpacked, for who reads them in turn; the file stays open."""
+    """Some bytes of an open file, or all of it unpacked; the file stays open."""
 
     def __init__(self, file: BinaryIO, url: str, place: Place = (), n_fetched: int = _FETCH_BYTES) -> None:
         self._at, self._end = place or (0, sys.maxsize)
@@ -125,7 +125,6 @@ class CsvText(io.RawIOBase):
             self._file = pa.CompressedInputStream(CsvText(file, "", place, n_fetched), compression)
 
     def readable(self) -> bool:
-        """It is there to be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -180,7 +179,6 @@ class Csv(FileFormat):
     part_bytes = RANGE_BYTES
 
     def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:
-        """The declared types, and text for every other column of the header; whether to cut it is told later."""
         names = _header(file, url, source)
         refuse_foreign(names[0].encode("utf-8", "replace"), shown(url))
         unknown = [name for name in source.csv.types if name not in names]
@@ -190,7 +188,7 @@ class Csv(FileFormat):
         return schema, [((), _text_bytes(url, file.seek(0, io.SEEK_END)))]
 
     def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
-        """The line ends; one within a quoted cell counts too, so a file may be taken for a larger one."""
+        """Count line ends; those within quoted cells count too, so a file may be taken for a larger one."""
         text = CsvText(file, url)
         while block := text.read(_BLOCK_BYTES):
             yield block.count(b"\n") or 1
@@ -198,7 +196,6 @@ class Csv(FileFormat):
     def rows_of(
         self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
-        """Block by block, with Arrow reading ahead."""
         names = _header(file, stretch.url, source)
         text = CsvText(file, stretch.url, stretch.place)
         yield from _parsed(text, source.csv.encoding, names, stretch, source, columns)
@@ -220,7 +217,6 @@ class Csv(FileFormat):
         yield from _parsed(pa.BufferReader(text.encode()), "utf-8", names, stretch, source, columns)
 
     def listing(self, source: Input) -> InputListing:
-        """File by file; with a remark on those that are large and cannot be cut."""
         listing = super().listing(source)
         large = [one for one in _alone(listing) if len(even_ranges(_text_bytes(one.url, one.size))) > 1]
         whys = [(shown(one.url), why) for one in large if (why := _why_whole(one.url, source.csv))]
@@ -229,7 +225,6 @@ class Csv(FileFormat):
         return dataclasses.replace(listing, remarks=tuple(remarks))
 
     def to_scan(self, listing: InputListing, source: Input) -> list[Stretch]:
-        """The even ranges of large files, but for the last of each."""
         large = [stretch.url for stretch in _large(listing, source)]
         return [
             Stretch(now.url, now.size or 0, some, now.state)
@@ -238,14 +233,12 @@ class Csv(FileFormat):
         ]
 
     def scan(self, stretch: Stretch, source: Input) -> Place:
-        """Where its lines end, and what they do to being within quotes."""
         with open_input(stretch.url, source.storage_options) as file:
             refuse_other_state(stretch, source)
             end, lines = CsvBytes(file, source.csv).scan((stretch.place[0], stretch.place[1]))
         return end, lines.settles, lines.turns
 
     def cut(self, listing: InputListing, source: Input, scanned: Sequence[tuple[Stretch, Place]]) -> InputListing:
-        """Large files as ranges that begin and end with records."""
         of_files: defaultdict[str, list[tuple[Stretch, Place]]] = defaultdict(list)
         for stretch, place in scanned:
             of_files[stretch.url].append((stretch, place))
@@ -257,38 +250,32 @@ class Csv(FileFormat):
         return dataclasses.replace(listing, parts=numbered)
 
     def with_guessed_types(self, source: Input) -> Input:
-        """Types as the first lines of the first file suggest them."""
         dialect = source.csv.model_copy(update={"types": _guessed(source)})
         return source.model_copy(update={"csv": dialect})
 
     def starter_options(self, source: Input) -> str:
-        """The dialect and the types of the input."""
         return _dialect_lines(source.csv)
 
 
 def _large(listing: InputListing, source: Input) -> list[Stretch]:
-    """The files that are to be cut."""
     return [one for one in _alone(listing) if len(even_ranges(one.size)) > 1 and not _why_whole(one.url, source.csv)]
 
 
 def _alone(listing: InputListing) -> list[Stretch]:
-    """The files that are a part of their own."""
     return [part.stretches[0] for part in listing.parts if len(part.stretches) == 1]
 
 
 def _why_whole(url: str, dialect: CsvInput) -> str:
-    """What is in the way of cutting a file."""
+    """Say what keeps a file from being cut."""
     encoded = "" if has_plain_bytes(dialect) else f"its encoding is {dialect.encoding}"
     return "it is compressed" if compression_of(url) else encoded
 
 
 def _text_bytes(url: str, size: int) -> int:
-    """What a file holds, about."""
     return size * _TIMES_COMPRESSED if compression_of(url) else size
 
 
 def _record_ranges(scanned: Sequence[tuple[Stretch, Place]], source: Input) -> list[Stretch]:
-    """The ranges of one file, by what was found in the even ones."""
     some, _ = scanned[0]
     with open_input(some.url, source.storage_options) as file:
         refuse_other_state(some, source)
@@ -319,7 +306,7 @@ def _header(file: BinaryIO, url: str, source: Input) -> list[str]:
 
 
 def _without_mark(encoding: str) -> str:
-    """The encoding that reads a file with or without a byte order mark, as Arrow does."""
+    """Name the encoding that reads a file with or without a byte order mark, as Arrow does."""
     return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
 
 
@@ -353,12 +340,11 @@ def _parsed(
 
 
 def _start(stretch: Stretch) -> int:
-    """The first byte: the header is in the stretch that begins with the file."""
     return stretch.place[0] if stretch.place else 0
 
 
 def _error(error: Exception, stretch: Stretch, source: Input, names: list[str]) -> DataError:
-    """One sentence from Arrow's message: its row, column and counts are kept, the value is not."""
+    """Make a sentence of Arrow's message that keeps its row, column and counts, and not the value."""
     text, dialect = str(error), source.csv
     row, ragged, column = _ROW.search(text), _RAGGED.search(text), _COLUMN.search(text)
     place = f"{shown(stretch.url)}:{_line(stretch, source, int(row[1]))}" if row else shown(stretch.url)
@@ -379,7 +365,7 @@ def _error(error: Exception, stretch: Stretch, source: Input, names: list[str]) 
 
 
 def _line(stretch: Stretch, source: Input, number: int) -> int:
-    """The line of the file in which a record of the stretch begins; the record's number, where that takes decoding."""
+    """Find the line in which a record of the stretch begins; the record's number, where that takes decoding."""
     if not _why_whole(stretch.url, source.csv):
         with contextlib.suppress(MicroaggError), open_input(stretch.url, source.storage_options) as file:
             return CsvBytes(file, source.csv).line_of(_start(stretch), number)

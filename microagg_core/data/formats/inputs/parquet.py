@@ -39,7 +39,7 @@ class Block:
 
 
 def blocks_of(meta: pq.FileMetaData, group: int, columns: Iterable[str]) -> list[Block]:
-    """Where the columns of a row group lie, neighbours as one; nothing where they are too large to be held."""
+    """List where the columns of a row group lie, neighbours as one; nothing where they are too large to be held."""
     chunks, names = [], set(columns)
     for j in range(meta.num_columns):
         chunk = meta.row_group(group).column(j)
@@ -76,20 +76,19 @@ class FileAhead(io.RawIOBase):
         self._thread: ThreadPoolExecutor | None = None
 
     def expect(self, groups: Sequence[list[Block]]) -> None:
-        """Row groups that will be read, in this order; a single one is fetched at once, of several each in its turn."""
+        """Name row groups to be read, in order; a single one is fetched at once, of several each in its turn."""
         self._waiting.extend(group for group in groups if group)
         if len(self._waiting) == 1:
             self._go_on()
 
     def read(self, size: int = -1) -> bytes:
-        """Bytes from the present position on."""
         start = self._position
         end = self._size if size < 0 else min(self._size, start + size)
         self._position = max(start, end)
         return self._expected(start, end) or self._fetched(start, end)
 
     def _expected(self, start: int, end: int) -> bytes:
-        """What is held of these bytes, or will be; nothing where that is not all of them."""
+        """Take bytes from what is held or on its way; none where that is not all of them."""
         while (block := self._holding(start, end)) is None:
             if not self._is_coming(start, end):
                 return b""
@@ -137,24 +136,19 @@ class FileAhead(io.RawIOBase):
             return self._file.read(end - start)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a position."""
         self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         return self._position
 
     def tell(self) -> int:
-        """The present position."""
         return self._position
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
         return True
 
     def close(self) -> None:
-        """Give up what is on its way."""
         if not self.closed:
             if self._thread is not None:
                 self._thread.shutdown(wait=False, cancel_futures=True)
@@ -177,7 +171,6 @@ class Parquet(FileFormat):
     marks = (b"PAR1",)
 
     def layout(self, file: BinaryIO, url: str, source: Input) -> tuple[pa.Schema, list[tuple[Place, int]]]:
-        """From the footer alone."""
         content = _read(file, url)
         meta = content.metadata
         places: list[tuple[Place, int]] = []
@@ -191,11 +184,9 @@ class Parquet(FileFormat):
         return content.schema_arrow, places if len(places) > 1 else [((), whole)]
 
     def rows_in(self, file: BinaryIO, url: str, source: Input) -> Iterator[int]:
-        """From the footer."""
         yield _read(file, url).metadata.num_rows
 
     def ready(self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]) -> BinaryIO:
-        """Its row groups, the next of them fetched while one is read."""
         fetched = FileAhead(file)
         meta = _read(fetched, stretch.url).metadata  # type: ignore[arg-type]
         first, end = stretch.place or (0, meta.num_row_groups)
@@ -205,7 +196,6 @@ class Parquet(FileFormat):
     def rows_of(
         self, file: BinaryIO, stretch: Stretch, source: Input, columns: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
-        """Only what the columns need is fetched, unless the file is small."""
         content = _read(file, stretch.url)
         first, end = stretch.place or (0, content.metadata.num_row_groups)
         groups = range(first, end)
@@ -238,7 +228,6 @@ def _decoded_rows(group: pa.parquet.RowGroupMetaData) -> int:
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches as large as everywhere, where their bytes allow it."""
     held: list[pa.RecordBatch] = []
     rows = n_bytes = 0
     for batch in batches:

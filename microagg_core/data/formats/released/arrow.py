@@ -19,8 +19,6 @@ from microagg_core.data.tables.hashing import one_array
 
 
 class ArrowRelease(ReleasedFormat):
-    """Carries whatever Arrow does, if its text is text."""
-
     name = "arrow"
     title = "Arrow IPC (Feather, version 2)"
     media_type = "application/vnd.apache.arrow.file"
@@ -47,7 +45,6 @@ data = duckdb.from_arrow(pa.concat_tables(tables))
     needs_valid_text = True
 
     def to_bytes(self, table: pa.Table, blocking: list[str]) -> bytes:
-        """Compressed; there are no statistics in such a file."""
         sink = io.BytesIO()
         columns = [zeros_under_nulls(one_array(column)) for column in table.columns]
         options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
@@ -56,13 +53,11 @@ data = duckdb.from_arrow(pa.concat_tables(tables))
         return sink.getvalue()
 
     def from_bytes(self, data: bytes, declared: pa.Schema) -> pa.Table:
-        """With the types that the file names."""
         with pa.BufferReader(data) as source:
             file = _open(source)
             return pa.Table.from_batches(_record_batches(file), file.schema)
 
     def besides(self, path: Path, blocking: Collection[str]) -> str | None:
-        """Metadata, and values under nulls."""
         with pa.OSFile(str(path)) as source:
             file = _open(source)
             if getattr(file, "metadata", None) or file.schema.metadata or any(f.metadata for f in file.schema):
@@ -76,7 +71,6 @@ data = duckdb.from_arrow(pa.concat_tables(tables))
         return None
 
     def batches(self, path: Path, declared: Mapping[str, str]) -> tuple[pa.Schema, Iterator[pa.Table]]:
-        """The same, in batches."""
         source = pa.OSFile(str(path))
         file = _open(source)
         return file.schema, _tables(source, file)
@@ -123,7 +117,6 @@ def _lies_under_nulls(array: pa.Array) -> bool:
 
 
 def _same_start(has: pa.Buffer, should: pa.Buffer) -> bool:
-    """Whether two buffers are the same but for zeros that fill one of them up."""
     size = min(has.size, should.size)
     longer = has if has.size > size else should
     return bool(has.slice(0, size).equals(should.slice(0, size))) and not any(longer.slice(size).to_pybytes())

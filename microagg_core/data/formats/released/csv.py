@@ -25,8 +25,6 @@ _ZONED = re.compile(r"timestamp\[(s|ms|us|ns), tz=(.+)\]")
 
 @dataclass(frozen=True)
 class CsvRelease(ReleasedFormat):
-    """Carries whatever can be told by its text and a declared type."""
-
     dialect: CsvOutput
 
     name = "csv"
@@ -89,26 +87,21 @@ data <- do.call(rbind, lapply(files, read))
 
     @classmethod
     def of(cls, said: SaysFormat) -> Self:
-        """With the dialect that is said."""
         if said.csv is None:
             raise InternalError("a bug: a CSV release without a dialect; please report it")
         return cls(said.csv)
 
     def in_manifest(self) -> dict[str, Any]:
-        """With the dialect, which no reader could guess."""
         return {"format": self.name, "csv": self.dialect}
 
     def refusal(self, kind: pa.DataType) -> str | None:
-        """Bytes have no text."""
         is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
         return "bytes, which CSV cannot carry; use parquet" if is_bytes else None
 
     def released_form(self, table: pa.Table) -> pa.Table:
-        """Text that a spreadsheet would run is escaped, if the spec says so."""
         return escape_formulas(table) if self.dialect.formulas == "escape" else table
 
     def to_bytes(self, table: pa.Table, blocking: list[str]) -> bytes:
-        """With a header."""
         sink = io.BytesIO()
         options = pa.csv.WriteOptions(
             include_header=True,
@@ -120,20 +113,18 @@ data <- do.call(rbind, lapply(files, read))
         return sink.getvalue()
 
     def from_bytes(self, data: bytes, declared: pa.Schema) -> pa.Table:
-        """In one piece, so that no value is too long for it."""
         options = pa.csv.ReadOptions(use_threads=False, block_size=max(len(data), 1))
         types = dict(zip(declared.names, declared.types, strict=True))
         return pa.csv.read_csv(io.BytesIO(data), options, *self._dialect_options(types))
 
     def batches(self, path: Path, declared: Mapping[str, str]) -> tuple[pa.Schema, Iterator[pa.Table]]:
-        """Block by block."""
         options = pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
         types = {name: arrow_type(text) for name, text in declared.items()}
         reader = pa.csv.open_csv(path, options, *self._dialect_options(types))
         return reader.schema, (pa.table(batch) for batch in reader)
 
     def _dialect_options(self, types: Mapping[str, pa.DataType]) -> tuple[pa.csv.ParseOptions, pa.csv.ConvertOptions]:
-        """How to read what was written: the null word without quotes is a null, and with quotes a text."""
+        """Read what was written: the null word without quotes is a null, and with quotes a text."""
         parse = pa.csv.ParseOptions(
             delimiter=self.dialect.delimiter,
             newlines_in_values=True,

@@ -24,8 +24,6 @@ _MARKS_BYTES = 4 + 4 + 4
 
 
 class ParquetRelease(ReleasedFormat):
-    """Carries nearly whatever Arrow does."""
-
     name = "parquet"
     title = "Parquet"
     media_type = "application/vnd.apache.parquet"
@@ -39,23 +37,20 @@ class ParquetRelease(ReleasedFormat):
     )
 
     def refusal(self, kind: pa.DataType) -> str | None:
-        """A few types of times come back as others, which only the library knows."""
         column = pa.table({"x": pa.array([], kind)})
         carried = self.from_bytes(self.to_bytes(column, []), column.schema)["x"].type
         return None if carried == kind else f"{kind}, which Parquet keeps as {carried}; use arrow, or cast it"
 
     def to_bytes(self, table: pa.Table, blocking: list[str]) -> bytes:
-        """Compressed."""
         sink = io.BytesIO()
         pa.parquet.write_table(table, sink, compression="zstd", write_statistics=blocking)
         return sink.getvalue()
 
     def from_bytes(self, data: bytes, declared: pa.Schema) -> pa.Table:
-        """With the types that the file names."""
         return pa.parquet.read_table(io.BytesIO(data), use_threads=False)
 
     def besides(self, path: Path, blocking: Collection[str]) -> str | None:
-        """Metadata, another writer's name, statistics that the values do not have, and bytes that belong to nothing."""
+        """Find metadata, another writer, statistics that the values do not have, and bytes that belong to nothing."""
         with pa.parquet.ParquetFile(path) as file:
             return (
                 _beside_schema(file)
@@ -65,7 +60,6 @@ class ParquetRelease(ReleasedFormat):
             )
 
     def batches(self, path: Path, declared: Mapping[str, str]) -> tuple[pa.Schema, Iterator[pa.Table]]:
-        """The same, in batches."""
         file = pa.parquet.ParquetFile(path)
         return file.schema_arrow, _tables(file)
 
@@ -106,7 +100,7 @@ def _beside_chunks(metadata: pa.parquet.FileMetaData, blocking: Collection[str])
 
 
 def _beside_values(file: pa.parquet.ParquetFile) -> str | None:
-    """Statistics that are not those of the very values: least and greatest of a file before masking, say."""
+    """Find statistics that are not those of the very values: least and greatest of a file before masking, say."""
     for group in range(file.metadata.num_row_groups):
         row_group = file.metadata.row_group(group)
         chunks = [row_group.column(number) for number in range(row_group.num_columns)]
@@ -117,7 +111,6 @@ def _beside_values(file: pa.parquet.ParquetFile) -> str | None:
 
 
 def _statistics_of(table: pa.Table) -> dict[str, pa.parquet.Statistics]:
-    """What this library writes of the values."""
     sink = io.BytesIO()
     pa.parquet.write_table(table, sink, row_group_size=max(table.num_rows, 1))
     group = pa.parquet.read_metadata(io.BytesIO(sink.getvalue())).row_group(0)

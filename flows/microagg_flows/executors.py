@@ -1,0 +1,80 @@
+"""Executors: map a function over small items, tasks and receipts, never rows; a stage does not know which one it has.
+
+>>> from microagg_flows.progress import Silence
+>>> InProcess(Silence()).map(abs, [-1, 2, -3], "abs")
+[1, 2, 3]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from microagg_core.compiling import Compiling
+from microagg_core.group.headway import listening
+from microagg_core.kernels.tools.threads import PROCESS
+from microagg_flows.process import usable_cores
+from microagg_flows.progress import Progress, awaited, shown
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Executor(Protocol):
+    """What a release asks of those who work for it."""
+
+    progress: Progress
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
+        """Apply a function to every item; results in the items' order.
+
+        Raises:
+            MicroaggError: the first that a task raised, or why the work cannot go on.
+        """
+
+    def memory_per_task(self) -> int | None:
+        """Bytes that a task can count on for its rows; None where nobody sets a limit."""
+
+
+class InProcess:
+    """Do the tasks in this process, one after the other, each with all cores that it has use for.
+
+    It serves small inputs (``cluster: none``), the tests, and whoever wants to see what a step does: a breakpoint
+    anywhere in :mod:`microagg_core.release.steps` stops there, with the stage that asked for the task further up the
+    same stack.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        PROCESS.allow(usable_cores())
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
+        results = []
+        with shown(self.progress, what, len(items)) as progress, listening(progress.tell):
+            for item in items:
+                results.append(function(item))
+                progress.advance()
+        return results
+
+    def memory_per_task(self) -> int | None:
+        return None
+
+
+class OnceCompiled:
+    """Wait, before the first task, until the kernels that workers on this machine need are compiled.
+
+    A worker's memory is for rows, so none of them compiles. What is wrong with a spec or an input's columns is found
+    before the first task, and waits for nothing.
+    """
+
+    def __init__(self, inner: Executor, compiling: Compiling) -> None:
+        self.progress = inner.progress
+        self._inner, self._compiling = inner, compiling
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
+        with awaited(self.progress, "kernels to be compiled, once for this machine"):
+            self._compiling.wait()
+        return self._inner.map(function, items, what)
+
+    def memory_per_task(self) -> int | None:
+        return self._inner.memory_per_task()

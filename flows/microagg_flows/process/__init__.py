@@ -1,1 +1,0 @@
-"""What a process owes its machine and its user: signals, standard streams, temporary files, limits of the system."""
