@@ -72,17 +72,19 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return _cached(kind)
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: Any, context: Any = None) -> Any:
     """A dataclass, or a list or mapping of some, as mappings, lists, numbers and texts.
+
+    ``context`` is for fields that pydantic hands it to.
 
     >>> from microagg_core.group.metrics.moments import EMPTY
     >>> to_plain(EMPTY)
     {'n': 0, 'origin': 0, 'mean': 0.0, 'm2': 0.0, 'exponent': 0, 'least': 0, 'greatest': 0}
     """
-    return _adapter(type(value)).dump_python(value, mode="json")
+    return _adapter(type(value)).dump_python(value, mode="json", context=context)
 
 
-def from_plain(kind: type[T], value: Any) -> T:
+def from_plain(kind: type[T], value: Any, context: Any = None) -> T:
     """Inverse of :func:`to_plain`, whatever the value may be.
 
     Raises:
@@ -92,7 +94,7 @@ def from_plain(kind: type[T], value: Any) -> T:
     >>> from_plain(tuple[Moments, ...], [to_plain(EMPTY)]) == (EMPTY,)
     True
     """
-    parsed: T = _adapter(kind).validate_python(value)
+    parsed: T = _adapter(kind).validate_python(value, context=context)
     return parsed
 
 

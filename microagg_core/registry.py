@@ -65,6 +65,11 @@ def member_class(package: str, name: str, of: type[T], group: str = "") -> type[
     return _only(_subclasses(_loaded(package, name, group), of), of, name)
 
 
+def plug_ins(group: str, of: type[T]) -> tuple[T, ...]:
+    """Load the objects of a type to which the entry points of a group lead."""
+    return tuple(value for name in _entry_points(group) for value in _objects(_plug_in(name, group), of))
+
+
 def forget() -> None:
     """Look at folders and entry points again: tests add files."""
     names.cache_clear()
@@ -78,14 +83,18 @@ def _modules(package: str, group: str) -> tuple[Any, ...]:
 
 
 def _loaded(package: str, name: str, group: str) -> Any:
-    added = _entry_points(group)
-    if name not in added:
+    if name not in _entry_points(group):
         return import_module(f"{package}.{name}")
+    return _plug_in(name, group)
+
+
+def _plug_in(name: str, group: str) -> Any:
+    point = _entry_points(group)[name]
     try:
-        return added[name].load()
+        return point.load()
     except Exception as error:
         raise SpecError(
-            f"the plug-in {name} ({added[name].value}, entry point of {group}) cannot be loaded: "
+            f"the plug-in {name} ({point.value}, entry point of {group}) cannot be loaded: "
             f"{type(error).__name__}; update it, or uninstall the package that brings it"
         ) from error
 

@@ -16,8 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from microagg_core.compare.expecting.figures import expect
-from microagg_core.compare.expecting.rows import draw_rows
+from microagg_core.compare.trial import try_setting
 from microagg_core.compiling import TABLES, compile_parts
 from microagg_core.data.formats.reading import Place
 from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError, sanitized
@@ -28,6 +27,7 @@ from microagg_core.release.steps.anonymizing import anonymize_partition
 from microagg_core.release.steps.assembling import assemble_file
 from microagg_core.release.steps.checking import check_file
 from microagg_core.release.steps.cutting import Scan
+from microagg_core.release.steps.drawn_rows import draw_rows
 from microagg_core.release.steps.keys import merge_range
 from microagg_core.release.steps.oversize import count_part, sample_part
 from microagg_core.release.steps.scattering import scatter_part
@@ -52,7 +52,7 @@ STEPS: dict[str, Callable[[Task], Receipt]] = {
     "sample": sample_part,
     "count": count_part,
     "draw-rows": draw_rows,
-    "expect": expect,
+    "expect": try_setting,
     "scatter": scatter_part,
     "anonymize": anonymize_partition,
     "recall": recall_part,

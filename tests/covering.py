@@ -8,12 +8,13 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import os
 import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 T = TypeVar("T")
 
@@ -95,7 +96,9 @@ def examples(most: int) -> settings:
     """Bound hypothesis' examples: a few that are always the same in the suite, so many new ones in ``--soak``."""
     if _whole:
         return settings(max_examples=most, deadline=None)
-    return settings(max_examples=min(most, MOST_EXAMPLES), deadline=None, derandomize=True)
+    # Who only wants to know whether a test fails does not wait for the least example.
+    phases = [phase for phase in Phase if phase is not Phase.shrink or "MICROAGG_NO_SHRINKING" not in os.environ]
+    return settings(max_examples=min(most, MOST_EXAMPLES), deadline=None, derandomize=True, phases=phases)
 
 
 def each(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -18,16 +18,11 @@ from microagg_flows.releasing import Order
 
 
 def days_between(first: datetime.date, last: datetime.date) -> list[datetime.date]:
-    """Every day from the first to the last.
-
-    >>> [day.day for day in days_between(datetime.date(2026, 11, 29), datetime.date(2026, 12, 1))]
-    [29, 30, 1]
-    """
     return [first + datetime.timedelta(days=n) for n in range((last - first).days + 1)]
 
 
 def standing_of(spec: ReleaseSpec, days: Iterable[datetime.date]) -> Iterator[tuple[str, bool]]:
-    """For each day the id of its release, and whether that is published and nothing of publishing is left to do.
+    """Find for each day the id of its release, and whether it is published with nothing left to do.
 
     Raises:
         SpecError: the ids of this spec are no days.

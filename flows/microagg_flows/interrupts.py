@@ -33,7 +33,7 @@ _LOOK_EVERY_SECONDS = 0.2
 
 
 class Interruptions:
-    """What signals ask of this process, and the thread that sees to it that it happens."""
+    """Answer signals, and have a thread bound how long the ending takes."""
 
     #: For :func:`microagg_core.store.remote.settled`: a request may be waited for, somebody bounds the wait.
     patient = True
@@ -47,14 +47,14 @@ class Interruptions:
         self.requested = False
 
     def __call__(self, _number: int, _frame: FrameType | None) -> None:
-        """The handler of the signals, in the main thread."""
+        """Handle a signal, in the main thread."""
         if not self.requested:
             self.requested = True
             self._shorten(_ORDERLY_SECONDS)
             raise KeyboardInterrupt
 
     def raise_again(self) -> None:
-        """An interruption was lost where no exception may leave, as in a destructor: have it raised once more."""
+        """Raise an interruption once more that was lost where no exception may leave, as in a destructor."""
         self.requested = False
         threading.Timer(0.01, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
 
@@ -69,7 +69,6 @@ class Interruptions:
                 self._give_up()
 
     def end_watch(self) -> None:
-        """The command is over."""
         self._over.set()
 
     def _count(self, numbers: bytes) -> None:
@@ -78,7 +77,7 @@ class Interruptions:
             self._shorten(_ORDERLY_SECONDS if self._signals == 1 else _HURRIED_SECONDS)
 
     def _look_at_held(self) -> None:
-        """A signal that is blocked, as while children are started, is delivered to nobody: it is not forgotten here."""
+        """Count time for a signal that is blocked, as while children are started: it is delivered to nobody."""
         if not signal.sigpending() & set(SIGNALS):
             self._held_since = None
         elif self._held_since is None:
@@ -94,7 +93,6 @@ _current: Interruptions | None = None
 
 
 def is_requested() -> bool:
-    """Whether somebody wants this command to end."""
     return _current is not None and _current.requested
 
 
@@ -122,7 +120,7 @@ def orderly(give_up: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def _arrivals(interruptions: Interruptions) -> Iterator[None]:
-    """Have the watching thread told of every signal, in the block."""
+    """Have the watching thread get every signal, in the block."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -141,7 +139,7 @@ def _arrivals(interruptions: Interruptions) -> Iterator[None]:
 
 @contextmanager
 def _hooks(interruptions: Interruptions) -> Iterator[None]:
-    """Threads and destructors that fail because they were interrupted have nothing to say to the user."""
+    """Keep threads and destructors quiet that fail because they were interrupted."""
     unraisable, in_threads = sys.unraisablehook, threading.excepthook
 
     def of_destructors(failure: Any) -> None:
@@ -171,7 +169,7 @@ def reclaim() -> None:
 
 @contextmanager
 def refusing_handlers() -> Iterator[None]:
-    """A library that is loaded in this block puts no handlers of signals in place, in whatever thread it is loaded."""
+    """Keep a library that is loaded in this block, in whatever thread, from putting handlers of signals in place."""
     before = signal.signal
     signal.signal = lambda number, _handler: signal.getsignal(number)  # type: ignore[assignment]
     try:
@@ -181,7 +179,7 @@ def refusing_handlers() -> Iterator[None]:
 
 
 def end_at_once_when_signalled() -> None:
-    """For the moments in which the command is loaded: there is nothing to put away yet."""
+    """End at a signal while the command is loaded: there is nothing to put away yet."""
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _at_once)
@@ -218,7 +216,7 @@ def _kill_children() -> None:
 
 
 def leave_in_time(code: int) -> None:
-    """All is said: nothing that leaves with the interpreter may say more, be interrupted, or take for ever."""
+    """Have nothing that leaves with the interpreter say more, be interrupted, or take for ever."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -231,7 +229,7 @@ def leave_in_time(code: int) -> None:
 
 @contextmanager
 def sparing_children() -> Iterator[None]:
-    """Processes started in this block, and by threads started in it, never see Ctrl-C; their parent ends them.
+    """Keep Ctrl-C from processes started in this block, and by threads started in it; their parent ends them.
 
     A server or worker that ends first would leave the parent nobody to tell, and a traceback on the terminal. The
     signals are held back, not ignored: what arrives meanwhile is delivered to this process at the end of the block.

@@ -46,7 +46,7 @@ class Log:
     record: RunRecord | None = None
 
     def progress(self, quiet: bool) -> Progress:
-        """Progress as it suits the terminal, and lines of the log."""
+        """Show progress as it suits the terminal, and in lines of the log."""
         is_short = self.level != LogLevel.info
         lines = Silence() if is_short else _LogLines(self)
         if self.stream is None:
@@ -113,7 +113,7 @@ def opened_log(
 
 
 def _appended(path: Path) -> TextIO:
-    """The file, for this user alone if it is new: how many records there are is not for everybody."""
+    """Open the file, for this user alone if it is new: how many records there are is not for everybody."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

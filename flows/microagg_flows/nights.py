@@ -23,7 +23,7 @@ from microagg_core.release.steps.checking import CarriedFiles
 from microagg_core.release.steps.units import repeated_units
 from microagg_core.release.steps.work import Receipt, Task
 from microagg_core.series.candidates import ATOMS, ROWS
-from microagg_core.series.generations import Generation, parts_digest
+from microagg_core.series.generations import parts_digest
 from microagg_core.series.ledger import clear_unnamed, ledger_of
 from microagg_core.series.matching import (
     ABSENT,
@@ -34,15 +34,15 @@ from microagg_core.series.matching import (
     likeness_of,
     refuse_renamed,
 )
-from microagg_core.series.night import begin_night, refuse_overlap, save_night
+from microagg_core.series.night import save_night
 from microagg_core.series.publications import Attempt, manifest_of, note_attempt, sweep_published
-from microagg_core.series.survivors import FateCounts, FateNotes, Recall, RecalledPart, slices_for_the_gate
-from microagg_core.series.verdict import NightNotes, generation_of, looked_at, night_checks
+from microagg_core.series.survivors import FateCounts, Recall, RecalledPart, slices_for_the_gate
+from microagg_core.series.tonight import Tonight, begin_night, looked_at, refuse_overlap
+from microagg_core.series.verdict import night_checks
 from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.store.layout import ReleaseLayout, revision_name, revision_number
 from microagg_core.store.night_layout import NightLayout
 from microagg_flows.release import Release
-from microagg_flows.tonight import Tonight
 
 #: What every task of a night knows once there is a plan.
 _PLANNED = ("context", "survey", "plan", "night")
@@ -59,9 +59,8 @@ def begin(release: Release, schema: FileSchema) -> FileSchema:
         return resolve_schema(spec, listed.schema)  # type: ignore[arg-type]
 
     today, again = release.now.date(), release.rebuilding
-    beginning = begin_night(release.spec, of_spec, release.output, release.run, today, rebuilding=again)
-    release.tonight = Tonight(beginning)
-    release.spec = release.tonight.beginning.spec
+    release.tonight = begin_night(release.spec, of_spec, release.output, release.run, today, rebuilding=again)
+    release.spec = release.tonight.spec
     return resolve_schema(release.spec, listed.schema)
 
 
@@ -72,15 +71,15 @@ def identify(release: Release, n_parts: int) -> None:
         DataError: a unit has more than one record.
     """
     tonight = release.tonight
-    night = tonight.beginning.night
-    release.known["night"] = save_night(release.run, night, tonight.beginning.key)
+    night = tonight.night
+    release.known["night"] = save_night(release.run, night, tonight.key)
     if not tonight.has_units:
         return
     told = release.do(release.tasks("identify", n_parts, ("context", "night")))
     tonight.match = release.do(release.receiving("match", night.n_ranges, told, ("night",)))
     layout, pieces = NightLayout(release.key), release.pieces("match")
     counts = [from_json(MatchCounts, pieces.read(layout.matched(i))) for i in range(night.n_ranges)]
-    tonight.matched = MatchCounts.total(counts)
+    tonight.matched = sum(counts, MatchCounts())
     if tonight.matched.repeated:
         raise DataError(repeated_units(release.spec, tuple(night.unit), tonight.matched.repeated))
     marked = release.do(release.receiving("mark", n_parts, _only(tonight.match, MARKS), ("night",)))
@@ -102,8 +101,8 @@ def refuse_overlaps(release: Release) -> None:
     """
     tonight = release.tonight
     n_units = sum(receipt.rows for receipt in tonight.match)
-    refuse_overlap(tonight.beginning, tonight.matched.released_before, n_units)
-    night = tonight.beginning.night
+    refuse_overlap(tonight, n_units)
+    night = tonight.night
     if not tonight.has_units or night.state is None or release.rebuilding:
         return
     layout, pieces = NightLayout(release.key), release.pieces("match")
@@ -123,21 +122,19 @@ def fingerprints(release: Release, surveyed: Sequence[str]) -> list[str]:
 
 def _decide(release: Release, tonight: Tonight) -> None:
     """What becomes of the atoms."""
-    n = tonight.beginning.night.n_carried
+    n = tonight.night.n_carried
     release.do(release.receiving("fates", n, _only(tonight.match, ABSENT, ALTERED), ("night",)))
     layout, pieces = NightLayout(release.key), release.pieces("fates")
-    notes = [from_json(FateNotes, pieces.read(layout.fates(i))) for i in range(n)]
-    tonight.fates = FateCounts.total([one.counts for one in notes])
-    tonight.nights = tuple(sorted({number for one in notes for number in one.nights}))
+    tonight.fates = sum((from_json(FateCounts, pieces.read(layout.fates(i))) for i in range(n)), FateCounts())
     whole = pa.concat_tables([read_slice(pieces.read(layout.whole(i))) for i in range(n)])
     release.known["whole"] = (release.run.put(layout.all_whole(), to_bytes(whole), "whole"),)
-    recall = Recall(tuple(part for number in tonight.nights for part in _parts_of(release, number)))
+    recall = Recall(tuple(part for number in sorted(set(tonight.fates.nights)) for part in _parts_of(release, number)))
     release.known["recall"] = (release.run.put(layout.recall(), to_json(recall), "recall"),)
 
 
 def _parts_of(release: Release, number: int) -> list[RecalledPart]:
     """The files of the release of an earlier night."""
-    generation = release.tonight.beginning.night.ledger.generation(number)
+    generation = release.tonight.night.ledger.generation(number)
     output = release.output
     manifest = manifest_of(output, generation)
     folder = output.url_of(manifest.layout.folder)
@@ -154,7 +151,7 @@ def plan_of_night(release: Release, made: BlockPlan) -> NightPlan | None:
     tonight, series = release.tonight, release.spec.series
     if series is None or not tonight.has_units:
         return None
-    night, fates = tonight.beginning.night, tonight.fates
+    night, fates = tonight.night, tonight.fates
     until = series.until_units(night.k) or _USUAL_BLOCK * night.k
     return NightPlan(
         mode=night.mode,
@@ -195,7 +192,7 @@ def carry(release: Release, tasks: Sequence[Task]) -> list[Receipt]:
 
 def digests_of_survivors(release: Release) -> list[Receipt]:
     """What the parts of the input tell the gate of survivors, for the files in which these should be."""
-    plan, n_carried = release.planned, release.tonight.n_carried_files
+    plan, n_carried = release.planned, release.tonight.night.n_carried
     return [replace(one, slices=slices_for_the_gate(one.slices, plan, n_carried)) for one in release.scattered]
 
 
@@ -213,9 +210,9 @@ def checking(release: Release, tasks: Sequence[Task], n_files: int) -> list[Task
 def carried_files(release: Release) -> CarriedFiles | None:
     """The files of survivors; None on a first night, and where nobody is carried."""
     tonight = release.tonight
-    if not tonight.beginning.night.hides:
+    if not tonight.night.hides:
         return None
-    return CarriedFiles(tonight.n_carried_files, tonight.fates.carried + tonight.fates.ghosts)
+    return CarriedFiles(tonight.night.n_carried, tonight.fates.carried + tonight.fates.ghosts)
 
 
 # --- The gate --------------------------------------------------------------------------------------------------
@@ -226,7 +223,7 @@ def trace(release: Release) -> list[Check]:
     tonight = release.tonight
     if not tonight.has_units:
         return []
-    night, layout = tonight.beginning.night, NightLayout(release.key)
+    night, layout = tonight.night, NightLayout(release.key)
     n_files = release.planned.outline.n_files
     _number_atoms(release, n_files)
     traced = release.do(release.also_reading("match", _tracing(release)))
@@ -241,18 +238,18 @@ def trace(release: Release) -> list[Check]:
         counts = [task.reading(tuple(pieces)) for task, pieces in zip(counts, seen, strict=True)]
     release.do(counts)
     pieces = release.pieces("trace", "traces", "check-files")
-    notes = tonight.notes = NightNotes.read(pieces, night, release.key, n_files + night.n_carried)
+    tonight.read_notes(pieces, release.key, n_files + night.n_carried)
 
     def bundles() -> pa.Table:
         return pa.concat_tables([read_slice(pieces.read(layout.bundles(i))) for i in range(night.n_atom_ranges)])
 
-    return night_checks(night, notes, bundles)
+    return night_checks(tonight, bundles)
 
 
 def _number_atoms(release: Release, n_files: int) -> None:
     """Settle from which number the new atoms of each file of arrivals are numbered."""
     looked = looked_at(release.pieces("check-files"), release.key, n_files)
-    firsts, first = [], release.tonight.beginning.night.next_number
+    firsts, first = [], release.tonight.night.next_number
     for one in looked:
         firsts.append(first)
         first += one.numbers
@@ -262,7 +259,7 @@ def _number_atoms(release: Release, n_files: int) -> None:
 
 def _tracing(release: Release) -> list[Task]:
     """Whose the rows of the candidate files are, and then the tasks that tell what the ledger has to hear of them."""
-    night, n_parts = release.tonight.beginning.night, len(release.planned.context.parts)
+    night, n_parts = release.tonight.night, len(release.planned.context.parts)
     told = _only(release.checked, ROWS)
     joins = release.receiving("join", n_parts + night.n_ranges, told, (*_PLANNED, "numbering"))
     parts = release.also_reading("mark", joins[:n_parts])
@@ -279,28 +276,18 @@ def commit(release: Release, manifest: Manifest) -> None:
         StorageError: another night was committed meanwhile.
     """
     tonight = release.tonight
-    night = tonight.beginning.night
-    notes = tonight.notes if tonight.has_units else NightNotes.of_nobody(night)
-    night.ledger.commit(_generation(release, tonight, notes, manifest), notes.census)
+    if not tonight.has_units:
+        tonight.note_nobody()
+    generation = tonight.generation(
+        release.planned, release.checked, manifest.id, manifest.revision, release.output, release.key
+    )
+    tonight.night.ledger.commit(generation, tonight.census)
 
 
 def note_upload(release: Release, layout: ReleaseLayout, attempt: str) -> None:
     """Write an attempt down before its first object can be read, so that whoever comes next knows of it."""
     record = Attempt(attempt, layout.id, layout.revision, release.output.url, release.key)
-    note_attempt(release.tonight.beginning.night.ledger.store, record)
-
-
-def _generation(release: Release, tonight: Tonight, notes: NightNotes, manifest: Manifest) -> Generation:
-    return generation_of(
-        tonight.beginning,
-        release.planned,
-        notes,
-        identity=manifest.id,
-        revision=manifest.revision,
-        output=release.output,
-        checked=release.checked,
-        run_key=release.key,
-    )
+    note_attempt(release.tonight.night.ledger.store, record)
 
 
 def settle(release: Release, manifest: Manifest) -> None:
@@ -309,7 +296,7 @@ def settle(release: Release, manifest: Manifest) -> None:
     Raises:
         GateError: the output holds what no manifest names.
     """
-    night = release.tonight.beginning.night
+    night = release.tonight.night
     night.ledger.note_published(night.number)
     sweep_published(night.ledger, release.output, release.work, manifest)
     clear_unnamed(night.ledger)

@@ -13,8 +13,8 @@ from microagg_core.release.steps.audit import keep_document, read_document
 from microagg_core.store.layout import AuditLayout
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown
-from microagg_flows.expecting import expect_release
 from microagg_flows.release import Release
+from microagg_flows.trials import expect_release
 
 #: A variable of the environment: with "off" a run makes no page, but keeps what it is made of, a look ahead apart.
 SWITCH = "MICROAGG_REPORT"
@@ -68,7 +68,7 @@ def keep_look_ahead(release: Release, manifest: Manifest, work: Store, *, most_r
     if read_document(work, manifest, EXPECTED) is not None or release.running.goes_on:
         return
     if release.planned.survey.rows <= most_records:
-        keep_document(work, manifest, EXPECTED, expect_release(release).document())
+        keep_document(work, manifest, EXPECTED, expect_release(release, for_page=True).document())
 
 
 def run_document(release: Release) -> dict[str, Any]:

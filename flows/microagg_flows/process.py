@@ -79,7 +79,7 @@ _GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def usable_cores() -> int:
-    """The cores on which the system lets this process run, and no more than its share of their time fills.
+    """Count the cores on which the system lets this process run, and no more than its share of their time fills.
 
     >>> 1 <= usable_cores() <= (os.cpu_count() or 1)
     True
@@ -89,7 +89,7 @@ def usable_cores() -> int:
 
 
 def shares_of_time(groups: Path, own_group: Path) -> Iterator[float]:
-    """The limits that control groups, of the second version or the first, set to this process, in cores.
+    """Read the limits in cores that control groups, of the second version or the first, set to this process.
 
     Args:
         groups: where the system shows them.
@@ -127,7 +127,7 @@ _current: Path | None = None
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """The folder, in which ``tempfile`` and processes started in the block keep their things too; nested: the same one.
+    """Make the folder in which ``tempfile`` and processes started in the block keep their things; nested: the same one.
 
     Raises:
         StorageError: there is no place for it.
@@ -152,7 +152,7 @@ def scratch() -> Iterator[Path]:
 
 @contextmanager
 def _environment(**variables: str) -> Iterator[None]:
-    """Environment variables of this process and those that it starts, in the block."""
+    """Set environment variables of this process and those that it starts, in the block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -172,7 +172,7 @@ def remove_current() -> None:
 
 
 def _made() -> tuple[Path, int]:
-    """A new folder of this process and the descriptor that holds its lock, once those of dead processes are gone."""
+    """Make a folder and hold its lock, once the folders of dead processes are gone."""
     try:
         place = Path(tempfile.gettempdir())
         _remove_abandoned(place)
@@ -217,10 +217,9 @@ _NOBODY = {errno.EPIPE, errno.EIO, errno.EBADF, errno.ESHUTDOWN}
 
 
 class _Outlet(io.FileIO):
-    """A descriptor to write to for as long as somebody reads there."""
+    """A descriptor that is written to for as long as somebody reads there."""
 
     def write(self, data: bytes) -> int:  # type: ignore[override]
-        """Write, or let it go where nobody reads any more."""
         try:
             return super().write(data)
         except OSError as error:
@@ -230,7 +229,7 @@ class _Outlet(io.FileIO):
 
 
 def _occupy_closed() -> set[int]:
-    """Have something stand where standard streams are closed; which they were.
+    """Open something where standard streams are closed; return which they were.
 
     A file or a socket that is opened later would get the number, and whatever is printed with it.
     """
@@ -246,7 +245,7 @@ def _occupy_closed() -> set[int]:
 
 @contextmanager
 def forgiving() -> Iterator[TextIO]:
-    """In the block, standard output and error are written to as long as somebody reads them.
+    """Write to standard output and error, in the block, for as long as somebody reads them.
 
     Gives the stream for a sentence that says what is wrong. It has to arrive somewhere: on standard output, where
     standard error was closed from the start.

@@ -217,7 +217,6 @@ class RunRecord:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing of publishing is left to do."""
         return self.release is not None and self.release.published is not None
 
     @property
@@ -396,7 +395,7 @@ def mark_untold(work: Store, series: str) -> None:
 
 
 def last_released(work: Store, series: str) -> dict[str, Any] | None:
-    """The results of the newest run of a series that released something; None where none of the newest did.
+    """Find the results of the newest run of a series that released something.
 
     Raises:
         StorageError: the work area cannot be read.
@@ -406,7 +405,7 @@ def last_released(work: Store, series: str) -> dict[str, Any] | None:
 
 
 def this_process() -> dict[str, Any]:
-    """Host, number and time of birth, which also tell this process from those that get its number later."""
+    """Identify this process by host, number and time of birth: others get its number later."""
     return {"host": socket.gethostname(), "number": os.getpid(), "born": psutil.Process().create_time()}
 
 

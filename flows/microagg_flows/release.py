@@ -13,6 +13,7 @@ from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.memory import WORKER_BASE_BYTES
 from microagg_core.data.formats.reading import InputListing
 from microagg_core.inspect.check import Check
+from microagg_core.inspect.gate import Inspected
 from microagg_core.pages.plan_report import PlanReport
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.minisign import SecretKey
@@ -23,11 +24,11 @@ from microagg_core.release.steps.measuring import Measured
 from microagg_core.release.steps.publishing import release_id
 from microagg_core.release.steps.routing import Planned
 from microagg_core.release.steps.work import Receipt, work_store
+from microagg_core.series.tonight import Tonight
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.objects import Store
 from microagg_flows.executors import Executor
 from microagg_flows.run_work import RunWork
-from microagg_flows.tonight import Tonight
 
 
 def compared(estimate: float | None, actual: float | None) -> dict[str, float | None]:
@@ -80,6 +81,7 @@ class Release(RunWork):
     _listed: InputListing | None = None
     _tonight: Tonight | None = None
     _planned: Planned | None = None
+    _inspected: Inspected | None = None
     _measured: Measured | None = None
     _signing_key: SecretKey | None = None
 
@@ -115,6 +117,13 @@ class Release(RunWork):
         if self._planned is None:
             raise RuntimeError("the plan stage has not run")
         return self._planned
+
+    @property
+    def inspected(self) -> Inspected:
+        """What was noted of the files; there once the validate stage is done."""
+        if self._inspected is None:
+            raise RuntimeError("the validate stage has not run")
+        return self._inspected
 
     @property
     def measured(self) -> Measured:

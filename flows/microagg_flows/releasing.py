@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from microagg_core.errors import DataError, MicroaggError, TransientStorageError
-from microagg_core.pages.expected_report import Expectation
+from microagg_core.pages.comparison_report import Expectation
 from microagg_core.pages.plan_report import PlanReport
 from microagg_core.release.steps.cleaning import clean_due
 from microagg_core.release.steps.publishing import meant_moment, release_id, settled_spec
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import executor_for
-from microagg_flows.expecting import expect_release
 from microagg_flows.record import RunRecord, StageRunner
 from microagg_flows.release import new_release
 from microagg_flows.stages import run_stage, run_until
+from microagg_flows.trials import expect_release
 
 
 @dataclass(frozen=True)

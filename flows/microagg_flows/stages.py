@@ -24,27 +24,29 @@ from microagg_core.release.publish import Upload, finish, publish
 from microagg_core.release.revisions import committed_manifests
 from microagg_core.release.steps.access import try_work_area
 from microagg_core.release.steps.audit import Origin, find_published, write_audit
-from microagg_core.release.steps.checking import run_checks, run_value_checks
+from microagg_core.release.steps.checking import (
+    inspect_files,
+    moments_of_released,
+    notes_of_input,
+    run_checks,
+    save_distributions,
+)
 from microagg_core.release.steps.cleaning import clean_due
 from microagg_core.release.steps.cutting import cut_input
 from microagg_core.release.steps.keys import key_tasks, read_keys
 from microagg_core.release.steps.measuring import measure_release
-from microagg_core.release.steps.noting import moments_of_released, notes_of_input
 from microagg_core.release.steps.oversize import Passes
 from microagg_core.release.steps.planning import make_plan, refuse_identifying_labels, refuse_unwise, told
-from microagg_core.release.steps.protecting import run_protection_checks
 from microagg_core.release.steps.publishing import release_facts, staged_parts
 from microagg_core.release.steps.routing import Planned, load_survey, save_plan, save_survey
 from microagg_core.release.steps.scattering import refuse_lost, save_measure_scale
 from microagg_core.release.steps.survey import combine_survey
 from microagg_core.release.steps.units import draw_salt, refuse_repeated_units, unit_checks, unit_tasks
-from microagg_core.release.steps.value_counts import combine_counts, refuse_uncounted, save_distributions
 from microagg_core.release.steps.work import Digest, load_context, rough_moments, save_context
 from microagg_core.runner import run_look, run_scan, run_upload
 from microagg_core.spec.columns import resolve_schema
 from microagg_core.spec.loading import canonical
 from microagg_core.store.objects import Store
-from microagg_core.store.values_layout import ValuesLayout
 from microagg_flows import nights
 from microagg_flows.healing import run_healing
 from microagg_flows.pages import write_page
@@ -190,16 +192,13 @@ def scatter(release: Release) -> str:
     noted = notes_of_input(release.pieces("scatter"), release.layout, n_parts)
     moments = moments_of_released(noted, len(planned.context.kinds))
     release.known["scale"] = (save_measure_scale(release.run, moments),)
-    names = [ValuesLayout(release.key).value_counts(i) for i in range(n_parts)]
-    distributions = combine_counts(planned.context, release.pieces("scatter"), names)
-    refuse_uncounted(planned.context, distributions)
-    release.known["distributions"] = (save_distributions(release.run, distributions),)
+    release.known["distributions"] = (save_distributions(release.run, planned, noted),)
     return f"{sum(r.rows for r in release.scattered)} records in {planned.outline.n_partitions} partitions"
 
 
 def anonymize(release: Release) -> str:
     """Run the algorithm on every block, and assemble the files that would be published."""
-    outline, n_carried = release.planned.outline, release.tonight.n_carried_files
+    outline, n_carried = release.planned.outline, release.tonight.night.n_carried
     tasks = release.receiving("anonymize", outline.n_partitions + n_carried, release.scattered, _GROUPING)
     grouped, carried = nights.split_scattered(release, tasks)
     done = release.do(sorted(grouped, key=lambda t: -outline.seconds[t.number]))
@@ -210,15 +209,16 @@ def anonymize(release: Release) -> str:
 
 def validate(release: Release) -> str:
     """The gate: re-read what would be published, and compare it with what was noted of the input."""
-    n_files, n_carried = release.planned.outline.n_files, release.tonight.n_carried_files
+    n_files, n_carried = release.planned.outline.n_files, release.tonight.night.n_carried
     knowing = (*PLANNED, "distributions", *(("night",) if release.tonight.has_units else ()))
     tasks = release.receiving("check-files", n_files + n_carried, nights.digests_of_survivors(release), knowing)
     release.checked = release.do(nights.checking(release, tasks, n_files))
-    checked = release.pieces("check-files", "scatter")
-    release.checks = run_checks(checked, release.layout, release.planned, nights.carried_files(release))
+    carried, n_parts = nights.carried_files(release), len(release.planned.context.parts)
+    files = inspect_files(release.pieces("check-files"), release.layout, release.planned, carried)
+    noted = notes_of_input(release.pieces("scatter"), release.layout, n_parts)
     used = release.run.pieces(release.reads("distributions"))
-    release.checks += run_value_checks(checked, used, release.key, release.planned)
-    release.checks += run_protection_checks(release.run, release.planned, checked)
+    release._inspected = files
+    release.checks = run_checks(release.run, release.planned, files, noted, used, carried)
     refuse_failed(release.checks)
     release.checks += nights.trace(release)
     refuse_failed(release.checks)
@@ -227,9 +227,8 @@ def validate(release: Release) -> str:
 
 def measure(release: Release) -> str:
     """Combine losses and risks from the blocks."""
-    anonymized, checked = release.pieces("anonymize"), release.pieces("check-files")
-    carried = nights.carried_files(release)
-    release._measured = measure_release(release.planned, release.layout, anonymized, checked, carried)
+    anonymized, carried = release.pieces("anonymize"), nights.carried_files(release)
+    release._measured = measure_release(release.planned, release.layout, anonymized, release.inspected, carried)
     figures = release.measured.figures.of_grouped
     if not release.planned.outline.n_blocks:
         return "nobody arrived, so nothing was lost"

@@ -55,7 +55,7 @@ def _bound_and_measure() -> None:
 
 
 def _link() -> None:
-    from microagg_core.inspect.risk.candidates import Candidates
+    from microagg_core.inspect.candidates import Candidates
 
     records, all_alike = _records(_FEW, 2), np.zeros(_FEW, dtype=np.int64)
     candidates = Candidates(records, np.zeros(records.shape, dtype=np.bool_), all_alike, all_alike + 1)
@@ -97,7 +97,7 @@ def _prove_prices() -> None:
 
 
 def _protect() -> None:
-    from microagg_core.inspect.demands import Demand
+    from microagg_core.inspect.demand import Demand
     from microagg_core.inspect.distributions import Distribution
     from microagg_core.inspect.protect.block import block_demands
     from microagg_core.inspect.protect.protecting import protected_groups

@@ -13,7 +13,8 @@ the second alone. All are computed in whole numbers and divided once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,21 +22,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from microagg_core.arrays import Floats, Ints
+from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.errors import InternalError
-from microagg_core.inspect.group_values import GroupValues
 
 #: Distinct values up to which a column is counted where nothing is demanded of its distribution: what has more is
 #: nearly a number of its record, and its counts would weigh as much as the column itself.
 MOST_VALUES = 65_536
 #: The same where t-closeness is demanded: 4 million values and counts are about 100 MiB in every worker.
 MOST_VALUES_OF_PROTECTED = 4_000_000
+_LIMITS = b"microagg.limits"
 #: Counts of batches are added up when they have come to so many times the limit.
 _GATHERED = 2
 #: Groups whose distances are computed together: what is computed on the way stays near the processor.
 _TOGETHER = 2**13
+#: Numbers below this are sorted in half the time.
+_SHORT = 2**32
 #: Whole numbers of 64 bits hold sums of a few numbers below this.
 _EXACT = 2**60
 
@@ -53,6 +56,90 @@ def is_ordered_type(kind: pa.DataType) -> bool:
         or pa.types.is_temporal(kind)
         or pa.types.is_boolean(kind)
     )
+
+
+@dataclass(frozen=True)
+class GroupValues:
+    """Codes of values group by group, ascending within each; no group is without a record. Code 0 is no value.
+
+    >>> ordered = GroupValues.of(np.array([4, 7, 0, 9]), np.array([0, 1, 0, 1]))
+    >>> ordered.codes.tolist(), ordered.sizes.tolist(), ordered.distinct.tolist(), ordered.missing.tolist()
+    ([0, 4, 7, 9], [2, 2], [1, 2], [1, 0])
+    """
+
+    codes: Ints
+    sizes: Ints
+
+    @classmethod
+    def of(cls, codes: Ints, groups: Ints, sizes: Ints | None = None) -> GroupValues:
+        """Sort codes, 0 or more, by their groups 0, 1, ...; ``sizes`` are the groups', if they are known."""
+        sizes = np.bincount(groups) if sizes is None else sizes
+        if not len(codes):
+            return cls(codes, sizes)
+        # A group and a code are one number: it is sorted without an order that would be carried along.
+        base = int(codes.max()) + 1
+        of_group = np.arange(len(sizes)) * base
+        both = of_group[groups] + codes
+        both = np.sort(both.astype(np.uint32) if base * len(sizes) < _SHORT else both)
+        return cls(both - np.repeat(of_group, sizes), sizes)
+
+    @cached_property
+    def first(self) -> Ints:
+        """Where each group starts."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    def parts(self, n_groups: int) -> Iterator[GroupValues]:
+        """The same, so many groups at a time."""
+        ends = np.append(self.first, len(self.codes))
+        for start in range(0, len(self.sizes), n_groups):
+            stop = min(start + n_groups, len(self.sizes))
+            yield GroupValues(self.codes[ends[start] : ends[stop]], self.sizes[start:stop])
+
+    @cached_property
+    def is_new(self) -> Bools:
+        """Where a group has a value for the first time."""
+        new = np.ones(len(self.codes), dtype=np.bool_)
+        np.not_equal(self.codes[1:], self.codes[:-1], out=new[1:])
+        new[self.first] = True
+        return new
+
+    @cached_property
+    def distinct(self) -> Ints:
+        """Count the distinct values of each group; a missing one is none."""
+        met = np.cumsum(self.is_new)
+        return np.asarray(met[self.first + self.sizes - 1] - met[self.first] + (self.codes[self.first] > 0))
+
+    @cached_property
+    def missing(self) -> Ints:
+        """Count the records of each group that have no value."""
+        met = np.append(0, np.cumsum(self.codes == 0))
+        return np.asarray(met[self.first + self.sizes] - met[self.first])
+
+    def valued(self) -> GroupValues:
+        """Leave out the records without a value, and groups that have no others."""
+        sizes = self.sizes - self.missing
+        return GroupValues(self.codes[self.codes > 0], sizes[sizes > 0])
+
+
+def distinct_values(codes: Ints, groups: Ints) -> Ints:
+    """Count the distinct values of each group; code 0 is none.
+
+    >>> distinct_values(np.array([4, 0, 7, 9]), np.array([0, 0, 1, 1])).tolist()
+    [1, 2]
+    """
+    return GroupValues.of(codes, groups).distinct
+
+
+def codes_of(column: pa.ChunkedArray | pa.Array) -> Ints:
+    """Number values: 1, 2, ... in the order as they come, the same for equal ones; 0 where there is none.
+
+    >>> codes_of(pa.array(["flu", None, "flu"])).tolist()
+    [1, 0, 1]
+    """
+    keys = as_key(one_array(column))
+    if pa.types.is_null(keys.type):
+        return np.zeros(len(keys), dtype=np.int64)
+    return np.asarray(pc.fill_null(pc.dictionary_encode(keys).indices, -1)).astype(np.int64) + 1
 
 
 @dataclass(frozen=True)
@@ -74,7 +161,6 @@ class Distribution:
 
     @classmethod
     def of(cls, column: pa.ChunkedArray | pa.Array) -> Distribution:
-        """That of all values of a column, whatever their number."""
         counted = ValueCounts(column.type, len(column) + 1)
         counted.add(column)
         distribution = counted.distribution()
@@ -89,7 +175,6 @@ class Distribution:
 
     @cached_property
     def total(self) -> int:
-        """Records."""
         return int(self.counts.sum())
 
     @cached_property
@@ -115,7 +200,6 @@ class Distribution:
         return np.asarray(pc.fill_null(pc.index_in(keys, value_set=self.values), -1)).astype(np.int64)
 
     def same_as(self, other: Distribution | None) -> bool:
-        """Whether it is that of the same values, as often."""
         return other is not None and self.values.equals(other.values) and np.array_equal(self.counts, other.counts)
 
     def distances(self, codes: Ints, labels: Ints) -> Floats:
@@ -216,8 +300,16 @@ class ValueCounts:
             self._add_up()
 
     def give_up(self) -> None:
-        """There are too many."""
         self.is_given_up, self._counted = True, []
+
+    def __add__(self, other: ValueCounts) -> ValueCounts:
+        gathered = self._gathered + other._gathered
+        both = ValueCounts(self.type, self.limit, False, [*self._counted, *other._counted], gathered)
+        if self.is_given_up or other.is_given_up:
+            both.give_up()
+        elif gathered > _GATHERED * self.limit:
+            both._add_up()
+        return both
 
     def _add_up(self) -> None:
         """Each value once; by Arrow's dictionaries, as its groups take a hundred times as long for some floats."""
@@ -253,27 +345,44 @@ def _in_order(values: pa.Array) -> pa.Array:
 
 
 def table_of(distributions: Iterable[Distribution | None]) -> pa.Table:
-    """Distributions as a table of one row, to be written and sent; inverse of :func:`distributions_in`."""
+    """Put distributions into a table of one row, to be written and sent; inverse of :func:`distributions_in`."""
     columns: dict[str, pa.Array] = {}
-    for j, one in enumerate(distributions):
-        values = pa.array([], pa.null()) if one is None else one.values
-        counts = pa.array([] if one is None else one.counts, pa.int64())
-        columns |= {f"v{j}": _as_one(values, one is None), f"n{j}": _as_one(counts, one is None)}
+    for j, distribution in enumerate(distributions):
+        is_none = distribution is None
+        values = pa.array([], pa.null()) if distribution is None else distribution.values
+        counts = pa.array([] if distribution is None else distribution.counts, pa.int64())
+        columns |= {f"v{j}": _in_a_list(values, is_none), f"n{j}": _in_a_list(counts, is_none)}
     return pa.table(columns)
 
 
-def _as_one(values: pa.Array, is_none: bool) -> pa.Array:
-    """A list that holds the values; or none."""
+def _in_a_list(values: pa.Array, is_none: bool) -> pa.Array:
     if is_none:
         return pa.nulls(1, pa.large_list(values.type))
     return pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
 
 
 def distributions_in(table: pa.Table) -> tuple[Distribution | None, ...]:
-    """Inverse of :func:`table_of`."""
     read = []
     for j in range(table.num_columns // 2):
-        values, counts = (one_array(table[f"{what}{j}"]) for what in "vn")
+        values, counts = (one_array(table[f"{letter}{j}"]) for letter in "vn")
         whole = Distribution(values.flatten(), np.asarray(counts.flatten()).astype(np.int64))
         read.append(None if counts.null_count else whole)
     return tuple(read)
+
+
+def counts_table(columns: Sequence[ValueCounts]) -> pa.Table:
+    """Put the counts of columns into a table of one row; inverse of :func:`counts_in`."""
+    limits = json.dumps([counts.limit for counts in columns])
+    table = table_of(counts.distribution() for counts in columns)
+    return table.replace_schema_metadata({_LIMITS: limits})
+
+
+def counts_in(table: pa.Table) -> tuple[ValueCounts, ...]:
+    limits = json.loads(table.schema.metadata[_LIMITS])
+    columns = []
+    for j, (distribution, limit) in enumerate(zip(distributions_in(table), limits, strict=True)):
+        counts = ValueCounts(table.schema.field(f"v{j}").type.value_type, limit, distribution is None)
+        if distribution is not None:
+            counts.merge(distribution.values, distribution.counts)
+        columns.append(counts)
+    return tuple(columns)

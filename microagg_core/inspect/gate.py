@@ -6,72 +6,72 @@ quasi-identifiers, hashed together with the private record number, must add up t
 lies beside a file is known to be the input's, and no released value may lie outside the range that came in among the
 records that share its combination. Any difference stops the release.
 
-Here is what comes before all other checks, and how they are made together; they themselves are in
-:mod:`microagg_core.inspect.checks`.
+All inspections look at a file in one pass: the checks (:mod:`microagg_core.inspect.checks`), the limits of what is
+demanded besides k (:mod:`microagg_core.inspect.limits`), the measures of risk (:mod:`microagg_core.inspect.risk`), and
+the portrait. A new one is a file in one of these folders. Here are those that come before all others, which can look
+only at files of the declared columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Ints
 from microagg_core.errors import GateError
 from microagg_core.inspect.check import Check
-from microagg_core.inspect.checks import CHECKS
-from microagg_core.inspect.checks.contract import InputBatch, Inspection, N, Promise, ReleasedFile
-from microagg_core.plain import from_plain, to_plain
+from microagg_core.inspect.contract import GateCheck, InputBatch, Inspection, Limit, Promise, ReleasedFile, RiskMeasure
+from microagg_core.inspect.notes import Notes, total
+from microagg_core.registry import classes
+
+_FOLDER = "microagg_core.inspect"
 
 
-@dataclass(frozen=True)
-class Notes:
-    """What was noted of a released file or of an input part, by the names of checks, as plain values."""
-
-    rows: int
-    notes: dict[str, Any]
-    #: How a file's columns differ from the declared ones, in words, and whether it has a record number for each row.
-    columns: tuple[str, ...] = ()
-    numbered: bool = True
-    #: Whether it is a file of survivors, of which only some checks are asked.
-    is_carried: bool = False
-
-    @property
-    def readable(self) -> bool:
-        """Whether a file is one that the checks can look at."""
-        return self.numbered and not self.columns
+@cache
+def checks() -> tuple[GateCheck[Any], ...]:
+    """The checks of the gate, in the order of the manifest."""
+    own: list[GateCheck[Any]] = [check() for check in classes(f"{_FOLDER}.checks", GateCheck)]
+    return (*own, *limits())
 
 
-def note_file(promise: Promise, table: pa.Table, origins: pa.Table, parts: Ints) -> Notes:
-    """What to note of a released file.
-
-    Args:
-        promise: what the release has to keep.
-        table: the file's rows, read back.
-        origins: what lies beside it: for each row the private record number, and q0, q1, ..., as they came in.
-        parts: the input parts of these records.
-    """
-    columns = tuple(_wrong_columns(table, promise.schema.released_schema))
-    numbered = origins.num_rows == table.num_rows
-    if columns or not numbered:
-        return Notes(table.num_rows, {}, columns, numbered)
-    file = ReleasedFile(promise, table, origins, parts)
-    return Notes(table.num_rows, {inspection.name: to_plain(inspection.of_file(file)) for inspection in CHECKS})
+@cache
+def limits() -> tuple[Limit, ...]:
+    """The checks of what is demanded besides k."""
+    return tuple(limit() for limit in classes(f"{_FOLDER}.limits", Limit))
 
 
-def note_carried_file(promise: Promise, table: pa.Table, origins: pa.Table) -> Notes:
-    """What to note of a file of survivors; what they should be is told by the ledger of their series."""
-    columns = tuple(_wrong_columns(table, promise.schema.released_schema))
-    numbered = origins.num_rows == table.num_rows
-    if columns or not numbered:
-        return Notes(table.num_rows, {}, columns, numbered, is_carried=True)
-    file = ReleasedFile(promise, table, origins, np.zeros(table.num_rows, dtype=np.int64))
-    asked = (inspection for inspection in CHECKS if inspection.of_all_files or inspection.notes_all_files)
-    notes = {inspection.name: to_plain(inspection.of_file(file)) for inspection in asked}
-    return Notes(table.num_rows, notes, is_carried=True)
+@cache
+def measures() -> tuple[RiskMeasure[Any], ...]:
+    """The measures of disclosure risk, in the order of their figures."""
+    return tuple(measure() for measure in classes(f"{_FOLDER}.risk", RiskMeasure))
+
+
+@cache
+def inspections() -> tuple[Inspection[Any], ...]:
+    """All that is noted of a file that would be published."""
+    folders = (classes(f"{_FOLDER}.{folder}", Inspection) for folder in ("risk", "portrait"))
+    others: list[Inspection[Any]] = [inspection() for folder in folders for inspection in folder]
+    return (*checks(), *others)
+
+
+def note_types() -> dict[str, type[Any]]:
+    """The classes of notes by their keys."""
+    return {inspection.key: inspection.notes for inspection in inspections()}
+
+
+def note_file(file: ReleasedFile) -> Notes:
+    """Have all inspections look at a file that would be published; of survivors those that can."""
+    wrong = tuple(_wrong_columns(file.table, file.promise.schema.released_schema))
+    numbered = file.origins.num_rows == file.table.num_rows
+    noted: dict[str, Any] = {}
+    for inspection in inspections() if numbered and not wrong else ():
+        if inspection.of_survivors or not file.is_carried:
+            noted[inspection.key] = inspection.note(file)
+    by_key = {key: notes for key, notes in noted.items() if notes is not None}
+    return Notes(file.table.num_rows, by_key, wrong, numbered)
 
 
 @dataclass
@@ -79,51 +79,85 @@ class PartNotes:
     """What is noted of an input part, batch by batch."""
 
     rows: int = 0
-    _notes: dict[str, Any] = field(default_factory=dict)
+    _by_key: dict[str, Any] = field(default_factory=dict)
 
     def add(self, batch: InputBatch) -> None:
         """Look at the part's next batch."""
         self.rows += len(batch.records)
-        for inspection in CHECKS:
-            self._notes[inspection.name] = inspection.of_batch(batch, self._notes.get(inspection.name))
+        for inspection in inspections():
+            before = self._by_key.get(inspection.key)
+            notes = inspection.note_input(batch, before)
+            if notes is not None:
+                self._by_key[inspection.key] = notes if before is None else before + notes
 
     def finished(self) -> Notes:
         """What there is to note of the whole part."""
-        return Notes(self.rows, {name: to_plain(note) for name, note in self._notes.items() if note is not None})
+        return Notes(self.rows, self._by_key)
 
 
-def notes_of(inspection: Inspection[N], side: Sequence[Notes]) -> list[N]:
-    """One check's notes of files or parts."""
-    return [from_plain(inspection.note, of_one.notes[inspection.name]) for of_one in side]
+@dataclass(frozen=True)
+class Inspected:
+    """What was noted of all files that would be published: those of arrivals, and those of a series' survivors."""
+
+    arrivals: Notes
+    survivors: Notes = field(default_factory=Notes)
+
+    @classmethod
+    def of(cls, arrivals: Iterable[Notes], survivors: Iterable[Notes] = ()) -> Inspected:
+        """Add the notes of files up.
+
+        Raises:
+            KeyError: a check noted nothing of a file that it can look at.
+        """
+        return cls(total(map(_noted, arrivals)), total(survivors))
+
+    @property
+    def whole(self) -> Notes:
+        return self.arrivals + self.survivors
+
+    def of_all(self, inspection: Inspection[Any]) -> Any:
+        """The notes of all files; None where there are none."""
+        return self.whole.by_key.get(inspection.key)
 
 
-def make_checks(promise: Promise, files: Sequence[Notes], parts: Sequence[Notes]) -> list[Check]:
+def _noted(file: Notes) -> Notes:
+    """The notes of a file, of which a check that forgot it must not pass."""
+    if file.readable:
+        for check in checks():
+            file.by_key[check.key]
+    return file
+
+
+def make_checks(promise: Promise, files: Inspected, parts: Notes) -> list[Check]:
     """Compare both sides; every check is made, whichever fail, if the files can be looked at."""
-    checks = [_check_columns(files)]
-    if not checks[0].passed:
-        return checks
-    checks.append(_check_rows(promise, files))
-    if not all(file.readable for file in files):
-        return [*checks, Check("record numbers", False, "a file and its private record numbers differ in length")]
-    return checks + [_made(inspection, promise, files, parts) for inspection in CHECKS]
+    made = [_check_columns(files.whole)]
+    if not made[0].passed:
+        return made
+    made.append(_check_rows(promise, files.whole))
+    if not files.whole.readable:
+        return [*made, Check("record numbers", False, "a file and its private record numbers differ in length")]
+    judged = (_judged(check, promise, files, parts) for check in checks())
+    return made + [check for check in judged if check is not None]
 
 
-def _made(inspection: Inspection[N], promise: Promise, files: Sequence[Notes], parts: Sequence[Notes]) -> Check:
-    asked = [file for file in files if inspection.of_all_files or not file.is_carried]
-    noted = [part for part in parts if inspection.name in part.notes]
-    return inspection.check(promise, notes_of(inspection, asked), notes_of(inspection, noted))
+def _judged(check: GateCheck[Any], promise: Promise, files: Inspected, parts: Notes) -> Check | None:
+    nothing = check.nothing(promise)
+    released = files.arrivals.by_key.get(check.key, nothing)
+    if check.judges_survivors and check.key in files.survivors.by_key:
+        released = released + files.survivors.by_key[check.key]
+    return check.judge(promise, released, parts.by_key.get(check.key, nothing))
 
 
-def refuse_failed(checks: Sequence[Check]) -> None:
+def refuse_failed(made: Sequence[Check]) -> None:
     """Stop the release if any check failed.
 
     Raises:
         GateError: naming the checks that failed.
     """
-    failed = [c for c in checks if not c.passed]
+    failed = [check for check in made if not check.passed]
     if failed:
-        what = "; ".join(f"{c.name}: {c.detail}" for c in failed)
-        raise GateError(f"the privacy gate stopped the release, nothing was published: {what}")
+        details = "; ".join(f"{check.name}: {check.detail}" for check in failed)
+        raise GateError(f"the privacy gate stopped the release, nothing was published: {details}")
 
 
 def _wrong_columns(table: pa.Table, expected: pa.Schema) -> list[str]:
@@ -138,16 +172,15 @@ def _wrong_columns(table: pa.Table, expected: pa.Schema) -> list[str]:
     ]
 
 
-def _check_columns(files: Sequence[Notes]) -> Check:
-    problems = sorted({words for file in files for words in file.columns})
-    return Check("columns", not problems, "; ".join(problems) or "exactly the declared columns and types")
+def _check_columns(files: Notes) -> Check:
+    detail = "; ".join(files.wrong_columns)
+    return Check("columns", not detail, detail or "exactly the declared columns and types")
 
 
-def _check_rows(promise: Promise, files: Sequence[Notes]) -> Check:
+def _check_rows(promise: Promise, files: Notes) -> Check:
     expected = promise.rows - promise.withheld + promise.carried
-    released = sum(file.rows for file in files)
-    if released != expected:
-        return Check("rows", False, f"{released} records instead of {expected}")
+    if files.rows != expected:
+        return Check("rows", False, f"{files.rows} records instead of {expected}")
     if promise.in_series or promise.withheld:  # how many wait or are withheld is for the operator alone
-        return Check("rows", True, f"{released} records, as many as should be")
-    return Check("rows", True, f"{released} records, all that are in the input")
+        return Check("rows", True, f"{files.rows} records, as many as should be")
+    return Check("rows", True, f"{files.rows} records, all that are in the input")

@@ -178,6 +178,11 @@ class CombinationCounter:
         if other._carried is not None:
             self._take(other._carried)
 
+    def __add__(self, other: CombinationCounter) -> CombinationCounter:
+        both = CombinationCounter.from_table(self.to_table())
+        both.merge(other)
+        return both
+
     def to_table(self) -> pa.Table:
         """The counter as a table, to be written and sent: the carried combinations with their counts."""
         facts = {"columns": self.columns, "k": self.k, "smallest_done": self._smallest_done}

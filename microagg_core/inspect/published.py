@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from microagg_core.data.kinds.contract import Kind
+from microagg_core.data.kinds.contract import Claim, Kind
 from microagg_core.group.metrics.figures import AttributeFigures, CorrelationChange, Figures
 from microagg_core.group.metrics.losses import percent
 from microagg_core.group.metrics.moments import Moments
@@ -161,7 +161,9 @@ def _with_moments(kind: Kind, attribute: _Attribute, after: Moments) -> Attribut
 
 
 def _moments(kind: Kind, after: Moments) -> AttributeFigures:
-    """Mean and variance of what is released."""
+    """Mean and variance of what is released, where the kind has a mean."""
+    if Claim.MEAN_KEPT not in kind.claims:
+        return AttributeFigures(unit=kind.unit.name)
     return AttributeFigures(
         unit=kind.unit.name,
         mean=_mean(kind, after) if after.n else None,  # nothing but missing values has none

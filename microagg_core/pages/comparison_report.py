@@ -1,33 +1,51 @@
-"""Settings of a release side by side, in words, tables and lines for the spec: for the operator alone."""
+"""Settings of a release side by side, and what to expect of a plan: words, tables, a page; for the operator alone."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import yaml
 
-from microagg_core.compare.asked import said_once
-from microagg_core.compare.choosing import (
+from microagg_core.compare.choice import (
     DEVIATIONS,
     QUICK_SECONDS,
     TIMES_QUICKEST,
     Choice,
     ReleaseComparison,
-    cell_of,
     seed_deviation,
+    setting_of,
 )
-from microagg_core.compare.expecting.figures import Expected
+from microagg_core.compare.grid import reasons_by_name
+from microagg_core.compare.trial import Expected
+from microagg_core.inspect.disclosures import Disclosure
+from microagg_core.pages.plots import risk_svg
 from microagg_core.pages.words import NONE, duration, percent_in_words
 from microagg_core.plain import to_plain
+
+EXPECTED_HEADER = ("k", "withheld", "loss", "right group", "right record", "value certain", "CPU")
+_STYLE = """
+body { font: 16px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #111; }
+figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; font-weight: 600; padding: .25rem 0; }
+th, td { padding: .15rem .7rem; text-align: right; border-bottom: 1px solid #ccc; white-space: nowrap; }
+th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
+pre { background: #f2f2f2; padding: .75rem 1rem; overflow-x: auto; }
+@media print { body { margin: 0; max-width: none; } table { page-break-inside: avoid; } }
+"""
+
+_PICTURE = "Risk against loss, a mark for each setting; the tables below have all figures"
 
 Rows = list[tuple[str, ...]]
 
 
 def comparison_document(comparison: ReleaseComparison) -> dict[str, Any]:
-    """For programs of the operator."""
     choices = {k: comparison.choice(k) for k in comparison.ks()}
     return {
         "private": "risk, for the operator alone",
@@ -44,7 +62,7 @@ def comparison_document(comparison: ReleaseComparison) -> dict[str, Any]:
 
 
 def comparison_csv(comparison: ReleaseComparison) -> str:
-    """A line for each cell."""
+    """Write a line for each setting."""
     names = list(dict.fromkeys(name for one in comparison.expected for name in one.certain))
     rows = [_flat(one, names) for one in comparison.expected]
     text = io.StringIO(newline="")
@@ -65,7 +83,7 @@ def _flat(one: Expected, names: list[str]) -> dict[str, Any]:
 
 
 def headline_of(comparison: ReleaseComparison) -> str:
-    """From what the figures are."""
+    """Say from what the figures are."""
     shown = comparison.expected
     if not shown:
         return "nothing could be compared"
@@ -82,7 +100,7 @@ def headline_of(comparison: ReleaseComparison) -> str:
 
 
 def loss_table(comparison: ReleaseComparison, k: int) -> Rows:
-    """What is lost for a k, and what it takes; the header first."""
+    """Tabulate what is lost for a k, and what it takes; the header first."""
     ranked = comparison.ranked(k)
     is_some = any(not one.is_whole for one in ranked)
     header = ("algorithm", "refine", "loss", *(("blocks",) if is_some else ()), "seeds", "gap", "CPU")
@@ -106,7 +124,7 @@ def loss_table(comparison: ReleaseComparison, k: int) -> Rows:
 
 
 def risk_table(comparison: ReleaseComparison, k: int) -> Rows:
-    """What is given away for a k, and groups; the header first."""
+    """Tabulate what is given away for a k, and groups; the header first."""
     rows: Rows = [("algorithm", "refine", "group", "record", "certain", "groups", "records in each")]
     worst = worst_column(comparison)
     for one in comparison.ranked(k):
@@ -118,17 +136,20 @@ def risk_table(comparison: ReleaseComparison, k: int) -> Rows:
 
 
 def worst_column(comparison: ReleaseComparison) -> str | None:
-    """Of which confidential column most records are certain, beyond those that are by chance, for the k asked."""
-    shown = [one for one in comparison.expected if one.k == comparison.asked.k] or comparison.expected
+    """Find the confidential column of which most records are certain, beyond chance, for the k asked."""
+    return _worst_of([one for one in comparison.expected if one.k == comparison.asked.k] or comparison.expected)
+
+
+def _worst_of(tried: Iterable[Expected]) -> str | None:
     excess: dict[str, float] = {}
-    for one in shown:
+    for one in tried:
         for name, column in one.certain.items():
             excess[name] = max(excess.get(name, -1.0), column.records_certain - (column.by_chance or 0.0))
     return max(excess, key=lambda name: excess[name], default=None)
 
 
 def table_notes(comparison: ReleaseComparison) -> Iterator[str]:
-    """What the columns are."""
+    """Say what the columns of the tables are."""
     shown = comparison.expected
     if not shown:
         return
@@ -159,7 +180,7 @@ def _word(refine: str | float) -> str:
 
 
 def _share(part: float | None) -> str:
-    """A share in a narrow column."""
+    """Write a share in a narrow column."""
     return percent_in_words(part).replace("less than ", "<")
 
 
@@ -175,19 +196,18 @@ def _off(error: float | None) -> str:
 
 
 def spec_of(one: Expected) -> dict[str, Any]:
-    """The fields of a spec with these settings."""
     algorithm = {"name": one.algorithm, **one.parameters} if one.parameters else one.algorithm
     refine = one.refine if isinstance(one.refine, str) else {"seconds": one.refine}
     return {"algorithm": algorithm, "refine": refine, "k": one.k}
 
 
 def yaml_lines(one: Expected) -> list[str]:
-    """Lines to paste into a spec."""
+    """Write lines to paste into a spec."""
     return yaml.safe_dump(spec_of(one), sort_keys=False).splitlines()
 
 
 def advice_lines(comparison: ReleaseComparison) -> list[str]:
-    """What to choose and why, and what another k would change."""
+    """Say what to choose and why, and what another k would change."""
     choice = comparison.choice(comparison.asked.k)
     if choice is None:
         return [
@@ -209,18 +229,17 @@ def advice_lines(comparison: ReleaseComparison) -> list[str]:
 
 
 def named(one: Expected) -> str:
-    """Settings in a few words."""
     return f"{one.algorithm}, refine {_word(one.refine)}"
 
 
 def left_out_lines(comparison: ReleaseComparison) -> list[str]:
-    """What was not tried, and why; once for all that it is true of."""
+    """Say what was not tried, and why; once for all settings with the same reason."""
     cells = [(f"{cell.algorithm}, refine {_word(cell.refine)}", cell.k, reason) for cell, reason in comparison.left_out]
-    return [f"left out: {line}" for line in _of_all_refinements(said_once(cells))]
+    return [f"left out: {line}" for line in _of_all_refinements(reasons_by_name(cells))]
 
 
 def _of_all_refinements(lines: tuple[str, ...]) -> list[str]:
-    """A line for what is said of an algorithm with several refinements."""
+    """Join the lines of an algorithm that differ in the refinement alone."""
     together: dict[tuple[str, str], list[str]] = {}
     for line in lines:
         algorithm, _, rest = line.partition(", refine ")
@@ -256,16 +275,162 @@ def _other_k(comparison: ReleaseComparison, choice: Choice) -> Iterator[str]:
             continue
         one = other.chosen
         words = f"k={k} ({named(one)}) would lose {_loss(one.l_sse)} instead of {_loss(now.l_sse)}, and leave "
-        words += f"{percent_in_words(one.expected_correct)} right records instead of "
-        words += percent_in_words(now.expected_correct)
-        if worst is not None:
-            certain = [percent_in_words(of.certain[worst].records_certain) for of in (one, now)]
-            words += f", {certain[0]} certain values instead of {certain[1]}"
-        yield words
+        yield words + _right_and_certain(one, now, worst)
 
 
 def _refused(comparison: ReleaseComparison) -> list[str]:
-    """What the gate would stop, and why."""
-    cells = [(cell_of(one), words) for one in comparison.expected for words in one.broken]
-    lines = said_once((f"{cell.algorithm}, refine {_word(cell.refine)}", cell.k, words) for cell, words in cells)
+    """Say what the gate would stop, and why."""
+    cells = [(setting_of(one), words) for one in comparison.expected for words in one.broken]
+    lines = reasons_by_name((f"{cell.algorithm}, refine {_word(cell.refine)}", cell.k, words) for cell, words in cells)
     return [f"would be refused: {line}" for line in _of_all_refinements(lines)]
+
+
+def _right_and_certain(instead: Expected, now: Expected, worst: str | None) -> str:
+    """Compare the right records, and the certain values of the worst column, of one setting with those of another."""
+    words = f"{percent_in_words(instead.expected_correct)} right records instead of "
+    words += percent_in_words(now.expected_correct)
+    if worst is not None:
+        certain = [percent_in_words(of.certain[worst].records_certain) for of in (instead, now)]
+        words += f", {certain[0]} certain values instead of {certain[1]}"
+    return words
+
+
+# --- What to expect of a plan ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Figures that a planned release is expected to have, for the k asked and its neighbours."""
+
+    k: int
+    #: Of the plan for the k asked.
+    blocks: int
+    expected: tuple[Expected, ...]
+    #: Why other k, or all, are not looked at.
+    left_out: tuple[str, ...]
+    disclosures: tuple[Disclosure, ...]
+    is_protected: bool
+
+    @property
+    def asked(self) -> Expected | None:
+        return next((one for one in self.expected if one.k == self.k), None)
+
+    def document(self) -> dict[str, Any]:
+        return {"private": "risk, for the operator alone", **to_plain(self), "in_words": self.in_words()}
+
+    def in_words(self) -> list[str]:
+        return [self.headline(), *self.sentences()]
+
+    def headline(self) -> str:
+        """Say from what the figures are."""
+        one = self.asked
+        if one is None:
+            return "nothing can be expected before the release is made"
+        if one.is_whole:
+            return f"expected from all {one.drawn_records:,} records; for you alone"
+        return (
+            f"expected from {one.drawn_records:,} records in {one.drawn_blocks:,} blocks or pieces of blocks, "
+            f"of {self.blocks:,} blocks; for you alone"
+        )
+
+    def sentences(self) -> list[str]:
+        """Say what the table means, its columns first."""
+        return [*self._of_asked(), *self._of_larger(), *self._limits()]
+
+    def rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                f"{one.k}{' asked' if one.k == self.k else ''}",
+                f"{one.withheld:,}",
+                _with_error(one),
+                percent_in_words(one.own_nearest),
+                percent_in_words(one.expected_correct),
+                NONE if self.worst is None else percent_in_words(one.certain[self.worst].records_certain),
+                duration(one.whole_seconds),
+            )
+            for one in self.expected
+        ]
+
+    @property
+    def worst(self) -> str | None:
+        """Find the confidential column of which most records are certain, beyond chance, for the k asked."""
+        return _worst_of([] if self.asked is None else [self.asked])
+
+    def _of_asked(self) -> Iterator[str]:
+        one = self.asked
+        if one is None:
+            return
+        yield "right group and right record: who knows all quasi-identifiers exactly"
+        if self.worst is not None:
+            chance = percent_in_words(one.certain[self.worst].by_chance)
+            yield f"value certain: that of {self.worst!r}, the worst column (by chance {chance} for k={self.k})"
+        yield "CPU: of the kernels on one core, by the cost model at the pace of what was grouped here"
+        alone = percent_in_words(one.unique_before)
+        yield f"{alone} of records stand alone with their blocking values and quasi-identifiers before masking"
+
+    def _of_larger(self) -> Iterator[str]:
+        now, more = self.asked, next((one for one in self.expected if one.k > self.k), None)
+        if now is None or more is None:
+            return
+        words = f"k={more.k} would lose {more.l_sse:.3g} % instead of {now.l_sse:.3g} %, and leave "
+        yield words + _right_and_certain(more, now, self.worst)
+
+    def _limits(self) -> Iterator[str]:
+        if self.is_protected:
+            yield "all as protect: demands it of groups"
+        for one in self.expected:
+            yield from (f"k={one.k} would be refused: {words}" for words in one.broken)
+        if self.asked is not None and not self.asked.is_whole:
+            yield "of some blocks: the release will differ; links are at most these, as only neighbours in them count"
+        yield from (f"left out: {reason}" for reason in self.left_out)
+
+
+def _with_error(one: Expected) -> str:
+    error = "" if one.l_sse_error is None else f" ± {one.l_sse_error:.2g}"
+    return f"{one.l_sse:.3g}{error} %"
+
+
+# --- A page ---------------------------------------------------------------------------------------------------------
+
+
+def comparison_page(comparison: ReleaseComparison, name: str) -> str:
+    """Write a page that needs nothing but itself; ``name`` is that of the series of releases."""
+    title = f"What a release of {name} would lose and give away"
+    choice = comparison.choice(comparison.asked.k)
+    lines = "\n".join(yaml_lines(choice.chosen)) if choice else ""
+    parts = [
+        "<!DOCTYPE html>",
+        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<style>{_STYLE}</style></head><body><main>",
+        f"<h1>{escape(title)}</h1>",
+        "<p><strong>Private: risk figures are for the operator alone.</strong></p>",
+        f"<p>From {escape(headline_of(comparison))}.</p>",
+        f"<h2>For k={comparison.asked.k}, as the spec asks</h2>",
+        f"<pre>{escape(lines)}</pre>" if lines else "",
+        _list(advice_lines(comparison)),
+        "<h2>Risk against loss</h2>",
+        f'<figure role="img" aria-label="{_PICTURE}">{risk_svg(comparison)}</figure>',
+        "<h2>All figures</h2>",
+        _list(list(table_notes(comparison))),
+        *(_tables(comparison, k) for k in comparison.ks()),
+        "</main></body></html>",
+    ]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _tables(comparison: ReleaseComparison, k: int) -> str:
+    lost = _table(f"k={k}: what is lost, and what it takes", loss_table(comparison, k))
+    return lost + _table(f"k={k}: what is given away", risk_table(comparison, k))
+
+
+def _list(lines: list[str]) -> str:
+    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
+
+
+def _table(caption: str, rows: Rows) -> str:
+    header, *others = rows
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in others)
+    table = f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide">{table}</div>'

@@ -19,7 +19,7 @@ FORMAT_VERSION = 1
 
 
 def release_document(published: Published, stages: Sequence[dict[str, Any]], page: str | None = None) -> dict[str, Any]:
-    """The one JSON document that a run ends with; ``page`` is where the operator looks at the release."""
+    """Make the JSON document that a run ends with; ``page`` is where the operator looks at the release."""
     manifest = published.manifest
     return {
         "format_version": FORMAT_VERSION,
@@ -47,12 +47,12 @@ def release_document(published: Published, stages: Sequence[dict[str, Any]], pag
 
 
 def _to_milliseconds(value: Any) -> Any:
-    """Seconds to three decimals: no clock that measured them had more to say."""
+    """Round seconds to three decimals: no clock that measured them had more to say."""
     return round(value, 3) if isinstance(value, float) else value
 
 
 def summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
-    """The document's essentials, as pairs to show.
+    """Choose the document's essentials, as pairs to show.
 
     >>> rows = summary_rows({"status": "released", "id": "a", "revision": "r0001", "records": 12, "withheld": 0,
     ...     "k": 3, "algorithm": {"name": "mdav", "parameters": {}}, "files": 1, "bytes": 2048, "losses": {},
@@ -134,7 +134,7 @@ def _refinement(document: dict[str, Any], losses: Figures) -> str:
 
 
 def _series(entry: dict[str, Any]) -> str:
-    """A night in words; the first is night 0.
+    """Say a night in words; the first is night 0.
 
     >>> _series({"mode": "atoms", "guarantee": "trace", "night": 3, "smallest_trace": None})
     'atoms, night 3 (trace-k)'
@@ -153,7 +153,7 @@ _WRITTEN = {None: "", "the column's": "", "seconds": " s"}
 
 
 def attribute_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Per attribute, as text: name, loss, IL1s, mean and deviation of what is released, and the variance kept.
+    """Format each attribute: name, loss, IL1s, mean and deviation of what is released, and the variance kept.
 
     The deviation is in the unit of the column's kind: days for dates, seconds for timestamps, and mostly, as the mean,
     the column's own.
@@ -188,7 +188,7 @@ ATTRIBUTE_HEADER = ("quasi-identifier", "L_SSE", "IL1s", "mean", "deviation", "v
 
 
 def as_markdown(document: dict[str, Any]) -> str:
-    """The document as markdown; names of columns are escaped, values of records are not in it."""
+    """Format the document as markdown; names of columns are escaped, values of records are not in it."""
     title = f"# Release {document['id']}, revision {document['revision']}"
     lines = [title, "", *markdown_pairs(summary_rows(document))]
     attributes = attribute_rows(document)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from microagg_core.errors import SpecError
 from microagg_core.inspect.check import Check
-from microagg_core.inspect.demands import Demand
+from microagg_core.inspect.demand import Demand
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.minisign import PublicKey
 

@@ -21,6 +21,7 @@ from pydantic import (
 
 from microagg_core.data.formats import released_names
 from microagg_core.data.formats.options import CsvOutput
+from microagg_core.data.kinds.contract import Claim
 from microagg_core.errors import StorageError
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
@@ -58,6 +59,17 @@ class ColumnEntry(_Model):
     name: str = Field(min_length=1)
     type: str = Field(min_length=1)
     role: Literal["quasi_identifier", "blocking", "confidential"]
+    #: What holds of a quasi-identifier's values; not there where each is the mean of its group.
+    claims: tuple[Claim, ...] | None = None
+
+    @property
+    def is_mean(self) -> bool:
+        """Tell whether its values are means of groups, which keep the mean of all."""
+        return self.role == "quasi_identifier" and (self.claims is None or Claim.MEAN_KEPT in self.claims)
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in plain(self).items() if value is not None}
 
 
 class AlgorithmEntry(_Model):

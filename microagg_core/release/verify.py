@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.data.formats.writing import released_format
+from microagg_core.data.tables.ordering import combinations
 from microagg_core.errors import EXIT_DONE, GateError, StorageError
 from microagg_core.inspect.check import Check
-from microagg_core.inspect.demands import Demand, codes_of, combinations_of
+from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import MOST_VALUES_OF_PROTECTED, Distribution, ValueCounts
 from microagg_core.inspect.kanonymity import CombinationCounter
 from microagg_core.plain import to_plain
@@ -210,7 +211,7 @@ def protection_checks(
         uncounted: parts that cannot be read, of which other checks tell.
         demanded: by the receiver, whatever is promised.
     """
-    demands = {f"protection of {name!r}": Demand(name, of.distinct or 0, of.t) for name, of in manifest.protect.items()}
+    demands = {f"protection of {name!r}": Demand.of(name, entry) for name, entry in manifest.protect.items()}
     demands |= {f"protection of {demand.column!r} demanded": demand for demand in demanded}
     role_of = {column.name: column.role for column in manifest.columns}
     failed = {
@@ -221,14 +222,13 @@ def protection_checks(
         if uncounted or role_of.get(demand.column) != "confidential"
     }
     counted = {name: demand for name, demand in demands.items() if name not in failed}
-    wholes = _distributions(folder, manifest, [demand for demand in counted.values() if demand.closeness is not None])
+    wholes = _distributions(folder, manifest, [demand for demand in counted.values() if demand.t is not None])
     broken = dict.fromkeys(counted, 0)
     for table in _tables(folder, manifest) if counted else ():
-        labels = combinations_of([table[name] for name in manifest.key_columns], table.num_rows)
+        labels = combinations([table[name] for name in manifest.key_columns], table.num_rows)[0]
         for name, demand in counted.items() if table.num_rows else ():
             whole, column = wholes.get(demand.column), table[demand.column]
-            codes = codes_of(column) if whole is None else whole.codes(column)
-            broken[name] += int(np.sum(demand.broken(codes, labels, whole)))
+            broken[name] += int(np.sum(demand.broken(demand.codes(column, whole), labels, whole)))
     return tuple(
         Check(name, False, failed[name]) if name in failed else _protection_check(name, demand, broken[name], wholes)
         for name, demand in demands.items()
@@ -237,10 +237,10 @@ def protection_checks(
 
 def _protection_check(name: str, demand: Demand, broken: int, wholes: Mapping[str, Distribution]) -> Check:
     words = [f"at least {demand.distinct} distinct values"] if demand.distinct > 1 else []
-    if demand.closeness is not None:
-        words.append(f"a distribution, and a share of missing values, within t = {demand.closeness:g} of the whole's")
+    if demand.t is not None:
+        words.append(f"a distribution, and a share of missing values, within t = {demand.t:g} of the whole's")
     promise, is_counted = " and ".join(words), demand.column in wholes
-    if demand.closeness is not None and not is_counted:
+    if demand.t is not None and not is_counted:
         return Check(name, False, f"not certain: the column has more than {MOST_VALUES_OF_PROTECTED} distinct values")
     if broken:
         return Check(name, False, f"{broken} combinations do not have {promise}")

@@ -11,6 +11,8 @@ or the atom of a unit, knows the range of the other too.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import pyarrow as pa
 
@@ -41,22 +43,16 @@ _NARROW = (0, 2)
 
 
 def atoms_table(atom: UInt64s, klass: Pairs, n: Ints, since: ShortInts, last: ShortInts) -> pa.Table:
-    """Atoms with these facts."""
     arrays = [atom, klass[:, 0], klass[:, 1], n, since, last]
     return pa.table([pa.array(np.ascontiguousarray(a), f.type) for a, f in zip(arrays, _SCHEMA, strict=True)], _SCHEMA)
 
 
 def no_atoms() -> pa.Table:
-    """A range without atoms."""
     return _SCHEMA.empty_table()
 
 
 def atoms_bytes(table: pa.Table) -> bytes:
-    """The file of a range of atoms: sorted by number, and the same bytes for the same atoms.
-
-    Raises:
-        InternalError: these are not the columns, a value is missing, or an atom comes twice.
-    """
+    """Encode a range of atoms, sorted by number: the same bytes for the same atoms."""
     if not table.schema.equals(_SCHEMA) or any(column.null_count for column in table.columns):
         raise InternalError("a bug: what is to be atoms of a ledger lacks columns or values; please report it")
     order = np.argsort(np.asarray(table["atom"]), kind="stable")
@@ -70,13 +66,13 @@ def atoms_bytes(table: pa.Table) -> bytes:
 
 
 def atoms_from(data: bytes) -> pa.Table | None:
-    """Inverse of :func:`atoms_bytes`; None for the bytes of anything else."""
+    """Decode a range of atoms; None for the bytes of anything else."""
     table = table_from(data)
     return None if table is None else widened(table, _SCHEMA, _NARROW)
 
 
 def range_of_atoms(atom: UInt64s, n_ranges: int) -> Ints:
-    """The range of each atom.
+    """Assign atoms to ranges by the last bits of their numbers.
 
     >>> range_of_atoms(np.array([0x1000, 0x1FFF, 0x2800], dtype=np.uint64), 2).tolist()
     [0, 1, 1]
@@ -85,7 +81,6 @@ def range_of_atoms(atom: UInt64s, n_ranges: int) -> Ints:
 
 
 def range_of_classes(classes: Pairs, n_ranges: int) -> Ints:
-    """The range of the atoms of each class."""
     return _range_of_bits(_bits_of(classes), n_ranges)
 
 
@@ -98,12 +93,11 @@ def _range_of_bits(bits: UInt64s, n_ranges: int) -> Ints:
 
 
 def most_ranges() -> int:
-    """More ranges of atoms than this cannot be told apart."""
     return int(2**_BITS)
 
 
 def numbered_atoms(classes: Pairs) -> tuple[UInt64s, int]:
-    """New atoms for distinct classes, as if theirs were the first of all; and how many numbers they need.
+    """Number new atoms for distinct classes as if they were the first of all; count the numbers they need.
 
     >>> atoms, n = numbered_atoms(np.array([[0, 1], [2**63, 1], [5, 5]], dtype=np.uint64))
     >>> atoms.tolist(), n
@@ -117,12 +111,12 @@ def numbered_atoms(classes: Pairs) -> tuple[UInt64s, int]:
 
 
 def from_number(atom: UInt64s, first: int) -> UInt64s:
-    """The same atoms, numbered from there on."""
+    """Shift atoms to be numbered from ``first`` on."""
     return atom + np.uint64(first << _BITS)
 
 
 def regrouped(before: UInt64s, atom: UInt64s, night: int) -> UInt64s:
-    """The atoms of units that were grouped afresh: units are in one if they were before, and are tonight.
+    """Derive the atoms of units that were grouped afresh: units share one if they did before and do tonight.
 
     With as good as no chance that two are confused; used where nothing is promised of several releases.
     """
@@ -132,24 +126,18 @@ def regrouped(before: UInt64s, atom: UInt64s, night: int) -> UInt64s:
 
 
 def places_of_atoms(wanted: UInt64s, atoms: pa.Table) -> Ints:
-    """Where each wanted atom stands in a table of atoms; -1 where it does not."""
+    """Find each wanted atom's row in a table of atoms; -1 where it has none."""
     return positions_of_numbers(wanted, np.asarray(atoms["atom"]))
 
 
 def traces_of(atom: UInt64s, state: Ints, last: ShortInts) -> Pairs:
-    """The trace of every unit: equal ones have the same history; zeros for who was never released.
-
-    Args:
-        atom: of each unit.
-        state: of each.
-        last: the night that last released it.
-    """
+    """Derive each unit's trace: equal ones have the same history; zeros for a unit that was never released."""
     has_left = (state != State.LIVE) & (atom != NO_ATOM)
     return np.column_stack([atom, np.where(has_left, last.astype(np.int64) + 1, 0).astype(np.uint64)])
 
 
 def with_atoms(units: pa.Table, atoms: pa.Table) -> pa.Table:
-    """A range's units with what their atoms say: columns ``t0 t1`` trace, ``k0 k1`` class, and the true ``last``.
+    """Add what atoms know to a range's units: columns ``t0 t1`` trace, ``k0 k1`` class, and the true ``last``.
 
     The class is zeros where the ledger does not keep it any more: of who left an atom that is gone as a whole.
     """
@@ -168,7 +156,7 @@ def with_atoms(units: pa.Table, atoms: pa.Table) -> pa.Table:
 
 
 def counts_of(told: pa.Table, night: int) -> UnitCounts:
-    """How many units of a range are in which state after a night, as :func:`with_atoms` tells them.
+    """Count a range's units by state after a night, from :func:`with_atoms`.
 
     >>> from microagg_core.series.units import empty_range
     >>> counts_of(with_atoms(empty_range(0), no_atoms()), 3).units
@@ -184,3 +172,64 @@ def counts_of(told: pa.Table, night: int) -> UnitCounts:
         vanished=int((state == State.GONE).sum()),
         forgotten=int((state == State.FORGOTTEN).sum()),
     )
+
+
+#: Traces, how many units have each, and whether a live one has.
+_Counts = tuple[UInt64s, UInt64s, Ints, Bools]
+
+
+def _no_counts() -> _Counts:
+    none = np.empty(0, dtype=np.uint64)
+    return none, none, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+
+
+@dataclass
+class TraceCounter:
+    """The traces of all units that were ever released, with how many units have each, and whether a live one has.
+
+    Units that wait were never released, and are not counted. Those that are gone, or were erased, are in the files of
+    the nights before, and hide the others there as ever.
+
+    >>> TraceCounter().smallest() is None
+    True
+    """
+
+    _counts: _Counts = field(default_factory=_no_counts)
+    #: What was counted since, range by range; put together when it is as much as what there is, so that few sorts do.
+    _ranges: list[_Counts] = field(default_factory=list)
+
+    def add(self, table: pa.Table) -> None:
+        """Count the units of one more range, as :func:`with_atoms` has them."""
+        state = table["state"].to_numpy()
+        is_released = table["last"].to_numpy() >= 0
+        t0, t1 = (table[name].to_numpy()[is_released] for name in ("t0", "t1"))
+        units = np.ones(len(t0), dtype=np.int64)
+        self._ranges.append(_merged(t0, t1, units, state[is_released] == State.LIVE))
+        if sum(len(counts[0]) for counts in self._ranges) >= len(self._counts[0]):
+            self._all()
+
+    def smallest(self) -> int | None:
+        """Count the units that share the rarest trace; None if no unit was ever released."""
+        _, _, units, _ = self._all()
+        return int(units.min()) if len(units) else None
+
+    def rarer_than(self, k: int) -> int:
+        """Count the units whose trace a live unit has and fewer than k units share."""
+        _, _, units, live = self._all()
+        return int(units[live & (units < k)].sum())
+
+    def _all(self) -> _Counts:
+        if self._ranges:
+            pieces = [self._counts, *self._ranges]
+            self._counts, self._ranges = _merged(*map(np.concatenate, zip(*pieces, strict=True))), []
+        return self._counts
+
+
+def _merged(t0: UInt64s, t1: UInt64s, units: Ints, live: Bools) -> _Counts:
+    if not len(t0):
+        return t0, t1, units, live
+    order = np.lexsort((t1, t0))
+    t0, t1 = t0[order], t1[order]
+    is_new = np.concatenate(([True], (t0[1:] != t0[:-1]) | (t1[1:] != t1[:-1])))
+    first = np.flatnonzero(is_new)
+    return t0[first], t1[first], np.add.reduceat(units[order], first), np.logical_or.reduceat(live[order], first)

@@ -1,13 +1,14 @@
-"""What the files that would be published say of their rows, and whose rows they are.
+"""The candidate files of a night, as the gate reads them: what they say of their rows, and whose rows they are.
 
-Every row of a candidate file has a class and digests of its values; the input part of its record tells whose it is. It
-is not asked how groups were made, or what becomes of atoms: of a file of survivors it is found out which atoms are in
-it, how many of their units and in which class, and only what is not as it was is told to anybody.
+Every row has a class and digests of its values; the input part of its record knows whose it is. How groups were made,
+or what becomes of atoms, is not asked: of a file of survivors it is found out which atoms are in it, how many of their
+units and in which class, and only what is not as it was is sent on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +23,10 @@ from microagg_core.release.steps.shuffling import gather_slices, read_slices
 from microagg_core.release.steps.work import Receipt, Task
 from microagg_core.series.atoms import from_number, numbered_atoms, places_of_atoms, range_of_classes
 from microagg_core.series.digests import as_columns, classes_of, numbered_pairs, pairs_of, positions_of_numbers
+from microagg_core.series.generations import Counts
 from microagg_core.series.marks import ATOM
 from microagg_core.series.matching import half_of, read_unit_ranges
-from microagg_core.series.night import GHOSTS_FROM, Added, Night, confidential_digests, layout_of, load_night
+from microagg_core.series.night import GHOSTS_FROM, Night, confidential_digests, layout_of, load_night
 from microagg_core.series.survivors import absent_units, number_of_ghosts
 from microagg_core.series.units import NO_ATOM
 
@@ -34,20 +36,36 @@ ROWS, ATOMS = 0, 1
 
 
 @dataclass(frozen=True)
+class GateCounts(Counts):
+    """Counts of what a candidate file, or a range of the next ledger, should not have."""
+
+    #: Units that are released although they never may be again.
+    again: int = 0
+    #: Survivors that are not released in the class in which they were last.
+    moved: int = 0
+    #: Survivors, or ghosts, with values that are neither tonight's nor those of their last release.
+    altered: int = 0
+    #: Released records whose unit is not known.
+    unknown: int = 0
+    #: Atoms of which some are released, and others may be later.
+    split: int = 0
+
+
+@dataclass(frozen=True)
 class Looked:
-    """What was noted of one candidate file: what it should not have, and how many numbers its new atoms need."""
+    """Notes of one candidate file: what it should not have, and how many numbers its new atoms need."""
 
     wrong: GateCounts
     numbers: int = 0
 
 
 def tell_arrivals(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[list[Piece], Slices]:
-    """New atom and digests of every row, for the input part of its record; and the classes of the atoms."""
+    """Send every row's new atom and digests to the input part of its record, and the atoms' classes to their ranges."""
     (night, key), layout = load_night(task), layout_of(task)
     number, distinct = numbered_pairs(classes_of(table, _keys_of(plan), key))
     atoms, n_numbers = numbered_atoms(distinct)
     rows, values = confidential_digests(plan.context, night, key, table)
-    told = _told(records, atoms[number], np.ones(len(records), dtype=np.bool_), rows, values)
+    told = _row_table(records, atoms[number], np.ones(len(records), dtype=np.bool_), rows, values)
     data, slices = write_slices(told, plan.survey.parts_of(records), task.number, ROWS)
     new = pa.table({ATOM: pa.array(atoms), **as_columns(distinct, "k")})
     of_atoms, more = write_slices(new, range_of_classes(distinct, night.n_atom_ranges), task.number, ATOMS)
@@ -63,7 +81,7 @@ def _keys_of(plan: Planned) -> list[str]:
     return [c.name for c in (*plan.context.schema.blocking, *plan.context.schema.quasi_identifiers)]
 
 
-def _told(
+def _row_table(
     records: Ints,
     atoms: UInt64s,
     out: Bools,
@@ -71,7 +89,7 @@ def _told(
     values: list[NDArray[np.uint32]],
     differs: UInt64s | None = None,
 ) -> pa.Table:
-    """What is told of rows: their new atom, if they have one, whether they are released, digests of their values."""
+    """Tabulate what ledger ranges hear of rows: a new atom, whether they are released, digests of their values."""
     differs = np.zeros(len(records), dtype=np.uint64) if differs is None else differs
     columns = {RECORD: pa.array(records), ATOM: pa.array(atoms), "out": pa.array(out), "row": pa.array(rows)}
     columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
@@ -79,137 +97,124 @@ def _told(
 
 
 def look_at_survivors(task: Task, plan: Planned, table: pa.Table, records: Ints) -> tuple[list[Piece], Slices]:
-    """Compare a file with the atoms that it should hold; tells what is not as it was."""
+    """Compare a file with the atoms that it should hold, and send on what is not as it was."""
     (night, key), layout = load_night(task), layout_of(task)
-    held = _Held.of(task, plan, night, table, records)
+    held = _Held(task, plan, night, records)
     klass = classes_of(table, _keys_of(plan), key)
     rows, values = confidential_digests(plan.context, night, key, table)
     differs = held.differs(rows, values)
     told, destination = held.exceptions(plan, rows, values, differs)
     data, slices = write_slices(told, destination, task.number, ROWS)
-    # Who has tonight the values of his last release cannot have others; whose are others, the ledger tells.
-    altered = (differs != 0) & ~(held.is_changed & bool(night.compared))
-    wrong = GateCounts(moved=held.moved(klass), altered=int(altered.sum()), unknown=held.unknown)
     pieces = [
         task.put(layout.exceptions(task.number), data),
         task.put(layout.seen(task.number), to_bytes(held.seen(klass))),
-        task.put(layout.looked(task.number), to_json(Looked(wrong))),
+        task.put(layout.looked(task.number), to_json(Looked(held.wrong(klass, differs)))),
     ]
     return pieces, slices
 
 
-@dataclass(frozen=True)
 class _Held:
     """The rows of a file of survivors, and whose they are.
 
-    Attributes:
-        atoms: the atoms of the range, as the ledger has them.
-        came: what the input has of survivors of these atoms; None: there are none.
-        row: for each row of the file, its place in ``came``; -1 for ghosts, and for rows that are nobody's.
-        atom: the place of each row's atom; -1 for rows that are nobody's.
+    ``came`` is what the input has of survivors of the file's atoms; None: there are none.
     """
 
-    night: Night
-    records: Ints
-    atoms: pa.Table
-    came: pa.Table | None
-    row: Ints
-    atom: Ints
-
-    @classmethod
-    def of(cls, task: Task, plan: Planned, night: Night, table: pa.Table, records: Ints) -> _Held:
-        atom_range = task.number - plan.outline.n_files
-        atoms = night.read_atoms(atom_range)
-        came = gather_slices(task.run, task.slices, "scatter", layout_of(task).survivors_read)
-        row, atom = (np.full(len(records), -1, dtype=np.int64) for _ in range(2))
+    def __init__(self, task: Task, plan: Planned, night: Night, records: Ints) -> None:
+        self._night, self._records = night, records
+        self._atoms = night.read_atoms(task.number - plan.outline.n_files)
+        self._came = came = gather_slices(task.run, task.slices, "scatter", layout_of(task).survivors_read)
+        #: For each row of the file, its place in ``came``; -1 for ghosts, and for rows that are nobody's.
+        self._row = np.full(len(records), -1, dtype=np.int64)
+        #: The place of each row's atom; -1 for rows that are nobody's.
+        self._atom = self._row.copy()
         if came is not None:
-            row = positions_of_numbers(records, np.asarray(came[RECORD]))
-            atom[row >= 0] = places_of_atoms(np.asarray(came[ATOM]), atoms)[row[row >= 0]]
+            self._row = positions_of_numbers(records, np.asarray(came[RECORD]))
+            is_own = self._row >= 0
+            self._atom[is_own] = places_of_atoms(np.asarray(came[ATOM]), self._atoms)[self._row[is_own]]
         absent = absent_units(task, task.sent_by("match"))
         if absent is not None:
             numbers = number_of_ghosts(np.asarray(absent["unit_range"]), np.asarray(absent["index"]))
             ghost = positions_of_numbers(records, numbers)
-            atom[ghost >= 0] = places_of_atoms(np.asarray(absent[ATOM]), atoms)[ghost[ghost >= 0]]
-        return cls(night, records, atoms, came, row, atom)
+            self._atom[ghost >= 0] = places_of_atoms(np.asarray(absent[ATOM]), self._atoms)[ghost[ghost >= 0]]
+        self._is_changed = self._of_input("changed", np.dtype(np.bool_))
 
-    @property
-    def unknown(self) -> int:
-        """How many rows are nobody's who may be in the file."""
-        return int((self.atom < 0).sum())
-
-    @property
-    def is_changed(self) -> Bools:
-        """Whose values are others tonight than in their last release."""
-        changed, mine = np.zeros(len(self.row), dtype=np.bool_), self.row >= 0
-        if self.came is not None:
-            changed[mine] = np.asarray(self.came["changed"])[self.row[mine]]
-        return changed
+    def _of_input(self, name: str, kind: np.dtype[Any]) -> NDArray[Any]:
+        values: NDArray[Any] = np.zeros(len(self._row), dtype=kind)
+        if self._came is not None:
+            is_own = self._row >= 0
+            values[is_own] = np.asarray(self._came[name])[self._row[is_own]]
+        return values
 
     def differs(self, rows: UInt64s, values: list[NDArray[np.uint32]]) -> UInt64s:
-        """For survivors' rows, a bit for each watched column whose value is not tonight's; or one for the whole row."""
-        differs = np.zeros(len(self.row), dtype=np.uint64)
-        mine = self.row >= 0
-        if self.came is None:
-            return differs
-        place = self.row[mine]
-        if not values:
-            differs[mine] = half_of(rows)[mine] != np.asarray(self.came["half"])[place]
-        for j, of_column in enumerate(values):
-            other = of_column[mine] != np.asarray(self.came[f"d{j}"])[place]
-            differs[mine] |= other.astype(np.uint64) << np.uint64(j)
+        """For survivors' rows, set a bit for each watched column whose value is not tonight's; or one for the row."""
+        differs, is_own = np.zeros(len(self._row), dtype=np.uint64), self._row >= 0
+        digests = {f"d{j}": of_column for j, of_column in enumerate(values)} or {"half": half_of(rows)}
+        for j, (name, digest) in enumerate(digests.items()):
+            other = is_own & (digest != self._of_input(name, digest.dtype))
+            differs |= other.astype(np.uint64) << np.uint64(j)
         return differs
 
-    def moved(self, klass: Pairs) -> int:
-        """How many are not in the class in which their atom was released last."""
-        mine = self.atom >= 0
-        return int(np.any(klass[mine] != pairs_of(self.atoms, "k")[self.atom[mine]], axis=1).sum())
+    def wrong(self, classes: Pairs, differs: UInt64s) -> GateCounts:
+        # Who has tonight the values of his last release cannot have others; whose are others, the ledger tells.
+        altered = (differs != 0) & ~(self._is_changed & bool(self._night.compared))
+        moved = self._are_moved(classes)
+        return GateCounts(moved=int(moved.sum()), altered=int(altered.sum()), unknown=int((self._atom < 0).sum()))
 
-    def seen(self, klass: Pairs) -> pa.Table:
-        """The atoms that are not in the file as they were: their classes, with how many units; no class for none."""
-        n_atoms = self.atoms.num_rows
-        mine = np.flatnonzero(self.atom >= 0)
-        n_out = np.bincount(self.atom[mine], minlength=n_atoms)
-        is_odd = n_out != np.asarray(self.atoms["n"])
-        moved = np.any(klass[mine] != pairs_of(self.atoms, "k")[self.atom[mine]], axis=1)
-        is_odd[self.atom[mine[moved]]] = True
-        odd = mine[is_odd[self.atom[mine]]]
-        numbers, distinct = numbered_pairs(klass[odd])
-        both, n = np.unique(np.column_stack([self.atom[odd], numbers]), axis=0, return_counts=True)
-        none = np.flatnonzero(is_odd & (n_out == 0))
-        places = np.concatenate([both[:, 0].astype(np.int64), none])
-        classes = np.concatenate([distinct[both[:, 1].astype(np.int64)], np.zeros((len(none), 2), dtype=np.uint64)])
-        counts = np.concatenate([n, np.zeros(len(none), dtype=np.int64)]).astype(np.int64)
-        atom = np.asarray(self.atoms[ATOM])[places]
-        return pa.table({ATOM: pa.array(atom), **as_columns(classes, "k"), "n": pa.array(counts)})
+    def _are_moved(self, classes: Pairs) -> Bools:
+        """Mark rows that are not in the class in which their atom was released last."""
+        moved, known = np.zeros(len(self._atom), dtype=np.bool_), self._atom >= 0
+        moved[known] = np.any(classes[known] != pairs_of(self._atoms, "k")[self._atom[known]], axis=1)
+        return moved
+
+    def seen(self, classes: Pairs) -> pa.Table:
+        """Collect the atoms that are not in the file as they were: classes, with how many units; zeros where absent."""
+        known = self._atom >= 0
+        n_out = np.bincount(self._atom[known], minlength=self._atoms.num_rows)
+        is_odd = n_out != np.asarray(self._atoms["n"])
+        is_odd[self._atom[self._are_moved(classes)]] = True
+        odd = np.flatnonzero(known)[is_odd[self._atom[known]]]
+        numbers, distinct = numbered_pairs(classes[odd])
+        both, n = np.unique(np.column_stack([self._atom[odd], numbers]), axis=0, return_counts=True)
+        absent = np.flatnonzero(is_odd & (n_out == 0))
+        places = np.concatenate([both[:, 0].astype(np.int64), absent])
+        of_atoms = np.concatenate([distinct[both[:, 1].astype(np.int64)], np.zeros((len(absent), 2), dtype=np.uint64)])
+        counts = np.concatenate([n, np.zeros(len(absent), dtype=np.int64)]).astype(np.int64)
+        atom = np.asarray(self._atoms[ATOM])[places]
+        return pa.table({ATOM: pa.array(atom), **as_columns(of_atoms, "k"), "n": pa.array(counts)})
 
     def exceptions(
         self, plan: Planned, rows: UInt64s, values: list[NDArray[np.uint32]], differs: UInt64s
     ) -> tuple[pa.Table, Ints]:
-        """The rows of which the ledger has to hear, and who was to be in the file and is not; and where they go."""
-        n_parts = len(plan.context.parts)
-        is_ghost = (self.records >= GHOSTS_FROM) & (self.atom >= 0)
-        missing = np.zeros(0, dtype=np.int64)
-        if self.came is not None:
-            atom = places_of_atoms(np.asarray(self.came[ATOM]), self.atoms)
-            is_missing = self.night.may_vanish(np.asarray(self.atoms["since"])[atom])
-            is_missing[self.row[self.row >= 0]] = False
-            missing = np.asarray(self.came[RECORD])[is_missing]
-        some, n = np.flatnonzero(is_ghost | self.is_changed), len(missing)
-        records = np.concatenate([self.records[some], missing])
-        ghost = np.concatenate([is_ghost[some], np.zeros(n, dtype=np.bool_)])
-        of_rows = [np.concatenate([values_of[some], np.zeros(n, values_of.dtype)]) for values_of in (rows, differs)]
-        digests = [np.concatenate([d[some], np.zeros(n, d.dtype)]) for d in values]
-        destination = np.where(
-            ghost, n_parts + records // GHOSTS_FROM - 1, plan.survey.parts_of(np.where(ghost, 0, records))
-        )
+        """Collect the rows that the ledger has to hear of, and missing survivors, with the range that each goes to."""
+        n_parts, missing = len(plan.context.parts), self._missing()
+        is_ghost = (self._records >= GHOSTS_FROM) & (self._atom >= 0)
+        odd = np.flatnonzero(is_ghost | self._is_changed)
+
+        def with_missing(of_rows: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([of_rows[odd], np.zeros(len(missing), of_rows.dtype)])
+
+        records = np.concatenate([self._records[odd], missing])
+        ghost = with_missing(is_ghost)
+        of_parts = plan.survey.parts_of(np.where(ghost, 0, records))
+        destination = np.where(ghost, n_parts + records // GHOSTS_FROM - 1, of_parts)
         numbers = np.where(ghost, records % GHOSTS_FROM, records)
-        nobody = np.full(len(records), NO_ATOM, dtype=np.uint64)
-        out = np.arange(len(records)) < len(some)
-        return _told(numbers, nobody, out, of_rows[0], digests, of_rows[1]), destination
+        no_atom = np.full(len(records), NO_ATOM, dtype=np.uint64)
+        out = np.arange(len(records)) < len(odd)
+        digests = [with_missing(digest) for digest in values]
+        return _row_table(numbers, no_atom, out, with_missing(rows), digests, with_missing(differs)), destination
+
+    def _missing(self) -> Ints:
+        """Find the records of survivors that may vanish tonight, and are not in the file."""
+        if self._came is None:
+            return np.zeros(0, dtype=np.int64)
+        atom = places_of_atoms(np.asarray(self._came[ATOM]), self._atoms)
+        is_missing = self._night.may_vanish(np.asarray(self._atoms["since"])[atom])
+        is_missing[self._row[self._row >= 0]] = False
+        return np.asarray(self._came[RECORD])[is_missing]
 
 
 def join_part(task: Task) -> Receipt:
-    """Tell the ranges of units what the files have of the records of one input part; or pass ghosts on to a range."""
+    """Send what the files have of one input part's records to the ranges of units; or pass ghosts on to a range."""
     plan = load_planned(task)
     layout, n_parts = layout_of(task), len(plan.context.parts)
     told = _gathered(task, plan)
@@ -229,7 +234,7 @@ def join_part(task: Task) -> Receipt:
 
 
 def _gathered(task: Task, plan: Planned) -> pa.Table | None:
-    """What all files tell of the part's records, their new atoms with the numbers that they have in the series."""
+    """Gather what all files say of the part's records, new atoms by their numbers in the series."""
     layout, tables = layout_of(task), []
     firsts = from_json(list[int], task.pieces.read(layout.numbering()))
     n_files = plan.outline.n_files
@@ -243,19 +248,3 @@ def _gathered(task: Task, plan: Planned) -> pa.Table | None:
             table = table.set_column(1, ATOM, pa.array(atoms))
         tables.append(table)
     return pa.concat_tables(tables).combine_chunks() if tables else None
-
-
-@dataclass(frozen=True)
-class GateCounts(Added):
-    """What a candidate file, or a range of the next ledger, has that it should not have."""
-
-    #: Units that are released although they never may be again.
-    again: int = 0
-    #: Survivors that are not released in the class in which they were last.
-    moved: int = 0
-    #: Survivors, or ghosts, with values that are neither tonight's nor those of their last release.
-    altered: int = 0
-    #: Released records whose unit is not known.
-    unknown: int = 0
-    #: Atoms of which some are released, and others may be later.
-    split: int = 0

@@ -45,21 +45,21 @@ class SeriesKey:
     secret: bytes = field(repr=False)
 
     def seed(self, purpose: str) -> int:
-        """A seed of 62 bits for one purpose."""
+        """Derive a seed of 62 bits for one purpose."""
         return int.from_bytes(self.derived(f"seed {purpose}")[:8], "big") >> 2
 
     def derived(self, purpose: str) -> bytes:
-        """A key for one purpose, from which neither the secret nor another purpose's key can be computed."""
+        """Derive a key for one purpose, from which neither the secret nor another purpose's key can be computed."""
         return hmac.digest(self.secret, f"microagg series: {purpose}".encode(), "sha256")
 
     @property
     def fingerprint(self) -> str:
-        """16 hex digits that tell two keys apart and tell nothing of them."""
+        """16 hex digits that tell two keys apart and reveal nothing of them."""
         return self.derived("fingerprint")[:8].hex()
 
 
 def units_of(columns: Sequence[pa.ChunkedArray | pa.Array], key: SeriesKey, form: UnitForm = "normal") -> Pairs:
-    """Digest the unit of every row, which the columns name together: 12, 12.0 and "012" are one unit in normal form.
+    """Digest every row's unit, which the columns name together: in normal form 12, 12.0 and "012" are one unit.
 
     >>> units_of([pa.array([12, 13])], key := SeriesKey(b"0123456789abcdef")).shape
     (2, 2)
@@ -79,7 +79,7 @@ def units_of(columns: Sequence[pa.ChunkedArray | pa.Array], key: SeriesKey, form
 
 
 def classes_of(table: pa.Table, names: Sequence[str], key: SeriesKey) -> Pairs:
-    """The digest of every row's class: its values in the named columns, as a released file is read back."""
+    """Digest every row's class: its values in the named columns, as a released file is read back."""
     columns = [table[name] for name in names]
     classes = np.column_stack([hash_rows(columns, table.num_rows, key.seed(f"class {half}")) for half in range(2)])
     classes[:, 1] >>= np.uint64(64 - _CLASS_BITS)
@@ -87,17 +87,16 @@ def classes_of(table: pa.Table, names: Sequence[str], key: SeriesKey) -> Pairs:
 
 
 def rows_of(table: pa.Table, names: Sequence[str], key: SeriesKey) -> UInt64s:
-    """The digest of every row's values in the named columns."""
     return hash_rows([table[name] for name in names], table.num_rows, key.seed("row"))
 
 
 def values_of(column: pa.ChunkedArray | pa.Array, key: SeriesKey) -> NDArray[np.uint32]:
-    """The digest of every value of a column: one change in four thousand million goes unseen."""
+    """Digest a column's values in 32 bits: one change in four thousand million goes unseen."""
     return (hash_rows([column], len(column), key.seed("value")) >> np.uint64(32)).astype(np.uint32)
 
 
 def numbered_pairs(pairs: Pairs) -> tuple[Ints, Pairs]:
-    """The number of each pair among the distinct ones, and those, in ascending order.
+    """Number each pair among the distinct ones, which are returned in ascending order.
 
     >>> numbers, distinct = numbered_pairs(np.array([[7, 1], [5, 2], [7, 1]], dtype=np.uint64))
     >>> numbers.tolist(), distinct.tolist()
@@ -113,7 +112,7 @@ def numbered_pairs(pairs: Pairs) -> tuple[Ints, Pairs]:
 
 
 def _text(array: pa.Array, form: UnitForm) -> pa.Array:
-    """A column's values as text: one value has one text, whatever the width of its type; NaN is no value."""
+    """Cast a column to text: one value has one text, whatever the width of its type; NaN is no value."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if form == "normal" or (form == "spelled" and not is_text_or_bytes(array.type)):
@@ -127,14 +126,14 @@ def _text(array: pa.Array, form: UnitForm) -> pa.Array:
 
 
 def _is_nothing(texts: pa.Array) -> pa.Array:
-    """Which are missing, or have nothing but spaces: in CSV two missing ids would else be one unit that repeats."""
+    """Mark missing ids and those of spaces alone: in CSV two missing ids would else be one unit that repeats."""
     is_text = pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)
     trimmed = pc.ascii_trim_whitespace(texts) if is_text else texts
     return pc.fill_null(pc.equal(pc.binary_length(trimmed), 0), True)
 
 
 def _authenticated(messages: Iterable[bytes], key: bytes) -> Iterator[bytes]:
-    """HMAC-SHA256 of each message; the two states that depend on the key alone are made once."""
+    """Compute HMAC-SHA256 of each message; the two states that depend on the key alone are made once."""
     padded = key.ljust(hashlib.sha256().block_size, b"\0")
     inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded))
     outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
@@ -147,7 +146,7 @@ def _authenticated(messages: Iterable[bytes], key: bytes) -> Iterator[bytes]:
 
 
 def positions_in(wanted: Pairs, among: Pairs) -> Ints:
-    """Where each wanted digest stands among others, none of which repeats; -1 where it does not.
+    """Find each wanted pair's row among distinct others; -1 where it has none.
 
     >>> among = np.array([[5, 1], [2, 7]], dtype=np.uint64)
     >>> positions_in(np.array([[2, 7], [5, 2], [2, 7]], dtype=np.uint64), among).tolist()
@@ -166,7 +165,7 @@ def positions_in(wanted: Pairs, among: Pairs) -> Ints:
 
 
 def positions_of_numbers(wanted: NDArray[Any], among: NDArray[Any]) -> Ints:
-    """The same for whole numbers.
+    """Find each wanted number's place among distinct others; -1 where it has none.
 
     >>> positions_of_numbers(np.array([7, 2]), np.array([5, 2])).tolist()
     [-1, 1]
@@ -176,12 +175,11 @@ def positions_of_numbers(wanted: NDArray[Any], among: NDArray[Any]) -> Ints:
 
 
 def pairs_of(table: pa.Table, name: str) -> Pairs:
-    """The digests that a table holds in two columns, such as ``u0`` and ``u1``."""
+    """Read the pairs that a table holds in two columns, such as ``u0`` and ``u1``."""
     return np.column_stack([np.asarray(table[f"{name}0"]), np.asarray(table[f"{name}1"])])
 
 
 def as_columns(pairs: Pairs, name: str) -> dict[str, pa.Array]:
-    """Inverse of :func:`pairs_of`."""
     return {f"{name}{i}": pa.array(np.ascontiguousarray(pairs[:, i])) for i in range(2)}
 
 

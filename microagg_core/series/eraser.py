@@ -1,4 +1,4 @@
-"""Erasing: the newest release again without some rows, the gate that checks it, and the releases that are withdrawn.
+"""Carrying an erasure out: the newest release again without some rows, and the releases that are withdrawn.
 
 The order of writes: the units of the ledger, the new revision's files, the ledger's generation, the manifest,
 ``latest.json``, the tombstones and removals, and last the mark that all of it is done. A run that dies between two of
@@ -8,16 +8,18 @@ them is finished by the same command, from the two generations around the erasur
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Pairs, UInt64s
+from microagg_core.data.formats.reading import read_unit_list
 from microagg_core.data.formats.writing import released_format
-from microagg_core.errors import InternalError, StorageError
+from microagg_core.errors import InternalError, SpecError, StorageError
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
 from microagg_core.inspect.gate import refuse_failed
@@ -37,16 +39,19 @@ from microagg_core.release.revisions import (
     withdraw,
 )
 from microagg_core.release.signature import read_signing_key
-from microagg_core.release.steps.cleaning import Running
+from microagg_core.release.steps.cleaning import Running, is_under_way
 from microagg_core.release.steps.work import Run, work_store
-from microagg_core.series.digests import SeriesKey, classes_of, pairs_of, rows_of
-from microagg_core.series.erasure import Erasure
+from microagg_core.series.atoms import TraceCounter
+from microagg_core.series.digests import SeriesKey, classes_of, pairs_of, rows_of, units_of
+from microagg_core.series.erasure import Erasure, decide_erasure, refuse_unknown_releases, resumed_erasure
 from microagg_core.series.generations import Generation
 from microagg_core.series.invariants import require
-from microagg_core.series.ledger import clear_unnamed
+from microagg_core.series.keys import key_of, refuse_other_key
+from microagg_core.series.ledger import clear_unnamed, ledger_of
 from microagg_core.series.publications import (
     Attempt,
     erasure_key,
+    is_published,
     manifest_of,
     manifests_of,
     note_attempt,
@@ -54,8 +59,9 @@ from microagg_core.series.publications import (
     sweep_published,
     sweep_unknown,
 )
-from microagg_core.series.verification import TraceCounter
+from microagg_core.series.voids import taken_back
 from microagg_core.software import software
+from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.layout import ReleaseLayout, revision_name, revision_number
 from microagg_core.store.objects import Store, sha256_hex
@@ -63,20 +69,118 @@ from microagg_core.store.urls import shown
 
 
 @dataclass(frozen=True)
-class Eraser:
-    """Who carries out erasures of a series."""
+class ErasureReport:
+    """The effect of an erasure, done or not: counts and names of releases, never a unit."""
 
+    series: str
+    listed: int
+    named: int = 0
+    forgotten: int = 0
+    with_them: int = 0
+    #: By folder of the release: how many of the units it may hold, and whether it is published again without them.
+    releases: tuple[tuple[str, int, bool], ...] = ()
+    done: bool = False
+    #: An erasure that was stopped before was finished, or is to be.
+    resumed: bool = False
+    removed_files: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """Convert to plain values, for programs."""
+        releases = [
+            {"release": folder, "units": units, "published_again": again} for folder, units, again in self.releases
+        ]
+        names = ("series", "listed", "named", "forgotten", "with_them", "done", "resumed", "removed_files")
+        return {**{name: getattr(self, name) for name in names}, "releases": releases}
+
+    def sentences(self) -> list[str]:
+        """Describe it to the operator, line by line."""
+        lines = []
+        if self.resumed:
+            word = "was finished" if self.done else "is not finished; --yes finishes it first"
+            lines.append(f"an erasure of the series {self.series} that was begun before {word}")
+        before = self.named - self.forgotten
+        already = f", {before} of them forgotten already" if before else ""
+        lines.append(f"{self.named} of {self.listed} units are known to the series {self.series}{already}")
+        if not self.forgotten and self.removed_files:
+            lines.append(f"{self.removed_files} files that no release holds any more were removed")
+        if not self.forgotten:
+            return [*lines, "nothing else is to be done"] if self.resumed else [*lines, "nothing is to be done"]
+        for folder, units, again in self.releases:
+            effect = "withdrawn, and published again without them" if again else "withdrawn"
+            lines.append(f"{folder} may hold {units} of them: {effect}")
+        lines.append(f"{self.with_them} other units vanish with them, and are never released again")
+        lines += ["what was read of these releases before cannot be unread"] if self.releases else []
+        if self.done:
+            return [*lines, f"done; {self.removed_files} files removed"]
+        return [*lines, "nothing was changed; the same command with --yes does it"]
+
+
+def forget(
+    spec_path: str, units_path: str, yes: bool, now: datetime.datetime, settings: Sequence[str] = ()
+) -> ErasureReport:
+    """Report what it takes to erase units from a series, and with ``yes`` do it.
+
+    Raises:
+        SpecError: the spec names no units, or the file is none of units.
+        DataError: the file cannot be read, or names nobody in a line.
+        GateError: what would be left breaks a promise.
+        StorageError: a release is being published, or something cannot be read or written.
+    """
+    spec = load_spec(spec_path, settings)
+    if spec.unit == "row":
+        raise SpecError(
+            "unit: no columns name a unit, so nobody can be found in the releases; a row cannot be forgotten"
+        )
+    ledger, output = ledger_of(spec), Store(spec.output.url, dict(spec.output.storage_options))
+    table = read_unit_list(units_path, spec.unit)
+    head, work = ledger.head(), work_store(spec)
+    pending = head is not None and head.kind == "erasure" and not ledger.is_published(head.night)
+    if head is not None and pending and is_under_way(Run(work, erasure_key(head.night))):
+        raise StorageError(f"another erasure of the series {spec.name} is under way; run again when it is done")
+    refuse_unknown_releases(ledger, output, head)
+    # Also where no night was committed yet: the first may have died.
+    removed = sweep_output(ledger, output, work) + sweep_unknown(output) if yes and not pending else 0
+    if head is not None:
+        key = key_of(spec, ledger)
+        refuse_other_key(head, key, ledger)
+        eraser = Eraser(spec, key, output)
+        if pending and yes:
+            removed += eraser.go_on(resumed_erasure(ledger, output, head), head, now)
+        if head.kind == "night" and not is_published(ledger, output, head):
+            # What its run may hold of them goes: the night is taken back, unless its run is alive.
+            head = taken_back(ledger, output, head, work, only_tell=not yes)
+    if head is None:
+        return ErasureReport(spec.name, table.num_rows, removed_files=removed)
+    listed = units_of([table[name] for name in spec.unit], key, head.frozen.unit_form)
+    decoys = spec.series is not None and spec.series.leavers == "decoys"
+    erasure = decide_erasure(ledger, output, head, listed, decoys)
+    is_done = yes and len(erasure.forgotten) > 0
+    if is_done:
+        removed += eraser.carry_out(erasure, now)
+    return _report(spec.name, erasure, is_done or (yes and pending), pending, removed)
+
+
+def _report(name: str, erasure: Erasure, done: bool, resumed: bool, removed: int) -> ErasureReport:
+    releases = tuple(
+        (release.layout.folder, units, release.night == erasure.newest_night) for release, units in erasure.holding
+    )
+    forgotten = len(erasure.forgotten)
+    return ErasureReport(
+        name, erasure.listed, erasure.named, forgotten, erasure.n_with_them, releases, done, resumed, removed
+    )
+
+
+# --- Carrying it out -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Eraser:
     spec: ReleaseSpec
     key: SeriesKey
     output: Store
 
     def carry_out(self, erasure: Erasure, now: datetime.datetime) -> int:
-        """Do all of it; returns how many files were removed.
-
-        Raises:
-            GateError: what would be published breaks a promise; nothing is published then, and nothing withdrawn.
-            StorageError: something cannot be read, written or removed.
-        """
+        """Write, publish and withdraw; returns how many files were removed."""
         revision = self._next_revision(erasure) if erasure.republishes else None
         with Running() as running:
             running.begin(self._run(erasure.night))
@@ -87,62 +191,53 @@ class Eraser:
                 erasure.ledger.commit(after)
             else:
                 self._publish(erasure, after, traces, now)
-            return self.finish(erasure, after, now, running)
+            return self._finish(erasure, after, now, running)
 
     def go_on(self, erasure: Erasure, after: Generation, now: datetime.datetime) -> int:
-        """The same for an erasure whose generation is committed."""
-        layout = ReleaseLayout(after.release_id, after.revision)
+        """Finish an erasure whose generation is committed; returns how many files were removed."""
         with Running() as running:
             running.begin(self._run(after.night))
-            if erasure.republishes and not self.output.exists(layout.manifest()):
+            if erasure.republishes and not self.output.exists(after.layout.manifest()):
                 traces = TraceCounter()
-                for table in erasure.ledger.told_ranges(after):
-                    traces.add(table)
+                for units in erasure.ledger.units_with_atoms(after):
+                    traces.add(units)
                 self._publish(erasure, after, traces, now)
-            return self.finish(erasure, after, now, running)
+            return self._finish(erasure, after, now, running)
 
     def _run(self, night: int) -> Run:
         return Run(work_store(self.spec), erasure_key(night))
 
-    def finish(self, erasure: Erasure, after: Generation, now: datetime.datetime, running: Running) -> int:
-        """What follows once the ledger and the readers have the new revision: withdrawing, and the mark of the end."""
-        again = ReleaseLayout(after.release_id, after.revision)
+    def _finish(self, erasure: Erasure, after: Generation, now: datetime.datetime, running: Running) -> int:
+        """Withdraw releases once the ledger and the readers have the new revision, and mark the end."""
+        ledger, run, again = erasure.ledger, self._run(after.night), after.layout
         if erasure.republishes:
             bring_pages(self.output, read_manifest(self.output, again), public_pages)
         update_latest(self.output)
         removed = 0
-        for one in erasure.holding:
-            is_newest = erasure.newest is not None and one.release.night == erasure.newest.night
-            at = now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            tombstone = Tombstone("erasure", at, after.night, again.folder if is_newest else None)
-            layout = ReleaseLayout(one.release.release_id, one.release.revision)
-            removed += withdraw(self.output, layout, tombstone)
+        for release, _ in erasure.holding:
+            replaced_by = again.folder if release.night == erasure.newest_night else None
+            tombstone = Tombstone("erasure", _timestamp(now), after.night, replaced_by)
+            removed += withdraw(self.output, release.layout, tombstone)
         update_latest(self.output)
-        run = self._run(after.night)
-        removed += sweep_output(erasure.ledger, self.output, run.work, run.key) + sweep_unknown(self.output)
+        removed += sweep_output(ledger, self.output, run.work, run.key) + sweep_unknown(self.output)
         if erasure.republishes:
-            sweep_published(erasure.ledger, self.output, run.work, read_manifest(self.output, again))
+            sweep_published(ledger, self.output, run.work, read_manifest(self.output, again))
         require("erasure-effect", self._still_readable(erasure))
-        erasure.ledger.note_published(after.night)
-        clear_unnamed(erasure.ledger)
+        ledger.note_published(after.night)
+        clear_unnamed(ledger)
         running.end()
         run.work.delete_all(run.layout.folder)
         return removed
 
     def _still_readable(self, erasure: Erasure) -> list[str]:
         """Look at the output for releases that hold somebody who is forgotten, whatever was inferred of them."""
-        held = {one.release.release_name for one in erasure.holding}
-        readable = [
-            manifest.layout.folder
-            for manifest in manifests_of(self.output, erasure.ledger.series)
-            if (manifest.id, manifest.revision) in held and not is_withdrawn(self.output, manifest.layout.folder)
-        ]
-        return [f"{folder} is still readable" for folder in readable]
+        held = {release.layout for release, _ in erasure.holding}
+        layouts = (manifest.layout for manifest in manifests_of(self.output, erasure.ledger.series))
+        folders = [layout.folder for layout in layouts if layout in held]
+        return [f"{folder} is still readable" for folder in folders if not is_withdrawn(self.output, folder)]
 
     def _next_revision(self, erasure: Erasure) -> str:
-        if erasure.newest is None:
-            raise InternalError("a bug: nothing was published that could be published again; please report it")
-        release_id = erasure.newest.release_id
+        release_id = _newest(erasure).release_id
         revisions = committed_revisions_in(self.output, release_id)
         if not revisions:
             return revision_name(1)
@@ -153,12 +248,11 @@ class Eraser:
 
     def _publish(self, erasure: Erasure, after: Generation, traces: TraceCounter, now: datetime.datetime) -> None:
         """Publish the newest release again, the ledger first."""
-        if erasure.newest is None:
-            raise InternalError("a bug: nothing was published that could be published again; please report it")
-        if self.output.exists(ReleaseLayout(after.release_id, after.revision).manifest()):
+        newest = _newest(erasure)
+        if self.output.exists(after.layout.manifest()):
             self._adopt(erasure, after)
             return
-        manifest = manifest_of(self.output, erasure.newest)
+        manifest = manifest_of(self.output, newest)
         remains = self._remains(erasure, manifest)
         checks = [*remains.checks(), _trace_check(erasure, traces)]
         refuse_failed(checks)
@@ -174,38 +268,52 @@ class Eraser:
             key = erasure_key(after.night)
             note_attempt(erasure.ledger.store, Attempt(attempt, layout.id, layout.revision, self.output.url, key))
 
-        facts = _facts(manifest, remains, checks, after, now)
         sign = self.spec.output.sign
-        key = None if sign is None else read_signing_key(sign)
         publish(
-            self.output, facts, remains.parts, replace=True, before_upload=note, before_commit=commit,
-            signing_key=key, pages_of=public_pages,
-        )  # fmt: skip
+            self.output,
+            _facts(manifest, remains, checks, after, now),
+            remains.parts,
+            replace=True,
+            before_upload=note,
+            before_commit=commit,
+            signing_key=None if sign is None else read_signing_key(sign),
+            pages_of=public_pages,
+        )
 
     def _adopt(self, erasure: Erasure, after: Generation) -> None:
-        """Have the ledger remember an erasure that was published, once its files say that it is the very one."""
-        manifest = read_manifest(self.output, ReleaseLayout(after.release_id, after.revision))
-        remains = _Remains(self, manifest, self._run(erasure.night), _Leaving.of(erasure).staying)
+        """Commit an erasure that was published, once its files say that it is the very one."""
+        manifest = read_manifest(self.output, after.layout)
+        remains = _Remains(self, manifest, self._run(erasure.night), _leaving_and_staying(erasure)[1])
         for number, part in enumerate(manifest.parts):
-            remains.add(number, part, _Leaving({}, (0, 0)))
+            remains.add(number, part, Counter())
         refuse_failed(remains.checks())
         erasure.ledger.commit(after)
 
     def _remains(self, erasure: Erasure, manifest: Manifest) -> _Remains:
-        leaving = _Leaving.of(erasure)
-        remains = _Remains(self, manifest, self._run(erasure.night), leaving.staying)
+        leaving, staying = _leaving_and_staying(erasure)
+        remains = _Remains(self, manifest, self._run(erasure.night), staying)
         for number, part in enumerate(manifest.parts):
             remains.add(number, part, leaving)
-        if leaving.left:
+        if left := leaving.total():
             raise StorageError(
-                f"{manifest.layout.folder} lacks {leaving.left} rows that the ledger says it holds; restore its "
+                f"{manifest.layout.folder} lacks {left} rows that the ledger says it holds; restore its "
                 "files, or make the ledger again with microagg series rebuild"
             )
         return remains
 
 
+def _newest(erasure: Erasure) -> Generation:
+    if erasure.newest is None:
+        raise InternalError("a bug: nothing was published that could be published again; please report it")
+    return erasure.newest
+
+
+def _timestamp(now: datetime.datetime) -> str:
+    return now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _trace_check(erasure: Erasure, traces: TraceCounter) -> Check:
-    """Every history is shared by k, as the ledger would have it after the erasure."""
+    """Check that k share every history, as the ledger would have it after the erasure."""
     past, smallest = erasure.ledger.past_of(erasure.before), traces.smallest()
     if erasure.before.frozen.mode == "independent":
         return Check("trace-k", True, "nothing is promised for several releases together")
@@ -219,72 +327,58 @@ def _trace_check(erasure: Erasure, traces: TraceCounter) -> Check:
 def _facts(
     manifest: Manifest, remains: _Remains, checks: list[Check], after: Generation, now: datetime.datetime
 ) -> ReleaseFacts:
-    """What the manifest says of the revision; figures of the whole file would tell of those who are not in it."""
-    facts = {name: getattr(manifest, name) for name in ReleaseFacts.model_fields}
+    """Describe the revision for its manifest; figures of the whole file would reveal those who are not in it."""
     series = manifest.series.model_copy(update={"night": after.night}) if manifest.series else None
     if series is not None and series.ghosts is not None:
         series = series.model_copy(update={"ghosts": "not told"})
     if series is not None and series.mode == "independent":
         series = series.model_copy(update={"smallest_trace": after.smallest_trace})
-    created = now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    rows = sum(part.rows for part in remains.parts)
-    return ReleaseFacts(
-        **{
-            **facts,
-            "created": created,
-            "rows": rows,
-            "suppressed": None,
-            "losses": Figures(),
-            "checks": tuple(checks),
-            "series": series,
-            "software": software(),
-        }
-    )
+    new: dict[str, Any] = {
+        "created": _timestamp(now),
+        "rows": sum(part.rows for part in remains.parts),
+        "suppressed": None,
+        "losses": Figures(),
+        "checks": tuple(checks),
+        "series": series,
+        "software": software(),
+    }
+    return ReleaseFacts(**{name: new.get(name, getattr(manifest, name)) for name in ReleaseFacts.model_fields})
+
+
+# --- The rows that go, and those that stay ---------------------------------------------------------------------
+
+
+def _leaving_and_staying(erasure: Erasure) -> tuple[Counter[int], tuple[int, int]]:
+    """Count the newest release's rows that go, by digest; sum the digests of those that stay, and count these.
+
+    Equal rows are as good as each other.
+    """
+    leaving: Counter[int] = Counter()
+    total, n = 0, 0
+    for units, following in erasure.ranges():
+        digests = _row_digests(pairs_of(units, "k"), np.asarray(units["row"]))
+        was_out = np.asarray(units["last"]) == erasure.newest_night
+        stays = was_out & (np.asarray(following["last"]) == erasure.night)
+        leaving.update(digests[was_out & ~stays].tolist())
+        total, n = (total + _sum(digests[stays])) % 2**64, n + int(stays.sum())
+    return leaving, (total, n)
+
+
+def _take(leaving: Counter[int], digests: UInt64s) -> Bools:
+    """Mark the rows of a file that go; they are not looked for again."""
+    goes = np.zeros(len(digests), dtype=np.bool_)
+    wanted = np.fromiter(leaving, dtype=np.uint64, count=len(leaving))
+    for place in np.flatnonzero(np.isin(digests, wanted)).tolist():
+        digest = int(digests[place])
+        if leaving[digest]:
+            leaving[digest] -= 1
+            goes[place] = True
+    return goes
 
 
 def _row_digests(classes: Pairs, rows: UInt64s) -> UInt64s:
-    """One word for class and confidential values together."""
+    """Digest class and confidential values together."""
     return mix_words(classes[:, 0] ^ mix_words(classes[:, 1] ^ mix_words(rows)))
-
-
-@dataclass
-class _Leaving:
-    """The rows that are to go, by digest, with how many of each; equal rows are as good as each other."""
-
-    rows: dict[int, int]
-    #: A sum over the digests of the rows that stay, and how many there are.
-    staying: tuple[int, int]
-
-    @classmethod
-    def of(cls, erasure: Erasure) -> _Leaving:
-        """As the ledger has them, before and after."""
-        going: dict[int, int] = {}
-        total, n = 0, 0
-        night = erasure.newest.night if erasure.newest is not None else -1
-        for table, following in erasure.ranges():
-            digests = _row_digests(pairs_of(table, "k"), np.asarray(table["row"]))
-            was_out = np.asarray(table["last"]) == night
-            stays = was_out & (np.asarray(following["last"]) == erasure.night)
-            for digest in digests[was_out & ~stays].tolist():
-                going[digest] = going.get(digest, 0) + 1
-            total, n = (total + _sum(digests[stays])) % 2**64, n + int(stays.sum())
-        return cls(going, (total, n))
-
-    @property
-    def left(self) -> int:
-        """How many were not met yet."""
-        return sum(self.rows.values())
-
-    def take(self, digests: UInt64s) -> Bools:
-        """Which rows of a file go; they are not looked for again."""
-        goes = np.zeros(len(digests), dtype=np.bool_)
-        wanted = np.fromiter(self.rows, dtype=np.uint64, count=len(self.rows))
-        for place in np.flatnonzero(np.isin(digests, wanted)).tolist():
-            digest = int(digests[place])
-            if self.rows.get(digest):
-                self.rows[digest] -= 1
-                goes[place] = True
-        return goes
 
 
 def _sum(digests: UInt64s) -> int:
@@ -293,7 +387,10 @@ def _sum(digests: UInt64s) -> int:
 
 @dataclass
 class _Remains:
-    """The files of the new revision, and what their reader counts in them."""
+    """The files of the new revision, and what is counted of them when they are read again.
+
+    ``expected`` is the sum of the digests of the rows that stay, and their number.
+    """
 
     eraser: Eraser
     manifest: Manifest
@@ -306,27 +403,26 @@ class _Remains:
     def __post_init__(self) -> None:
         self.counter = CombinationCounter(self.manifest.key_columns, self.manifest.k)
 
-    def add(self, number: int, part: PartEntry, leaving: _Leaving) -> None:
+    def add(self, number: int, part: PartEntry, leaving: Counter[int]) -> None:
         """Make one file: a new one, or the old one where nobody in it goes."""
-        output, layout = self.eraser.output, self.manifest.layout
-        name = layout.absolute(part.name)
+        output, name = self.eraser.output, self.manifest.layout.absolute(part.name)
         if not is_whole(output, name, part):
             raise StorageError(
                 f"{shown(output.url_of(name))} is missing or damaged, so nobody can be taken out of it; restore it"
             )
-        with output.local_copy(name) as path:
-            table = self._read(path)
-        goes = leaving.take(self._digests(table))
         staged = StagedPart(output, name, part.rows, part.bytes, part.sha256)
+        table = self._read(staged)
+        goes = _take(leaving, self._digests(table))
         if goes.any():
             staged = self._write(number, table.filter(pa.array(~goes)))
         if staged.rows or len(self.manifest.parts) == 1:
-            self._count(staged)
+            self._count(self._read(staged))
             self.parts.append(staged)
 
-    def _read(self, path: Path) -> pa.Table:
-        schema, batches = part_batches(path, self.manifest)
-        return pa.concat_tables([schema.empty_table(), *batches])
+    def _read(self, staged: StagedPart) -> pa.Table:
+        with staged.source.local_copy(staged.name) as path:
+            schema, batches = part_batches(path, self.manifest)
+            return pa.concat_tables([schema.empty_table(), *batches])
 
     def _digests(self, table: pa.Table) -> UInt64s:
         columns, key = self.manifest.columns, self.eraser.key
@@ -341,32 +437,27 @@ class _Remains:
         work.put(name, data)
         return StagedPart(work, name, table.num_rows, len(data), sha256_hex(data))
 
-    def _count(self, staged: StagedPart) -> None:
-        """Read what would be published again."""
-        with staged.source.local_copy(staged.name) as path:
-            table = self._read(path)
+    def _count(self, table: pa.Table) -> None:
         self.counter.add_batches(iter([table]))
         self.total = (self.total + _sum(self._digests(table))) % 2**64
         self.rows += table.num_rows
 
-    def _again(self) -> Iterator[pa.Table]:
-        for staged in self.parts:
-            with staged.source.local_copy(staged.name) as path:
-                yield self._read(path)
-
     def checks(self) -> list[Check]:
-        """What the files say: no class of fewer than k, and the rows of those who stay, and no others."""
+        """Check from the files that no class has fewer than k, and that they hold the rows of those who stay alone."""
         failing = self.counter.failing()
         if failing:
             recount = self.counter.recount()
-            recount.add_batches(self._again())
+            recount.add_batches(self._tables())
             failing = recount.failing()
         k = self.manifest.k
-        detail = f"every combination of quasi-identifiers and blocking values has at least {k} units"
+        right = f"every combination of quasi-identifiers and blocking values has at least {k} units"
         wrong = f"{failing} combinations have fewer than k={k} units"
-        is_right = (self.total, self.rows) == self.expected
-        right = "the rows of those who stay, as they were released, and no others"
+        is_same = (self.total, self.rows) == self.expected
+        same = "the rows of those who stay, as they were released, and no others"
         return [
-            Check("k-anonymity", not failing, wrong if failing else detail),
-            Check("ledger", is_right, right if is_right else "the rows are not those of the units that stay"),
+            Check("k-anonymity", not failing, wrong if failing else right),
+            Check("ledger", is_same, same if is_same else "the rows are not those of the units that stay"),
         ]
+
+    def _tables(self) -> Iterator[pa.Table]:
+        return (self._read(staged) for staged in self.parts)

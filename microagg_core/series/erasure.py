@@ -1,4 +1,4 @@
-"""Forgetting: which units are to be erased, what vanishes with them, and the ledger as an erasure leaves it.
+"""An erasure: which units are erased, what vanishes with them, and the ledger as it leaves it.
 
 An erasure is one more night. Where the newest release holds somebody who is forgotten, the night publishes it again
 without these units and without those whose history would be shared by fewer than k; all others are released as they
@@ -13,27 +13,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
+from microagg_core.arrays import Bools, Pairs, UInt64s
 from microagg_core.errors import StorageError
-from microagg_core.series.atoms import atoms_table, counts_of, places_of_atoms, range_of_atoms, traces_of
+from microagg_core.series.atoms import TraceCounter, atoms_table, counts_of, places_of_atoms, range_of_atoms, traces_of
 from microagg_core.series.digests import as_columns, numbered_pairs, pairs_of, positions_in
 from microagg_core.series.fates import Fate, Policy, decide, drawn_decoys
 from microagg_core.series.generations import Generation, RangeFile, UnitCounts
+from microagg_core.series.invariants import counts_for_its_atom
 from microagg_core.series.ledger import Ledger
 from microagg_core.series.publications import is_published, unknown_in_words, unknown_releases
-from microagg_core.series.units import NO_ATOM, WITH_ATOM, State
-from microagg_core.series.verification import TraceCounter
+from microagg_core.series.units import WITH_ATOM, State
 from microagg_core.store.objects import Store
 
 _NO_PAIRS: Pairs = np.zeros((0, 2), dtype=np.uint64)
-
-
-@dataclass(frozen=True)
-class ReleaseCount:
-    """A release, and how many of the units that are forgotten it may hold."""
-
-    release: Generation
-    units: int
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,7 @@ class Erasure:
         forgotten: those of them that are not forgotten yet.
         vanishing: the units that vanish with them from the newest release.
         closed: of these and of those in no release now, who may never be released again.
-        holding: the releases that may hold somebody who is forgotten, old to new.
+        holding: the releases that may hold somebody who is forgotten, old to new, and how many of them each may hold.
     """
 
     ledger: Ledger
@@ -60,7 +52,7 @@ class Erasure:
     forgotten: Pairs
     vanishing: Pairs
     closed: Pairs
-    holding: tuple[ReleaseCount, ...]
+    holding: tuple[tuple[Generation, int], ...]
 
     @property
     def night(self) -> int:
@@ -74,48 +66,42 @@ class Erasure:
 
     @property
     def republishes(self) -> bool:
-        """Whether the newest release holds somebody who is forgotten, and so is published again."""
-        return self.newest is not None and any(one.release.night == self.newest.night for one in self.holding)
+        """The newest release holds somebody who is forgotten, and so is published again."""
+        return any(release.night == self.newest_night for release, _ in self.holding)
 
     @property
     def n_with_them(self) -> int:
-        """How many others vanish from the newest release, or may not return to the next."""
+        """Others that vanish from the newest release, or may not return to the next."""
         return int((positions_in(_joined(self.vanishing, self.closed), self.forgotten) < 0).sum())
 
     def ranges(self) -> Iterator[tuple[pa.Table, pa.Table]]:
-        """Every range of the ledger as it is, and as the erasure leaves it, with what atoms say."""
-        for table in self.ledger.told_ranges(self.before):
-            yield table, self._following(table)
+        """Read every range of the ledger, with what atoms say, as it is and as the erasure leaves it."""
+        for units in self.ledger.units_with_atoms(self.before):
+            yield units, self._following(units)
 
-    def _following(self, table: pa.Table) -> pa.Table:
-        unit, state = pairs_of(table, "u"), np.asarray(table["state"]).copy()
+    def _following(self, units: pa.Table) -> pa.Table:
+        unit, state = pairs_of(units, "u"), np.asarray(units["state"]).copy()
         state[_among(unit, self.closed) & (state == State.LIVE)] = State.GONE
         state[_among(unit, self.forgotten)] = State.FORGOTTEN
-        last = np.asarray(table["last"]).copy()
-        if self.republishes and self.newest is not None:
-            out = (last == self.newest.night) & ~_among(unit, _joined(self.vanishing, self.forgotten))
+        last = np.asarray(units["last"]).copy()
+        if self.republishes:
+            out = (last == self.newest_night) & ~_among(unit, _joined(self.vanishing, self.forgotten))
             last[out] = self.night
-        trace = traces_of(np.asarray(table["atom"]), state.astype(np.int64), last)
-        columns = {"state": pa.array(state), "last": pa.array(last), **as_columns(trace, "t")}
-        return pa.table({name: columns.get(name, table[name]) for name in table.column_names}, schema=table.schema)
+        trace = traces_of(np.asarray(units["atom"]), state.astype(np.int64), last)
+        return _with_columns(units, {"state": pa.array(state), "last": pa.array(last), **as_columns(trace, "t")})
 
     def write(self, date: str, revision: str | None) -> tuple[Generation, TraceCounter]:
-        """Write the units of the night; its document, which is not committed yet, and the traces in it.
-
-        Args:
-            date: the day.
-            revision: the one in which the newest release is published again; None where it is not.
-        """
+        """Write the units and atoms of the night; its document is not committed yet."""
         files: list[tuple[RangeFile, ...]] = []
         counts, traces = UnitCounts(), TraceCounter()
-        live: list[tuple[UInt64s, Ints]] = []
-        for number, (table, following) in enumerate(self.ranges()):
-            units = self.ledger.read_range(self.before, number, self.before.n_ranges)
-            changes = self._changes(units, table, following)
-            files.append(self.ledger.write_changes(self.before, self.night, number, self.before.n_ranges, changes))
+        atoms, released = [], []
+        for number, (_, following) in enumerate(self.ranges()):
+            files.append(self._write_changes(number, following))
             counts += counts_of(following, self.night if self.republishes else self.newest_night)
             traces.add(following)
-            live.append(self._counted(following))
+            counted = counts_for_its_atom(following, self.before.frozen.mode)
+            atoms.append(np.asarray(following["atom"])[counted])
+            released.append(np.asarray(following["last"])[counted] == self.night)
         of_release = self.newest or self.before
         generation = replace(
             self.before,
@@ -129,70 +115,70 @@ class Erasure:
             run_key="",
             parent=self.ledger.parent_of(self.night),
             ranges=tuple(files),
-            atoms=self._write_atoms(live),
+            atoms=self._write_atoms(np.concatenate(atoms), np.concatenate(released)),
             counts=counts,
             smallest_trace=traces.smallest(),
         )
         return generation, traces
 
-    def unlike(self, after: Generation) -> list[str]:
-        """Compare what was announced with the ledger's rows before and after; a clause for each difference."""
-        newly = with_them = others = 0
-        for table, following in zip(self.ledger.told_ranges(self.before), self.ledger.told_ranges(after), strict=True):
-            was, now = np.asarray(table["state"]), np.asarray(following["state"])
-            is_new = (now == State.FORGOTTEN) & (was != State.FORGOTTEN)
-            was_out = np.asarray(table["last"]) == self.newest_night
-            is_out = np.asarray(following["last"]) == (self.night if self.republishes else self.newest_night)
-            goes = ((was == State.LIVE) & (now == State.GONE)) | (was_out & ~is_out & (self.newest_night >= 0))
-            newly, with_them = newly + int(is_new.sum()), with_them + int((goes & ~is_new).sum())
-            others += int(((was != now) & ~is_new & ~goes).sum())
-        counts = (("are erased", newly, len(self.forgotten)), ("vanish with them", with_them, self.n_with_them))
-        wrong = [f"{n} units {what}, and {of} were announced" for what, n, of in counts if n != of]
-        return wrong + ([f"{others} other units change their state"] if others else [])
-
-    def _changes(self, units: pa.Table, table: pa.Table, following: pa.Table) -> pa.Table:
-        """The units that are not as they were, as rows of a range."""
+    def _write_changes(self, number: int, following: pa.Table) -> tuple[RangeFile, ...]:
+        n_ranges = self.before.n_ranges
+        units = self.ledger.read_range(self.before, number, n_ranges)
         state, last = np.asarray(following["state"]), np.asarray(following["last"])
         last = np.where(state == State.LIVE, WITH_ATOM, last).astype(np.int32)
         differs = (state != np.asarray(units["state"])) | (last != np.asarray(units["last"]))
-        columns = {"state": pa.array(state), "last": pa.array(last)}
-        changed = pa.table({name: columns.get(name, units[name]) for name in units.column_names}, schema=units.schema)
-        return changed.filter(pa.array(differs))
+        changes = _with_columns(units, {"state": pa.array(state), "last": pa.array(last)}).filter(pa.array(differs))
+        return self.ledger.write_changes(self.before, self.night, number, n_ranges, changes)
 
-    def _counted(self, following: pa.Table) -> tuple[UInt64s, Ints]:
-        """The atoms of a range's units that count for their atoms, and how many units of each are released again."""
-        state, atom = np.asarray(following["state"]), np.asarray(following["atom"])
-        stays = (state == State.LIVE) | ((self.before.frozen.mode == "disjoint") & (atom != NO_ATOM))
-        return atom[stays], (np.asarray(following["last"])[stays] == self.night).astype(np.int64)
-
-    def _write_atoms(self, live: Sequence[tuple[UInt64s, Ints]]) -> tuple[RangeFile, ...]:
-        """The atoms as the erasure leaves them."""
-        atom, out = (np.concatenate(column) for column in zip(*live, strict=True))
+    def _write_atoms(self, atom: UInt64s, is_out: Bools) -> tuple[RangeFile, ...]:
+        """Write the atoms that units still have; those of released units were released last in this night."""
         files, n_ranges = [], len(self.before.atoms)
         for number in range(n_ranges):
             before = self.ledger.read_atoms(self.before, number, n_ranges)
             mine = range_of_atoms(atom, n_ranges) == number
             place = places_of_atoms(atom[mine], before)
             n = np.bincount(place, minlength=before.num_rows).astype(np.int64)
-            is_out = np.bincount(place, out[mine], before.num_rows) > 0
-            last = np.where(is_out, self.night, np.asarray(before["last"])).astype(np.int32)
+            released = np.bincount(place, is_out[mine], before.num_rows) > 0
+            last = np.where(released, self.night, np.asarray(before["last"])).astype(np.int32)
             since = np.asarray(before["since"])
             table = atoms_table(np.asarray(before["atom"]), pairs_of(before, "k"), n, since, last)
             files.append(self.ledger.write_atoms(self.night, number, table.filter(pa.array(n > 0))))
         return tuple(files)
 
+    def unlike(self, after: Generation) -> list[str]:
+        """Compare what was announced with the ledger's rows before and after; a clause for each difference."""
+        newly = with_them = others = 0
+        for units, following in _both(self.ledger, self.before, after):
+            was, now = np.asarray(units["state"]), np.asarray(following["state"])
+            is_new = (now == State.FORGOTTEN) & (was != State.FORGOTTEN)
+            was_out = np.asarray(units["last"]) == self.newest_night
+            is_out = np.asarray(following["last"]) == (self.night if self.republishes else self.newest_night)
+            goes = ((was == State.LIVE) & (now == State.GONE)) | (was_out & ~is_out & (self.newest_night >= 0))
+            newly, with_them = newly + int(is_new.sum()), with_them + int((goes & ~is_new).sum())
+            others += int(((was != now) & ~is_new & ~goes).sum())
+        counts = (("are erased", newly, len(self.forgotten)), ("vanish with them", with_them, self.n_with_them))
+        wrong = [f"{n} units {verb}, and {of} were announced" for verb, n, of in counts if n != of]
+        return wrong + ([f"{others} other units change their state"] if others else [])
+
+
+def _both(ledger: Ledger, before: Generation, after: Generation) -> Iterator[tuple[pa.Table, pa.Table]]:
+    return zip(ledger.units_with_atoms(before), ledger.units_with_atoms(after), strict=True)
+
+
+def _with_columns(table: pa.Table, columns: dict[str, pa.Array]) -> pa.Table:
+    return pa.table({name: columns.get(name, table[name]) for name in table.column_names}, schema=table.schema)
+
+
+# --- Deciding --------------------------------------------------------------------------------------------------
+
 
 def published_nights(ledger: Ledger, output: Store, last: int) -> list[Generation]:
-    """The generations up to a night that published a release, or published one again; old to new.
-
-    Raises:
-        StorageError: a document or manifest is damaged, or the output has releases that the ledger does not know.
-    """
+    """List the generations up to a night that published a release, or published one again; old to new."""
     nights: list[Generation] = []
     for night in range(last + 1):
         generation = ledger.generation(night)
         # An erasure that had nothing to publish has the names of the release before it.
-        is_new = generation.kind == "night" or all(generation.release_name != of.release_name for of in nights[-1:])
+        is_new = generation.kind == "night" or not nights or generation.layout != nights[-1].layout
         # Marks may be lost when a ledger is copied: the manifest is asked where there is none.
         if generation.kind != "void" and is_new and is_published(ledger, output, generation):
             nights.append(generation)
@@ -203,108 +189,83 @@ def refuse_unknown_releases(ledger: Ledger, output: Store, head: Generation | No
     """Stop where the output has releases that the ledger does not know, which may hold anybody.
 
     Where an erasure left one of them after the newest night, it is made again, and its files are compared.
-
-    Raises:
-        StorageError: it has.
     """
-    strange = unknown_releases(ledger, output)
+    unknown = unknown_releases(ledger, output)
     newest, night = ledger.newest_release(head), head.night + 1 if head is not None else 0
-    again = [manifest.id for manifest in strange if manifest.series is not None and manifest.series.night == night]
-    if strange and (newest is None or newest.release_id not in again):
-        raise StorageError(unknown_in_words(output, strange))
+    again = [manifest.id for manifest in unknown if manifest.series is not None and manifest.series.night == night]
+    if unknown and (newest is None or newest.release_id not in again):
+        raise StorageError(unknown_in_words(output, unknown))
 
 
 def decide_erasure(ledger: Ledger, output: Store, before: Generation, listed: Pairs, decoys: bool) -> Erasure:
-    """What has to vanish so that the listed units can be forgotten.
-
-    Args:
-        ledger: of the series.
-        output: where it is published.
-        before: its newest generation.
-        listed: the units.
-        decoys: whether others of an atom may vanish in place of the whole atom.
-    """
+    """Decide what has to vanish so that the listed units can be forgotten; ``decoys`` may spare the rest of an atom."""
     releases = published_nights(ledger, output, before.night)
     newest = releases[-1] if releases else None
     distinct = numbered_pairs(listed)[1]
-    forgotten = _gathered(ledger, before, lambda table: _among(pairs_of(table, "u"), distinct))
-    named = forgotten.num_rows
-    forgotten = forgotten.filter(pa.array(np.asarray(forgotten["state"]) != State.FORGOTTEN))
+    named = _gathered(ledger, before, lambda units: _among(pairs_of(units, "u"), distinct))
+    forgotten = named.filter(pa.array(np.asarray(named["state"]) != State.FORGOTTEN))
     holding = _holding(forgotten, releases)
     vanishing = _vanishing(ledger, before, newest, forgotten, decoys)
-    closed = _closed(ledger, before, newest, holding)
-    return Erasure(
-        ledger,
-        before,
-        newest,
-        len(distinct),
-        named,
-        pairs_of(forgotten, "u"),
-        vanishing,
-        _joined(vanishing, closed),
-        holding,
-    )
+    closed = _joined(vanishing, _stranded(ledger, before, newest, holding))
+    digests = pairs_of(forgotten, "u")
+    return Erasure(ledger, before, newest, len(distinct), named.num_rows, digests, vanishing, closed, holding)
 
 
 def resumed_erasure(ledger: Ledger, output: Store, after: Generation) -> Erasure:
-    """An erasure whose generation is committed, from the two states around it."""
+    """Reconstruct an erasure whose generation is committed, from the two states around it."""
     before = ledger.linked(after.night - 1)
     releases = published_nights(ledger, output, before.night)
+    newest = releases[-1] if releases else None
     forgotten, vanishing = [], []
-    for table, following in zip(ledger.told_ranges(before), ledger.told_ranges(after), strict=True):
-        state = np.asarray(table["state"])
-        newly = (np.asarray(following["state"]) == State.FORGOTTEN) & (state != State.FORGOTTEN)
-        forgotten.append(table.filter(pa.array(newly)))
-        if releases:
-            was_out = np.asarray(table["last"]) == releases[-1].night
-            out = was_out & (np.asarray(following["last"]) != after.night)
-            vanishing.append(pairs_of(table.filter(pa.array(out)), "u"))
-    units = pa.concat_tables(forgotten)
-    newest, holding = releases[-1] if releases else None, _holding(units, releases)
-    digests = pairs_of(units, "u")
+    for units, following in _both(ledger, before, after):
+        is_forgotten = np.asarray(following["state"]) == State.FORGOTTEN
+        forgotten.append(units.filter(pa.array(is_forgotten & (np.asarray(units["state"]) != State.FORGOTTEN))))
+        if newest is not None:
+            was_out = np.asarray(units["last"]) == newest.night
+            goes = was_out & (np.asarray(following["last"]) != after.night)
+            vanishing.append(pairs_of(units.filter(pa.array(goes)), "u"))
+    newly = pa.concat_tables(forgotten)
+    digests, holding = pairs_of(newly, "u"), _holding(newly, releases)
     erasure = Erasure(ledger, before, newest, len(digests), len(digests), digests, _NO_PAIRS, _NO_PAIRS, holding)
     return replace(erasure, vanishing=_joined(*vanishing)) if erasure.republishes else erasure
 
 
-def _gathered(ledger: Ledger, generation: Generation, which: Callable[[pa.Table], Bools]) -> pa.Table:
-    """Some units of all ranges; ``which`` tells them from a range."""
-    tables = [table.filter(pa.array(which(table))) for table in ledger.told_ranges(generation)]
+def _gathered(ledger: Ledger, generation: Generation, are_wanted: Callable[[pa.Table], Bools]) -> pa.Table:
+    """Gather the wanted units of all ranges."""
+    tables = [units.filter(pa.array(are_wanted(units))) for units in ledger.units_with_atoms(generation)]
     return pa.concat_tables(tables).combine_chunks()
 
 
-def _holding(forgotten: pa.Table, releases: Sequence[Generation]) -> tuple[ReleaseCount, ...]:
-    """The releases between the first and the last that held each unit."""
+def _holding(forgotten: pa.Table, releases: Sequence[Generation]) -> tuple[tuple[Generation, int], ...]:
+    """Count the units that each release may hold: those between whose first and last release it is."""
     since, last = np.asarray(forgotten["since"]), np.asarray(forgotten["last"])
-    counts = [ReleaseCount(one, int(((since <= one.night) & (one.night <= last)).sum())) for one in releases]
-    return tuple(one for one in counts if one.units)
+    counts = [(release, int(((since <= release.night) & (release.night <= last)).sum())) for release in releases]
+    return tuple((release, n) for release, n in counts if n)
 
 
 def _vanishing(
     ledger: Ledger, before: Generation, newest: Generation | None, forgotten: pa.Table, decoys: bool
 ) -> Pairs:
-    """Who vanishes with the units, of those in the newest release, and of atoms that are withheld."""
-    night = newest.night if newest is not None else -1
+    """Find who vanishes with the units, of those in the newest release, and of atoms that are withheld."""
+    night, is_independent = newest.night if newest is not None else -1, before.frozen.mode == "independent"
     # Where nothing is promised for histories, the rows of a release still have to be k to a class.
-    name = "k" if before.frozen.mode == "independent" else "t"
+    shared = "k" if is_independent else "t"
 
-    def counts_for(table: pa.Table) -> Bools:
-        is_out: Bools = np.asarray(table["last"]) == night
-        if before.frozen.mode != "independent":
-            is_out |= np.asarray(table["state"]) == State.LIVE
-        is_out &= (np.asarray(table["last"]) >= 0) & (np.asarray(table["state"]) != State.FORGOTTEN)
-        return is_out
+    def may_vanish(units: pa.Table) -> Bools:
+        state, last = np.asarray(units["state"]), np.asarray(units["last"])
+        is_out = (last == night) | ((state == State.LIVE) & (not is_independent))
+        return np.asarray(is_out & (last >= 0) & (state != State.FORGOTTEN))
 
-    affected = numbered_pairs(pairs_of(forgotten.filter(pa.array(counts_for(forgotten))), name))[1]
-    members = _gathered(ledger, before, lambda table: counts_for(table) & _among(pairs_of(table, name), affected))
-    present = ~_among(pairs_of(members, "u"), pairs_of(forgotten, "u"))
-    return pairs_of(members.filter(pa.array(_vanishes(members, present, before, decoys))), "u")
+    affected = numbered_pairs(pairs_of(forgotten.filter(pa.array(may_vanish(forgotten))), shared))[1]
+    members = _gathered(ledger, before, lambda units: may_vanish(units) & _among(pairs_of(units, shared), affected))
+    if decoys and before.frozen.mode in ("atoms", "rotation"):
+        present = ~_among(pairs_of(members, "u"), pairs_of(forgotten, "u"))
+        members = members.filter(pa.array(_vanishes_with_decoys(members, present, before)))
+    return pairs_of(members, "u")
 
 
-def _vanishes(members: pa.Table, present: Bools, before: Generation, decoys: bool) -> Bools:
-    """Who vanishes of atoms of which some are forgotten."""
-    vanishes = np.ones(members.num_rows, dtype=np.bool_)
-    if not decoys or before.frozen.mode not in ("atoms", "rotation"):
-        return vanishes
+def _vanishes_with_decoys(members: pa.Table, present: Bools, before: Generation) -> Bools:
+    """Mark who vanishes of atoms of which some are forgotten and others are ``present``."""
     policy = Policy("atoms", "trace", "decoys", before.frozen.k, None, before.night + 1)
     atom, distinct = numbered_pairs(pairs_of(members, "t"))
     n = np.bincount(atom, minlength=len(distinct))
@@ -316,26 +277,26 @@ def _vanishes(members: pa.Table, present: Bools, before: Generation, decoys: boo
     return np.asarray(vanishes)
 
 
-def _closed(ledger: Ledger, before: Generation, newest: Generation | None, holding: Sequence[ReleaseCount]) -> Pairs:
-    """Units that are withheld, and whose values are in a release that is withdrawn alone: they cannot return."""
-    withdrawn = [one.release.night for one in holding if newest is None or one.release.night != newest.night]
-
-    def is_stranded(table: pa.Table) -> Bools:
-        stranded: Bools = np.isin(np.asarray(table["last"]), withdrawn)
-        stranded &= np.asarray(table["state"]) == State.LIVE
-        return stranded
-
+def _stranded(
+    ledger: Ledger, before: Generation, newest: Generation | None, holding: Sequence[tuple[Generation, int]]
+) -> Pairs:
+    """Find withheld units whose values are in a release alone that is withdrawn: they cannot return."""
     if before.frozen.mode == "independent":
         return _NO_PAIRS
+    withdrawn = [release.night for release, _ in holding if newest is None or release.night != newest.night]
+
+    def is_stranded(units: pa.Table) -> Bools:
+        is_live = np.asarray(units["state"]) == State.LIVE
+        return np.asarray(np.isin(np.asarray(units["last"]), withdrawn) & is_live)
+
     return pairs_of(_gathered(ledger, before, is_stranded), "u")
 
 
-def _among(units: Pairs, some: Pairs) -> Bools:
-    """Whether each digest is one of some, none of which repeats."""
-    among: Bools = positions_in(units, some) >= 0
+def _among(units: Pairs, distinct: Pairs) -> Bools:
+    among: Bools = positions_in(units, distinct) >= 0
     return among
 
 
 def _joined(*pairs: Pairs) -> Pairs:
-    """All of them, each once."""
+    """Join pairs, each once."""
     return numbered_pairs(np.concatenate([_NO_PAIRS, *pairs]))[1]

@@ -22,8 +22,6 @@ Leavers: TypeAlias = Literal["withhold", "ghosts", "decoys"]
 
 
 class Fate(IntEnum):
-    """What becomes of an atom."""
-
     #: All of its units are in tonight's input, and released.
     CARRIED = 1
     #: Everybody is released as last: who is in tonight's input, and who left.
@@ -38,7 +36,7 @@ class Fate(IntEnum):
 
 @dataclass(frozen=True)
 class Policy:
-    """What a spec says of a series, and which night it is."""
+    """The spec's rules for atoms, and the number of the night."""
 
     mode: Literal["atoms", "rotation"]
     guarantee: Guarantee
@@ -48,7 +46,7 @@ class Policy:
     night: int
 
     def is_due(self, since: ShortInts) -> Bools:
-        """Which atoms have been released for as many nights as any is, by the night of their first release."""
+        """Mark the atoms whose rotation ends, by the night of their first release."""
         if self.mode == "atoms":
             return np.zeros(len(since), dtype=np.bool_)
         if self.nights is None:
@@ -57,29 +55,18 @@ class Policy:
 
 
 def is_released(code: Bytes) -> Bools:
-    """Of which atoms somebody is released tonight.
-
-    >>> is_released(np.array([Fate.CARRIED, Fate.CLOSED])).tolist()
-    [True, False]
-    """
     return np.isin(code, (Fate.CARRIED, Fate.WITH_GHOSTS, Fate.SHEDDING))
 
 
 class Fates(NamedTuple):
-    """For each atom its fate, and how many of who stays vanish with who left."""
+    """Each atom's fate, and how many of its stayers vanish with its leavers."""
 
     code: Bytes
     decoys: Ints
 
 
 def decide(n: Ints, left: Ints, since: ShortInts, policy: Policy) -> Fates:
-    """What becomes of every atom tonight.
-
-    Args:
-        n: how many live units each has.
-        left: how many of these are not in tonight's input.
-        since: the night that first released each.
-        policy: the rules.
+    """Decide each atom's fate tonight.
 
     >>> n, left, nights = np.array([2, 3]), np.array([0, 1]), np.zeros(2, dtype=np.int32)
     >>> decide(n, left, nights, Policy("atoms", "trace", "ghosts", k=2, nights=None, night=1)).code.tolist()
@@ -109,13 +96,7 @@ def decide(n: Ints, left: Ints, since: ShortInts, policy: Policy) -> Fates:
 
 
 def drawn_decoys(atom: Ints, wanted: Ints, words: UInt64s, night: int) -> Ints:
-    """The stayers that vanish with the leavers, by lot.
-
-    Args:
-        atom: the place of each stayer's atom.
-        wanted: of each atom, how many vanish.
-        words: what tells the stayers of an atom apart.
-        night: so that the lot falls otherwise every night.
+    """Draw the stayers that vanish with the leavers.
 
     >>> len(drawn_decoys(np.array([0, 0, 0, 1]), np.array([2, 0]), np.arange(4, dtype=np.uint64), night=1))
     2
@@ -130,7 +111,7 @@ def drawn_decoys(atom: Ints, wanted: Ints, words: UInt64s, night: int) -> Ints:
 
 
 def held_back(atom: Ints, changed: Bools, beside_ghosts: Bools, k: int) -> Bools:
-    """For each atom and column whether some of its released units changed, but fewer than k of them, or beside ghosts.
+    """Mark the atoms and columns of which fewer than k released units changed, or any beside ghosts.
 
     Counted by atom, which is more than by class: two atoms of one class do not always come and go together. A ghost
     would stand still among those who change, and be known by that.

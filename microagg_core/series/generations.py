@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from dataclasses import fields
+from typing import Any, Literal, Self
 
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
@@ -16,7 +17,7 @@ from pydantic.dataclasses import dataclass
 from microagg_core.errors import StorageError
 from microagg_core.plain import from_json, to_plain
 from microagg_core.series.digests import UnitForm
-from microagg_core.store.layout import night_of
+from microagg_core.store.layout import ReleaseLayout, night_of
 from microagg_core.store.objects import canonical_json
 
 _STRICT = ConfigDict(extra="forbid")
@@ -25,8 +26,6 @@ _FORMAT: Literal[2] = 2
 
 @dataclass(frozen=True, config=_STRICT)
 class FrozenColumn:
-    """A released column, as every night of the series has it."""
-
     name: str
     type: str
     role: str
@@ -34,7 +33,7 @@ class FrozenColumn:
 
 @dataclass(frozen=True, config=_STRICT)
 class Frozen:
-    """What stays as it is from the first night of a series to the last; only k may rise."""
+    """Facts that stay the same from the first night of a series to the last; only k may rise."""
 
     k: int
     #: The columns that name a unit; none where a unit is a row.
@@ -53,7 +52,7 @@ class Frozen:
 
 @dataclass(frozen=True, config=_STRICT)
 class RangeFile:
-    """One file of a ledger: the units of one range, or some of them, or its atoms, sorted."""
+    """One file of a ledger: a range's units, or some of them, or its atoms, sorted."""
 
     name: str
     bytes: int
@@ -61,11 +60,17 @@ class RangeFile:
     rows: int
 
 
-@dataclass(frozen=True, config=_STRICT)
-class UnitCounts:
-    """How many units are in which state when the night is over; see :class:`~microagg_core.series.units.State`.
+class Counts:
+    """Counts that add up field by field."""
 
-    As changes of such counts, too, which may be negative.
+    def __add__(self, other: Self) -> Self:
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
+
+
+@dataclass(frozen=True, config=_STRICT)
+class UnitCounts(Counts):
+    """Units by :class:`~microagg_core.series.units.State` after a night; as changes they may be negative.
 
     >>> UnitCounts(released=5, held=1) + UnitCounts(released=2, vanished=3)
     UnitCounts(released=7, withheld=0, held=1, vanished=3, forgotten=0)
@@ -80,29 +85,19 @@ class UnitCounts:
     vanished: int = 0
     forgotten: int = 0
 
-    def __add__(self, other: UnitCounts) -> UnitCounts:
-        return UnitCounts(
-            self.released + other.released,
-            self.withheld + other.withheld,
-            self.held + other.held,
-            self.vanished + other.vanished,
-            self.forgotten + other.forgotten,
-        )
-
     @property
     def live(self) -> int:
-        """Units that may be released again, and were before."""
+        """Units that were released, and may be again."""
         return self.released + self.withheld
 
     @property
     def units(self) -> int:
-        """All units."""
         return self.live + self.held + self.vanished + self.forgotten
 
 
 @dataclass(frozen=True, config=_STRICT)
 class Past:
-    """What all nights of a series up to one have in common, so that no promise is made for the last alone.
+    """Facts of all nights of a series up to one, so that no promise is made for the last alone.
 
     >>> Past(("independent",), 1, 3) + Past(("atoms",), 1, 5)
     Past(modes=('atoms', 'independent'), repeating=2, least_k=3)
@@ -121,11 +116,7 @@ class Past:
 
 @dataclass(frozen=True, config=_STRICT)
 class Generation:
-    """The state of a ledger after one night; its number is the night's.
-
-    Raises:
-        ValueError: the files are not those of ranges whose number is a power of two.
-    """
+    """The state of a ledger after one night; its number is the night's."""
 
     night: int
     #: A release; or some units were forgotten; or the night before was never published, and this one takes it back.
@@ -168,43 +159,35 @@ class Generation:
 
     @property
     def files(self) -> Iterator[RangeFile]:
-        """All of its files."""
         yield from (file for files in self.ranges for file in files)
         yield from self.atoms
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all its files."""
         return sum(file.bytes for file in self.files)
 
     @property
     def own_past(self) -> Past:
-        """What this night alone adds to the past."""
         repeats = self.kind == "night" and self.frozen.mode != "disjoint"
         return Past((self.frozen.mode,), int(repeats), self.frozen.k)
 
     @property
     def goes_on_from(self) -> int:
-        """The night whose state this one had before it; -1 for the first. A void takes back the night before it."""
+        """The night whose state this one began with; -1 for the first. A void takes back the night before it."""
         takes_back = self.kind == "void" and self.manifest_sha256 != ""
         return self.night - (2 if takes_back else 1)
 
     @property
-    def release_name(self) -> tuple[str, str]:
-        """Id and revision of the release that the night published."""
-        return self.release_id, self.revision
+    def layout(self) -> ReleaseLayout:
+        """Names of the release that the night published."""
+        return ReleaseLayout(self.release_id, self.revision)
 
     def to_bytes(self) -> bytes:
-        """The document: the same generation always has the same bytes."""
         return canonical_json(to_plain(self))
 
     @classmethod
     def from_bytes(cls, data: bytes, night: int, url: str) -> Generation:
-        """Read the document of a night.
-
-        Raises:
-            StorageError: it is damaged, or is not that night's; the message has ``url``.
-        """
+        """Read a night's document."""
         try:
             generation = from_json(cls, data)
         except ValueError:
@@ -216,7 +199,7 @@ class Generation:
 
 
 def parts_digest(checksums: Iterable[str]) -> str:
-    """A digest of the files of a release, by their checksums in their order."""
+    """Digest a release's files by their checksums, in their order."""
     digest = hashlib.sha256()
     for checksum in checksums:
         digest.update(checksum.encode())
@@ -224,5 +207,4 @@ def parts_digest(checksums: Iterable[str]) -> str:
 
 
 def broken(what: str) -> StorageError:
-    """The error for a ledger that is not what the nights left."""
     return StorageError(f"{what}; restore it, or make the ledger again with microagg series rebuild")

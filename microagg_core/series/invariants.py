@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow as pa
 from microagg_core.arrays import Bools
 from microagg_core.errors import GateError
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.series.generations import Generation, UnitCounts
+from microagg_core.series.generations import Counts, Generation, UnitCounts
 from microagg_core.series.units import NO_ATOM, State
 
 #: Each invariant and what it says; ``require`` names the one that does not hold.
@@ -24,7 +24,7 @@ INVARIANTS = {
 
 
 def require(name: str, wrong: Sequence[str]) -> None:
-    """Stop where an invariant does not hold; ``wrong`` says why, a clause each.
+    """Stop where an invariant does not hold; ``wrong`` has a clause for each reason.
 
     Raises:
         GateError: with the invariant's name.
@@ -42,53 +42,40 @@ def require(name: str, wrong: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Census:
-    """Units by state, and of atoms how many of their units the newest release holds.
+class Census(Counts):
+    """Units and atoms of a ledger counted from their own rows, to be held against its document.
 
-    >>> Census(live=2, of_units=2**64 - 1) + Census(live=1, of_units=2)
-    Census(live=3, held=0, gone=0, forgotten=0, of_units=1, released=0, withheld=0, of_atoms=0)
+    The sums add up over ranges, so that workers can take them apart. That the live units of every atom are as many as
+    the atom says is seen without bringing the two together: the digests of atoms, added up over units, are those added
+    up over atoms, each as often as it has units, modulo 2^64.
     """
 
     live: int = 0
     held: int = 0
     gone: int = 0
     forgotten: int = 0
-    #: A sum of digests of the units' atoms.
     of_units: int = 0
     released: int = 0
     withheld: int = 0
-    #: The same sum as the atoms have it, each as often as it has units.
     of_atoms: int = 0
 
-    def __add__(self, other: Census) -> Census:
-        total = Census(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-        return Census(
-            total.live, total.held, total.gone, total.forgotten, total.of_units % 2**64,
-            total.released, total.withheld, total.of_atoms % 2**64,
-        )  # fmt: skip
-
     def wrong(self, generation: Generation) -> list[str]:
-        """Compare with what a document says; a clause for each difference."""
-        said, counted = generation.counts, self._counts(generation.frozen.mode)
-        wrong = (
-            []
-            if said == counted
-            else [f"the document says {counts_in_words(said)}; the rows hold {counts_in_words(counted)}"]
-        )
-        live = 0 if generation.frozen.mode == "disjoint" else self.released + self.withheld
-        if self.live != live:
-            wrong.append(f"{self.live:,} units may be released again, and atoms have {live:,} of these")
-        elif self.of_units != self.of_atoms:
+        """Compare with a document's counts; a clause for each difference."""
+        is_once = generation.frozen.mode == "disjoint"
+        released, withheld = (0, 0) if is_once else (self.released, self.withheld)
+        counted = UnitCounts(released, withheld, self.held, self.gone, self.forgotten)
+        wrong = []
+        if generation.counts != counted:
+            document = counts_in_words(generation.counts)
+            wrong.append(f"the document says {document}; the rows hold {counts_in_words(counted)}")
+        if self.live != released + withheld:
+            wrong.append(f"{self.live:,} units may be released again, and atoms have {released + withheld:,} of these")
+        elif self.of_units % 2**64 != self.of_atoms % 2**64:
             wrong.append("some atoms have other units than they say")
         return wrong
 
-    def _counts(self, mode: str) -> UnitCounts:
-        released, withheld = (0, 0) if mode == "disjoint" else (self.released, self.withheld)
-        return UnitCounts(released, withheld, held=self.held, vanished=self.gone, forgotten=self.forgotten)
-
 
 def census_of_units(table: pa.Table, mode: str) -> Census:
-    """Count a range of units."""
     state = np.asarray(table["state"])
     n = np.bincount(state, minlength=State.REMOVED)
     sum_of_atoms = _sum_of(mix_words(np.asarray(table["atom"])[counts_for_its_atom(table, mode)]))
@@ -96,7 +83,7 @@ def census_of_units(table: pa.Table, mode: str) -> Census:
 
 
 def counts_for_its_atom(table: pa.Table, mode: str) -> Bools:
-    """Tell which units their atoms count: live ones; where units are released once, all that ever were."""
+    """Mark the units that their atoms count: live ones; where units are released once, all that ever were."""
     state, atom = np.asarray(table["state"]), np.asarray(table["atom"])
     return np.asarray((state == State.LIVE) | ((mode == "disjoint") & (atom != NO_ATOM)))
 
@@ -113,6 +100,5 @@ def _sum_of(words: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> int:
 
 
 def counts_in_words(counts: UnitCounts) -> str:
-    """Say how many units are in which state."""
     parts = vars(counts).items()
     return ", ".join(f"{number:,} {name}" for name, number in parts)

@@ -23,10 +23,11 @@ from microagg_core.store.urls import shown
 #: The variable of the environment that may hold the key.
 VARIABLE = "MICROAGG_SERIES_KEY"
 _LEAST_BYTES = 16
+_KEY_BYTES = 32
 
 
 def read_key(series: Series, environ: Mapping[str, str]) -> SeriesKey:
-    """The key of a series; white space around it does not count.
+    """Read a series' key from environment and file; white space around it does not count.
 
     >>> read_key(Series(mode="atoms"), {"MICROAGG_SERIES_KEY": "sixteen bytes or more"})
     SeriesKey()
@@ -54,20 +55,14 @@ def read_key(series: Series, environ: Mapping[str, str]) -> SeriesKey:
     return SeriesKey(secret)
 
 
-_KEY_BYTES = 32
-
-
 def local_key(store: Store) -> bytes:
-    """The key of a ledger that is given none: drawn once, and the same ever after.
-
-    Raises:
-        StorageError: it is damaged, or it is gone and there are nights that were made under it.
+    """Read the key that a ledger keeps for itself; draw it once, before the first night.
 
     >>> store = Store("memory://key-of-an-example")
     >>> len(local_key(store)), local_key(store) == local_key(store)
     (32, True)
     """
-    text = store.read_if_there(LEDGER_KEY)
+    url, text = shown(store.url_of(LEDGER_KEY)), store.read_if_there(LEDGER_KEY)
     if text is None and not store.list(GENERATIONS):
         store.create(LEDGER_KEY, secrets.token_hex(_KEY_BYTES).encode())
     if text is None:
@@ -75,13 +70,9 @@ def local_key(store: Store) -> bytes:
         text = store.read_if_there(LEDGER_KEY)
     if text is None:
         raise StorageError(
-            f"{shown(store.url_of(LEDGER_KEY))} is missing, and without the key of its nights nobody can go on with a "
+            f"{url} is missing, and without the key of its nights nobody can go on with a "
             "ledger; restore it, or give the series the key that it had"
         )
-    return _key_from(text, shown(store.url_of(LEDGER_KEY)))
-
-
-def _key_from(text: bytes, url: str) -> bytes:
     try:
         key = bytes.fromhex(text.decode("ascii"))
     except ValueError:
@@ -92,12 +83,7 @@ def _key_from(text: bytes, url: str) -> bytes:
 
 
 def key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str] = os.environ) -> SeriesKey:
-    """The key of a series: the spec's or the environment's, or the one that is kept with the ledger.
-
-    Raises:
-        SpecError: there is none.
-        StorageError: the one with the ledger is damaged or gone.
-    """
+    """Get a series' key: the spec's or the environment's, or the one that its ledger keeps."""
     if spec.series is not None and (spec.series.mode != "independent" or spec.series.key_file):
         return read_key(spec.series, environ)
     # As text, so that a spec may name the file as its key_file later.
@@ -105,11 +91,7 @@ def key_of(spec: ReleaseSpec, ledger: Ledger, environ: Mapping[str, str] = os.en
 
 
 def refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
-    """Stop where the ledger was begun with another key.
-
-    Raises:
-        SpecError: it was.
-    """
+    """Stop, with SpecError, where the ledger was begun with another key."""
     if state.key_fingerprint != key.fingerprint:
         raise SpecError(
             f"series: the ledger in {ledger.store} was begun with another key, under which its units are known; give "
@@ -118,6 +100,6 @@ def refuse_other_key(state: Generation, key: SeriesKey, ledger: Ledger) -> None:
 
 
 def unit_form_of(spec: ReleaseSpec) -> UnitForm:
-    """Compare ids in normal form, or as they are spelled where the spec says that this tells units apart."""
+    """Compare ids in normal form, or as spelled where the spec acknowledges that this tells units apart."""
     meant = spec.unit != "row" and set(spec.acknowledge.spelling_of_units).issuperset(spec.unit)
     return "spelled" if meant else "normal"

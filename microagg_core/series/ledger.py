@@ -17,6 +17,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,28 +29,25 @@ from microagg_core.series.generations import Generation, Past, RangeFile, broken
 from microagg_core.series.invariants import Census, census_of_atoms, census_of_units, require
 from microagg_core.series.units import latest_of, range_bytes, range_from, range_of
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.store.layout import (
-    DAMAGED,
-    GENERATIONS,
-    LEDGER_DATA,
-    PUBLISHED,
-    SERIES,
-    LedgerLayout,
-    night_of,
-)
+from microagg_core.store.layout import DAMAGED, GENERATIONS, LEDGER_DATA, PUBLISHED, SERIES, LedgerLayout, night_of
 from microagg_core.store.objects import Store, canonical_json, sha256_hex
 from microagg_core.store.urls import join_url, shown
+
+T = TypeVar("T")
 
 #: Of how many generations the units are kept.
 _KEPT = 2
 #: A range is written anew where more than this share of it changed since it was, or in so many nights.
 _MOST_CHANGED = 0.25
 _MOST_LATER = 30
+_ASIDE_BYTES = 6
 
 
 @dataclass(frozen=True)
 class Ledger:
     """The private memory of a series; cheap to make, and to send to a worker.
+
+    All that reads raises StorageError where a document or file is missing or not what its night wrote.
 
     >>> Ledger(Store("memory://no-ledger-here"), "people").head() is None
     True
@@ -58,7 +57,7 @@ class Ledger:
     series: str
 
     def nights(self) -> list[int]:
-        """The nights that are committed, from a fresh listing.
+        """List the committed nights afresh.
 
         Raises:
             StorageError: one is missing between others.
@@ -71,123 +70,76 @@ class Ledger:
         return nights
 
     def head(self) -> Generation | None:
-        """The newest generation; None before the first night.
-
-        Raises:
-            StorageError: a document is missing or damaged, or does not follow the one before it.
-        """
+        """Read the newest generation; None before the first night."""
         nights = self.nights()
         return self.linked(nights[-1]) if nights else None
 
     def generation(self, night: int) -> Generation:
-        """The generation of a night, without a look at the one before it.
-
-        Raises:
-            StorageError: there is none, or its document is damaged.
-        """
+        """Read a night's generation, without a look at the one before it."""
         return Generation.from_bytes(self._document(night), night, self._url(night))
 
-    def linked(self, night: int) -> Generation:
-        """The generation of a night, which must follow the one before it.
+    def generations(self) -> list[Generation]:
+        """Read all generations, without a look at how they follow each other."""
+        return [self.generation(night) for night in self.nights()]
 
-        Raises:
-            StorageError: it does not, or a document is missing or damaged.
-        """
+    def linked(self, night: int) -> Generation:
+        """Read a night's generation, which must follow the one before it."""
         generation = self.generation(night)
         if generation.parent != self.parent_of(night):
             raise broken(f"{self._url(night)} does not follow the document of the night before it")
         return generation
 
     def parent_of(self, night: int) -> str:
-        """What the document of a night has to have as its parent; nothing for the first night.
-
-        Raises:
-            StorageError: the night before is not committed.
-        """
+        """Digest the document of the night before; "" for the first night."""
         return sha256_hex(self._document(night - 1)) if night else ""
 
-    def read_range(self, generation: Generation, number: int, n_ranges: int) -> pa.Table:
-        """The units of one range, where there are ``n_ranges`` of them: as many as the generation has, or more.
+    # --- Units and atoms ---------------------------------------------------------------------------------------
 
-        Raises:
-            StorageError: a file is missing or not what its night wrote.
-        """
+    def read_range(self, generation: Generation, number: int, n_ranges: int) -> pa.Table:
+        """Read the units of one of ``n_ranges`` ranges, which may be more than the generation has."""
         ratio = _ratio(number, n_ranges, generation.n_ranges)
         table = self.read_files(generation.ranges[number // ratio], generation.night)
         return table if ratio == 1 else table.filter(pa.array(range_of(table["u0"].to_numpy(), n_ranges) == number))
 
     def read_files(self, files: Sequence[RangeFile], night: int) -> pa.Table:
-        """The units of a range from its files, of a night that may not be committed yet.
-
-        Raises:
-            StorageError: a file is missing or not what its night wrote.
-        """
+        """Read a range's units from its files, of a night that may not be committed yet."""
         return latest_of([self._read_file(file, night, range_from) for file in files])
 
     def read_atoms_file(self, file: RangeFile, night: int) -> pa.Table:
-        """The same of the atoms of a range."""
         return self._read_file(file, night, atoms_from)
 
     def read_atoms(self, generation: Generation, number: int, n_ranges: int) -> pa.Table:
-        """The atoms of one range, where there are ``n_ranges`` of them: as many as the generation has, or more.
-
-        Raises:
-            StorageError: the file is missing or not what that night wrote.
-        """
+        """Read the atoms of one of ``n_ranges`` ranges, which may be more than the generation has."""
         ratio = _ratio(number, n_ranges, len(generation.atoms))
         table = self.read_atoms_file(generation.atoms[number // ratio], generation.night)
         mine = range_of_atoms(np.asarray(table["atom"]), n_ranges) == number
         return table if ratio == 1 else table.filter(pa.array(mine))
 
-    def all_atoms(self, generation: Generation) -> pa.Table:
-        """The atoms of all ranges, for who looks at the whole ledger at once."""
-        n = len(generation.atoms)
-        return pa.concat_tables([self.read_atoms(generation, number, n) for number in range(n)]).combine_chunks()
+    def ranges_of_units(self, generation: Generation) -> Iterator[pa.Table]:
+        """Read all units, range by range."""
+        return (self.read_range(generation, i, generation.n_ranges) for i in range(generation.n_ranges))
 
-    def told_ranges(self, generation: Generation) -> Iterator[pa.Table]:
-        """All units, range by range, with what their atoms say of them, as ``with_atoms`` has it.
+    def ranges_of_atoms(self, generation: Generation) -> Iterator[pa.Table]:
+        """Read all atoms, range by range."""
+        return (self.read_atoms(generation, i, len(generation.atoms)) for i in range(len(generation.atoms)))
 
-        Raises:
-            StorageError: a file is missing or not what its night wrote.
-        """
-        atoms = self.all_atoms(generation)
-        for number in range(generation.n_ranges):
-            yield with_atoms(self.read_range(generation, number, generation.n_ranges), atoms)
+    def units_with_atoms(self, generation: Generation) -> Iterator[pa.Table]:
+        """Read all units, range by range, with the columns of :func:`with_atoms`."""
+        atoms = pa.concat_tables(self.ranges_of_atoms(generation)).combine_chunks()
+        return (with_atoms(units, atoms) for units in self.ranges_of_units(generation))
 
     def write_range(self, night: int, number: int, table: pa.Table) -> RangeFile:
-        """Write units of one range, for good; the same units are always the same file.
-
-        Raises:
-            InternalError: a unit comes twice, or the columns are not those of a range.
-            StorageError: it cannot be written.
-        """
+        """Write units of one range, for good; the same units are always the same file."""
         return self._write_file(LedgerLayout(night).range, number, range_bytes(table), table.num_rows)
 
     def write_atoms(self, night: int, number: int, table: pa.Table) -> RangeFile:
-        """Write the atoms of one range, for good; the same atoms are always the same file.
-
-        Raises:
-            InternalError: an atom comes twice, or the columns are not those of atoms.
-            StorageError: it cannot be written.
-        """
+        """Write the atoms of one range, for good; the same atoms are always the same file."""
         return self._write_file(LedgerLayout(night).atoms, number, atoms_bytes(table), table.num_rows)
 
     def write_changes(
         self, before: Generation | None, night: int, number: int, n_ranges: int, changes: pa.Table
     ) -> tuple[RangeFile, ...]:
-        """Write what a night changes of one range: after its files, or all of it anew where these became too much.
-
-        Args:
-            before: the generation that the night goes on from.
-            night: which one it is.
-            number: of the range.
-            n_ranges: how many ranges the night has.
-            changes: the units that are new or changed, and those to be removed, as rows of a range.
-
-        Raises:
-            InternalError: a unit comes twice, or the columns are not those of a range.
-            StorageError: something cannot be read or written.
-        """
+        """Write a night's changes of one range after its files, or all of it anew where these became too many."""
         if before is not None and before.n_ranges == n_ranges:
             first, *later = files = before.ranges[number]
             if not changes.num_rows:
@@ -202,27 +154,36 @@ class Ledger:
         self.store.put(file.name, data, durable=True)
         return file
 
-    def newest_release(self, generation: Generation | None) -> Generation | None:
-        """Find the generation that published the release which a generation, or one before it, left as the newest.
+    def _read_file(self, file: RangeFile, night: int, table_of: Callable[[bytes], pa.Table | None]) -> pa.Table:
+        data = self.store.read_if_there(file.name)
+        if data is None and self.store.exists(LedgerLayout(night + _KEPT).generation()):
+            raise StorageError(
+                f"later nights of the series {self.series} were committed in {self.store} meanwhile, and the units of "
+                f"night {night} are not kept any more; run again"
+            )
+        url = shown(self.store.url_of(file.name))
+        if data is None:
+            raise broken(f"{url} is missing from the ledger")
+        table = table_of(data) if sha256_hex(data) == file.sha256 else None
+        if table is None or table.num_rows != file.rows:
+            raise broken(f"{url} is damaged: it is not what the ledger says it holds")
+        return table
 
-        Raises:
-            StorageError: a document is missing or damaged.
-        """
+    # --- All nights together -----------------------------------------------------------------------------------
+
+    def newest_release(self, generation: Generation | None) -> Generation | None:
+        """Find the generation that published the release which a generation, or one before it, left as the newest."""
         while generation is not None and generation.kind != "night":
             before = generation.goes_on_from
             earlier = self.newest_release(self.generation(before)) if before >= 0 else None
-            is_other = earlier is None or (generation.release_id, generation.revision) != earlier.release_name
+            is_other = earlier is None or generation.layout != earlier.layout
             if generation.kind == "erasure" and is_other:
                 return generation
             generation = earlier
         return generation
 
     def past_of(self, generation: Generation | None) -> Past | None:
-        """Sum up all nights to a generation; None before the first.
-
-        Raises:
-            StorageError: a document is missing or damaged.
-        """
+        """Sum up all nights to a generation; None before the first."""
         if generation is None or generation.past is not None:
             return None if generation is None else generation.past
         before = generation.goes_on_from
@@ -232,16 +193,13 @@ class Ledger:
         return generation.own_past if earlier is None else earlier + generation.own_past
 
     def census(self, generation: Generation) -> Census:
-        """Count all units and atoms of a generation from their rows.
-
-        Raises:
-            StorageError: a file is missing or not what its night wrote.
-        """
+        """Count all units and atoms of a generation from their rows."""
         newest, mode = self.newest_release(generation), generation.frozen.mode
-        units = (self.read_range(generation, i, generation.n_ranges) for i in range(generation.n_ranges))
-        atoms = (self.read_atoms(generation, i, len(generation.atoms)) for i in range(len(generation.atoms)))
-        total = sum((census_of_units(table, mode) for table in units), Census())
-        return sum((census_of_atoms(table, newest.night if newest else -1) for table in atoms), total)
+        total = sum((census_of_units(units, mode) for units in self.ranges_of_units(generation)), Census())
+        night = newest.night if newest else -1
+        return sum((census_of_atoms(atoms, night) for atoms in self.ranges_of_atoms(generation)), total)
+
+    # --- Committing --------------------------------------------------------------------------------------------
 
     def commit(self, generation: Generation, census: Census | None = None) -> bool:
         """Make a night a part of the series: True if this call did, False where the very same one was there.
@@ -298,7 +256,7 @@ class Ledger:
                 raise DamagedWorkError(f"{url} is missing or cut short, so its night was not committed; run again")
 
     def _refuse_second_creation(self, night: int) -> None:
-        """Stop where the store does not keep its word; what is there is asked for again, so that no harm is done."""
+        """Stop where the store creates a document twice; it is the one that is there, so that no harm is done."""
         if self.store.create(LedgerLayout(night).generation(), self._document(night)):
             raise StorageError(
                 f"{self.store}: this store does not honour conditional creation (If-None-Match), so two nights could "
@@ -306,11 +264,10 @@ class Ledger:
             )
 
     def is_published(self, night: int) -> bool:
-        """Whether the release of a night is known to have been there for readers, wherever it is now."""
+        """Look for the mark that readers had the release of a night, wherever it is now."""
         return self.store.exists(LedgerLayout(night).published())
 
     def note_published(self, night: int) -> None:
-        """Remember that the release of a night was there for readers."""
         # Not empty: tools that copy folders leave empty objects out.
         self.store.put(LedgerLayout(night).published(), canonical_json({"night": night}))
 
@@ -320,35 +277,20 @@ class Ledger:
             raise broken(f"{self._url(night)} is missing")
         return document
 
-    def _read_file(self, file: RangeFile, night: int, table_of: Callable[[bytes], pa.Table | None]) -> pa.Table:
-        data = self.store.read_if_there(file.name)
-        if data is None and self.store.exists(LedgerLayout(night + _KEPT).generation()):
-            raise StorageError(
-                f"later nights of the series {self.series} were committed in {self.store} meanwhile, and the units of "
-                f"night {night} are not kept any more; run again"
-            )
-        url = shown(self.store.url_of(file.name))
-        if data is None:
-            raise broken(f"{url} is missing from the ledger")
-        table = table_of(data) if sha256_hex(data) == file.sha256 else None
-        if table is None or table.num_rows != file.rows:
-            raise broken(f"{url} is damaged: it is not what the ledger says it holds")
-        return table
-
     def _url(self, night: int) -> str:
         return shown(self.store.url_of(LedgerLayout(night).generation()))
 
 
-def _ratio(number: int, n_ranges: int, there: int) -> int:
-    """How many of the asked-for ranges one that is there has."""
-    ratio, rest = divmod(n_ranges, there)
+def _ratio(number: int, n_ranges: int, stored: int) -> int:
+    """Count how many of ``n_ranges`` ranges one stored range holds."""
+    ratio, rest = divmod(n_ranges, stored)
     if rest or ratio & (ratio - 1) or not 0 <= number < n_ranges:
         raise ValueError("ranges are only ever halved, and their numbers start at 0")
     return ratio
 
 
 def ledger_of(spec: ReleaseSpec) -> Ledger:
-    """The ledger of a spec's series: where the spec says, or else in its work area."""
+    """Name the ledger of a spec's series: where the spec says, or else in its work area."""
     place = spec.series.ledger if spec.series is not None else None
     if place is None:
         url, options = join_url(spec.work.url, SERIES, spec.name), spec.work.storage_options
@@ -360,13 +302,11 @@ def ledger_of(spec: ReleaseSpec) -> Ledger:
 def clear_unnamed(ledger: Ledger) -> int:
     """Remove the units that nobody needs any more: of nights before the last two, and of runs that lost or died.
 
-    Files of nights that are not committed yet stay, since a run may be about to commit them.
+    Files of nights that are not committed yet stay, since a run may be about to commit them. What is needed stays
+    even where this stops with a StorageError.
 
     Returns:
         How many files were removed.
-
-    Raises:
-        StorageError: a document is missing or damaged, or a file cannot be removed. What is needed is still there.
     """
     head = ledger.head()
     if head is None:
@@ -379,57 +319,45 @@ def clear_unnamed(ledger: Ledger) -> int:
     return len(unneeded)
 
 
-_ATTEMPT_BYTES = 6
+# --- A damaged ledger: nothing of it is ever deleted ----------------------------------------------------------------
 
 
 def last_sound(ledger: Ledger) -> Generation | None:
-    """The newest generation that can be gone on from: its chain and all of its units are whole. None: there is none.
+    """Find the newest generation with a whole chain and whole units, which a series can go on from.
 
-    Raises:
-        TransientStorageError: the store does not answer.
-
-    >>> from microagg_core.store.objects import Store
     >>> last_sound(Ledger(Store("memory://no-ledger-here"), "people")) is None
     True
     """
-    chain = _sound_chain(ledger)
-    return next((generation for generation in reversed(chain) if _has_whole_units(ledger, generation)), None)
-
-
-def _sound_chain(ledger: Ledger) -> list[Generation]:
     chain: list[Generation] = []
-    while True:
-        try:
-            chain.append(ledger.linked(len(chain)))
-        except TransientStorageError:
-            raise
-        except StorageError:
-            return chain
+    while (generation := _unless_damaged(partial(ledger.linked, len(chain)))) is not None:
+        chain.append(generation)
+    for generation in reversed(chain):
+        if _unless_damaged(partial(_is_read, ledger, generation)):
+            return generation
+    return None
 
 
-def _has_whole_units(ledger: Ledger, generation: Generation) -> bool:
-    try:
-        for _ in ledger.told_ranges(generation):
-            pass
-    except TransientStorageError:
-        raise
-    except StorageError:
-        return False
+def _is_read(ledger: Ledger, generation: Generation) -> bool:
+    for _ in ledger.units_with_atoms(generation):
+        pass
     return True
 
 
+def _unless_damaged(read: Callable[[], T]) -> T | None:
+    try:
+        return read()
+    except TransientStorageError:
+        raise
+    except StorageError:
+        return None
+
+
 def move_aside(ledger: Ledger, first: int) -> int:
-    """Move all that is kept of a night, and of those after it, to a folder of this attempt's own below ``damaged``.
+    """Move all that is kept of nights from ``first`` on to a folder of this attempt's own below ``damaged``.
 
     The newest night goes first, so that whenever this is stopped the rest is a chain, and the same call goes on.
-
-    Returns:
-        How many objects were moved.
-
-    Raises:
-        StorageError: one cannot be copied or removed.
     """
-    store, attempt = ledger.store, secrets.token_hex(_ATTEMPT_BYTES)
+    store, attempt = ledger.store, secrets.token_hex(_ASIDE_BYTES)
     listed = [name for place in (GENERATIONS, PUBLISHED, LEDGER_DATA) for name in store.list(place)]
     nights = {name: night_of(name) for name in listed}
     # A file that is no night's by its name is in the way of nobody.

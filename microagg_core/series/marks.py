@@ -31,7 +31,7 @@ CHANGED = 4
 
 
 def take_part(codes: NDArray[Any]) -> Bools:
-    """Which records are grouped tonight: the arrivals, however long they have waited.
+    """Mark the records that are grouped tonight: the arrivals, however long they have waited.
 
     >>> take_part(np.array([ARRIVAL, SURVIVOR, CLOSED, WAITED, CHANGED])).tolist()
     [True, False, False, True, False]
@@ -40,5 +40,5 @@ def take_part(codes: NDArray[Any]) -> Bools:
 
 
 def survive(codes: NDArray[Any]) -> Bools:
-    """Which records go with their atoms."""
+    """Mark the records that go with their atoms."""
     return np.asarray((codes == SURVIVOR) | (codes == CHANGED), dtype=np.bool_)

@@ -1,8 +1,12 @@
-"""Who is who tonight: the units of the input met with those of the ledger.
+"""Tonight's units met with those of the ledger, and people noticed who come under other ids.
 
-Each input part tells the digests of its units, cut by range of units; a range is met with the ledger's; and each part
+Each input part sends the digests of its units, cut by range of units; a range is met with the ledger's; and each part
 learns what its records are: arrivals, survivors with their atoms, or units that are never released again. Who simply
-survives is not heard of again here: only units of which something may have to be said in the ledger are kept.
+survives is not heard of again here: only units of which the ledger may have to hear are kept.
+
+Arrivals look like people who are gone where their confidential values are those of one who was released before. Values
+that two released units have, or two arrivals, say nothing, so who has them is left out; so many may have zeros. How
+many would meet by chance follows from the values of all who were released.
 """
 
 from __future__ import annotations
@@ -26,8 +30,9 @@ from microagg_core.release.steps.units import count_repeated
 from microagg_core.release.steps.work import Receipt, Task, load_context
 from microagg_core.series.atoms import range_of_atoms
 from microagg_core.series.digests import as_columns, pairs_of, positions_in, units_of
+from microagg_core.series.generations import Counts
 from microagg_core.series.marks import ARRIVAL, ATOM, CHANGED, CLOSED, CODE, SURVIVOR, WAITED, survive
-from microagg_core.series.night import Added, Night, confidential_digests, layout_of, load_night
+from microagg_core.series.night import Night, confidential_digests, layout_of, load_night
 from microagg_core.series.units import MOST_UNITS, NO_ATOM, State, range_of, range_schema
 from microagg_core.spec.release import ReleaseSpec
 
@@ -41,8 +46,30 @@ _HALF = np.uint64(2**32 - 1)
 GREATEST_WORD = 2**40 - 1
 
 
+@dataclass(frozen=True)
+class MatchCounts(Counts):
+    """Counts of meeting the input with the ledger.
+
+    >>> (MatchCounts(arrivals=1) + MatchCounts(arrivals=2, leavers=1)).arrivals
+    3
+    """
+
+    #: Records whose unit has another record.
+    repeated: int = 0
+    arrivals: int = 0
+    #: Units of the input that are never released again.
+    closed: int = 0
+    #: Units of the input that some night released.
+    released_before: int = 0
+    leavers: int = 0
+    #: Units of the ledger that some night released.
+    released: int = 0
+    #: Of these, who have a confidential row of their own in their range.
+    alone: int = 0
+
+
 def identify_part(task: Task) -> Receipt:
-    """Tell the digests of one input part's units, and of their values where what changed is to be found."""
+    """Send the digests of one input part's units, and of the values that are compared, to the ranges of units."""
     context, (night, key) = load_context(task.run, task.reads), load_night(task)
     # What the ledger has of rows is compared with tonight's: survivors' for changes, arrivals' with who is gone.
     is_later = night.state is not None
@@ -63,18 +90,17 @@ def identify_part(task: Task) -> Receipt:
 
 
 def half_of(row: UInt64s) -> NDArray[np.uint32]:
-    """Half of a row's digest: enough to see that a file has another row than the input."""
+    """Take half of a row's digest: enough to see that a file has another row than the input."""
     return (row & _HALF).astype(np.uint32)
 
 
 def _words_of(table: pa.Table) -> UInt64s:
-    """The bits of a row's digest as one number."""
     half, more = (np.asarray(table[name]).astype(np.uint64) for name in ("half", "more"))
     return np.asarray(half << np.uint64(8) | more)
 
 
 def _bits_of(row: UInt64s) -> dict[str, NDArray[Any]]:
-    """40 bits of a row's digest, by which changes are found: one in a million millions goes unseen.
+    """Take 40 bits of a row's digest, by which changes are found: one in a million millions goes unseen.
 
     Of such a unit the ledger would have an old row, and the night on which it is to come as a ghost would stop.
     """
@@ -82,7 +108,7 @@ def _bits_of(row: UInt64s) -> dict[str, NDArray[Any]]:
 
 
 class _Tonight:
-    """The units of one range that are in tonight's input: part and place in it, and where the ledger has them."""
+    """The units of one range that are in tonight's input, by part and place, and where the ledger has them."""
 
     def __init__(self, task: Task, night: Night, state: pa.Table) -> None:
         self.table = _gathered_digests(task, night)
@@ -95,21 +121,20 @@ class _Tonight:
 
     @property
     def there(self) -> Bools:
-        """Of each unit of the ledger, whether it is in the input."""
+        """Mark the units of the ledger that are in the input."""
         there = np.zeros(self.state.num_rows, dtype=np.bool_)
         there[self.index[self.listed]] = True
         return there
 
     @property
     def atoms(self) -> UInt64s:
-        """The atom of every survivor."""
         atoms = np.full(len(self.index), NO_ATOM, dtype=np.uint64)
         survivors = survive(self.codes)
         atoms[survivors] = np.asarray(self.state["atom"])[self.index[survivors]]
         return atoms
 
     def differing(self, name: str, then: NDArray[Any]) -> Bools:
-        """Which survivors have another digest tonight than then."""
+        """Mark survivors that have another digest tonight than then."""
         differs = np.zeros(len(self.index), dtype=np.bool_)
         mine = np.flatnonzero(survive(self.codes))
         differs[mine] = np.asarray(self.table[name])[mine] != then[self.index[mine]]
@@ -123,14 +148,13 @@ class _Tonight:
         return np.asarray(changed | np.any(self.changes(night), axis=1))
 
     def changes(self, night: Night) -> Bools:
-        """For each unit and watched column, whether a survivor's value is another than was last released."""
+        """Mark, by watched column, survivors whose value is another than was last released."""
         names = [f"d{j}" for j in range(len(night.columns))]
         changes = [self.differing(name, np.asarray(self.state[name])) for name in names]
         return np.column_stack(changes) if changes else np.zeros((len(self.index), 0), dtype=np.bool_)
 
 
 def _gathered_digests(task: Task, night: Night) -> pa.Table:
-    """All digests that were told for the range, with the number of the part they come from."""
     makers = pa.field("part", pa.int32())
     told = gather_with_makers(task.run, task.slices, "identify", layout_of(task).identified, makers)
     if told is not None:
@@ -157,7 +181,7 @@ def match_range(task: Task) -> Receipt:
 
 
 def _codes(night: Night, state: pa.Table, index: Ints) -> Bytes:
-    """What each record of the input is, whatever its values."""
+    """Classify the records of the input, whatever their values."""
     codes = np.full(len(index), ARRIVAL, dtype=np.uint8)
     listed = index >= 0
     states, since = np.asarray(state["state"])[index[listed]], np.asarray(state["since"])[index[listed]]
@@ -179,7 +203,7 @@ def _marks(task: Task, tonight: _Tonight) -> tuple[Piece, Slices]:
 
 
 def _absent(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, Slices]:
-    """The live units that are not in tonight's input, for the ranges of their atoms."""
+    """Send live units that are not in tonight's input to the ranges of their atoms."""
     is_absent = ~tonight.there & (np.asarray(tonight.state["state"]) == State.LIVE) & bool(night.n_carried)
     index = np.flatnonzero(is_absent)
     table = tonight.state.select([ATOM, "row"]).take(pa.array(index)).append_column("index", pa.array(index))
@@ -187,7 +211,7 @@ def _absent(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, Slices]
 
 
 def _altered(task: Task, night: Night, tonight: _Tonight) -> tuple[Piece, Slices]:
-    """Survivors with other values than in their last release, column by column, where that is to be looked at."""
+    """Send survivors with other values than in their last release to the ranges of their atoms, where that matters."""
     watched = len(night.columns) if night.n_carried else 0
     is_asked = bool(night.compared) and bool(night.n_carried)
     rows = np.flatnonzero((tonight.codes == CHANGED) & is_asked)
@@ -263,7 +287,7 @@ def _counted(tonight: _Tonight) -> MatchCounts:
 
 
 def mark_part(task: Task) -> Receipt:
-    """Put together what the records of one input part are, in their order."""
+    """Put the marks of one input part's records in their order."""
 
     def marks_told(number: int, _: int) -> str:
         return layout_of(task).marks_told(number)
@@ -288,7 +312,7 @@ def _narrow(table: pa.Table, name: str) -> pa.Table:
 
 
 def read_unit_ranges(task: Task, part: int) -> Ints:
-    """The range of units of every record of a part."""
+    """Read the range of units of every record of a part."""
     return np.asarray(read_slice(task.pieces.read(layout_of(task).unit_ranges(part)))[UNIT_RANGE]).astype(np.int64)
 
 
@@ -321,12 +345,12 @@ class Likeness:
 
     @property
     def is_mostly(self) -> bool:
-        """Whether most of those who left, or of those who arrived, are alike."""
+        """Most of those who left, or of those who arrived, are alike, beyond chance."""
         return self.alike >= _MOSTLY * min(self.left, self.arrived) and not self._is_expected(_SPREAD)
 
     @property
     def is_told(self) -> bool:
-        """Whether more are alike than chance makes, as a rule."""
+        """More are alike than chance makes, as a rule."""
         return not self._is_expected(1.0)
 
     def _is_expected(self, spread: float) -> bool:
@@ -334,7 +358,6 @@ class Likeness:
         return bool(self.alike <= expected + spread * expected**0.5)
 
     def sentence(self) -> str:
-        """What to tell the operator."""
         return (
             f"{self.alike} of {self.arrived} arrivals have just the confidential values of one of {self.left} units "
             "that left (of those whose values nobody else has): if ids were changed, the same people are released "
@@ -343,14 +366,7 @@ class Likeness:
 
 
 def words_of_range(released: UInt64s, is_gone: Bools, arrived: UInt64s, n_ranges: int) -> pa.Table:
-    """Words of one range of units: the least ones of who is gone, and of who arrived, with a mark of where they end.
-
-    Args:
-        released: a word of the last released row of each unit that was released before.
-        is_gone: which of them are not in tonight's input.
-        arrived: words of the rows of units that no night has seen before.
-        n_ranges: how many ranges there are.
-    """
+    """Select the least words of who is gone and of who arrived in one range of units, and where they end."""
     most = max(_LEAST_WORDS, _MOST_WORDS // n_ranges)
     values, first, n = np.unique(released, return_index=True, return_counts=True)
     gone, come = values[(n == 1) & is_gone[first]], np.sort(arrived)
@@ -362,14 +378,7 @@ def words_of_range(released: UInt64s, is_gone: Bools, arrived: UInt64s, n_ranges
 
 
 def likeness_of(ranges: Sequence[pa.Table], released: int, alone: int, greatest: int) -> Likeness:
-    """Compare who is gone with who arrived, over all ranges; estimates where there are too many to look at all.
-
-    Args:
-        ranges: words of each range.
-        released: how many units were released before.
-        alone: of how many of them nobody else in their range had the values.
-        greatest: the greatest word that there may be.
-    """
+    """Compare who is gone with who arrived, over all ranges; estimates where there are too many to look at all."""
     table = pa.concat_tables(ranges)
     word, is_left, limits = (np.asarray(table[name]) for name in ("word", "left", "limit"))
     limit = int(limits.min(initial=np.iinfo(np.uint64).max))
@@ -385,7 +394,7 @@ def likeness_of(ranges: Sequence[pa.Table], released: int, alone: int, greatest:
 
 
 def refuse_renamed(spec: ReleaseSpec, likeness: Likeness) -> str:
-    """Stop where most arrivals look like people under other ids; a warning where more do than by chance, or nothing.
+    """Stop where most arrivals look like people under other ids; warn where more do than by chance.
 
     Raises:
         GateError: they do, at least k of them, and the spec does not say that they are others.
@@ -399,25 +408,3 @@ def refuse_renamed(spec: ReleaseSpec, likeness: Likeness) -> str:
         f"{likeness.sentence()}; bring every unit under the id that it had, or, if these are others, list "
         f"{', '.join(spec.unit)} under acknowledge.equal_arrivals"
     )
-
-
-@dataclass(frozen=True)
-class MatchCounts(Added):
-    """What meeting the input with the ledger came to.
-
-    >>> MatchCounts.total([MatchCounts(arrivals=1), MatchCounts(arrivals=2, leavers=1)]).arrivals
-    3
-    """
-
-    #: Records whose unit has another record.
-    repeated: int = 0
-    arrivals: int = 0
-    #: Units of the input that are never released again.
-    closed: int = 0
-    #: Units of the input that some night released.
-    released_before: int = 0
-    leavers: int = 0
-    #: Units of the ledger that some night released.
-    released: int = 0
-    #: Of these, who have a confidential row of their own in their range.
-    alone: int = 0

@@ -1,4 +1,9 @@
-"""Publications of a series: attempts noted before their first upload, what they left behind, what readers can read."""
+"""Publications of a series: attempts noted before their first upload, what they left behind, what readers can read.
+
+A record of an attempt is in the ledger before the first object lies at the output, and stays until that is gone. So
+whoever comes next knows what a run that died may have left for readers, and removes it before anybody is grouped or
+erased.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +28,9 @@ from microagg_core.store.objects import Store, canonical_json
 from microagg_core.store.page_layout import attempt_of
 from microagg_core.store.urls import shown
 
+#: As long as a run counts as alive without a sign.
+_ALIVE_SECONDS = 3600.0
+
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Attempt:
@@ -42,15 +50,11 @@ class Attempt:
 
 
 def note_attempt(ledger: Store, attempt: Attempt) -> None:
-    """Write an attempt down, for good."""
     ledger.put(_record_name(attempt.name), canonical_json(to_plain(attempt)), durable=True)
 
 
 def noted_attempts(ledger: Store) -> list[Attempt]:
-    """Read the attempts that are written down.
-
-    Raises:
-        StorageError: one is damaged.
+    """Read all noted attempts.
 
     >>> noted_attempts(Store("memory://no-ledger-here"))
     []
@@ -67,22 +71,16 @@ def noted_attempts(ledger: Store) -> list[Attempt]:
     return attempts
 
 
-def drop_attempts(ledger: Store, attempts: Iterable[Attempt]) -> None:
-    """Forget attempts of which nothing is left."""
-    ledger.delete_many([_record_name(attempt.name) for attempt in attempts])
-
-
 def _record_name(attempt: str) -> str:
     return f"{ATTEMPTS}/{attempt}.json"
 
 
 def erasure_key(night: int) -> str:
-    """The key under which an erasure stages files and gives signs of life in the work area, as runs do."""
+    """Name the run under which an erasure stages files and gives signs of life in the work area."""
     return f"erasure-{digits(night)}"
 
 
-#: As long as a run counts as alive without a sign.
-_ALIVE_SECONDS = 3600.0
+# --- Removing what died ----------------------------------------------------------------------------------------
 
 
 def sweep_output(ledger: Ledger, output: Store, work: Store, own_run: str = "") -> int:
@@ -108,39 +106,30 @@ def sweep_output(ledger: Ledger, output: Store, work: Store, own_run: str = "") 
                 f"another run of the series {ledger.series} is publishing release {attempt.release_id} in "
                 f"{shown(attempt.output)}; run again when it is done, or an hour after it died"
             )
-    return _remove_dead(ledger, output, dead)
+    return _remove(ledger, output, dead)
 
 
 def sweep_published(ledger: Ledger, output: Store, work: Store, manifest: Manifest) -> None:
-    """After a publication: remove what earlier tries left, but for runs under way, which remove their own.
+    """After a publication, remove what earlier tries left, but for runs under way, which remove their own.
 
     Raises:
         GateError: the release's folder holds what no manifest names.
-        StorageError: something cannot be read or removed.
     """
-    ours = {_attempt_in(name) for name in manifest.part_names()}
+    own = {_attempt_in(name) for name in manifest.part_names()}
     attempts = noted_attempts(ledger.store)
-    others = [a for a in attempts if a.name not in ours and is_under_way(Run(work, a.run_key))]
-    _remove_dead(ledger, output, [attempt for attempt in attempts if attempt not in others])
-    kept = {attempt.name for attempt in others}
+    alive = [a for a in attempts if a.name not in own and is_under_way(Run(work, a.run_key))]
+    _remove(ledger, output, [attempt for attempt in attempts if attempt not in alive])
+    kept = {attempt.name for attempt in alive}
     unnamed = unnamed_files(output, manifest.id)
     names = [name for name in unnamed if _attempt_in(name) not in kept and not (kept and _is_unfinished(name))]
     require("output-named", [f"{len(names)} files of release {manifest.id} are named by no manifest"] if names else [])
 
 
 def sweep_unknown(output: Store, *, at_once: bool = False, is_all_wanted: bool = True) -> int:
-    """Remove what attempts left of which there is no record, as runs of earlier versions do, and unfinished files.
-
-    Args:
-        output: where they are.
-        at_once: remove also what was written in the last hour, so that a run may be about to name it.
-        is_all_wanted: stop where something has to stay for that.
+    """Remove files without a record, as runs of earlier versions leave them, and unfinished ones.
 
     Returns:
         How many files were removed.
-
-    Raises:
-        StorageError: something has to stay, or cannot be removed.
     """
     n_abandoned = output.remove_abandoned(everything=at_once)
     names = [name for name in unnamed_files(output) if _attempt_in(name) or _is_unfinished(name)]
@@ -157,27 +146,22 @@ def sweep_unknown(output: Store, *, at_once: bool = False, is_all_wanted: bool =
 
 
 def clean_output(spec: ReleaseSpec, everything: bool) -> int:
-    """Remove from a spec's output what runs that died left there; returns how many files.
-
-    Raises:
-        StorageError: a run may be publishing, or something cannot be removed.
-    """
-    ledger, output = ledger_of(spec), Store(spec.output.url, dict(spec.output.storage_options))
-    return sweep_output(ledger, output, work_store(spec)) + sweep_unknown(
-        output, at_once=everything, is_all_wanted=False
-    )
+    """Remove from a spec's output what runs that died left there; returns how many files."""
+    output = Store(spec.output.url, dict(spec.output.storage_options))
+    removed = sweep_output(ledger_of(spec), output, work_store(spec))
+    return removed + sweep_unknown(output, at_once=everything, is_all_wanted=False)
 
 
-def _remove_dead(ledger: Ledger, output: Store, attempts: list[Attempt]) -> int:
+def _remove(ledger: Ledger, output: Store, attempts: Iterable[Attempt]) -> int:
     """Remove the files of attempts, but for those that a manifest names, then their records."""
     n = 0
-    for attempt in attempts:
+    for attempt in (attempts := list(attempts)):
         place = Store(attempt.output, output.storage_options)
         unnamed = unnamed_files(place, f"{attempt.release_id}/{attempt.revision}")
         names = [name for name in unnamed if _attempt_in(name) == attempt.name]
         place.delete_many(names)
         n += len(names)
-    drop_attempts(ledger.store, attempts)
+    ledger.store.delete_many([_record_name(attempt.name) for attempt in attempts])
     return n
 
 
@@ -186,24 +170,46 @@ def _is_unfinished(name: str) -> bool:
 
 
 def _attempt_in(name: str) -> str | None:
-    """The attempt that wrote a file of the output."""
+    """Read the attempt from the name of a file of the output."""
     return attempt_of(name.split("/", 2)[-1])
 
 
-def unknown_releases(ledger: Ledger, output: Store) -> list[Manifest]:
-    """The releases of the series at the output that the ledger does not know."""
-    nights = (ledger.generation(night) for night in ledger.nights())
-    names = {night.release_name for night in nights if night.kind != "void"}
-    return [m for m in manifests_of(output, ledger.series) if (m.id, m.revision) not in names]
+# --- What readers can read -------------------------------------------------------------------------------------
 
 
-def unknown_in_words(output: Store, unknown: list[Manifest]) -> str:
-    """Say that a ledger does not know releases, and what to do."""
-    return (
-        f"the ledger knows nothing of {len(unknown)} releases of {shown(output.url)}, such as "
-        f"{unknown[0].layout.folder}: it is an old copy, or its newest nights are gone; restore it, or make it again "
-        "with microagg series rebuild"
+def is_published(ledger: Ledger, output: Store, generation: Generation) -> bool:
+    """Find out, and note, whether readers ever had the release of a generation."""
+    if ledger.is_published(generation.night):
+        return True
+    manifest = manifest_at(output, generation)
+    # The revision of an erasure was drawn for it; another release may have the name of a night's.
+    is_same = manifest is not None and (
+        generation.kind == "erasure"
+        or parts_digest(part.sha256 for part in manifest.parts) == generation.manifest_sha256
     )
+    if is_same:
+        ledger.note_published(generation.night)
+    return is_same
+
+
+def manifest_at(output: Store, generation: Generation) -> Manifest | None:
+    """Read the manifest under the name of a generation's release, which may be another release's."""
+    return read_manifest(output, generation.layout) if output.exists(generation.layout.manifest()) else None
+
+
+def manifest_of(output: Store, generation: Generation) -> Manifest:
+    """Read the manifest of a release that the ledger says was published.
+
+    Raises:
+        StorageError: it is damaged, or gone with the output.
+    """
+    manifest = manifest_at(output, generation)
+    if manifest is None:
+        raise StorageError(
+            f"{shown(output.url)} has lost release {generation.release_id} {generation.revision}, which was published "
+            "there and whose values are needed again; put the output back from a copy"
+        )
+    return manifest
 
 
 def manifests_of(output: Store, series: str) -> Iterator[Manifest]:
@@ -215,40 +221,15 @@ def manifests_of(output: Store, series: str) -> Iterator[Manifest]:
                 yield manifest
 
 
-def is_published(ledger: Ledger, output: Store, generation: Generation) -> bool:
-    """Whether the release of a generation was ever there for readers."""
-    if ledger.is_published(generation.night):
-        return True
-    if not _is_at_output(output, generation):
-        return False
-    ledger.note_published(generation.night)
-    return True
+def unknown_releases(ledger: Ledger, output: Store) -> list[Manifest]:
+    """List the releases of the series at the output that the ledger does not know."""
+    layouts = {generation.layout for generation in ledger.generations() if generation.kind != "void"}
+    return [manifest for manifest in manifests_of(output, ledger.series) if manifest.layout not in layouts]
 
 
-def _is_at_output(output: Store, generation: Generation) -> bool:
-    """Whether the very release of a generation has its manifest at the output."""
-    manifest = _manifest_at(output, generation)
-    if manifest is None or generation.kind == "erasure":  # whose revision was drawn for it
-        return manifest is not None
-    return parts_digest(part.sha256 for part in manifest.parts) == generation.manifest_sha256
-
-
-def _manifest_at(output: Store, generation: Generation) -> Manifest | None:
-    """The manifest under the name of a generation's release, which may be somebody else's."""
-    layout = ReleaseLayout(generation.release_id, generation.revision)
-    return read_manifest(output, layout) if output.exists(layout.manifest()) else None
-
-
-def manifest_of(output: Store, generation: Generation) -> Manifest:
-    """Read the manifest of a release that the ledger says was published.
-
-    Raises:
-        StorageError: it is damaged, or gone with the output.
-    """
-    manifest = _manifest_at(output, generation)
-    if manifest is None:
-        raise StorageError(
-            f"{shown(output.url)} has lost release {generation.release_id} {generation.revision}, which was published "
-            "there and whose values are needed again; put the output back from a copy"
-        )
-    return manifest
+def unknown_in_words(output: Store, unknown: list[Manifest]) -> str:
+    return (
+        f"the ledger knows nothing of {len(unknown)} releases of {shown(output.url)}, such as "
+        f"{unknown[0].layout.folder}: it is an old copy, or its newest nights are gone; restore it, or make it again "
+        "with microagg series rebuild"
+    )

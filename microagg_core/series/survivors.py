@@ -1,7 +1,8 @@
-"""Survivors: what an input part sends to the files of survivors, when it is read to be scattered.
+"""Survivors: what becomes of their atoms, and the files in which they are released again as they were before.
 
-Their confidential values go to the tasks that carry them; digests of these, for the gate, to those that check their
-files. Both come behind the partitions of arrivals.
+What becomes of atoms is decided range by range, from who of them is in tonight's input. Quasi-identifiers come from the
+files of earlier releases, where they are for everybody to read; confidential values come from tonight's input, but for
+classes with ghosts and columns that are held back, whose values come from the earlier release as well.
 """
 
 from __future__ import annotations
@@ -37,16 +38,30 @@ from microagg_core.series.digests import (
     rows_of,
 )
 from microagg_core.series.fates import Fate, Fates, decide, drawn_decoys, held_back, is_released
-from microagg_core.series.generations import broken
+from microagg_core.series.generations import Counts, broken
 from microagg_core.series.marks import ATOM, CHANGED, survive
 from microagg_core.series.matching import ABSENT, ALTERED, half_of
-from microagg_core.series.night import GHOSTS_FROM, Added, Night, confidential_digests, layout_of, load_night
+from microagg_core.series.night import GHOSTS_FROM, Night, confidential_digests, layout_of, load_night
 from microagg_core.store.objects import Store, sha256_hex
 from microagg_core.store.urls import shown
 
 
+@dataclass(frozen=True)
+class FateCounts(Counts):
+    """Units that were released before, by their fate."""
+
+    carried: int = 0
+    ghosts: int = 0
+    withheld: int = 0
+    vanished: int = 0
+    #: Changed values, or rows where no column is watched, that are released as they were last.
+    held_back: int = 0
+    #: The nights whose releases hold the values of released atoms.
+    nights: tuple[int, ...] = ()
+
+
 class Survivors:
-    """What one input part sends; nothing where nobody survives."""
+    """The rows of one input part that go to the files of survivors, and what the gate hears of them."""
 
     def __init__(self, task: Task, plan: Planned) -> None:
         self._task, self._plan = task, plan
@@ -54,7 +69,6 @@ class Survivors:
         self._digests = Scatter(task, layout_of(task).survivors_read)
 
     def add(self, batch: PartBatch) -> None:
-        """Take in the next batch."""
         if batch.marks is None or batch.marks.atoms is None:
             return
         night, _ = load_night(self._task)
@@ -70,40 +84,34 @@ class Survivors:
         self._digests.add(pa.table({**whose, **digests}), place + night.n_carried)
 
     def _digests_of(self, confidential: pa.Table, codes: NDArray[Any]) -> dict[str, pa.Array]:
-        """What the gate is told of survivors."""
         rows, values = confidential_digests(self._plan.context, *load_night(self._task), confidential)
         columns = {"changed": pa.array(codes == CHANGED)}
         columns |= {f"d{j}": pa.array(of_column) for j, of_column in enumerate(values)}
         return columns if values else {**columns, "half": pa.array(half_of(rows))}
 
     def flush(self) -> None:
-        """Write what is held."""
         self._values.flush()
         self._digests.flush()
 
     @property
     def rows(self) -> int:
-        """Survivors so far."""
         return self._values.rows
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """All that was written."""
         return (*self._values.pieces, *self._digests.pieces)
 
     @property
     def slices(self) -> Slices:
-        """What is for whom."""
         return self._values.slices + self._digests.slices
 
 
 def slices_for_the_gate(slices: Slices, plan: Planned, n_carried: int) -> Slices:
-    """Of what a part sent, the digests of survivors, for the files of survivors, which come after those of arrivals."""
+    """Select what a part sent to the gate, for the files of survivors, which come after those of arrivals."""
     return slices.moved(plan.outline.n_partitions + n_carried, plan.outline.n_files)
 
 
 def decide_range(task: Task) -> Receipt:
-    """Decide what becomes of one range's atoms."""
     night, _ = load_night(task)
     atoms = night.read_atoms(task.number)
     left, altered = absent_units(task, task.slices), altered_units(task, task.slices)
@@ -124,38 +132,38 @@ def decide_range(task: Task) -> Receipt:
         needing[places_of_units(altered, atoms)] = True
     whole = numbered_pairs(pairs_of(atoms, "k")[needing])[1]
     nights = sorted({int(last) for last in np.asarray(atoms["last"])[is_released(fates.code)]})
-    notes = FateNotes(_fate_counts(fates, n, n_left, _n_held_back(night, fates, atoms, altered)), tuple(nights))
+    counts = _fate_counts(fates, n, n_left, _n_held_back(night, fates, atoms, altered), tuple(nights))
     layout = layout_of(task)
     pieces = (
         task.put(layout.uncommon(task.number), to_bytes(table)),
         task.put(layout.whole(task.number), to_bytes(pa.table(as_columns(whole, "k")))),
-        task.put(layout.fates(task.number), to_json(notes)),
+        task.put(layout.fates(task.number), to_json(counts)),
     )
     return Receipt(task.step, task.number, int(n.sum()), pieces)
 
 
 def beside_ghosts(code: Bytes, atoms: pa.Table) -> Bools:
-    """Find the atoms of classes that hold a ghost tonight: all of them are released as they were last."""
+    """Mark the atoms of classes that hold a ghost tonight: all of them are released as they were last."""
     classes = pairs_of(atoms, "k")
     return np.asarray(positions_in(classes, numbered_pairs(classes[code == Fate.WITH_GHOSTS])[1]) >= 0)
 
 
 def absent_units(task: Task, matched: Slices) -> pa.Table | None:
-    """The live units of a range's atoms that are not in tonight's input, with their places in the ledger."""
+    """Gather the live units of a range's atoms that are not in tonight's input, with their places in the ledger."""
     makers = pa.field("unit_range", pa.int64())
     absent = matched.of_objects(ABSENT)
     return gather_with_makers(task.run, absent, "match", lambda number, _: layout_of(task).absent(number), makers)
 
 
 def altered_units(task: Task, matched: Slices) -> pa.Table | None:
-    """Survivors of a range's atoms that have other values than in their last release."""
+    """Gather survivors of a range's atoms that have other values than in their last release."""
     return gather_slices(
         task.run, matched.of_objects(ALTERED), "match", lambda number, _: layout_of(task).altered(number)
     )
 
 
 def places_of_units(units: pa.Table | None, atoms: pa.Table) -> Ints:
-    """Where each unit's atom stands among the atoms of the range."""
+    """Find each unit's atom among the atoms of the range."""
     if units is None:
         return np.zeros(0, dtype=np.int64)
     place = places_of_atoms(np.asarray(units[ATOM]), atoms)
@@ -164,7 +172,7 @@ def places_of_units(units: pa.Table | None, atoms: pa.Table) -> Ints:
     return place
 
 
-def _fate_counts(fates: Fates, n: Ints, left: Ints, n_held_back: int) -> FateCounts:
+def _fate_counts(fates: Fates, n: Ints, left: Ints, n_held_back: int, nights: tuple[int, ...]) -> FateCounts:
     code, decoys = fates
     ghosts, shedding, closed = (code == fate for fate in (Fate.WITH_GHOSTS, Fate.SHEDDING, Fate.CLOSED))
     out = is_released(code)
@@ -174,11 +182,12 @@ def _fate_counts(fates: Fates, n: Ints, left: Ints, n_held_back: int) -> FateCou
         withheld=int(n[code == Fate.WITHHELD].sum()),
         vanished=int((left + decoys)[shedding].sum() + n[closed].sum()),
         held_back=n_held_back,
+        nights=nights,
     )
 
 
 def _n_held_back(night: Night, fates: Fates, atoms: pa.Table, altered: pa.Table | None) -> int:
-    """Count the changes that would not be released tonight; whom the lot makes a decoy is not known yet."""
+    """Count the changes that would not be released tonight; which stayers are drawn as decoys is not known yet."""
     if altered is None or not night.compared:
         return 0
     place = places_of_units(altered, atoms)
@@ -189,7 +198,7 @@ def _n_held_back(night: Night, fates: Fates, atoms: pa.Table, altered: pa.Table 
 
 
 def changes_of(altered: pa.Table, night: Night) -> Bools:
-    """Of survivors with other values, the watched columns that have them; where none is watched, one for the row."""
+    """Mark the watched columns in which survivors have other values; one for the row where none is watched."""
     if not night.columns:
         return np.ones((altered.num_rows, 1), dtype=np.bool_)
     return np.column_stack([np.asarray(altered[f"changed{j}"]) for j in range(len(night.columns))])
@@ -256,19 +265,19 @@ def _read_released(plan: Planned, part: RecalledPart) -> pa.Table:
 
 
 def _with_classes(table: pa.Table, classes: Pairs, night: int) -> pa.Table:
-    """The rows with names of our own, which collide with none of theirs."""
+    """Name columns by place, so that they collide with none of the digests'."""
     columns = {**as_columns(classes, "k"), NIGHT: pa.array(np.full(len(classes), night, dtype=np.int32))}
     renamed = {f"x{j}": column for j, column in enumerate(table.columns)}
     return pa.table({**columns, **renamed})
 
 
 def dated(classes: Pairs, nights: Ints) -> Pairs:
-    """Digests of class and night together: a class of one night is found in that night's release only."""
+    """Combine digests of class and night: a class of one night is found in that night's release only."""
     return np.column_stack([classes[:, 0], classes[:, 1] ^ nights.astype(np.uint64)])
 
 
 def carry_range(task: Task) -> Receipt:
-    """Make the file of one range of atoms."""
+    """Make the file of survivors of one range of atoms."""
     plan, (night, _) = load_planned(task), load_night(task)
     carried = _Carried.of(task, plan, night)
     number = plan.outline.n_files + task.number
@@ -278,7 +287,7 @@ def carry_range(task: Task) -> Receipt:
 
 @dataclass(frozen=True)
 class _Carried:
-    """Who of a range is released tonight: survivors, then ghosts.
+    """The released units of a range: survivors, then ghosts.
 
     Attributes:
         atom: the place of each one's atom among the atoms.
@@ -299,7 +308,7 @@ class _Carried:
 
     @classmethod
     def of(cls, task: Task, plan: Planned, night: Night) -> _Carried:
-        """Put together what the input and the ledger say, as the fates have it."""
+        """Join what the input and the ledger have, as the fates decide."""
         atoms = night.read_atoms(task.number)
         uncommon = read_slice(task.pieces.read(layout_of(task).uncommon(task.number)))
         code = np.full(atoms.num_rows, Fate.CARRIED, dtype=np.uint8)
@@ -325,11 +334,10 @@ class _Carried:
 
     @property
     def n(self) -> int:
-        """How many rows there are."""
         return len(self.atom)
 
     def rows(self) -> pa.Table:
-        """The released rows, with record numbers; those of ghosts say where the ledger has them."""
+        """Make the released rows, with record numbers; those of ghosts say where the ledger has them."""
         schema = self.plan.context.schema
         keys, confidential = self._keys(), self._confidential()
         source = dict(zip([c.name for c in (*schema.blocking, *schema.quasi_identifiers)], keys, strict=True))
@@ -348,11 +356,10 @@ class _Carried:
         return np.concatenate([self._records(), of_ghosts])
 
     def _dated(self, places: Ints) -> Pairs:
-        """The classes of atoms, each in the night of its last release."""
         return dated(pairs_of(self.atoms, "k")[places], np.asarray(self.atoms["last"])[places])
 
     def _keys(self) -> list[pa.Array]:
-        """The released values of each one's class, from the release in which it was last."""
+        """Look up the released values of each unit's class, from the release in which it was last."""
         classes = self._recalled(CLASSES)
         if classes is None:
             raise _lost()
@@ -370,7 +377,7 @@ class _Carried:
         return gather_slices(self.task.run, wanted, "recall", layout_of(self.task).recalled)
 
     def _confidential(self) -> list[pa.Array]:
-        """Tonight's confidential values; those of the last release of ghosts, and where they are held back."""
+        """Take tonight's confidential values; those of the last release for ghosts, and where they are held back."""
         old, row = self._held_back()
         old[len(self.out) :] = True
         if self.ghosts is not None:
@@ -379,7 +386,7 @@ class _Carried:
         return [self._chosen(j, earlier, then, old[:, j]) for j in range(old.shape[1])]
 
     def _held_back(self) -> tuple[Bools, UInt64s]:
-        """Whose values are not tonight's, column by column, and the digests of these units' last rows.
+        """Mark whose values are not tonight's, column by column, with the digests of these units' last rows.
 
         Who did not change has tonight the value of his last release.
         """
@@ -399,7 +406,7 @@ class _Carried:
         return old, row
 
     def _earlier(self, row: UInt64s, needing: Bools) -> tuple[pa.Table | None, Ints]:
-        """Rows of earlier releases, and which of them each one needs; any of those that are equal."""
+        """Find the rows of earlier releases that units need; any of those that are equal."""
         then = np.zeros(self.n, dtype=np.int64)
         if not needing.any():
             return None, then
@@ -415,7 +422,7 @@ class _Carried:
         return earlier, then
 
     def _chosen(self, j: int, earlier: pa.Table | None, then: Ints, is_old: Bools) -> pa.Array:
-        """One confidential column, from tonight's rows or the earlier ones."""
+        """Take one confidential column from tonight's rows or the earlier ones."""
         now = np.concatenate([self.out, np.zeros(self.n - len(self.out), dtype=np.int64)])
         if not is_old.any():
             if self.tonight is None:
@@ -431,7 +438,7 @@ class _Carried:
 
 
 def number_of_ghosts(unit_range: Ints, index: Ints) -> Ints:
-    """The record numbers under which ghosts travel: where the ledger has them.
+    """Number the rows of ghosts by where the ledger has them.
 
     >>> number_of_ghosts(np.array([1]), np.array([5])).tolist() == [2 * GHOSTS_FROM + 5]
     True
@@ -440,7 +447,6 @@ def number_of_ghosts(unit_range: Ints, index: Ints) -> Ints:
 
 
 def _with_row(of_night: Pairs, row: UInt64s) -> Pairs:
-    """A row of a class of a night, by digests."""
     return np.column_stack([of_night[:, 0], of_night[:, 1] ^ row])
 
 
@@ -449,23 +455,3 @@ def _lost() -> StorageError:
         "an earlier release does not hold what the ledger says of it; restore its files, or make the ledger again with "
         "microagg series rebuild"
     )
-
-
-@dataclass(frozen=True)
-class FateCounts(Added):
-    """What becomes of the units that were released before."""
-
-    carried: int = 0
-    ghosts: int = 0
-    withheld: int = 0
-    vanished: int = 0
-    #: Changed values, or rows where no column is watched, that are released as they were last.
-    held_back: int = 0
-
-
-@dataclass(frozen=True)
-class FateNotes:
-    """What is noted of one range of atoms: counts, and the nights whose releases hold the values of its atoms."""
-
-    counts: FateCounts
-    nights: tuple[int, ...]

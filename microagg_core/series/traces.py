@@ -1,14 +1,17 @@
-"""Counts of a night, added up over ranges; for the operator alone."""
+"""The next state of the ledger, made range by range from what the candidate files say, and its traces.
+
+A unit's trace is its atom, and the night in which it left that. So traces are counted by looking at the atoms of which
+the candidate files do not hold what they held before: all others are shared by as many units as ever.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints, Pairs, UInt64s
 from microagg_core.data.tables.slices import RECORD, Slices, read_slice, to_bytes, write_slices
@@ -16,14 +19,14 @@ from microagg_core.errors import InternalError
 from microagg_core.plain import from_json, to_json
 from microagg_core.release.steps.shuffling import gather_slices, read_slices
 from microagg_core.release.steps.work import Receipt, Task
-from microagg_core.series.atoms import atoms_table, from_number, places_of_atoms, range_of_atoms, regrouped
+from microagg_core.series.atoms import atoms_table, from_number, no_atoms, places_of_atoms, range_of_atoms, regrouped
 from microagg_core.series.candidates import ATOMS, GateCounts
 from microagg_core.series.digests import ABSENT, as_columns, numbered_pairs, pairs_of, positions_in
 from microagg_core.series.generations import RangeFile, UnitCounts
 from microagg_core.series.invariants import Census, census_of_atoms, census_of_units
 from microagg_core.series.marks import ATOM
 from microagg_core.series.night import Night, layout_of, load_night
-from microagg_core.series.units import WITH_ATOM, State, range_schema
+from microagg_core.series.units import NO_ATOM, WITH_ATOM, State, range_schema
 
 #: The objects of a traced range: how many units came to each atom and left it, and how many changed in each.
 COUNTS, CHANGES = 0, 1
@@ -31,10 +34,10 @@ COUNTS, CHANGES = 0, 1
 
 @dataclass(frozen=True)
 class RangeNotes:
-    """What is noted of one range of the next ledger."""
+    """Notes of one range of units in the next ledger."""
 
     files: tuple[RangeFile, ...]
-    #: What changed in the counts; who is released or withheld is counted with the atoms.
+    #: Changes of the counts; released and withheld units are counted with the atoms.
     counts: UnitCounts
     wrong: GateCounts
     #: Of all units of the range, read again.
@@ -42,14 +45,14 @@ class RangeNotes:
 
 
 def trace_range(task: Task) -> Receipt:
-    """Write what changes of one range of units; tells who came to each atom and left it, and what changed in it."""
+    """Write the changes of one range of units; send to ranges of atoms who came, who left, and what changed."""
     night, _ = load_night(task)
     layout = layout_of(task)
     met = read_slice(task.pieces.read(layout.met(task.number)))
-    units = _Units.of(night, met, gather_slices(task.run, task.slices, "join", lambda number, _: layout.joined(number)))
+    units = _Units(night, met, gather_slices(task.run, task.slices, "join", lambda number, _: layout.joined(number)))
     files = night.ledger.write_changes(night.state, night.number, task.number, night.n_ranges, units.changes())
     pieces, slices = [], Slices()
-    for number, told in ((COUNTS, units.counts_told()), (CHANGES, units.changes_told())):
+    for number, told in ((COUNTS, units.came_and_left()), (CHANGES, units.ghosts_and_changes())):
         by = range_of_atoms(np.asarray(told[ATOM]), night.n_atom_ranges)
         data, some = write_slices(told, by, task.number, number)
         pieces.append(task.put(layout.traces_told(task.number, number), data))
@@ -60,176 +63,118 @@ def trace_range(task: Task) -> Receipt:
     return Receipt(task.step, task.number, met.num_rows, tuple(pieces), slices)
 
 
-@dataclass(frozen=True)
 class _Units:
-    """The units of a range of which something may be to be said: what the ledger has of them, and what the files do.
+    """The units of a range of which the ledger may have to hear: what it has of them, and what the files do."""
 
-    Attributes:
-        met: as the ledger has them, and where they are in the input; who is new has no index.
-        told: what was told of rows of the files; None: nothing.
-        row: for each unit, its row of ``told``; -1 where nothing was told.
-        unknown: rows of the files that are nobody's.
-    """
+    def __init__(self, night: Night, met: pa.Table, rows: pa.Table | None) -> None:
+        self._night, self._met, self._rows = night, met, rows
+        #: For each unit, its row of ``rows``, or -1; and the rows that are nobody's.
+        self._row, self._unknown = _row_of_each(met, rows)
+        self._state = self._of_ledger("state")
+        self._was_live = self._state == State.LIVE
+        self._present = self._of_ledger("part") >= 0
+        self._listed = self._of_ledger("index") >= 0
+        self._new_atom = self._of_files(ATOM, np.dtype(np.uint64))
+        # A row of a survivor that is not released was sent only to have it closed.
+        self._out = (self._row >= 0) & self._of_files("out", np.dtype(np.bool_))
+        #: In a file of arrivals.
+        self._new = self._out & (self._new_atom != NO_ATOM)
+        self._closed = self._are_closed()
+        self._next_state = self._following_state()
+        self._next_atom = self._following_atom()
 
-    night: Night
-    met: pa.Table
-    told: pa.Table | None
-    row: Ints
-    unknown: int
+    def _of_ledger(self, name: str) -> NDArray[Any]:
+        return np.asarray(self._met[name])
 
-    @classmethod
-    def of(cls, night: Night, met: pa.Table, told: pa.Table | None) -> _Units:
-        """Find the unit of every row that was told, by its place in the input, or in the ledger for ghosts."""
-        row = np.full(met.num_rows, -1, dtype=np.int64)
-        if told is None:
-            return cls(night, met, None, row, 0)
-        is_ghost = np.asarray(told["part"]) < 0
-        place = np.asarray(told[RECORD])
-        unit = np.full(len(place), -1, dtype=np.int64)
-        absent = np.asarray(met["part"]) < 0
-        index = np.where(absent, np.asarray(met["index"]), -1)
-        unit[is_ghost] = positions_in(
-            _pairs(np.zeros(is_ghost.sum()), place[is_ghost]), _distinct_places(absent, index)
-        )
-        parts = np.asarray(told["part"])[~is_ghost]
-        among = _pairs(np.asarray(met["part"]), np.asarray(met["place"]))
-        among[absent] = _nowhere(absent)
-        unit[~is_ghost] = positions_in(_pairs(parts, place[~is_ghost]), among)
-        theirs = np.flatnonzero(unit >= 0)
-        row[unit[theirs]] = theirs
-        # A row of a survivor that is not released was told only to have it closed.
-        return cls(night, met, told, row, int((unit < 0).sum()))
-
-    # --- What the ledger has, and what the files do ------------------------------------------------------------
-
-    def _column(self, name: str) -> NDArray[Any]:
-        return np.asarray(self.met[name])
-
-    def _told(self, name: str, kind: DTypeLike) -> NDArray[Any]:
-        values: NDArray[Any] = np.zeros(self.met.num_rows, dtype=kind)
-        if self.told is not None:
-            heard = self.row >= 0
-            values[heard] = np.asarray(self.told[name])[self.row[heard]]
+    def _of_files(self, name: str, kind: np.dtype[Any]) -> NDArray[Any]:
+        values: NDArray[Any] = np.zeros(self._met.num_rows, dtype=kind)
+        if self._rows is not None:
+            has_row = self._row >= 0
+            values[has_row] = np.asarray(self._rows[name])[self._row[has_row]]
         return values
 
-    @property
-    def _state(self) -> NDArray[np.uint8]:
-        return self._column("state")
+    def _changed(self, name: str) -> Bools:
+        """Mark units whose digest in the files is another than that of their last release."""
+        last = self._of_ledger(name)
+        return np.asarray(self._of_files(name, last.dtype) != last)
 
-    @property
-    def _present(self) -> Bools:
-        return np.asarray(self._column("part") >= 0)
-
-    @property
-    def _was_live(self) -> Bools:
-        return np.asarray(self._state == State.LIVE)
-
-    @property
-    def _is_told_out(self) -> Bools:
-        """Whose row is told to be in the files."""
-        return np.asarray((self.row >= 0) & self._told("out", np.bool_))
-
-    @property
-    def _is_new(self) -> Bools:
-        """Who is in a file of arrivals."""
-        return np.asarray(self._is_told_out & (self._told(ATOM, np.uint64) != 0))
-
-    @property
-    def _is_closed(self) -> Bools:
-        """Which live units were to be released or not by the rules of their series, and will never be again."""
-        night = self.night
+    def _are_closed(self) -> Bools:
+        """Mark live units that will never be released again by the rules of their series."""
+        night = self._night
         if night.mode == "disjoint":  # who an earlier night might have released again
-            return self._was_live
+            return np.asarray(self._was_live)
         if not night.n_carried:
-            return np.zeros(self.met.num_rows, dtype=np.bool_)
-        policy = night.policy
-        is_out = np.where(self._present, (self.row < 0) | self._is_told_out, self._is_told_out)
-        stays = np.asarray(night.leavers == "withhold") & ~policy.is_due(self._column("since"))
+            return np.zeros(self._met.num_rows, dtype=np.bool_)
+        is_out = np.where(self._present, (self._row < 0) | self._out, self._out)
+        stays = np.asarray(night.leavers == "withhold") & ~night.policy.is_due(self._of_ledger("since"))
         return np.asarray(self._was_live & ~is_out & ~stays)
 
-    # --- What follows ------------------------------------------------------------------------------------------
-
-    @property
-    def _atoms(self) -> UInt64s:
-        new, before = self._told(ATOM, np.uint64), self._column("atom")
-        if self.night.mode == "independent":
-            new = regrouped(before, new, self.night.number)
-        return np.where(self._is_new, new, before)
-
-    @property
-    def _next_state(self) -> NDArray[np.uint8]:
+    def _following_state(self) -> NDArray[np.uint8]:
         state = self._state.copy()
-        state[self._is_new] = State.GONE if self.night.mode == "disjoint" else State.LIVE
-        state[self._is_closed] = State.GONE
+        state[self._new] = State.GONE if self._night.mode == "disjoint" else State.LIVE
+        state[self._closed] = State.GONE
         state[(state == State.HELD) & ~self._present] = State.REMOVED
         # Who was erased is never anything else.
         state[self._state == State.FORGOTTEN] = State.FORGOTTEN
-        return state
+        return np.asarray(state)
+
+    def _following_atom(self) -> UInt64s:
+        new, before = self._new_atom, self._of_ledger("atom")
+        if self._night.mode == "independent":
+            new = regrouped(before, new, self._night.number)
+        return np.where(self._new, new, before)
 
     def changes(self) -> pa.Table:
-        """The rows of the ledger that are new or not as they were."""
-        night, new, out = self.night, self._is_new, self._is_told_out
-        last = np.where(new, night.number if night.mode == "disjoint" else WITH_ATOM, self._column("last"))
-        first = (self._state == State.HELD) & (new | (self._column("since") < 0))
-        columns: dict[str, NDArray[Any]] = {name: self._column(name) for name in ("u0", "u1")}
-        columns["atom"] = self._atoms
-        columns["row"] = np.where(out, self._told("row", np.uint64), self._column("row"))
-        columns["since"] = np.where(first, night.number, self._column("since"))
-        columns["last"] = np.where(self._is_closed, night.previous, last)
+        """Collect the rows of the ledger that are new or not as they were."""
+        night, new, out, since = self._night, self._new, self._out, self._of_ledger("since")
+        last = np.where(new, night.number if night.mode == "disjoint" else WITH_ATOM, self._of_ledger("last"))
+        first = (self._state == State.HELD) & (new | (since < 0))
+        columns: dict[str, NDArray[Any]] = {name: self._of_ledger(name) for name in ("u0", "u1")}
+        columns["atom"] = self._next_atom
+        columns["since"] = np.where(first, night.number, since)
+        columns["last"] = np.where(self._closed, night.previous, last)
         columns["state"] = self._next_state
-        for j in range(len(night.columns)):
-            columns[f"d{j}"] = np.where(out, self._told(f"d{j}", np.uint32), self._column(f"d{j}"))
-        differs = self._column("index") < 0
+        for name in ("row", *(f"d{j}" for j in range(len(night.columns)))):
+            before = self._of_ledger(name)
+            columns[name] = np.where(out, self._of_files(name, before.dtype), before)
+        differs = ~self._listed
         for name, values in columns.items():
-            differs |= values != self._column(name)
-        kept = np.flatnonzero(differs & ~((self._column("index") < 0) & (columns["state"] == State.REMOVED)))
+            differs |= values != self._of_ledger(name)
+        kept = np.flatnonzero(differs & (self._listed | (self._next_state != State.REMOVED)))
         schema = range_schema(len(night.columns))
         return pa.table([pa.array(columns[f.name][kept].astype(f.type.to_pandas_dtype())) for f in schema], schema)
 
     def counts(self) -> UnitCounts:
-        """By how much the counts of units change, but for those of live ones, which are counted with their atoms."""
-        before, after = self._state, self._next_state
-        listed = self._column("index") >= 0
+        """Count how units change their state, but for live ones, which are counted with their atoms."""
 
         def change(state: State) -> int:
-            return int((after == state).sum()) - int(((before == state) & listed).sum())
+            return int((self._next_state == state).sum()) - int(((self._state == state) & self._listed).sum())
 
         return UnitCounts(held=change(State.HELD), vanished=change(State.GONE), forgotten=change(State.FORGOTTEN))
 
     def wrong(self) -> GateCounts:
-        """What must not be, counted."""
-        never_again = [State.FORGOTTEN] if self.night.mode == "independent" else [State.FORGOTTEN, State.GONE]
-        again = self._is_told_out & np.isin(self._state, never_again)
-        again |= self._is_new & self._was_live & (self.night.mode == "disjoint")
-        moved = self._is_new & self._was_live & bool(self.night.n_carried)
-        altered = self._is_told_out & self._was_live & (self._differs_from_last() | self._false_ghosts())
-        return GateCounts(int(again.sum()), int(moved.sum()), int(altered.sum()), self.unknown)
-
-    def _differs_from_last(self) -> Bools:
-        """Values that are not tonight's, and not those of the last release either."""
-        differs, altered = self._told("differs", np.uint64), np.zeros(self.met.num_rows, dtype=np.bool_)
-        for j, name in enumerate(self.night.compared):
+        """Count what must not be."""
+        night = self._night
+        never_again = [State.FORGOTTEN] if night.mode == "independent" else [State.FORGOTTEN, State.GONE]
+        again = self._out & np.isin(self._state, never_again)
+        again |= self._new & self._was_live & (night.mode == "disjoint")
+        moved = self._new & self._was_live & bool(night.n_carried)
+        # Ghosts with another row than last; values that are neither tonight's nor those of the last release.
+        altered = ~self._present & self._changed("row")
+        differs = self._of_files("differs", np.dtype(np.uint64))
+        for j, name in enumerate(night.compared):
             altered |= ((differs >> np.uint64(j)) & np.uint64(1) == 1) & self._changed(name)
-        return altered
+        altered &= self._out & self._was_live
+        return GateCounts(int(again.sum()), int(moved.sum()), int(altered.sum()), self._unknown)
 
-    def _changed(self, name: str) -> Bools:
-        """Whose digest in the files is another than that of the last release."""
-        last = self._column(name)
-        return np.asarray(self._told(name, last.dtype) != last)
-
-    def _false_ghosts(self) -> Bools:
-        """Who is released without being there, with another row than last."""
-        return np.asarray(~self._present & self._changed("row"))
-
-    # --- What is told ------------------------------------------------------------------------------------------
-
-    def counts_told(self) -> pa.Table:
-        """Units that came to each atom and that left it: the atom, tonight's number of its class, since when."""
-        new = self._is_new
-        came = np.column_stack([self._atoms, self._told(ATOM, np.uint64), self._since().astype(np.uint64)])[new]
-        left = self._is_closed | (new & self._was_live & (self.night.mode == "independent"))
+    def came_and_left(self) -> pa.Table:
+        """Count units that came to each atom (with tonight's number of its class, since when), and that left it."""
+        new = self._new
+        since = np.where(self._state == State.HELD, self._night.number, self._of_ledger("since"))
+        came = np.column_stack([self._next_atom, self._new_atom, since.astype(np.uint64)])[new]
+        left = self._closed | (new & self._was_live & (self._night.mode == "independent"))
         arrivals, n_came = np.unique(came, axis=0, return_counts=True)
-        leavers, n_left = np.unique(self._column("atom")[left], return_counts=True)
+        leavers, n_left = np.unique(self._of_ledger("atom")[left], return_counts=True)
         nothing = np.zeros(len(leavers), dtype=np.uint64)
         return pa.table(
             {
@@ -241,40 +186,34 @@ class _Units:
             }
         )
 
-    def _since(self) -> NDArray[np.int32]:
-        first = self._state == State.HELD
-        return np.where(first, self.night.number, self._column("since")).astype(np.int32)
-
-    def changes_told(self) -> pa.Table:
-        """How many units of each atom are not there, and how many have another value than last, by what is compared."""
-        again = self._is_told_out & self._was_live & bool(self.night.n_carried)
+    def ghosts_and_changes(self) -> pa.Table:
+        """Count units of each atom that are ghosts, and that have another value than last, by what is compared."""
+        again = self._out & self._was_live & bool(self._night.n_carried)
         marks = {"ghosts": again & ~self._present}
-        marks |= {f"n{j}": again & self._changed(name) for j, name in enumerate(self.night.compared)}
-        some = np.flatnonzero(np.any(list(marks.values()), axis=0))
-        atoms, number = np.unique(self._column("atom")[some], return_inverse=True)
-        sums = {name: np.bincount(number, mark[some], len(atoms)).astype(np.int64) for name, mark in marks.items()}
+        marks |= {f"n{j}": again & self._changed(name) for j, name in enumerate(self._night.compared)}
+        marked = np.flatnonzero(np.any(list(marks.values()), axis=0))
+        atoms, number = np.unique(self._of_ledger("atom")[marked], return_inverse=True)
+        sums = {name: np.bincount(number, mark[marked], len(atoms)).astype(np.int64) for name, mark in marks.items()}
         return pa.table({ATOM: pa.array(atoms.astype(np.uint64)), **{name: pa.array(n) for name, n in sums.items()}})
 
 
-def _pairs(first: NDArray[Any], second: NDArray[Any]) -> Pairs:
-    return np.column_stack([first.astype(np.int64), second.astype(np.int64)]).astype(np.uint64)
-
-
-def _nowhere(which: Bools) -> Pairs:
-    """Places that nobody asks for, each another."""
-    return np.column_stack([np.full(which.sum(), 2**64 - 1, dtype=np.uint64), np.arange(which.sum(), dtype=np.uint64)])
-
-
-def _distinct_places(which: Bools, index: Ints) -> Pairs:
-    """The indices of some units, and for the others places that nobody asks for."""
-    among = _pairs(np.zeros(len(index)), index)
-    among[~which] = _nowhere(~which)
-    return among
+def _row_of_each(met: pa.Table, rows: pa.Table | None) -> tuple[Ints, int]:
+    """Find each unit's row, by its place in the input, or in the ledger for ghosts; count the rows of nobody."""
+    row = np.full(met.num_rows, -1, dtype=np.int64)
+    if rows is None:
+        return row, 0
+    part = np.asarray(met["part"]).astype(np.int64)
+    place = np.where(part < 0, np.asarray(met["index"]), np.asarray(met["place"]))
+    wanted = [np.asarray(rows[name]).astype(np.int64) for name in ("part", RECORD)]
+    unit = positions_in(np.column_stack(wanted).astype(np.uint64), np.column_stack([part, place]).astype(np.uint64))
+    known = np.flatnonzero(unit >= 0)
+    row[unit[known]] = known
+    return row, int((unit < 0).sum())
 
 
 @dataclass(frozen=True)
 class TraceNotes:
-    """Of one range of atoms: the rarest trace of tonight, and how many units have one that fewer than k share."""
+    """Notes of one range of atoms in the next ledger, and of their traces."""
 
     #: The atoms after the night.
     file: RangeFile
@@ -297,7 +236,6 @@ class TraceNotes:
 
 
 def count_traces(task: Task) -> Receipt:
-    """Make one range of the atoms, and count its traces."""
     night, _ = load_night(task)
     layout = layout_of(task)
 
@@ -305,7 +243,7 @@ def count_traces(task: Task) -> Receipt:
         wanted = task.slices.of_objects(number)
         return gather_slices(task.run, wanted, "trace", layout.traces_told)
 
-    atoms = _Atoms.of(task, night, gathered(COUNTS))
+    atoms = _Atoms(task, night, gathered(COUNTS))
     following, changes = atoms.following(), gathered(CHANGES)
     file = night.ledger.write_atoms(night.number, task.number, following)
     bundles = atoms.bundles()
@@ -313,10 +251,10 @@ def count_traces(task: Task) -> Receipt:
     smallest, below = atoms.rarest()
     notes = TraceNotes(
         file=file,
-        counts=atoms.counts(following),
+        counts=_live_counts(following, night),
         smallest=smallest,
         units_below=below,
-        split=int(atoms.is_split.sum()),
+        split=atoms.n_split,
         thin_bundles=int(thin.sum()),
         census=census_of_atoms(night.ledger.read_atoms_file(file, night.number), night.number),
         **_change_counts(changes, atoms.before, night),
@@ -328,114 +266,76 @@ def count_traces(task: Task) -> Receipt:
     return Receipt(task.step, task.number, following.num_rows, pieces)
 
 
-@dataclass(frozen=True)
 class _Atoms:
-    """The atoms of a range before tonight, what the files have of them, and the new ones.
+    """The atoms of a range before tonight, how many of their units left for good, what files have of them; new ones.
 
-    Attributes:
-        before: as the ledger has them.
-        left: for each of them, how many units left it for good.
-        seen: the atoms that the files do not hold as they were: their classes, with how many units; None where no
-            file holds atoms.
-        new: the new ones, one row an atom.
+    ``seen`` are the atoms that the files do not hold as they were: their classes, with how many units; None where no
+    file holds atoms.
     """
 
-    night: Night
-    before: pa.Table
-    left: Ints
-    seen: pa.Table | None
-    new: pa.Table
-
-    @classmethod
-    def of(cls, task: Task, night: Night, told: pa.Table | None) -> _Atoms:
-        """Put together what ranges of units and files told."""
-        before = night.read_atoms(task.number)
-        left = np.zeros(before.num_rows, dtype=np.int64)
-        new = atoms_table(*_NOTHING)
+    def __init__(self, task: Task, night: Night, told: pa.Table | None) -> None:
+        self.night, self.before = night, night.read_atoms(task.number)
+        self.left = np.zeros(self.before.num_rows, dtype=np.int64)
+        self.new = no_atoms()
         if told is not None:
             gone = np.asarray(told["left"])
-            place = places_of_atoms(np.asarray(told[ATOM])[gone > 0], before)
+            place = places_of_atoms(np.asarray(told[ATOM])[gone > 0], self.before)
             if (place < 0).any():
                 raise InternalError("a bug: units left an atom that the ledger does not know; please report it")
-            np.add.at(left, place, gone[gone > 0])
-            new = _new_atoms(task, night, told.filter(pa.array(gone == 0)))
+            np.add.at(self.left, place, gone[gone > 0])
+            self.new = _new_atoms(task, night, told.filter(pa.array(gone == 0)))
         # Of a file of survivors that was checked, it reads this and nothing else.
         seen = [read_slice(task.pieces.read(piece.name)) for piece in task.reads if piece.step == "check-files"]
-        return cls(night, before, left, seen[0] if seen else None, new)
-
-    @cached_property
-    def _n(self) -> Ints:
-        return np.asarray(self.before["n"]).astype(np.int64)
-
-    @cached_property
-    def _n_out(self) -> Ints:
-        """How many units of each atom are released with it."""
-        if self.seen is None:
-            return np.zeros_like(self._n)
-        n_out, place = self._n.copy(), self._place_of_seen
-        n_out[place] = 0
-        np.add.at(n_out, place, np.asarray(self.seen["n"]))
-        return n_out
-
-    @cached_property
-    def _place_of_seen(self) -> Ints:
-        if self.seen is None:
-            return np.zeros(0, dtype=np.int64)
-        return places_of_atoms(np.asarray(self.seen[ATOM]), self.before)
-
-    @cached_property
-    def _n_after(self) -> Ints:
-        after: Ints = self._n - (self.left if self.night.mode != "disjoint" else 0)
-        return after
+        self.seen = seen[0] if seen else None
+        self._n = np.asarray(self.before["n"]).astype(np.int64)
+        self._n_after = self._n - (self.left if night.mode != "disjoint" else 0)
+        self._place_of_seen = np.zeros(0, dtype=np.int64)
+        #: Units of each atom that are released with it.
+        self._n_out = np.zeros_like(self._n)
+        if self.seen is not None:
+            self._place_of_seen = places_of_atoms(np.asarray(self.seen[ATOM]), self.before)
+            self._n_out = self._n.copy()
+            self._n_out[self._place_of_seen] = 0
+            np.add.at(self._n_out, self._place_of_seen, np.asarray(self.seen["n"]))
 
     @property
-    def is_split(self) -> Bools:
-        """Of which atoms some units are released, and others may be later; or more than there are."""
-        return np.asarray((self._n_out > 0) & (self._n_out != self._n_after))
+    def n_split(self) -> int:
+        """Atoms of which some units are released, and others may be later; or more than there are."""
+        return int(((self._n_out > 0) & (self._n_out != self._n_after)).sum())
 
     def following(self) -> pa.Table:
-        """The atoms after tonight; of which nobody is left, it need not be known any more."""
-        kept = pa.array(self._n_after > 0)
-        last = np.where(self._n_out > 0, self.night.number, np.asarray(self.before["last"]))
-        since = np.asarray(self.before["since"])
-        table = atoms_table(
-            np.asarray(self.before[ATOM]), pairs_of(self.before, "k"), self._n_after, since, last.astype(np.int32)
-        )
-        return pa.concat_tables([table.filter(kept), self.new]).combine_chunks()
-
-    def counts(self, following: pa.Table) -> UnitCounts:
-        """How many live units are released and withheld."""
-        if self.night.mode == "disjoint":
-            return UnitCounts()
-        n, is_out = np.asarray(following["n"]), np.asarray(following["last"]) == self.night.number
-        return UnitCounts(released=int(n[is_out].sum()), withheld=int(n[~is_out].sum()))
+        """Make the atoms after tonight; an atom that nobody is left of need not be known any more."""
+        before = self.before
+        last = np.where(self._n_out > 0, self.night.number, np.asarray(before["last"])).astype(np.int32)
+        atom, since = np.asarray(before[ATOM]), np.asarray(before["since"])
+        table = atoms_table(atom, pairs_of(before, "k"), self._n_after, since, last)
+        return pa.concat_tables([table.filter(pa.array(self._n_after > 0)), self.new]).combine_chunks()
 
     def rarest(self) -> tuple[int | None, int]:
-        """How many units share the rarest trace that is new tonight, and how many have one that fewer than k share.
+        """Count the units that share the rarest trace that is new tonight, and those whose trace fewer than k share.
 
         Who was released under a smaller k, and is not tonight, shares his trace with as many as he was promised.
         """
-        came, n_out = np.asarray(self.new["n"]), self._n_out
-        parts = [came, *self._parts()]
-        below = int(came[came < self.night.k].sum()) + int(n_out[(n_out > 0) & (n_out < self.night.k)].sum())
-        below += sum(int(part[part < self.night.least_k].sum()) for part in self._parts())
-        counted = np.concatenate(parts)
+        night, came, n_out, parts = self.night, np.asarray(self.new["n"]), self._n_out, self._parts()
+        below = int(came[came < night.k].sum()) + int(n_out[(n_out > 0) & (n_out < night.k)].sum())
+        below += sum(int(part[part < night.least_k].sum()) for part in parts)
+        counted = np.concatenate([came, *parts])
         return (int(counted.min()) if len(counted) else None), below
 
     def _parts(self) -> list[Ints]:
-        """The units of atoms that are not together any more: who is not released tonight, and who is left."""
+        """Count the units of atoms that are not together any more: who is not released tonight, and who is left."""
         if self.night.mode == "disjoint":
             return []
-        if self.seen is None:  # everybody is grouped afresh
-            broken = self.left > 0
-            return [part[part > 0] for part in (self._n_after[broken],)]
         out, rest = self._n_out, self._n - self._n_out
-        broken = ((out > 0) & (rest > 0)) | ((self.left > 0) & (self.left < self._n))
-        halves = [np.where(out > 0, rest, self.left)[broken], np.where(out > 0, out, self._n - self.left)[broken]]
-        return [part[part > 0] for part in halves]
+        if self.seen is None:  # everybody is grouped afresh
+            parts = [self._n_after[self.left > 0]]
+        else:
+            broken = ((out > 0) & (rest > 0)) | ((self.left > 0) & (self.left < self._n))
+            parts = [np.where(out > 0, rest, self.left)[broken], np.where(out > 0, out, self._n - self.left)[broken]]
+        return [part[part > 0] for part in parts]
 
     def bundles(self) -> pa.Table:
-        """How many units went from each class of the last release to each of tonight's; to be absent is one, too."""
+        """Count the units that went from each class of the last release to each of tonight's; or to or from absence."""
         night = self.night
         if night.mode == "independent":
             return _bundles(np.zeros((0, 2), np.uint64), np.zeros((0, 2), np.uint64), np.zeros(0, np.int64))
@@ -443,28 +343,30 @@ class _Atoms:
         klass = pairs_of(self.before, "k")
         before = np.where(was[:, None], klass, ABSENT)
         ends = [(np.repeat(ABSENT, self.new.num_rows, axis=0), pairs_of(self.new, "k"), np.asarray(self.new["n"]))]
-        whole = self._n_out == self._n
         if self.seen is not None:
+            whole = self._n_out == self._n
             place, n = self._place_of_seen, np.asarray(self.seen["n"])
             whole[place] = False
             ends.append((before[place][n > 0], pairs_of(self.seen, "k")[n > 0], n[n > 0]))
             ends.append((before[whole], klass[whole], self._n[whole]))
         rest = np.where(was, self._n - self._n_out, 0)
-        some = rest > 0
-        ends.append((before[some], np.repeat(ABSENT, int(some.sum()), axis=0), rest[some]))
+        stays = rest > 0
+        ends.append((before[stays], np.repeat(ABSENT, int(stays.sum()), axis=0), rest[stays]))
         return _bundles(*(np.concatenate(column) for column in zip(*ends, strict=True)))
 
 
-_NOTHING = (
-    np.zeros(0, dtype=np.uint64), np.zeros((0, 2), dtype=np.uint64), np.zeros(0, dtype=np.int64),
-    np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32),
-)  # fmt: skip
+def _live_counts(atoms: pa.Table, night: Night) -> UnitCounts:
+    """Count live units that are released, and that are not."""
+    if night.mode == "disjoint":
+        return UnitCounts()
+    n, is_out = np.asarray(atoms["n"]), np.asarray(atoms["last"]) == night.number
+    return UnitCounts(released=int(n[is_out].sum()), withheld=int(n[~is_out].sum()))
 
 
 def _new_atoms(task: Task, night: Night, told: pa.Table) -> pa.Table:
-    """The atoms that came about tonight, with the classes that the files have."""
+    """Make the new atoms, with the classes that the files have."""
     if not told.num_rows:
-        return atoms_table(*_NOTHING)
+        return no_atoms()
     atoms, first, number = np.unique(np.asarray(told[ATOM]), return_index=True, return_inverse=True)
     n = np.bincount(number, np.asarray(told["came"]), len(atoms)).astype(np.int64)
     since = np.asarray(told["since"])[first]
@@ -477,7 +379,7 @@ def _new_atoms(task: Task, night: Night, told: pa.Table) -> pa.Table:
 
 
 def _classes(task: Task) -> tuple[UInt64s, Pairs]:
-    """The classes of the files' new atoms, by the numbers that they have in the series, in ascending order."""
+    """Read the classes of the files' new atoms, by their numbers in the series, in ascending order."""
     firsts = from_json(list[int], task.pieces.read(layout_of(task).numbering()))
     numbers, classes = [], []
     of_atoms = task.sent_by("check-files").of_objects(ATOMS)
@@ -491,7 +393,7 @@ def _classes(task: Task) -> tuple[UInt64s, Pairs]:
 
 
 def _bundles(before: Pairs, after: Pairs, n: Ints) -> pa.Table:
-    """Each pair of classes once, with all its units."""
+    """Merge equal pairs of classes, adding their units."""
     ends = np.concatenate([before, after], axis=1)
     distinct, number = np.unique(ends, axis=0, return_inverse=True)
     counts = np.bincount(number.reshape(-1), n, len(distinct)).astype(np.int64)
@@ -500,7 +402,7 @@ def _bundles(before: Pairs, after: Pairs, n: Ints) -> pa.Table:
 
 
 def _around(bundles: pa.Table, thin: Bools) -> pa.Table:
-    """The bundles at the classes of thin ones: with no other can a thin one make a small sum."""
+    """Select the bundles at the classes of thin ones: with no other can a thin one make a small sum."""
     marked = []
     for end in "bk":
         numbers, _ = numbered_pairs(pairs_of(bundles, end))

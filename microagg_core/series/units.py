@@ -42,8 +42,6 @@ _HALF, _ATOM = 1, 2
 
 
 class State(IntEnum):
-    """What is to become of a unit."""
-
     #: Released before, and may be again.
     LIVE = 0
     #: Released before, and never again.
@@ -57,7 +55,7 @@ class State(IntEnum):
 
 
 def range_schema(n_columns: int) -> pa.Schema:
-    """The columns of a range, with the digests of so many columns.
+    """The columns of a range, with digests of ``n_columns`` watched columns.
 
     >>> range_schema(2).names[-4:]
     ['last', 'state', 'd0', 'd1']
@@ -66,18 +64,17 @@ def range_schema(n_columns: int) -> pa.Schema:
 
 
 def empty_range(n_columns: int) -> pa.Table:
-    """A range without units, with the digests of so many columns."""
     return range_schema(n_columns).empty_table()
 
 
 def n_columns_of(schema: pa.Schema) -> int | None:
-    """How many columns a range has digests of; None where this is not the schema of a range."""
+    """Count the watched columns of a range's schema; None where it is no range's."""
     n_columns = len(schema) - len(_FIXED)
     return n_columns if n_columns >= 0 and schema.equals(range_schema(n_columns)) else None
 
 
 def n_ranges_for(units: int, current: int = 1, most: int = MOST_UNITS) -> int:
-    """How many ranges are needed for so many units: a power of two, which never falls.
+    """Choose the number of ranges for so many units: a power of two, which never falls.
 
     >>> n_ranges_for(0), n_ranges_for(500_000), n_ranges_for(500_001), n_ranges_for(10, current=4)
     (1, 1, 2, 4)
@@ -88,7 +85,7 @@ def n_ranges_for(units: int, current: int = 1, most: int = MOST_UNITS) -> int:
 
 
 def range_of(u0: UInt64s, n_ranges: int) -> Ints:
-    """The range of each unit: the first bits of its digest.
+    """Assign units to ranges by the first bits of their digests.
 
     >>> range_of(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64), 4).tolist()
     [0, 2, 3]
@@ -98,11 +95,7 @@ def range_of(u0: UInt64s, n_ranges: int) -> Ints:
 
 
 def range_bytes(table: pa.Table) -> bytes:
-    """The file of a range: sorted by unit, and the same bytes for the same units in whatever order they come.
-
-    Raises:
-        InternalError: these are not the columns of a range, a value is missing, or a unit comes twice.
-    """
+    """Encode a range, sorted by unit: the same bytes for the same units in whatever order they come."""
     n_columns = n_columns_of(table.schema.remove_metadata())
     if n_columns is None or any(column.null_count for column in table.columns):
         raise InternalError("a bug: what is to be a range of a ledger lacks columns or values; please report it")
@@ -118,7 +111,7 @@ def range_bytes(table: pa.Table) -> bytes:
 
 
 def narrowed(numbers: UInt64s) -> pa.Array:
-    """Numbers as narrow as they can be; wide ones compress to more than that.
+    """Convert to the narrowest type that holds all; wide numbers compress to more than that.
 
     >>> narrowed(np.array([70_000], dtype=np.uint64)).type
     DataType(uint32)
@@ -127,7 +120,7 @@ def narrowed(numbers: UInt64s) -> pa.Array:
 
 
 def range_from(data: bytes) -> pa.Table | None:
-    """Inverse of :func:`range_bytes`; None for the bytes of anything else."""
+    """Decode a range; None for the bytes of anything else."""
     table = table_from(data)
     if table is None or len(table.schema) < len(_FIXED):
         return None
@@ -135,7 +128,7 @@ def range_from(data: bytes) -> pa.Table | None:
 
 
 def table_from(data: bytes) -> pa.Table | None:
-    """The table of an Arrow stream; None for the bytes of anything else."""
+    """Decode an Arrow stream; None for the bytes of anything else."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             return reader.read_all()
@@ -144,7 +137,7 @@ def table_from(data: bytes) -> pa.Table | None:
 
 
 def widened(table: pa.Table, schema: pa.Schema, narrow: Collection[int]) -> pa.Table | None:
-    """A table with this schema, of one whose columns at some places are :func:`narrowed`; None for any other table."""
+    """Cast a table whose columns at ``narrow`` were :func:`narrowed` to its schema; None for any other table."""
     if table.column_names != schema.names:
         return None
     may_differ = (i in narrow and pa.types.is_unsigned_integer(kind) for i, kind in enumerate(table.schema.types))
@@ -153,7 +146,7 @@ def widened(table: pa.Table, schema: pa.Schema, narrow: Collection[int]) -> pa.T
 
 
 def latest_of(tables: Sequence[pa.Table]) -> pa.Table:
-    """The units of a range from its files, old to new: of each unit the last that is said of it.
+    """Merge a range's files, old to new: the last row of each unit counts.
 
     >>> old = pa.table({"u0": [1, 2], "u1": [0, 0], "state": [0, 3]})
     >>> latest_of([old, pa.table({"u0": [2, 3], "u1": [0, 0], "state": [4, 0]})]).to_pydict()
@@ -171,6 +164,5 @@ def latest_of(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def is_increasing(high: UInt64s, low: UInt64s) -> bool:
-    """Whether pairs are sorted and none comes twice."""
     greater = (high[1:] > high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] > low[:-1]))
     return bool(greater.all())

@@ -1,119 +1,41 @@
-"""The end of a night: what the gate says of it, and the generation that remembers it."""
+"""The gate's verdict on a night: its checks, and the pairwise test of this release and the last.
+
+The pairwise test draws the classes of both nights as vertices, *absent* as one more, and each unit as an edge between
+its class of the first night and its class of the second. A linear combination of sums gives every vertex a potential,
+none to absent, and involves the units whose ends differ in it. So the fewest units that one can involve are a smallest
+cut of a connected component, and the test holds where every component is k-edge-connected.
+
+The search for a cut below k is that of Nagamochi, Ono and Ibaraki (1994): vertices are scanned by their number of
+edges to those scanned before, and an edge whose end has reached k of them lies in no cut below k.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
 from heapq import heappop, heappush
-from operator import add
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Ints, Pairs
-from microagg_core.errors import InternalError
 from microagg_core.inspect.check import Check
-from microagg_core.plain import from_json
-from microagg_core.release.steps.pieces import Pieces
-from microagg_core.release.steps.routing import Planned
-from microagg_core.release.steps.work import Receipt
-from microagg_core.series.atoms import no_atoms
-from microagg_core.series.candidates import GateCounts, Looked
+from microagg_core.series.candidates import GateCounts
 from microagg_core.series.digests import ABSENT, numbered_pairs, pairs_of
-from microagg_core.series.generations import Generation, Past, UnitCounts, parts_digest
-from microagg_core.series.invariants import Census
-from microagg_core.series.night import Beginning, Night, frozen_facts
-from microagg_core.series.traces import RangeNotes, TraceNotes
-from microagg_core.series.units import empty_range
-from microagg_core.store.night_layout import NightLayout
-from microagg_core.store.objects import Store
+from microagg_core.series.night import Night
+from microagg_core.series.tonight import Tonight
+from microagg_core.series.traces import TraceNotes
 
 #: The pairwise test looks at graphs of at most so many edges.
 _MOST_CUT = 20_000
+#: For each vertex its neighbours, and how many units lie between.
+Graph: TypeAlias = dict[int, dict[int, int]]
 
 
-@dataclass(frozen=True)
-class NightNotes:
-    """What the gate's workers noted of a night: of ranges of units, of ranges of atoms, and of candidate files."""
-
-    ranges: tuple[RangeNotes, ...]
-    atoms: tuple[TraceNotes, ...]
-    looked: tuple[Looked, ...]
-
-    @classmethod
-    def read(cls, pieces: Pieces, night: Night, run_key: str, n_files: int) -> NightNotes:
-        """All that was noted."""
-        layout = NightLayout(run_key)
-        return cls(
-            tuple(from_json(RangeNotes, pieces.read(layout.range_notes(i))) for i in range(night.n_ranges)),
-            tuple(from_json(TraceNotes, pieces.read(layout.trace_notes(i))) for i in range(night.n_atom_ranges)),
-            looked_at(pieces, run_key, n_files),
-        )
-
-    @classmethod
-    def of_nobody(cls, night: Night) -> NightNotes:
-        """Of a release whose units nobody knows; the ledger gets empty files."""
-        ledger, number = night.ledger, night.number
-        units = ledger.write_range(number, 0, empty_range(len(night.columns)))
-        file = ledger.write_atoms(number, 0, no_atoms())
-        nothing = TraceNotes(file, UnitCounts(), None, 0, 0, (), 0, Census())
-        return cls((RangeNotes((units,), UnitCounts(), GateCounts(), Census()),), (nothing,), ())
-
-    @property
-    def wrong(self) -> GateCounts:
-        """All that should not be, counted."""
-        return GateCounts.total(
-            [
-                *(one.wrong for one in self.ranges),
-                *(one.wrong for one in self.looked),
-                GateCounts(split=sum(one.split for one in self.atoms)),
-            ]
-        )
-
-    @property
-    def census(self) -> Census:
-        """All units and atoms of the next state of the ledger, as they were read again."""
-        return sum((one.census for one in self.atoms), sum((one.census for one in self.ranges), Census()))
-
-    @property
-    def n_numbers(self) -> int:
-        """How many numbers tonight's new atoms need."""
-        return sum(one.numbers for one in self.looked)
-
-    @property
-    def smallest(self) -> int | None:
-        """How many units share the rarest trace of those that are new tonight; None where there are none."""
-        return min((one.smallest for one in self.atoms if one.smallest is not None), default=None)
-
-
-def looked_at(pieces: Pieces, run_key: str, n_files: int) -> tuple[Looked, ...]:
-    """What was noted of the candidate files."""
-    layout = NightLayout(run_key)
-    return tuple(from_json(Looked, pieces.read(layout.looked(i))) for i in range(n_files))
-
-
-def smallest_trace(night: Night, notes: NightNotes) -> int | None:
-    """How many units share the rarest trace after tonight; None where no unit was ever released."""
-    before = night.state.smallest_trace if night.state is not None else None
-    return min((n for n in (before, notes.smallest) if n is not None), default=None)
-
-
-def told_ghosts(night: Night, notes: NightNotes) -> int | None:
-    """Count the ghosts in the files, if they are k or more, and k away from every number that was told before."""
-    n = sum(one.ghosts for one in notes.atoms)
-    before = night.state.ghosts_told if night.state is not None else ()
-    return n if min([n, *(abs(n - told) for told in before)]) >= night.k else None
-
-
-def night_checks(night: Night, notes: NightNotes, bundles: Callable[[], pa.Table]) -> list[Check]:
-    """What the gate says of a night, besides what it says of every release.
-
-    ``bundles`` gives the pairs of classes that matter, where there are thin ones.
-    """
-    traces = notes.atoms
-    checks = [_ledger_check(notes.wrong)]
+def night_checks(tonight: Tonight, bundles: Callable[[], pa.Table]) -> list[Check]:
+    """Check a night beyond what every release is checked for; ``bundles`` reads pairs of classes around thin ones."""
+    night, traces = tonight.night, tonight.atoms
+    checks = [_ledger_check(tonight.wrong)]
     if night.mode != "independent":
         below = sum(one.units_below for one in traces)
         right = f"every history of releases is shared by at least {night.k} units"
@@ -135,7 +57,7 @@ def night_checks(night: Night, notes: NightNotes, bundles: Callable[[], pa.Table
 
 
 def _pairs_check(night: Night, traces: Sequence[TraceNotes], bundles: Callable[[], pa.Table]) -> Check:
-    """The second opinion: no sum that this release and the last give together is about fewer than k units.
+    """Check a second way that no sum over this release and the last is about fewer than k units.
 
     Where each pair of classes has k units, of the k that both promised, there is no such sum. Else the cuts of the
     graph of classes tell, as long as it is small enough to be cut; where it is not, nobody can say, and that is no yes.
@@ -154,7 +76,6 @@ def _pairs_check(night: Night, traces: Sequence[TraceNotes], bundles: Callable[[
 
 
 def _ledger_check(wrong: GateCounts) -> Check:
-    """Whether everybody is where the ledger has them."""
     problems = [
         (wrong.unknown, "released records are none of the input's units"),
         (wrong.again, "units are released that never may be again"),
@@ -166,62 +87,8 @@ def _ledger_check(wrong: GateCounts) -> Check:
     return Check("ledger", not said, said or "every unit is released as its earlier releases allow")
 
 
-def generation_of(
-    beginning: Beginning,
-    plan: Planned,
-    notes: NightNotes,
-    *,
-    identity: str,
-    revision: str,
-    output: Store,
-    checked: Sequence[Receipt],
-    run_key: str,
-) -> Generation:
-    """What the ledger is to remember of tonight: the same for the same run, however often it is started."""
-    night = beginning.night
-    begun = night.state.frozen if night.state is not None else None
-    rounding = {kind.name: kind.applied_rule for kind in plan.encoding.kinds}
-    frozen = frozen_facts(beginning.spec, plan.context.schema, rounding, night.unit_form)
-    past = Past((frozen.mode,), int(frozen.mode != "disjoint"), frozen.k)
-    ghosts = told_ghosts(night, notes)
-    if begun is not None and frozen.mode != "independent" and frozen.rounding != begun.rounding:
-        raise InternalError("a bug: means are rounded otherwise than on the first night; please report it")
-    return Generation(
-        night=night.number,
-        kind="night",
-        release_id=identity,
-        revision=revision,
-        output=output.url,
-        manifest_sha256=parts_digest(part.pieces[0].sha256 for part in checked if part.rows or len(checked) == 1),
-        date=beginning.date,
-        run_key=run_key,
-        parent=night.ledger.parent_of(night.number),
-        key_fingerprint=beginning.key.fingerprint,
-        n_ranges=night.n_ranges,
-        ranges=tuple(one.files for one in notes.ranges),
-        atoms=tuple(one.file for one in notes.atoms),
-        next_number=night.next_number + notes.n_numbers,
-        frozen=frozen,
-        counts=_counts(night, notes),
-        smallest_trace=smallest_trace(night, notes) if night.unit else None,
-        past=past if night.past is None else night.past + past,
-        ghosts_told=(*(night.state.ghosts_told if night.state else ()), *([ghosts] if ghosts else [])),
-    )
-
-
-def _counts(night: Night, notes: NightNotes) -> UnitCounts:
-    """How many units are in which state: who is live is counted with the atoms, of others what changed is told."""
-    before = replace(night.state.counts, released=0, withheld=0) if night.state is not None else UnitCounts()
-    told = [*(one.counts for one in notes.ranges), *(one.counts for one in notes.atoms)]
-    return reduce(add, told, before)
-
-
-#: For each vertex its neighbours, and how many units lie between.
-Graph: TypeAlias = dict[int, dict[int, int]]
-
-
 def weakest_cut(before: Pairs, after: Pairs, k: int) -> int | None:
-    """The fewest units, below k, that a linear combination of both nights' sums involves; None where there is none.
+    """Find the fewest units, below k, that a linear combination of both nights' sums involves; None: no fewer than k.
 
     ``before`` and ``after`` hold each unit's class, or :data:`ABSENT`.
 
@@ -243,7 +110,7 @@ def weakest_cut(before: Pairs, after: Pairs, k: int) -> int | None:
 
 
 def _vertices(before: Pairs, after: Pairs) -> Ints:
-    """The two vertices of every unit; absent is vertex 0."""
+    """Number the two vertices of every unit; absent is vertex 0."""
     ends = []
     offset = 1
     for classes in (before, after):
@@ -254,7 +121,7 @@ def _vertices(before: Pairs, after: Pairs) -> Ints:
 
 
 def _merged_edges(ends: Ints, units: Ints) -> tuple[Ints, Ints]:
-    """Edges between the same vertices as one, which has the units of all; loops are left out."""
+    """Merge parallel edges, adding their units; drop loops."""
     edges = np.sort(ends, axis=1)
     apart = edges[:, 0] != edges[:, 1]
     numbers, distinct = numbered_pairs(edges[apart].astype(np.uint64))
@@ -263,7 +130,7 @@ def _merged_edges(ends: Ints, units: Ints) -> tuple[Ints, Ints]:
 
 
 def _contracted(ends: Ints, units: Ints, k: int) -> tuple[Ints, Ints]:
-    """The edges that are left when the vertices of bundles of k units and more, which no cut below k parts, are one."""
+    """Contract edges of k units and more, which no cut below k parts."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -286,7 +153,7 @@ def _graph(ends: Ints, units: Ints) -> Graph:
 
 
 def _smallest_cut(graph: Graph, bound: int) -> int:
-    """The size of a smallest cut of any component, or the bound where none is smaller."""
+    """Find the size of the smallest cut of any component, or the bound where none is smaller."""
     while graph and bound > 1:
         bound = min(bound, *(sum(edges.values()) for edges in graph.values()))
         graph = _joined(graph, _tied(graph, bound))
@@ -294,7 +161,7 @@ def _smallest_cut(graph: Graph, bound: int) -> int:
 
 
 def _tied(graph: Graph, bound: int) -> dict[int, int]:
-    """For each vertex one that stands for all that no cut below the bound parts from it.
+    """Map each vertex to a representative of those that no cut below the bound parts from it.
 
     The vertex that is scanned last in its component has all its edges to those before, so two at least are tied.
     """
@@ -324,7 +191,7 @@ def _root(tied: dict[int, int], vertex: int) -> int:
 
 
 def _joined(graph: Graph, tied: dict[int, int]) -> Graph:
-    """The graph of what is tied together; a component that has become one vertex is gone."""
+    """Contract tied vertices; a component that has become one vertex is gone."""
     joined: Graph = {}
     for vertex, edges in graph.items():
         for other, units in edges.items():

@@ -1,21 +1,23 @@
-"""Kinds of cluster that may do the work, one model each.
+"""Kinds of cluster that may do the work, a :class:`ClusterKind` with a model each.
 
-A new kind is a model here, named in ``MODELS``, ``Cluster`` and ``AnyCluster``, and a module in
-``flows/microagg_flows/clusters`` that starts or reaches it. Its keys are told from those of the others by its first.
+A new kind is one object: here, with a module of its name in ``flows/microagg_flows/clusters`` that starts or reaches
+it, or by an entry point of ``microagg.clusters`` of another distribution.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag, WithJsonSchema, field_validator
 
 from microagg_core.data.places import secrets_in, without_credentials
 from microagg_core.model import Model, Number, PartError, Problem, Whole
+from microagg_core.registry import plug_ins
 
 #: How many workers are started where a spec does not say, and how many threads and how much memory each has.
 DEFAULT_WORKERS = 2
@@ -371,25 +373,48 @@ def is_loopback(address: str) -> bool:
         return False
 
 
+@dataclass(frozen=True)
+class ClusterKind:
+    """One kind of cluster.
+
+    Another distribution adds one by an entry point of ``microagg.clusters``, whose module is loaded with the models of
+    a spec, and so imports nothing of ``microagg_flows`` but in its functions.
+
+    Args:
+        name: of the kind.
+        model: its parts in a spec, told from those of the others by the first of them.
+        on_this_machine: whether its workers share this machine's compiled kernels, which are then made beforehand.
+        extra: the extra of the package that brings what it needs, or nothing.
+        what: the kind in words.
+        module: where its ``hired(cluster, progress)`` is, a context manager that gives workers; by default that of its
+            name in ``microagg_flows.clusters``. Loaded when it is wanted: Dask takes a second and may be missing.
+    """
+
+    name: str
+    model: type[Model]
+    on_this_machine: bool = False
+    extra: str = ""
+    what: str = "a Dask cluster"
+    module: str = ""
+
+
 Cluster = NoCluster | LocalCluster | RunningCluster | SshCluster | SlurmCluster | KubernetesCluster
-#: Every kind by its name, with what a spec says of it.
-MODELS: dict[str, type[Model]] = {
-    "none": NoCluster,
-    "local": LocalCluster,
-    "running": RunningCluster,
-    "ssh": SshCluster,
-    "slurm": SlurmCluster,
-    "kubernetes": KubernetesCluster,
-}
-
-
-#: Kinds whose parts stand one level further in.
-_ELSEWHERE = {"ssh", "slurm", "kubernetes"}
+_OWN = (
+    ClusterKind("none", NoCluster, on_this_machine=True),
+    ClusterKind("local", LocalCluster, on_this_machine=True, extra="cluster"),
+    ClusterKind("running", RunningCluster, extra="cluster"),
+    ClusterKind("ssh", SshCluster, extra="ssh", what="workers through ssh"),
+    ClusterKind("slurm", SlurmCluster, extra="slurm", what="workers by Slurm"),
+    ClusterKind("kubernetes", KubernetesCluster, extra="kubernetes", what="workers on Kubernetes"),
+)
+KINDS: dict[str, ClusterKind] = {kind.name: kind for kind in (*_OWN, *plug_ins("microagg.clusters", ClusterKind))}
+#: Kinds whose parts stand one level further in, below their name.
+_NESTED = {name for name, kind in KINDS.items() if name != "none" and list(kind.model.model_fields) == [name]}
 
 
 def _cluster_shape(value: Any) -> Any:
     """Take ``none``, ``local``, ``{local: {...}}``, an address or ``{address: ...}`` as parts of a model."""
-    if value is None or isinstance(value, Cluster):
+    if value is None or isinstance(value, tuple(kind.model for kind in KINDS.values())):
         return value
     if value in ("none", {"none": None}, {"none": {}}):
         return {"none": True}
@@ -399,9 +424,10 @@ def _cluster_shape(value: Any) -> Any:
         return {"address": value}
     if isinstance(value, dict) and set(value) == {"local"}:
         value = value["local"] if value["local"] is not None else {}
-    if not isinstance(value, dict) or "local" in value or (len(value) > 1 and _ELSEWHERE & set(value)):
+    if not isinstance(value, dict) or "local" in value or (len(value) > 1 and _NESTED & set(value)):
+        nested = [f"'{name}:'" for name in KINDS if name == "local" or name in _NESTED]
         raise ValueError(
-            "must be 'none', 'local', a scheduler's address, or one of 'local:', 'ssh:', 'slurm:' and 'kubernetes:' "
+            f"must be 'none', 'local', a scheduler's address, or one of {', '.join(nested[:-1])} and {nested[-1]} "
             "with what each takes"
         )
     return value
@@ -412,18 +438,16 @@ def _cluster_kind(value: Any) -> str:
     if value is None:
         return "choice"
     keys = value if isinstance(value, dict) else dict(value)
-    told = (name for name, model in MODELS.items() if name != "local" and next(iter(model.model_fields)) in keys)
-    return next(told, "local")
+    named = (name for name, kind in KINDS.items() if name != "local" and next(iter(kind.model.model_fields)) in keys)
+    return next(named, "local")
 
 
-AnyCluster = Annotated[
-    Annotated[None, Tag("choice")]
-    | Annotated[NoCluster, Tag("none")]
-    | Annotated[LocalCluster, Tag("local")]
-    | Annotated[RunningCluster, Tag("running")]
-    | Annotated[SshCluster, Tag("ssh")]
-    | Annotated[SlurmCluster, Tag("slurm")]
-    | Annotated[KubernetesCluster, Tag("kubernetes")],
-    Discriminator(_cluster_kind),
-    BeforeValidator(_cluster_shape),
-]
+if TYPE_CHECKING:
+    AnyCluster = Cluster | None
+else:
+    _TAGGED = [Annotated[kind.model, Tag(name)] for name, kind in KINDS.items()]
+    AnyCluster = Annotated[
+        Union[(Annotated[None, Tag("choice")], *_TAGGED)],
+        Discriminator(_cluster_kind),
+        BeforeValidator(_cluster_shape),
+    ]

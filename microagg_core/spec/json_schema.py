@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from microagg_core.group.algorithms import AlgorithmInfo, Parameter, algorithms
-from microagg_core.spec.clusters import ADDRESS_PATTERN, MODELS
+from microagg_core.spec.clusters import ADDRESS_PATTERN, KINDS
 from microagg_core.spec.release import ReleaseSpec
 
 
@@ -60,7 +60,7 @@ def _cluster() -> dict[str, Any]:
                 "required": ["local"],
                 "additionalProperties": False,
             },
-            *({"$ref": f"#/$defs/{model.__name__}"} for name, model in MODELS.items() if name != "none"),
+            *({"$ref": f"#/$defs/{kind.model.__name__}"} for name, kind in KINDS.items() if name != "none"),
         ]
     }
 

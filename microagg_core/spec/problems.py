@@ -17,7 +17,7 @@ from microagg_core.spec import about
 from microagg_core.spec.clusters import (
     ADDRESS_PATTERN,
     HOST_PATTERN,
-    MODELS,
+    KINDS,
     PATH_PATTERN,
     WALLTIME_PATTERN,
     WORD_PATTERN,
@@ -150,7 +150,7 @@ def _model_at(loc: Loc) -> type[Model]:
     model: type[Model] = ReleaseSpec
     for before, part in zip((None, *loc), loc, strict=False):
         if before == "cluster":
-            model = MODELS.get(str(part), LocalCluster)
+            model = KINDS[str(part)].model if part in KINDS else LocalCluster
         elif part in model.model_fields:
             model = _inner(model, str(part)) or model
     return model
@@ -175,8 +175,8 @@ def _unknown_key(loc: Loc) -> str:
     if homes := _homes(model).get(key):
         return f"is not a key the spec knows here; it belongs under {_any_of(homes)}"
     keys = list(model.model_fields)
-    if model in MODELS.values():
-        keys = list(dict.fromkeys(["local", *(name for kind in MODELS.values() for name in kind.model_fields)]))
+    if model in (kinds := [kind.model for kind in KINDS.values()]):
+        keys = list(dict.fromkeys(["local", *(name for kind in kinds for name in kind.model_fields)]))
     if near := difflib.get_close_matches(key, keys, 1):
         return f"is not a key the spec knows; did you mean {near[0]}?"
     return f"is not a key the spec knows; here it knows {', '.join(keys)}"

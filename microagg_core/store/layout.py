@@ -228,7 +228,7 @@ class RunLayout:
 
     def expected(self, part: int) -> str:
         """What the release should hold of one input part."""
-        return f"{self.folder}/scatter/expected-{digits(part)}.json"
+        return f"{self.folder}/scatter/expected-{digits(part)}.notes"
 
     def outline(self) -> str:
         """What every worker knows of the plan."""
@@ -263,8 +263,16 @@ class RunLayout:
         return f"{self.folder}/candidate/origins-{digits(part)}.arrows"
 
     def checks(self, part: int) -> str:
-        """What the gate found in one candidate part."""
-        return f"{self.folder}/checks/part-{digits(part)}.json"
+        """What all inspections noted of one candidate part."""
+        return f"{self.folder}/checks/part-{digits(part)}.notes"
+
+    def distributions(self) -> str:
+        """How confidential values are distributed over all records that are released."""
+        return f"{self.folder}/plan/distributions.arrows"
+
+    def protection_figures(self) -> str:
+        """What the candidate parts show of what is demanded besides k."""
+        return f"{self.folder}/checks/protection.json"
 
     def receipt(self, step: str, number: int) -> str:
         """The receipt of one task of a step."""

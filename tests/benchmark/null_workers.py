@@ -26,29 +26,29 @@ from microagg_core.arrays import Ints
 from microagg_core.data.tables.slices import Slice, Slices, to_bytes
 from microagg_core.group.metrics.moments import EMPTY, Moments, moments_of
 from microagg_core.group.metrics.statistics import loss_statistics
-from microagg_core.inspect.checks.combinations import Combinations
+from microagg_core.inspect.checks.distributions import ColumnCounts, Distributions
 from microagg_core.inspect.checks.groups import Outside
+from microagg_core.inspect.checks.k_anonymity import KAnonymity
 from microagg_core.inspect.checks.means import QuasiMoments
 from microagg_core.inspect.checks.missing_values import Nulls
 from microagg_core.inspect.checks.values import Sums
-from microagg_core.inspect.distributions import table_of
+from microagg_core.inspect.contract import Promise
 from microagg_core.inspect.draws import WORD, Draw
-from microagg_core.inspect.gate import Notes
-from microagg_core.inspect.kanonymity import CombinationCounter
-from microagg_core.inspect.risk.contract import ConfidentialValues, Exposure
+from microagg_core.inspect.exposure import ConfidentialValues, Exposure
+from microagg_core.inspect.gate import limits, measures
+from microagg_core.inspect.notes import Notes
+from microagg_core.inspect.risk.labels import Lines, label_lines
 from microagg_core.inspect.sketches import SAMPLE_TOGETHER, SAMPLE_VALUES, Sketch
 from microagg_core.plain import to_json, to_plain
 from microagg_core.release.publish import Upload
 from microagg_core.release.steps.checking import promise_of
 from microagg_core.release.steps.confidential import KEY, Gathered, drawn_of_a_part
 from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.risks import write_notes
 from microagg_core.release.steps.routing import load_planned
 from microagg_core.release.steps.units import unit_checks
 from microagg_core.release.steps.work import Context, Receipt, Task, load_context
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import local_path
-from microagg_core.store.values_layout import ValuesLayout
 from microagg_flows.progress import Progress, Silence
 
 
@@ -209,13 +209,17 @@ def _scatter(census: Census, task: Task) -> Receipt:
     counts[task.number] = rows
     expected = task.put(task.layout.expected(task.number), _notes(rows, task, counts))
     piece = _untouched(task, task.layout.scatter(task.number, 0), 20 * rows)
-    counted = task.put(ValuesLayout(task.run.key).value_counts(task.number), _too_many_values(task))
-    pieces = (piece, expected, counted)
-    return Receipt(task.step, task.number, rows, pieces, _slices(task, range(planned.outline.n_partitions), rows))
+    return Receipt(
+        task.step, task.number, rows, (piece, expected), _slices(task, range(planned.outline.n_partitions), rows)
+    )
 
 
-def _too_many_values(task: Task) -> bytes:
-    return to_bytes(table_of([None] * len(load_planned(task).context.schema.confidential)))
+def _too_many_values(promise: Promise) -> ColumnCounts:
+    """What is counted of confidential columns with many values."""
+    counts = Distributions().nothing(promise)
+    for column in counts.columns:
+        column.give_up()
+    return counts
 
 
 def _anonymize(census: Census, task: Task) -> Receipt:
@@ -260,12 +264,13 @@ def _notes(rows: int, task: Task, counts: Ints, **more: Any) -> bytes:
     promise = promise_of(planned)
     sums = Sums(counts, np.zeros((len(counts), 2), dtype=np.uint64))
     notes = {
-        "missing values": Nulls({column.name: 0 for column in promise.schema.released}),
-        "means": QuasiMoments((_moments(rows),) * len(promise.kinds)),
-        "values": sums,
+        "check: missing values": Nulls({column.name: 0 for column in promise.schema.released}),
+        "check: means": QuasiMoments((_moments(rows),) * len(promise.kinds)),
+        "check: values": sums,
+        "check: distributions": _too_many_values(promise),
         **more,
     }
-    return to_json(Notes(rows, {name: to_plain(note) for name, note in notes.items()}))
+    return Notes(rows, notes).to_bytes()
 
 
 def _check_files(census: Census, task: Task) -> Receipt:
@@ -274,13 +279,16 @@ def _check_files(census: Census, task: Task) -> Receipt:
     # As many from each part, so that all files together have all.
     bounds = np.linspace(0, census.rows_of_part, planned.outline.n_files + 1).astype(np.int64)
     counts = np.full(census.parts, bounds[number + 1] - bounds[number])
-    nobody = Combinations(to_bytes(CombinationCounter(promise.key_columns, promise.k).to_table()))
+    nobody, exposure = KAnonymity().nothing(promise), _exposure(task)
     rows = int(counts.sum())
-    more = {"k-anonymity": nobody, "groups": Outside((0,) * len(promise.kinds))}
+    more = {"check: k-anonymity": nobody, "check: groups": Outside((0,) * len(promise.kinds))}
+    more |= {limit.key: limit.nothing(promise) for limit in limits()}
+    more |= {measure.key: measure.measure(exposure) for measure in measures()}
+    lines = label_lines(exposure)
+    more["risk: labels"] = Lines(lines.add_column(0, "file", pa.array(np.full(lines.num_rows, number))))
     noted = task.put(task.layout.checks(number), _notes(rows, task, counts, **more))
     candidate = _untouched(task, task.layout.candidate(number, "parquet"), 20 * rows)
-    counted = task.put(ValuesLayout(task.run.key).checked_values(number), _too_many_values(task))
-    return Receipt(task.step, number, rows, (candidate, noted, counted, *write_notes(task, _exposure(task))))
+    return Receipt(task.step, number, rows, (candidate, noted))
 
 
 def _exposure(task: Task) -> Exposure:

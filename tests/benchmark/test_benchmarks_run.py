@@ -37,14 +37,6 @@ def test_refine_cost_runs(tmp_path: Path) -> None:
     assert [line.split(" | ")[:2] for line in shown.splitlines()] == [["uniform, 2,500 x 2, k=5", n] for n in "12"]
 
 
-@pytest.mark.soak("matches thousands of points")
-def test_factor_growth_runs(tmp_path: Path) -> None:
-    picture = tmp_path / "growth.png"
-    shown = output_of("factor_growth.py", "--largest", "2000", "--optimal", "5", "--plot", str(picture))
-    assert "growth from 600 to 2000: n^" in shown and "best partition" in shown
-    assert picture.stat().st_size > 1000
-
-
 @pytest.mark.soak("makes a release on a cluster of its own")
 @pytest.mark.server
 def test_release_at_scale_runs() -> None:

@@ -199,6 +199,7 @@ def test_a_release_whose_audit_is_gone_is_recognised_by_its_bytes(project: Proje
     assert snapshot(project.output) == before
 
 
+@pytest.mark.soak("two that race for one id do the same and more")
 def test_the_same_release_three_times_at_once(project: Project) -> None:
     """They share the work, publish one release, and each of them ends well."""
     project.write(people(3000))

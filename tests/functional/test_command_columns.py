@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,17 @@ import pytest
 from command_line import Project
 from recount import Expected, check_release, mean_of
 
+from covering import share
+
 N = 60
 UNIQUE = {"nearly_unique": ["tag"]}
 _numbers = np.random.default_rng(0).integers(0, 40, N)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project whose releases this process makes: columns and files are no matter of workers."""
+    return Project(tmp_path, "none")
 
 
 def _whole(kind: pa.DataType, factor: int = 1, start: int = 0) -> pa.Array:
@@ -103,7 +112,7 @@ def test_quasi_identifiers_of_all_types_together(project: Project) -> None:
     assert project.command("verify", "release").code == 0
 
 
-@pytest.mark.parametrize("name", QUASI_IDENTIFIERS)
+@pytest.mark.parametrize("name", share(QUASI_IDENTIFIERS, 8))
 def test_a_quasi_identifier_of_each_type_alone_in_blocks(name: str, project: Project) -> None:
     place = pa.array(["a", "b", "c"] * (N // 3))
     table = as_stored(project, table_with(q=QUASI_IDENTIFIERS[name], place=place))
@@ -291,7 +300,7 @@ def test_blocking_values_of_all_types(undersized: str, project: Project) -> None
     assert b"unused" not in b"".join(path.read_bytes() for path in project.parts())
 
 
-@pytest.mark.parametrize("name", BLOCKING)
+@pytest.mark.parametrize("name", share(BLOCKING, 6))
 def test_blocking_values_of_each_type_are_merged(name: str, project: Project) -> None:
     """One value of each column has too few records; it joins another, and the list says exactly which."""
     stored = as_stored(project, pa.table({"place": BLOCKING[name]}))

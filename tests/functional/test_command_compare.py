@@ -18,8 +18,7 @@ from planted import ROLES as PLANTED_ROLES
 from planted import assert_clean, canaries, files_below
 from test_command_expected import DEVIATIONS, ROLES, people
 
-from microagg_core.compare import choosing
-from microagg_core.compare.expecting import drawing
+from microagg_core.compare import choice, drawing
 
 CENSUS = Path(__file__).resolve().parents[1] / "reference" / "data" / "census.csv"
 QUICK = ("--algorithms", "mdav,mu_approx")
@@ -273,6 +272,7 @@ def test_interrupted_it_leaves_nothing(project: Project) -> None:
     assert "interrupted" in err and files_below(project.work) == []
 
 
+@pytest.mark.soak("starts a cluster")
 def test_workers_of_this_machine_find_the_same(project: Project) -> None:
     project.write(people(2_000))
     project.write_spec(ROLES, k=4)
@@ -305,7 +305,7 @@ def test_the_rule_is_kept(project: Project, monkeypatch: pytest.MonkeyPatch) -> 
     cells = compared(project, *arguments)["cells"]
     least = min(cells, key=lambda cell: (cell["l_sse"], cell["algorithm"]))
     assert compared(project, *arguments)["choices"]["4"]["spec"]["algorithm"] == least["algorithm"]
-    monkeypatch.setattr(choosing, "_error", lambda one, other: 1e9)
+    monkeypatch.setattr(choice, "_error", lambda one, other: 1e9)
     cheapest = compared(project, *arguments)
     chosen = cheapest["choices"]["4"]["spec"]["algorithm"]
     fast = min(cell["whole_seconds"] for cell in cheapest["cells"])

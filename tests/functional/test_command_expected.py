@@ -12,7 +12,7 @@ from command_line import AGAIN, Project
 from planted import ROLES as PLANTED_ROLES
 from planted import assert_clean, canaries, files_below
 
-from microagg_core.compare.expecting import drawing
+from microagg_core.compare import drawing
 from microagg_core.demo import make_people
 
 ROLES = {
@@ -101,7 +101,8 @@ def test_of_a_small_input_everything_is_as_the_run_measures_it(project: Project,
 
 def test_of_a_larger_input_it_is_near_what_the_run_measures(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of tens of records and of thousands, these in pieces; off by as much as the figures say that they are."""
-    monkeypatch.setattr(drawing, "MOST_ROWS", 8_000)
+    monkeypatch.setattr("microagg_flows.trials.MOST_ROWS", 8_000)
+    monkeypatch.setattr(drawing, "_PIECES", 16)
     monkeypatch.setattr(drawing, "_PIECE_ROWS", 500)
     project.write(people(20_000))
     project.write_spec(ROLES, k=4, **AGAIN)
@@ -118,7 +119,8 @@ def test_of_a_larger_input_it_is_near_what_the_run_measures(project: Project, mo
 
 
 def test_the_same_is_expected_however_the_input_is_parted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawing, "MOST_ROWS", 3_000)
+    monkeypatch.setattr("microagg_flows.trials.MOST_ROWS", 3_000)
+    monkeypatch.setattr(drawing, "_PIECES", 10)
     monkeypatch.setattr(drawing, "_PIECE_ROWS", 300)
     table = people(6_000)
     project.write_spec(ROLES, k=4, input={"url": "input/*.parquet"})

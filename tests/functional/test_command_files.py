@@ -22,6 +22,12 @@ NOTES = [
 ]  # fmt: skip
 
 
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project whose releases this process makes: columns and files are no matter of workers."""
+    return Project(tmp_path, "none")
+
+
 def rows_of(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file, delimiter=delimiter))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from command_line import Project
 
+from covering import share
 from microagg_core.series.digests import units_of
 from microagg_core.store.layout import LedgerLayout
 from releasing.small_series import ROLES, people
@@ -53,7 +54,7 @@ def groups(project: Project) -> dict[str, tuple[float, ...]]:
     return {row.tag: (row.x, row.y, row.town) for row in rows.itertuples()}
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", share(FORMS, 3))
 def test_the_same_people_under_ids_of_another_form(name: str, tmp_path: Path) -> None:
     before, after = FORMS[name]
     project = a_series(tmp_path)

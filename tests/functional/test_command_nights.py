@@ -55,6 +55,7 @@ def test_each_day_has_its_own_input(nights: Project) -> None:
     today.assert_refused(7, f"in/{datetime.datetime.now(datetime.UTC).date()}/*.parquet: no file matches")
 
 
+@pytest.mark.soak("the route `rebuild` does the same")
 def test_a_ledger_is_made_again_from_the_input_of_each_day(nights: Project) -> None:
     for day in DAYS[:3]:
         nights.release("--id", day)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from command_line import Project, after_stage
 
+from covering import cover
 from microagg_flows import stages
 
 ROLES = {"quasi_identifiers": ["x", "y"], "blocking": ["place"], "confidential": ["note", "code"]}
@@ -174,10 +175,9 @@ def cut_short(path: Path) -> None:
 CHANGES = {"appended": append, "replaced": replace_in_place, "touched": touch, "cut short": cut_short}
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-@pytest.mark.parametrize("when", ["cut", "survey", "plan"])
+@pytest.mark.parametrize(("change", "when"), cover(CHANGES, ["cut", "survey", "plan"]))
 def test_a_cut_file_that_changes_meanwhile_stops_the_run(
-    change: Callable[[Path], None], when: str, alone: Project, monkeypatch: pytest.MonkeyPatch
+    change: str, when: str, alone: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it was cut is right for what it was; also between that and the first time that its records are read."""
     path = write_csv(people(), alone.folder / "people.csv")
@@ -190,12 +190,12 @@ def test_a_cut_file_that_changes_meanwhile_stops_the_run(
 
         def cut_and_change(*arguments: Any) -> Any:
             listing = cut_input(*arguments)
-            change(path)
+            CHANGES[change](path)
             return listing
 
         monkeypatch.setattr(stages, "cut_input", cut_and_change)
     else:
-        after_stage(monkeypatch, when, lambda _: change(path))
+        after_stage(monkeypatch, when, lambda _: CHANGES[change](path))
     alone.call("run", "release.yaml", "--direct").assert_refused(3, "people.csv changed while the release was made")
     alone.assert_nothing_published()
     monkeypatch.undo()

@@ -186,6 +186,7 @@ def test_a_terminal_that_is_closed_interrupts(companies: Path, temporary: Path, 
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.soak("makes a release on a cluster of its own")
 def test_under_nohup_a_closed_terminal_is_no_matter(companies: Path, surveying: Held) -> None:
     process = subprocess.Popen(
         ["nohup", COMMAND, *RUN, "--json"],
@@ -203,12 +204,13 @@ def test_under_nohup_a_closed_terminal_is_no_matter(companies: Path, surveying: 
     assert ended.document()["status"] == "released"
 
 
+@pytest.mark.soak("runs are interrupted in the same way")
 @pytest.mark.parametrize(
     ("held", "command"),
     [
         (SURVEY, ("plan", "release.yaml")),
         pytest.param(
-            "microagg_core.compare.compare.compare",
+            "microagg_core.compare.bare_file.compare",
             ("compare", "companies.csv", "--k", "3"),
             marks=pytest.mark.soak("another command is interrupted in the same way"),
         ),
@@ -367,6 +369,7 @@ def test_a_user_without_a_home_gets_the_release(companies: Path, temporary: Path
     assert {path.name for path in temporary.iterdir()} <= {f"microagg-{os.getuid()}"}
 
 
+@pytest.mark.soak("starts a cluster for one sentence")
 def test_without_a_loopback_network_the_workers_do_not_start_and_that_is_said_at_once(companies: Path) -> None:
     apart = ["unshare", "--net", "--map-root-user"]
     if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True).returncode != 0:
@@ -394,6 +397,7 @@ def test_without_shared_memory_that_is_said(companies: Path) -> None:
     Ended(done.returncode, done.stdout, done.stderr).assert_refused(6, "/dev/shm cannot be written to; mount it")
 
 
+@pytest.mark.soak("starts a cluster for one sentence")
 def test_a_wide_file_is_refused_before_it_kills_its_workers(project: Project) -> None:
     """Workers of 512 MiB died in the survey, again and again, of 2 MiB a column."""
     rng = np.random.default_rng(7)

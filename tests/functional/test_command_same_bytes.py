@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from command_line import Project
 
+from covering import share
+
 ROLES = {"quasi_identifiers": ["x", "y", "z"], "blocking": ["place"], "confidential": ["code"]}
 
 
@@ -38,7 +40,7 @@ def checksums(project: Project, table: pa.Table, spec: dict[str, Any], **options
     return released(project, table, spec, **options)[0]
 
 
-@pytest.mark.parametrize("algorithm", ["mdav", "mdav_plus", {"name": "v_mdav", "gamma": 0.4}])
+@pytest.mark.parametrize("algorithm", share(["mdav", "mdav_plus", {"name": "v_mdav", "gamma": 0.4}], 1))
 def test_row_groups_and_encodings_of_the_input_change_nothing(algorithm: Any, project: Project) -> None:
     table, spec = grid(4000), {"algorithm": algorithm, "blocks": {"max_records": 300}}
     layouts: list[dict[str, Any]] = [
@@ -54,6 +56,7 @@ def test_row_groups_and_encodings_of_the_input_change_nothing(algorithm: Any, pr
     assert found == [found[0]] * len(layouts)
 
 
+@pytest.mark.soak("reads a file of 240 MB three times")
 def test_a_file_that_is_read_as_one_part_or_as_several(project: Project) -> None:
     """Row groups of a large file are read by several workers; how many says how moments are merged, not what comes."""
     table = grid(60_000)

@@ -16,8 +16,8 @@ from command_line import Project
 from microagg_core.group.headway import Headway, listening
 from microagg_core.pages.operator.charts import correlation_chart
 from microagg_flows.executors import InProcess
-from microagg_flows.expecting import expect_release
 from microagg_flows.progress import Silence
+from microagg_flows.trials import expect_release
 from releasing.runs import run_stages, start
 
 ROLES = {"quasi_identifiers": ["born", "wealth"], "confidential": ["code", "party"]}

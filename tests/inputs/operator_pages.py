@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from microagg_core.compare.expecting.figures import ColumnExpected, Expected
+from microagg_core.compare.trial import ColumnExpected, Expected
 from microagg_core.inspect.portrait.contract import Correlations, Distribution, Fit, Mean, Pair, Portrait, Regression
-from microagg_core.pages.expected_report import Expectation
+from microagg_core.pages.comparison_report import Expectation
 from microagg_core.pages.operator.inputs import ReportInputs
 from microagg_core.release.manifest import Manifest
 

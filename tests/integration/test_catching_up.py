@@ -14,7 +14,7 @@ from microagg_core.errors import DataError, InterruptionError
 from microagg_core.release.steps.work import work_store
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
-from microagg_flows.prefect_side.catching_up import catch_up, due, missed_days, reason_to_leave_out
+from microagg_flows.prefect_side.missed_nights import catch_up, due, missed_days, reason_to_leave_out
 from microagg_flows.releasing import Order
 from releasing.runs import AGAIN, run_stages, start, write_release
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from microagg_core.api import microaggregate
-from microagg_core.compare.compare import Comparison, Outcome, compare, read_columns
+from microagg_core.compare.bare_file import Comparison, Outcome, compare, read_columns
 from microagg_core.errors import DataError, SpecError
 from microagg_core.group.algorithms import AlgorithmInfo, algorithms
 from microagg_core.group.metrics.statistics import significant

@@ -103,6 +103,7 @@ def test_a_missing_extra_is_a_sentence_with_the_command(alone: Path, folder: Pat
     assert refused(folder, microagg, "plan", "release.yaml", "-q").endswith("run: pip install 'microagg[s3]'")
 
 
+@pytest.mark.soak("installs everything, and starts a server and workers")
 @pytest.mark.server
 def test_folders_called_as_packages_are_harm_no_release(everything: Path, folder: Path) -> None:
     """Through Prefect, whose server is a process that is started here, and with workers, which are others."""

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.errors import StorageError
+from microagg_core.series.eraser import forget
 from microagg_core.series.ledger import ledger_of
 from microagg_core.series.verification import verify_ledger
 from microagg_core.spec.loading import load_spec
-from microagg_flows.forgetting import forget
 from releasing.runs import NOW, run_stages, start, write_release
 
 ROLES = {"identifiers": ["id"], "quasi_identifiers": ["x", "y"], "confidential": ["tag", "income", "visits"]}

@@ -37,6 +37,7 @@ def metrics_at(port: str) -> str:
     return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).raise_for_status().text
 
 
+@pytest.mark.soak("starts a server, a scheduler, a worker and a flow run")
 def test_a_run_can_be_scraped_and_so_can_its_scheduler(server: PrefectServer, tmp_path: Path) -> None:
     ports, address = [free_port() for _ in range(3)], free_port()
     surveying = Held(tmp_path / "surveying", SURVEY)
@@ -61,6 +62,7 @@ def test_a_run_can_be_scraped_and_so_can_its_scheduler(server: PrefectServer, tm
         assert running.wait(120) == 0, (tmp_path / "said").read_text()
 
 
+@pytest.mark.soak("starts a server, a worker and a flow run")
 def test_a_worker_is_scraped_while_its_runs_are_made(server: PrefectServer, tmp_path: Path) -> None:
     """Its runs would open the same port, and crash, had the deployment not switched that off for them."""
     write_release(tmp_path, [people(60)], name="scraped", id="one", cluster="none", **AGAIN)
@@ -77,6 +79,7 @@ def test_a_worker_is_scraped_while_its_runs_are_made(server: PrefectServer, tmp_
         assert "prefect_events_emitted_total" in metrics_at(port)
 
 
+@pytest.mark.soak("starts a server")
 def test_a_port_that_is_taken_is_named(server: PrefectServer, tmp_path: Path) -> None:
     path = write_release(tmp_path, [people(60)], id="one", cluster="none", **AGAIN)
     with socket.socket() as taken:

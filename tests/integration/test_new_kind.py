@@ -5,6 +5,7 @@ Lengths of stay stand for kinds that have a mean, Arrow's durations, which no ki
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from inputs.added_modules import AddModule
 from microagg_core import microaggregate
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.errors import DataError, SpecError
-from microagg_core.inspect.group_ranges import Sharing, outside_ranges
+from microagg_core.inspect.checks.groups import Sharing, outside_ranges
 from microagg_core.spec.starter import starter_spec
 from microagg_flows.release import Release
 from releasing.runs import released_table, run_stages, start, write_release
@@ -219,3 +220,27 @@ def test_a_kind_that_does_not_keep_what_it_claims_is_refused_before_anything_is_
     with pytest.raises(SpecError, match=f"column 'record': its kind TextKind {why}"):
         release_of(tmp_path, [stays()], roles={"quasi_identifiers": ["record", "age"], "drop": ["stay"]})
     assert not (tmp_path / "output").exists()
+
+
+def test_a_kind_without_a_mean_is_released_and_nothing_is_said_of_its_mean(
+    tmp_path: Path, add_module: AddModule
+) -> None:
+    add_module(KINDS, "texts", TEXTS.replace("CLAIMS", "{Claim.VALUE_OF_GROUP, Claim.WITHIN_RANGE}"))
+    table = stays()
+    release_of(
+        tmp_path,
+        [table.slice(0, 70), table.slice(70)],
+        roles={"quasi_identifiers": ["record", "age"], "drop": ["stay"]},
+    )
+    released = released_table(tmp_path / "output")
+    sizes = released.group_by(["record", "age"]).aggregate([([], "count_all")])["count_all"].to_pylist()
+    assert min(sizes) >= 3 and {*released["record"].to_pylist()} <= {*table["record"].to_pylist()}
+    (folder,) = (tmp_path / "output").glob("*/r0001")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    claims = {column["name"]: column.get("claims") for column in manifest["columns"]}
+    assert claims == {"record": ["a value of the group", "within range"], "age": None}
+    said = {check["name"]: check["detail"] for check in manifest["checks"] if check["passed"]}
+    assert said["means"] == "the mean of every quasi-identifier that has one is kept"
+    page = (folder / "README.md").read_text()
+    assert "Counts, sums and means of `age` over all records" in page
+    assert "means of `record`" not in page and "mean of its group" in page and "one value for its group" in page

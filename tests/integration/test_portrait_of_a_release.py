@@ -14,9 +14,9 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import MicroaggError
-from microagg_core.inspect.portrait import composing
+from microagg_core.inspect.portrait import portrait as composing
 from microagg_core.inspect.portrait.contract import Portrait, Regression
-from microagg_core.inspect.portrait.design import MOST_LEVELS
+from microagg_core.inspect.portrait.models import MOST_LEVELS
 from microagg_core.plain import to_json
 from microagg_core.release.steps.audit import read_portrait
 from microagg_flows.release import Release

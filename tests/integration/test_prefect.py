@@ -133,6 +133,7 @@ def test_a_release_is_due_every_night(server: PrefectServer, nightly: dict[str, 
     assert {later - earlier for earlier, later in pairwise(due)} == {datetime.timedelta(days=1)}
 
 
+@pytest.mark.soak("deploys three times")
 def test_deploying_again_brings_a_deployment_up_to_date(
     server: PrefectServer, nightly: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def test_the_command_records_its_run_at_a_named_server(server: PrefectServer, tm
     assert [name for name in STAGE_NAMES if not any(line.startswith(name) for line in log)] == []
 
 
+@pytest.mark.soak("a flow run takes 11 s of CPU; test_prefect.py has one that fails")
 def test_the_command_says_what_its_flow_said(server: PrefectServer, tmp_path: Path) -> None:
     spec = spec_of(tmp_path / "endless", with_an_infinity(some_people()))
     done = command(server, spec, "--quiet")
@@ -86,7 +87,7 @@ def test_an_interrupted_command_says_so_everywhere(server: PrefectServer, tmp_pa
         surveying.begins()
         children = psutil.Process(started.pid).children(recursive=True)
         os.killpg(started.pid, sent)
-        assert started.wait(60) == 130
+        assert started.wait(200) == 130
     said_last = said.read_text().splitlines()[-1]
     assert said_last.startswith("microagg: interrupted")
     assert [line for line in said.read_text().splitlines()[:-1] if not PROGRESS_LINE.fullmatch(line)] == []

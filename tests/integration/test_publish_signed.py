@@ -18,12 +18,12 @@ from microagg_core.release.publish import Published, publish
 from microagg_core.release.revisions import read_release
 from microagg_core.release.signature import sign_at
 from microagg_core.release.verify import verify
+from microagg_core.series.eraser import forget
 from microagg_core.spec.loading import canonical, load_spec
 from microagg_core.store.layout import MANIFEST, SIGNATURE, ReleaseLayout
 from microagg_core.store.objects import Store
 from microagg_flows.doctor import Patient
 from microagg_flows.doctor.release import look
-from microagg_flows.forgetting import forget
 from microagg_flows.progress import Silence
 from releasing.forging import Forged
 from releasing.parts import expected_names, facts_for, names_of, safe_tables, stage_parts

@@ -14,11 +14,11 @@ import pytest
 
 from inputs.people import people
 from microagg_core.errors import SpecError, StorageError
-from microagg_core.inspect.risk import asking
+from microagg_core.inspect import exposure
 from microagg_core.inspect.risk.tables import measure_risk
+from microagg_flows.aside import risk_of_release
 from microagg_flows.progress import Silence
 from microagg_flows.release import Release
-from microagg_flows.remeasuring import risk_of_release
 from releasing.runs import ROLES, released_table, run_stages, start, write_release, write_series
 
 ACKNOWLEDGED = {"acknowledge": {"nearly_unique": ["amount"]}}
@@ -79,8 +79,8 @@ def test_it_is_the_same_however_the_input_is_cut(tmp_path: Path) -> None:
 
 
 def test_of_a_large_release_some_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "LEAST_ASKED", 100)
-    monkeypatch.setattr(asking, "ASKED", 300)
+    monkeypatch.setattr(exposure, "LEAST_ASKED", 100)
+    monkeypatch.setattr(exposure, "ASKED", 300)
     sampled, full = tmp_path / "sampled", tmp_path / "full"
     run(sampled, frame())
     run(full, frame(), risk="full")
@@ -123,13 +123,13 @@ def test_the_audit_is_asked_first_then_the_release_is_made_again(tmp_path: Path)
     run(tmp_path, frame())
     spec, first = str(tmp_path / "release.yaml"), kept(tmp_path)
     before = {path: path.read_bytes() for path in (tmp_path / "output").rglob("*") if path.is_file()}
-    assert risk_of_release(spec, None, Silence()).figures == first
+    assert risk_of_release(spec, None, Silence())[1] == first
     for name in ("risk.json", "risk-labels.parquet"):
         (audit(tmp_path) / name).unlink()
-    again = risk_of_release(spec, str(tmp_path / "output"), Silence())
-    assert {**again.figures, "measured": "sampled"} == first
-    assert again.document()["revision"] == "r0001"
-    assert kept(tmp_path) == again.figures and (audit(tmp_path) / "risk-labels.parquet").exists()
+    manifest, again = risk_of_release(spec, str(tmp_path / "output"), Silence())
+    assert {**again, "measured": "sampled"} == first
+    assert manifest.revision == "r0001"
+    assert kept(tmp_path) == again and (audit(tmp_path) / "risk-labels.parquet").exists()
     assert before == {path: path.read_bytes() for path in (tmp_path / "output").rglob("*") if path.is_file()}
     assert not list((tmp_path / "work").rglob("risk-*/**/*.slices"))
     assert {path.name for path in (tmp_path / "work").iterdir()} <= {"audit", "series", "runs"}
@@ -137,7 +137,7 @@ def test_the_audit_is_asked_first_then_the_release_is_made_again(tmp_path: Path)
 
 def test_a_release_that_asked_nobody_is_measured_in_full(tmp_path: Path) -> None:
     run(tmp_path, frame(), risk="off")
-    figures = risk_of_release(str(tmp_path / "release.yaml"), None, Silence()).figures
+    figures = risk_of_release(str(tmp_path / "release.yaml"), None, Silence())[1]
     assert (figures["measured"], figures["linkage"]["asked"]) == ("full", 900)
 
 
@@ -145,7 +145,7 @@ def test_figures_of_another_manifest_are_not_taken(tmp_path: Path) -> None:
     run(tmp_path, frame())
     path = audit(tmp_path) / "risk.json"
     path.write_text(json.dumps({**kept(tmp_path), "manifest": "0" * 64}))
-    assert risk_of_release(str(tmp_path / "release.yaml"), None, Silence()).figures["manifest"] != "0" * 64
+    assert risk_of_release(str(tmp_path / "release.yaml"), None, Silence())[1]["manifest"] != "0" * 64
 
 
 def test_what_comes_out_otherwise_is_refused(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_nights_of_a_series_have_their_risk_in_the_audit(tmp_path: Path) -> None
     run_stages(start(path, identity="two"))
     figures = json.loads((tmp_path / "work" / "audit" / "two" / "r0001" / "risk.json").read_text())
     assert 0 < figures["linkage"]["asked"] < figures["records"]
-    assert risk_of_release(str(path), str(tmp_path / "output" / "two"), Silence()).figures == figures
+    assert risk_of_release(str(path), str(tmp_path / "output" / "two"), Silence())[1] == figures
     (tmp_path / "work" / "audit" / "two" / "r0001" / "risk.json").unlink()
     with pytest.raises(StorageError, match="restore the audit"):
         risk_of_release(str(path), str(tmp_path / "output" / "two"), Silence())

@@ -309,6 +309,6 @@ def test_a_ledger_that_is_written_whole_every_night_says_the_same(on_disk: Ledge
         table = with_value(table, night, row=night, d1=night)
         of_changes = change_night(on_disk, table.slice(night, 1), table)
         of_all = make_night(whole, table, n_ranges=2)
-        assert list(on_disk.told_ranges(of_changes)) == list(whole.told_ranges(of_all))
+        assert list(on_disk.units_with_atoms(of_changes)) == list(whole.units_with_atoms(of_all))
         assert of_changes.counts == of_all.counts and of_changes.atoms == of_all.atoms
     assert names(of_changes.ranges) != names(of_all.ranges) == names(write_ranges(whole, 5, table, 2))

@@ -11,8 +11,8 @@ import pytest
 from microagg_core.errors import MicroaggError, SpecError, StorageError
 from microagg_core.release.revisions import newest, read_release
 from microagg_core.release.verify import verify
+from microagg_core.series.eraser import ErasureReport, forget
 from microagg_core.store.objects import Store
-from microagg_flows.forgetting import ErasureReport, forget
 from releasing.runs import run_stages, start
 from releasing.small_series import K, SmallSeries, atoms
 from servers.s3_server import Place

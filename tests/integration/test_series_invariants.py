@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.errors import GateError, StorageError
+from microagg_core.series.eraser import forget
 from microagg_core.series.erasure import Erasure
 from microagg_core.series.invariants import INVARIANTS
 from microagg_core.series.ledger import Ledger
 from microagg_core.series.units import State
 from microagg_core.store.layout import LedgerLayout
 from microagg_core.store.objects import Store
-from microagg_flows.forgetting import forget
 from releasing.nights import FROZEN, units, with_value, written
 from releasing.small_series import SmallSeries, atoms
 from seasons.deaths import ALIVE_FOR, Died, dying

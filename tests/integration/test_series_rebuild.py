@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from microagg_core.errors import SpecError, StorageError
+from microagg_core.series.eraser import forget
 from microagg_core.series.ledger import Ledger
 from microagg_core.store.layout import DAMAGED, GENERATIONS, LedgerLayout
-from microagg_flows.forgetting import forget
 from microagg_flows.progress import Silence
 from microagg_flows.rebuilding import Rebuilt, rebuild_ledger
 from releasing.small_series import K, SmallSeries, atoms

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from microagg_core.errors import StorageError
+from microagg_core.plain import to_plain
 from microagg_core.series.atoms import FIRST_NUMBER, from_number
 from microagg_core.series.generations import Generation, UnitCounts
 from microagg_core.series.keys import local_key
@@ -117,7 +118,7 @@ def test_a_damaged_range_is_never_read(damage: str, ledger: Ledger) -> None:
 def test_damaged_atoms_are_never_read(damage: str, ledger: Ledger) -> None:
     made = three_nights(ledger)
     damage_of(ledger, made[2].atoms[1].name, damage, made[1].atoms[1].name)
-    for read in (lambda: ledger.read_atoms(made[2], 3, 4), lambda: list(ledger.told_ranges(made[2]))):
+    for read in (lambda: ledger.read_atoms(made[2], 3, 4), lambda: list(ledger.units_with_atoms(made[2]))):
         with pytest.raises(StorageError, match=r"a00001-\w+.arrows is (missing|damaged).*microagg series rebuild"):
             read()
     assert ledger.read_atoms(made[2], 0, 2).num_rows == made[2].atoms[0].rows
@@ -170,7 +171,7 @@ def test_a_ledger_of_all_states_is_sound(ledger: Ledger) -> None:
     assert found is not None
     assert (found.live, found.gone, found.held, found.forgotten) == (29, 2, 4, 1) and found.smallest_trace == 3
     assert found.nights == 1 and found.release_id == "day-0" and found.k == 3 and found.url.endswith("/ledger")
-    assert found.document()["bytes"] == sum(ledger.store.size(name) or 0 for name in ledger.store.list("data"))
+    assert to_plain(found)["bytes"] == sum(ledger.store.size(name) or 0 for name in ledger.store.list("data"))
 
 
 @pytest.mark.parametrize(

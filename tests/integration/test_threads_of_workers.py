@@ -12,7 +12,7 @@ from distributed import Client
 from microagg_core.group import costs
 from microagg_core.kernels.tools.threads import PROCESS
 from microagg_core.release.steps import anonymizing
-from microagg_flows.clusters.pool import with_all_threads
+from microagg_flows.clusters.pool import do_on_worker
 from microagg_flows.executors import InProcess
 from microagg_flows.process import usable_cores
 from microagg_flows.progress import Silence
@@ -38,7 +38,7 @@ def idle(n_running: int) -> int:
 
 def test_a_task_may_borrow_its_workers_other_threads() -> None:
     with Client(processes=False, n_workers=1, threads_per_worker=3, dashboard_address="127.0.0.1:0") as client:  # type: ignore[no-untyped-call]
-        free = [client.submit(with_all_threads, idle, n, pure=False).result() for n in (1, 2, 4)]
+        free = [client.submit(do_on_worker, idle, "run", n, pure=False).result() for n in (1, 2, 4)]
     assert free == [2, 1, 0]
 
 

@@ -122,6 +122,7 @@ def _die_on_three(item: int) -> int:
     return item
 
 
+@pytest.mark.soak("workers die, and come back, three times")
 def test_map_keeps_order_and_stops_at_an_error(tmp_path: Path) -> None:
     with connect(LocalCluster(workers=2, memory="1GiB"), some_spec(tmp_path), Silence()) as workers:
         assert workers.map(_fail_on_three, [0, 1, 2, 4], "double") == [0, 2, 4, 8]
@@ -195,6 +196,7 @@ def scheduler_pid(address: str) -> int:
     return next(c.pid for c in psutil.net_connections("tcp") if c.laddr.port == port and c.status == "LISTEN" and c.pid)
 
 
+@pytest.mark.soak("workers come late")
 def test_work_is_handed_out_before_the_first_worker_is_there_and_follows_the_pool(tmp_path: Path) -> None:
     with scheduler(tmp_path) as (address, worker):
         threading.Timer(3.0, worker).start()
@@ -264,6 +266,7 @@ def test_a_worker_without_the_package_is_refused_with_its_number(tmp_path: Path)
             executor.map(abs, [-1], "abs")
 
 
+@pytest.mark.soak("starts a cluster for one sentence")
 def test_a_worker_that_cannot_reach_the_input_says_so(tmp_path: Path) -> None:
     spec = some_spec(tmp_path)
     for part in (tmp_path / "input").iterdir():
@@ -311,6 +314,7 @@ def hold_memory(mebibytes: int) -> None:
 _held: list[bytes] = []
 
 
+@pytest.mark.soak("waits until workers are given up")
 def test_workers_that_are_paused_for_good_are_started_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("microagg_flows.clusters.watch.IDLE_SECONDS", 10.0)
     lines: list[str] = []
@@ -318,6 +322,8 @@ def test_workers_that_are_paused_for_good_are_started_anew(monkeypatch: pytest.M
     class Listening(Silence):
         def say(self, text: str) -> None:
             lines.append(text)
+            if "started anew" in text:  # which takes a worker as long as the machine is busy
+                monkeypatch.setattr("microagg_flows.clusters.watch.IDLE_SECONDS", 120.0)
 
     with connect(LocalCluster(workers=1, memory="700MiB"), some_spec(tmp_path), Listening()) as executor:
         executor.map(hold_memory, [610], "hold")

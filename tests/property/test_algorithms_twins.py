@@ -57,7 +57,7 @@ DATA: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
 @each("data", DATA)
 def test_kernel_equals_its_twin(algorithm: str, params: dict[str, Any], data: str) -> None:
     info = algorithms()[algorithm]
-    for seed in range(30 if is_whole() else 8):
+    for seed in range(30 if is_whole() else 6):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(4, twins.MOST.get(algorithm, 44) + 1))
         p = int(rng.integers(1, (info.max_attributes or 5) + 1))

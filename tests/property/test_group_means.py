@@ -28,7 +28,7 @@ from microagg_core.data.kinds.floats import FloatKind
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.group.metrics.decimals import decimals_needed, most_decimals
 from microagg_core.group.metrics.moments import Groups, float_means, moments_of, whole_means
-from microagg_core.inspect.group_ranges import Sharing, outside_ranges
+from microagg_core.inspect.checks.groups import Sharing, outside_ranges
 from microagg_core.spec.release import ReleaseSpec
 
 DAY = 86_400_000

@@ -16,12 +16,18 @@ from hypothesis import strategies as st
 from covering import examples
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.group.metrics.statistics import loss_statistics
-from microagg_core.inspect.portrait.columns import DrawnColumn, ShownColumn
-from microagg_core.inspect.portrait.composing import Material, compose, drawing_share, fewest_records
 from microagg_core.inspect.portrait.contract import Portrait
-from microagg_core.inspect.portrait.design import NO_RECORDS, Categories, Numbers, design_moments
-from microagg_core.inspect.portrait.edges import Sight, find_edges
-from microagg_core.inspect.portrait.fitting import OTHER_LEVELS, LinearModel, Scaled, regression_of
+from microagg_core.inspect.portrait.models import (
+    NO_RECORDS,
+    OTHER_LEVELS,
+    LinearModel,
+    Scaled,
+    Variable,
+    design_moments,
+    regression_of,
+)
+from microagg_core.inspect.portrait.portrait import drawing_share, fewest_records, with_pictures
+from microagg_core.inspect.portrait.scales import DrawnColumn, ShownColumn, Sight, find_edges
 from microagg_core.plain import from_json, to_json
 from twins import naive_portrait
 
@@ -115,7 +121,7 @@ def portrait_of(before: pd.DataFrame, after: pd.DataFrame, k: int) -> Portrait:
     missing = before.isna().to_numpy()
     scale = before.std(ddof=0).replace(0, 1)
     z = [((side - before.mean()) / scale).fillna(0).to_numpy() for side in (before, after)]
-    return compose(Material(k, len(before), columns, loss_statistics(z[0], z[1], missing)))
+    return with_pictures(Portrait(len(before), 0), columns, k, loss_statistics(z[0], z[1], missing))
 
 
 @examples(25)
@@ -201,8 +207,8 @@ def test_sums_of_pieces_make_the_model_of_the_whole(n: int, seed: int, pieces: i
     for rows in np.array_split(np.arange(n), pieces):
         part = table.iloc[rows]
         levels, codes = np.unique(part["g"], return_inverse=True)
-        numbers = [Numbers(values.to_numpy()) for values in (part["y"], (part["u"] - 1e6) / 2, part["v"])]
-        total = total + design_moments([*numbers, Categories(tuple(levels), codes)])
+        numbers = [Variable(values.to_numpy()) for values in (part["y"], (part["u"] - 1e6) / 2, part["v"])]
+        total = total + design_moments([*numbers, Variable(codes, tuple(levels))])
     regression, left_out = regression_of(model, total, total, 10)
     assert regression is not None and not left_out
     assert regression.terms == ("constant", "u", "v", "g=b", "g=c") and regression.bases == ("g=a",)
@@ -215,15 +221,15 @@ def test_sums_of_pieces_make_the_model_of_the_whole(n: int, seed: int, pieces: i
 
 
 def fit_of(y: np.ndarray, *terms: Any, fewest: int = 10) -> Any:
-    variables = [Numbers(np.asarray(y, dtype=float))]
+    variables = [Variable(np.asarray(y, dtype=float))]
     for term in terms:
         if np.asarray(term).dtype.kind in "US":
             levels, codes = np.unique(term, return_inverse=True)
-            variables.append(Categories(tuple(levels.tolist()), codes))
+            variables.append(Variable(codes, tuple(levels.tolist())))
         else:
-            variables.append(Numbers(np.asarray(term, dtype=float)))
+            variables.append(Variable(np.asarray(term, dtype=float)))
     names = ("y", *(f"x{j}" for j in range(len(terms))))
-    scales = tuple(None if isinstance(variable, Categories) else Scaled() for variable in variables)
+    scales = tuple(None if variable.levels else Scaled() for variable in variables)
     moments = design_moments(variables)
     return regression_of(LinearModel("f", names, scales), moments, moments, fewest)
 

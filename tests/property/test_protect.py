@@ -14,8 +14,8 @@ from covering import examples
 from microagg_core.arrays import Floats, Ints
 from microagg_core.group.refine.neighbours import Records
 from microagg_core.group.refine.refinement import sse_of_labels
-from microagg_core.inspect.demands import Demand, codes_of, distinct_values
-from microagg_core.inspect.distributions import Distribution
+from microagg_core.inspect.demand import Demand
+from microagg_core.inspect.distributions import Distribution, codes_of, distinct_values
 from microagg_core.inspect.protect.block import BlockDemands, block_demands, broken_by_groups
 from microagg_core.inspect.protect.joining import joined
 from microagg_core.inspect.protect.protecting import least_strata, protected_groups, t_first, ways
@@ -75,7 +75,7 @@ def test_all_groups_hold_what_is_demanded(data: Any, seed: int, effort: str) -> 
     missing[:2] = False
     columns = {"illness": pa.array(illness), "income": pa.array(income, mask=missing)}
     t, spread = data.draw(st.floats(0.02, 0.6)), data.draw(st.floats(0.05, 0.6))
-    asked = [Demand("income", closeness=t), Demand("illness", 2, spread), Demand("illness", 2), Demand("income", 0, t)]
+    asked = [Demand("income", t=t), Demand("illness", 2, spread), Demand("illness", 2), Demand("income", 0, t)]
     chosen = asked[data.draw(st.integers(0, 3)) :][: data.draw(st.integers(1, 2))]
     demands = demands_on(columns, *chosen)
     protected = protected_groups(X, grouped(n, k), k, demands, effort, 7)
@@ -91,7 +91,7 @@ def test_each_way_holds_and_the_best_is_kept() -> None:
     draw = np.random.default_rng(3)
     X = draw.normal(size=(400, 2))
     income = np.rint(20 * (X[:, 0] + draw.normal(size=400))).astype(np.int64)
-    demands = demands_on({"income": pa.array(income)}, Demand("income", closeness=0.12))
+    demands = demands_on({"income": pa.array(income)}, Demand("income", t=0.12))
     start, near = grouped(400, 5), near_of(X)
     made = ways(X, start, 5, demands, near)
     assert set(made) == {"mend", "merge", "k-first", "t-first income"}
@@ -109,7 +109,7 @@ def test_t_first_is_within_its_bound_with_ties_too(t: float, share_of_ties: floa
     n = 600
     X, values = draw.normal(size=(n, 2)), np.arange(n)
     values[draw.random(n) < share_of_ties] //= 100
-    demands = demands_on({"x": pa.array(values)}, Demand("x", closeness=t))
+    demands = demands_on({"x": pa.array(values)}, Demand("x", t=t))
     labels = t_first(X, 3, demands.codes[0], least_strata(n, t), demands.rules())
     assert labels is not None and not demands.broken(labels).any()
     if share_of_ties == 0.0:
@@ -119,7 +119,7 @@ def test_t_first_is_within_its_bound_with_ties_too(t: float, share_of_ties: floa
 
 def test_joining_ends_with_one_group_where_nothing_else_holds() -> None:
     X = np.arange(20.0)[:, None]
-    demands = demands_on({"x": pa.array(np.arange(20))}, Demand("x", closeness=0.001))
+    demands = demands_on({"x": pa.array(np.arange(20))}, Demand("x", t=0.001))
     assert joined(X, grouped(20, 2), demands.rules()).max() == 0
 
 
@@ -129,8 +129,8 @@ def test_what_a_block_cannot_hold_is_told() -> None:
     first = block_demands([Demand("x", 2)], [codes_of(values)[:3]], [None])
     assert first.impossible() == Demand("x", 2)
     assert block_demands([Demand("x", 2)], [codes_of(values)], [None]).impossible() is None
-    far = block_demands([Demand("x", closeness=0.4)], [whole.codes(values)[:3]], [whole])
-    assert far.impossible() == Demand("x", closeness=0.4)
+    far = block_demands([Demand("x", t=0.4)], [whole.codes(values)[:3]], [whole])
+    assert far.impossible() == Demand("x", t=0.4)
 
 
 def test_protection_costs_nothing_where_it_is_there_already() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,12 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from microagg_core.inspect.risk import MEASURES, candidates
-from microagg_core.inspect.risk.asking import asking_share, is_asked, noise
-from microagg_core.inspect.risk.contract import ConfidentialValues
+from microagg_core.inspect import candidates
+from microagg_core.inspect.exposure import ConfidentialValues, Exposure, asking_share, is_asked, noise
+from microagg_core.inspect.gate import measures
 from microagg_core.inspect.risk.inference import Inference, chance_of_one_value
+from microagg_core.inspect.risk.labels import label_lines
 from microagg_core.inspect.risk.linkage import NOISES
-from microagg_core.inspect.risk.tables import RiskNotes, exposure_of, label_lines, measure_risk, risk_figures
+from microagg_core.inspect.risk.tables import exposure_of, measure_risk
 from twins import naive_risk
 from twins.naive_distances import naive_distances
 
@@ -151,14 +154,18 @@ def test_who_stands_alone_is_counted(seed: int) -> None:
         assert one["before"] == pytest.approx(naive_risk.alone(before, [*LABELS, *one["knows"]]), rel=1e-5)
 
 
+def figures_of(exposures: list[Exposure], names: list[str]) -> dict[str, Any]:
+    return {m.name: m.figures(reduce(add, map(m.measure, exposures)), tuple(names)) for m in measures()}
+
+
 def test_notes_of_pieces_add_up() -> None:
     """Two pieces of the same rows are as one; and a piece without an answer takes nothing away."""
     before, after, names = tables(1)
     exposure = exposure_of(before, after, names, LABELS, ["ill"], seed=3)
-    notes, silent = RiskNotes.of(exposure), RiskNotes.of(replace(exposure, asked=None, originals=None))
-    once, twice = risk_figures([notes], names), risk_figures([silent, notes, notes], names)
-    assert once == measure_risk(before, after, names, blocking=LABELS, confidential=["ill"], seed=3)
-    assert {m.name: twice[m.name] for m in MEASURES} != {m.name: once[m.name] for m in MEASURES}
+    silent = replace(exposure, asked=None, originals=None)
+    once, twice = figures_of([exposure], names), figures_of([silent, exposure, exposure], names)
+    whole = measure_risk(before, after, names, blocking=LABELS, confidential=["ill"], seed=3)
+    assert once == {name: whole[name] for name in once} and twice != once
     assert twice["linkage"]["asked"] == 2 * once["linkage"]["asked"]
     assert twice["sizes"]["groups"] == 3 * once["sizes"]["groups"]
     for name in ("inference", "uniqueness"):
@@ -170,7 +177,7 @@ def test_notes_of_pieces_add_up() -> None:
 def test_lines_of_labels_add_up_to_the_figures() -> None:
     before, after, names = tables(2)
     exposure = exposure_of(before, after, names, LABELS, ["ill"])
-    lines, risk = label_lines(exposure).to_pandas(), risk_figures([RiskNotes.of(exposure)], names)
+    lines, risk = label_lines(exposure).to_pandas(), figures_of([exposure], names)
     labels = after[LABELS].fillna("-").drop_duplicates()
     assert lines["row"].tolist() == labels.index.tolist()
     assert lines["records"].sum() == len(after) and lines["groups"].sum() == risk["sizes"]["groups"]
@@ -197,7 +204,7 @@ def test_a_share_of_records_is_asked_whoever_has_them() -> None:
 
 
 def test_a_column_with_too_many_values_has_no_distance_and_is_counted_all_the_same() -> None:
-    from microagg_core.inspect.risk.contract import ConfidentialValues, Exposure
+    from microagg_core.inspect.exposure import ConfidentialValues, Exposure
     from microagg_core.inspect.risk.inference import Inference
 
     codes = np.array([1, 1, 2, 3])
@@ -206,7 +213,7 @@ def test_a_column_with_too_many_values_has_no_distance_and_is_counted_all_the_sa
     exposure = Exposure(
         ("x",), np.array([0, 0, 1, 1]), np.array([0, 0]), points, np.zeros((2, 1), dtype=np.bool_), (column,)
     )
-    figures = Inference().of_release(Inference().of_piece(exposure), ("x",))["c"]
+    figures = Inference().figures(Inference().measure(exposure), ("x",))["c"]
     assert (figures["records_certain"], figures["largest_distance"]) == (0.5, None)
     assert figures["commonest_value"] == 0.5
 
@@ -216,8 +223,7 @@ def test_few_rows_have_their_risk(rows: int) -> None:
     """A file may receive no combination, or one."""
     before, after, names = tables(3)
     exposure = exposure_of(before[:rows], after[:rows], names, LABELS, ["ill"])
-    risk = risk_figures([RiskNotes.of(exposure)], names)
-    assert risk["records"] == risk["linkage"]["asked"] == rows
+    assert figures_of([exposure], names)["linkage"]["asked"] == rows
     assert label_lines(exposure).num_rows == len(after[:rows][LABELS].drop_duplicates())
 
 
@@ -235,5 +241,5 @@ def test_a_file_without_a_row_tells_nothing() -> None:
     empty = SimpleNamespace(
         confidential=(column,), values_shown=(SimpleNamespace(distinct=nobody, distance=None),), sizes=nobody
     )
-    (noted,) = Inference().of_piece(cast(Any, empty)).columns
+    (noted,) = Inference().measure(cast(Any, empty)).columns
     assert (sum(noted.groups), sum(noted.records), noted.chance) == (0, 0, 0.0)

@@ -16,7 +16,7 @@ import pytest
 from covering import each
 from microagg_core.data.tables.ordering import combinations, no_two_are_equal, runs_of
 from microagg_core.inspect import group_values
-from microagg_core.inspect.group_values import GroupValues
+from microagg_core.inspect.distributions import GroupValues
 from microagg_core.inspect.kanonymity import CombinationCounter
 
 NAN, DAY = float("nan"), datetime.date(2020, 1, 1)

@@ -29,8 +29,10 @@ def made_up() -> pd.DataFrame:
     return frame.assign(**{KEY: np.arange(1500) + 1})
 
 
-@pytest.mark.slow(reason="five nights of 1,500 and of 15,000 records by the command")
-@pytest.mark.parametrize("name", ["people", "eusilc"])
+@pytest.mark.slow(reason="five nights of 1,500 records by the command")
+@pytest.mark.parametrize(
+    "name", ["people", pytest.param("eusilc", marks=pytest.mark.soak("five nights of 15,000 records"))]
+)
 def test_five_nights(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Means and deviations are those of the rows in the files; losses are of arrivals, and called so."""
     monkeypatch.delenv("MICROAGG_REPORT")

@@ -13,7 +13,7 @@ from recompute import FILES as REAL
 from recompute import find, read
 
 from microagg_core.api import microaggregate, partition
-from microagg_core.compare.compare import Outcome, compare, read_columns
+from microagg_core.compare.bare_file import Outcome, compare, read_columns
 from microagg_core.group.metrics.losses import losses, standardize
 from microagg_core.group.metrics.statistics import significant
 from releasing.runs import AGAIN, run_stages, start, write_release

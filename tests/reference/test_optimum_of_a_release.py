@@ -12,7 +12,7 @@ import pytest
 from published import DATA
 from test_factor_figures import FIGURES
 
-from microagg_core.compare.compare import read_columns
+from microagg_core.compare.bare_file import read_columns
 from releasing.runs import data_digests, run_stages, start, write_release
 
 

@@ -13,8 +13,8 @@ from microagg_core import partition
 from microagg_core.arrays import Floats
 from microagg_core.group.metrics.losses import group_means, losses, standardize
 from microagg_core.group.refine.neighbours import Records
-from microagg_core.inspect.demands import Demand, distinct_values
-from microagg_core.inspect.distributions import Distribution
+from microagg_core.inspect.demand import Demand
+from microagg_core.inspect.distributions import Distribution, distinct_values
 from microagg_core.inspect.protect.block import BlockDemands, block_demands
 from microagg_core.inspect.protect.protecting import least_strata, protected_groups, t_first, ways
 
@@ -37,7 +37,7 @@ def quasi(census: pd.DataFrame) -> Floats:
 def close(census: pd.DataFrame, column: str, t: float) -> BlockDemands:
     values = pa.array(census[column])
     whole = Distribution.of(values)
-    return block_demands([Demand(column, closeness=t)], [whole.codes(values)], [whole])
+    return block_demands([Demand(column, t=t)], [whole.codes(values)], [whole])
 
 
 @pytest.mark.parametrize(("column", "k", "t", "most"), FIGURES)

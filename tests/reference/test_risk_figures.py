@@ -13,7 +13,7 @@ from published import DATA
 from microagg_core.api import Microaggregated, microaggregate
 from microagg_core.arrays import Floats
 from microagg_core.group.metrics.losses import standardize
-from microagg_core.inspect.risk.candidates import Candidates, Linked
+from microagg_core.inspect.candidates import Candidates, Linked
 from microagg_core.inspect.risk.tables import measure_risk
 
 KS = (3, 5, 10)

@@ -62,16 +62,14 @@ def made(fault: Fault, path: Path) -> Iterator[None]:
 def first_failure(copy: Path, tests: str, cache: Path | None) -> tuple[int, str]:
     """Run tests until the first fails; pytest's exit code, and the line that names the failure."""
     paths = os.pathsep.join(map(str, (copy, copy / "flows", copy / "tests")))
-    kernels = {"MICROAGG_CACHE_DIR": str(cache)} if cache else {}
+    environment = {**os.environ, "PYTHONPATH": paths, "MICROAGG_NO_SHRINKING": "1"}
+    environment |= {"MICROAGG_CACHE_DIR": str(cache)} if cache else {}
     # The console script imports the installed package: PYTHONPATH goes before it.
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=no"]
     selected, _, words = tests.partition(" -k ")
     command += [*selected.split(), *(["-k", words] if words else [])]
     try:
-        run = subprocess.run(
-            command, cwd=copy, env={**os.environ, **kernels, "PYTHONPATH": paths}, capture_output=True, text=True,
-            timeout=MOST_SECONDS,
-        )  # fmt: skip
+        run = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=MOST_SECONDS)
     except subprocess.TimeoutExpired:
         return 1, "took too long"
     lines = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]

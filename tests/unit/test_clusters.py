@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import get_args
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from microagg_core.errors import SpecError
-from microagg_core.spec.clusters import MODELS
+from microagg_core.spec.clusters import KINDS, Cluster, NoCluster
 from microagg_core.spec.json_schema import spec_schema
-from microagg_core.spec.release import Cluster, LocalCluster, NoCluster
-from microagg_flows.clusters import KINDS
+from microagg_flows.clusters import hired_workers
 from microagg_flows.progress import Silence
 
 
 def test_every_cluster_of_a_spec_has_a_kind_that_has_workers() -> None:
-    assert set(KINDS) == set(get_args(Cluster))
-    assert all(callable(import_module(kind.module).hired) for kind in KINDS.values())
+    assert {kind.model for kind in KINDS.values()} == set(get_args(Cluster))
+    assert all(callable(import_module(f"microagg_flows.clusters.{name}").hired) for name in KINDS)
 
 
 def test_every_cluster_of_a_spec_is_told_by_its_first_key_and_is_in_the_json_schema() -> None:
-    assert set(MODELS.values()) == set(get_args(Cluster))
-    first = [next(iter(model.model_fields)) for model in MODELS.values()]
-    others = [[*model.model_fields][1:] for model in MODELS.values()]
+    models = [kind.model for kind in KINDS.values()]
+    first = [next(iter(model.model_fields)) for model in models]
+    others = [[*model.model_fields][1:] for model in models]
     assert len(set(first)) == len(first) and not set(first) & {key for keys in others for key in keys}
     schema = spec_schema()
-    assert {model.__name__ for model in MODELS.values()} <= set(schema["$defs"])
+    assert {model.__name__ for model in models} <= set(schema["$defs"])
     refs = [form["$ref"] for form in schema["properties"]["cluster"]["anyOf"] if "$ref" in form]
-    assert len(refs) == len(MODELS) - 1, "none has no keys"
+    assert len(refs) == len(models) - 1, "none has no keys"
 
 
 def test_only_kinds_that_use_dask_load_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,26 +43,72 @@ def test_only_kinds_that_use_dask_load_it(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dask", None)
     monkeypatch.setitem(sys.modules, "distributed", None)
-    for model, kind in KINDS.items():
+    for kind in KINDS.values():
+        cluster = kind.model.model_construct()
         if kind.extra:
             words = rf"{kind.what} .* needs .*; run: pip install 'microagg\[{kind.extra}\]'"
             with pytest.raises(SpecError, match=words):
-                kind.hired(None, Silence())
+                hired_workers(cluster, Silence())  # type: ignore[arg-type]
         else:
-            assert model is not LocalCluster
-            with kind.hired(NoCluster(), Silence()) as workers:
+            assert kind.model is NoCluster
+            with hired_workers(NoCluster(), Silence()) as workers:
                 assert workers.executor is not None
+
+
+#: All that another distribution needs for a kind of cluster.
+TOY = """
+from contextlib import contextmanager
+from microagg_core.model import Model
+from microagg_core.spec.clusters import ClusterKind, NoCluster, StartedWorkers
+
+class ToyCluster(Model):
+    toy: StartedWorkers
+
+KIND = ClusterKind("toy", ToyCluster, what="workers that are toys", module="toy_cluster")
+
+@contextmanager
+def hired(cluster, progress):
+    from microagg_flows import clusters
+    progress.say(f"{cluster.toy.n_most} toys work")
+    with clusters.hired_workers(NoCluster(), progress) as workers:
+        yield workers
+"""
+
+
+def test_a_kind_of_another_distribution_is_one_object(tmp_path: Path) -> None:
+    """In a process of its own: a spec's models are made once."""
+    (tmp_path / "toy_cluster.py").write_text(TOY)
+    (tmp_path / "toy-1.dist-info").mkdir()
+    (tmp_path / "toy-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1\n")
+    (tmp_path / "toy-1.dist-info" / "entry_points.txt").write_text("[microagg.clusters]\ntoy = toy_cluster:KIND\n")
+    pq.write_table(pa.table({"x": [float(i) for i in range(12)], "note": ["a"] * 12}), tmp_path / "people.parquet")
+    cluster = {"toy": {"workers": 3}}
+    spec = {"name": "people", "id": "one", "k": 3, "input": {"url": "people.parquet"}, "output": {"url": "out"}}
+    spec |= {
+        "roles": {"quasi_identifiers": ["x"], "confidential": ["note"]},
+        "cluster": cluster,
+        "work": {"url": "work"},
+    }
+    (tmp_path / "release.yaml").write_text(json.dumps(spec))
+    call = "from microagg_flows.command.cli import main; main()"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-c", call, "plan", "release.yaml", "--no-expected"]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (run.returncode, "3 toys work" in run.stderr) == (0, True), run.stderr
+    schema = subprocess.run([*command[:3], "schema"], env=environment, capture_output=True, text=True, check=True)
+    assert "ToyCluster" in json.loads(schema.stdout)["$defs"]
 
 
 LOADED = """
 import signal, threading
 from importlib import import_module
-from microagg_flows.clusters import KINDS
+from microagg_core.spec.clusters import KINDS
 before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-loading = threading.Thread(target=lambda: [import_module(kind.module) for kind in KINDS.values()] and print("loaded"))
+load = lambda: [import_module(f"microagg_flows.clusters.{name}") for name in KINDS]
+loading = threading.Thread(target=lambda: load() and print("loaded"))
 loading.start()
 loading.join()
-[import_module(kind.module) for kind in KINDS.values()]
+load()
 print(before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)])
 """
 

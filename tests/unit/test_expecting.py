@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from microagg_core.blocks.cuts import count_leaves, grow, route, with_record_numbers
-from microagg_core.compare.expecting.drawing import Step, _leaves_met, neighbours
-from microagg_core.compare.expecting.figures import standard_error
+from microagg_core.compare.drawing import Piece
+from microagg_core.compare.grid import neighbours
+from microagg_core.compare.trial import standard_error
+from microagg_core.release.steps.drawn_rows import Cut
 
 
-def behind(path: tuple[Step, ...], Z: np.ndarray) -> np.ndarray:
+def behind(path: tuple[Cut, ...], Z: np.ndarray) -> np.ndarray:
     inside = np.ones(len(Z), dtype=bool)
-    for step in path:
-        inside &= (Z[:, step.attribute] <= step.threshold) == step.goes_left
+    for cut in path:
+        inside &= (Z[:, cut.attribute] <= cut.threshold) == cut.goes_left
     return inside
 
 
@@ -21,7 +23,7 @@ def behind(path: tuple[Step, ...], Z: np.ndarray) -> np.ndarray:
 def test_the_ways_to_all_leaves_are_those_of_the_tree(digits: int) -> None:
     Z = with_record_numbers(np.round(np.random.default_rng(3).normal(size=(3000, 3)), digits), np.arange(3000))
     tree = grow(Z, 170, 5)
-    leaves = list(_leaves_met(Z, 170, 5, np.arange(3000) / 3000))
+    leaves = list(Piece(Z, 170, 5).leaves(np.arange(3000) / 3000))
     assert len(leaves) == count_leaves(tree) > 15
     of_tree = route(tree, Z)
     for number, (path, share, times) in enumerate(leaves):
@@ -32,9 +34,10 @@ def test_the_ways_to_all_leaves_are_those_of_the_tree(digits: int) -> None:
 
 def test_leaves_are_met_as_often_as_they_have_records() -> None:
     Z = with_record_numbers(np.random.default_rng(4).exponential(size=(5000, 2)), np.arange(5000))
-    (met,) = _leaves_met(Z, 300, 1, np.array([0.37]))
+    piece = Piece(Z, 300, 1)
+    (met,) = piece.leaves(np.array([0.37]))
     assert met[2] == 1 and 150 <= behind(met[0], Z).sum() <= 300
-    times = {path: n for path, _, n in _leaves_met(Z, 300, 1, np.linspace(0, 0.999, 40))}
+    times = {path: n for path, _, n in piece.leaves(np.linspace(0, 0.999, 40))}
     assert sum(times.values()) == 40 and max(times.values()) <= 4
 
 

@@ -1,8 +1,7 @@
-"""The gate on plain tables: no task, no storage, no release; what is noted survives its JSON."""
+"""The gate on plain tables: no task, no storage, no release; what is noted survives being written."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.kinds.registry import kind_of
 from microagg_core.errors import GateError
+from microagg_core.inspect import gate
 from microagg_core.inspect.check import Check
-from microagg_core.inspect.checks import CHECKS
-from microagg_core.inspect.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
-from microagg_core.inspect.gate import Notes, PartNotes, make_checks, note_file, refuse_failed
-from microagg_core.plain import from_json, to_json
+from microagg_core.inspect.contract import GateCheck, InputBatch, Promise, ReleasedFile
+from microagg_core.inspect.distributions import Distribution
+from microagg_core.inspect.gate import Inspected, PartNotes, make_checks, note_file, note_types, refuse_failed
+from microagg_core.inspect.notes import Notes, total
 from microagg_core.spec.columns import Column, FileSchema
 
 KINDS = (kind_of("x", pa.int64(), "type"),)
@@ -25,15 +26,21 @@ SCHEMA = FileSchema(
     KINDS,
     (pa.int64(), pa.string()),
 )
-PROMISE = Promise(SCHEMA, KINDS, k=2, rows=5, withheld=1, n_parts=2)
 ORIGINAL = pa.table({"x": [1, 3, 5, 7], "note": ["a", "b", "c", None]})
 RELEASED = pa.table({"x": [2, 2, 6, 6], "note": ["a", "b", "c", None]})
 RECORDS, PARTS = np.array([0, 1, 3, 4]), np.array([0, 0, 1, 1])
+SCALE = Encoding.from_moments(KINDS, (KINDS[0].moments(np.array([1, 3, 5, 7])),))
+COUNTED = (Distribution.of(ORIGINAL["note"]),)
+PROMISE = Promise(SCHEMA, SCALE, k=2, rows=5, withheld=1, n_parts=2, distributions=COUNTED)
+
+
+def written(notes: Notes) -> Notes:
+    return Notes.from_bytes(notes.to_bytes(), note_types())
 
 
 def file_of(table: pa.Table, origins: pa.Table | None = None) -> Notes:
     origins = origins or pa.table({"record": RECORDS, "q0": ORIGINAL["x"]})
-    return from_json(Notes, to_json(note_file(PROMISE, table, origins, PARTS[: origins.num_rows])))
+    return written(note_file(ReleasedFile(PROMISE, table, origins, PARTS[: origins.num_rows])))
 
 
 def part_of(part: int) -> Notes:
@@ -43,16 +50,18 @@ def part_of(part: int) -> Notes:
         expected = ORIGINAL.slice(row, 1)
         came = expected["x"].combine_chunks()
         notes.add(InputBatch(PROMISE, part, RECORDS[row : row + 1], expected, (came,), (np.asarray(came),)))
-    return from_json(Notes, to_json(notes.finished()))
+    return written(notes.finished())
 
 
 def checks_of(*files: Notes) -> dict[str, Check]:
-    return {check.name: check for check in make_checks(PROMISE, files, [part_of(0), part_of(1)])}
+    parts = total([part_of(0), part_of(1)])
+    return {check.name: check for check in make_checks(PROMISE, Inspected.of(files), parts)}
 
 
 def test_what_is_right_passes_every_check() -> None:
     checks = checks_of(file_of(RELEASED))
-    assert list(checks) == ["columns", "rows", *(inspection.name for inspection in CHECKS)]
+    promised = [check.name for check in gate.checks() if check not in gate.limits()]
+    assert list(checks) == ["columns", "rows", *promised]
     assert [name for name, check in checks.items() if not check.passed] == []
     refuse_failed(list(checks.values()))
 
@@ -61,7 +70,7 @@ def test_what_is_right_passes_every_check() -> None:
     ("x", "note", "fails"),
     [
         ([2, 2, 5, 7], ["a", "b", "c", None], ["k-anonymity"]),
-        ([2, 2, 6, 6], ["a", "b", None, None], ["missing values", "values"]),
+        ([2, 2, 6, 6], ["a", "b", None, None], ["missing values", "values", "distributions"]),
         ([3, 3, 7, 7], ["a", "b", "c", None], ["means"]),
         ([6, 6, 2, 2], ["a", "b", "c", None], ["groups"]),
         ([2, 2, 6, 6], ["b", "a", "c", None], ["values"]),
@@ -90,31 +99,37 @@ def test_what_lies_beside_a_file_has_to_be_the_input_s(records: list[int], x: li
 
 @dataclass(frozen=True)
 class Lengths:
-    """Characters of the notes."""
+    """Characters of the longest note."""
 
     longest: int
 
+    def __add__(self, other: Lengths) -> Lengths:
+        return Lengths(max(self.longest, other.longest))
 
-class ShortNotes(Inspection[Lengths]):
+
+class ShortNotes(GateCheck[Lengths]):
     """A check that nobody has thought of yet: no note is longer than what came in."""
 
     name = "short notes"
-    note = Lengths
+    notes = Lengths
 
-    def of_file(self, file: ReleasedFile) -> Lengths:
+    def note(self, file: ReleasedFile) -> Lengths:
         return Lengths(pc.max(pc.utf8_length(file.table["note"])).as_py())
 
-    def of_batch(self, batch: InputBatch, before: Lengths | None) -> Lengths:
-        longest = pc.max(pc.utf8_length(batch.expected["note"])).as_py() or 0
-        return Lengths(max(longest, before.longest if before else 0))
+    def note_input(self, batch: InputBatch, before: Lengths | None) -> Lengths:
+        return Lengths(pc.max(pc.utf8_length(batch.expected["note"])).as_py() or 0)
 
-    def check(self, promise: Promise, files: Sequence[Lengths], parts: Sequence[Lengths]) -> Check:
-        longest = max(part.longest for part in parts)
-        return Check(self.name, all(file.longest <= longest for file in files))
+    def nothing(self, promise: Promise) -> Lengths:
+        return Lengths(0)
+
+    def judge(self, promise: Promise, released: Lengths, expected: Lengths) -> Check:
+        return Check(self.name, released.longest <= expected.longest)
 
 
-def test_a_new_check_is_a_class_and_a_line_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("microagg_core.inspect.gate.CHECKS", (*CHECKS, ShortNotes()))
+def test_a_new_check_is_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    every, checks = (*gate.inspections(), ShortNotes()), (*gate.checks(), ShortNotes())
+    monkeypatch.setattr(gate, "checks", lambda: checks)
+    monkeypatch.setattr(gate, "inspections", lambda: every)
     assert checks_of(file_of(RELEASED))["short notes"].passed
     long = pa.table({"x": RELEASED["x"], "note": ["a", "b", "cc", None]})
     assert not checks_of(file_of(long))["short notes"].passed
@@ -122,4 +137,4 @@ def test_a_new_check_is_a_class_and_a_line_of_the_list(monkeypatch: pytest.Monke
 
 def test_a_file_of_which_nothing_was_noted_passes_for_none() -> None:
     with pytest.raises(KeyError):
-        make_checks(PROMISE, [Notes(4, {})], [part_of(0), part_of(1)])
+        checks_of(Notes(4))

@@ -16,8 +16,8 @@ import pytest
 from inputs.operator_pages import blocks, inputs, manifest
 from microagg_core.blocks.strata import StrataRules, plan_strata
 from microagg_core.data.kinds.registry import kind_of
-from microagg_core.inspect.portrait.clouds import pictures_of
-from microagg_core.inspect.portrait.columns import DrawnColumn, ShownColumn
+from microagg_core.inspect.portrait.pictures import pictures_of
+from microagg_core.inspect.portrait.scales import DrawnColumn, ShownColumn
 from microagg_core.pages.operator.charts import Canvas, pair_chart
 from microagg_core.pages.operator.inputs import ReportInputs
 from microagg_core.pages.operator.losses import worst_blocks

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from microagg_core.series.atoms import no_atoms, with_atoms
+from microagg_core.series.atoms import TraceCounter, no_atoms, with_atoms
 from microagg_core.series.units import State
-from microagg_core.series.verification import TraceCounter
 from releasing.nights import atoms_of, units, with_column
 
 

@@ -1,7 +1,7 @@
-"""Kinds of clusters, by the model that describes one in a release spec, and the workers that a release gets.
+"""The workers that a release gets, of the kind of cluster that its spec describes.
 
-A kind is a model in :mod:`microagg_core.spec.clusters`, a module here whose ``hired`` gives workers while its block
-lasts, and a line in ``KINDS``.
+A kind is an object of :mod:`microagg_core.spec.clusters`, and a module here whose ``hired`` gives workers while its
+block lasts.
 """
 
 from __future__ import annotations
@@ -10,23 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Protocol
 
 from microagg_core.compiling import start_compiling
 from microagg_core.data.formats.reading import has_fewer_rows
 from microagg_core.errors import MicroaggError
 from microagg_core.extras import needing
 from microagg_core.release.steps.surroundings import Surroundings
-from microagg_core.spec.release import (
-    Cluster,
-    KubernetesCluster,
-    LocalCluster,
-    NoCluster,
-    ReleaseSpec,
-    RunningCluster,
-    SlurmCluster,
-    SshCluster,
-)
+from microagg_core.spec.clusters import KINDS, Cluster, ClusterKind, LocalCluster, NoCluster
+from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.executors import Executor, OnceCompiled
 from microagg_flows.progress import Progress
 
@@ -74,67 +66,14 @@ class Workers(Protocol):
         """
 
     def surroundings(self, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
-        """What workers that are fit for the work find around them, by address; without those that left meanwhile.
-
-        Raises:
-            ClusterError: they do not answer.
-        """
+        """What workers that are fit for the work find around them, by address; without those that left meanwhile."""
 
     def executor(self, spec: ReleaseSpec, progress: Progress) -> Executor:
-        """An executor for the tasks of the spec's release.
-
-        Raises:
-            ClusterError: one of them is not fit for the work.
-        """
-
-
-@dataclass(frozen=True)
-class ClusterKind:
-    """One kind of cluster.
-
-    Args:
-        module: where its ``hired(cluster, progress)`` is, a context manager that gives :class:`Workers`; loaded when
-            it is wanted, because Dask takes a second and may be missing.
-        on_this_machine: whether its workers share this machine's compiled kernels, which are then made beforehand.
-        extra: the extra of the package that brings what it needs, or nothing.
-        what: the kind in words.
-    """
-
-    module: str
-    on_this_machine: bool
-    extra: str = ""
-    what: str = "a Dask cluster"
-
-    def hired(self, cluster: Any, progress: Progress) -> AbstractContextManager[Workers]:
-        """Workers of the cluster that a model describes, while the block lasts.
-
-        Raises:
-            SpecError: what the kind needs is not installed.
-            ClusterError: the cluster cannot be started or reached.
-        """
-        with needing(self.extra, f"{self.what} (without one: cluster: none)"):
-            module = import_module(self.module)
-        workers: AbstractContextManager[Workers] = module.hired(cluster, progress)
-        return workers
-
-
-def _elsewhere(name: str, what: str) -> ClusterKind:
-    """A kind whose workers are started on other machines, with an extra of its name."""
-    return ClusterKind(f"microagg_flows.clusters.{name}", on_this_machine=False, extra=name, what=what)
-
-
-KINDS: dict[type[Cluster], ClusterKind] = {
-    NoCluster: ClusterKind("microagg_flows.clusters.none", on_this_machine=True),
-    LocalCluster: ClusterKind("microagg_flows.clusters.local", on_this_machine=True, extra="cluster"),
-    RunningCluster: ClusterKind("microagg_flows.clusters.running", on_this_machine=False, extra="cluster"),
-    SshCluster: _elsewhere("ssh", "workers through ssh"),
-    SlurmCluster: _elsewhere("slurm", "workers by Slurm"),
-    KubernetesCluster: _elsewhere("kubernetes", "workers on Kubernetes"),
-}
+        """An executor for the tasks of the spec's release."""
 
 
 def cluster_for(spec: ReleaseSpec) -> Cluster:
-    """The spec's cluster; where it names none, no cluster for a small input, and a local one for others.
+    """Choose the spec's cluster, or where it names none: no cluster for a small input, a local one for others.
 
     Raises:
         MicroaggError: the input has to be looked at, and cannot be read.
@@ -151,17 +90,20 @@ def hired_workers(cluster: Cluster, progress: Progress) -> AbstractContextManage
         SpecError: what this kind of cluster needs is not installed.
         ClusterError: it cannot be started or reached.
     """
-    return KINDS[type(cluster)].hired(cluster, progress)
+    kind = kind_of(cluster)
+    with needing(kind.extra, f"{kind.what} (without one: cluster: none)"):
+        module = import_module(kind.module or f"{__name__}.{kind.name}")
+    workers: AbstractContextManager[Workers] = module.hired(cluster, progress)
+    return workers
+
+
+def kind_of(cluster: Cluster) -> ClusterKind:
+    return next(kind for kind in KINDS.values() if kind.model is type(cluster))
 
 
 @contextmanager
 def connect(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
-    """An executor on the workers of a cluster, while the block lasts.
-
-    Raises:
-        SpecError: what this kind of cluster needs is not installed.
-        ClusterError: it cannot be started or reached, or a worker is not fit for the work.
-    """
+    """An executor on the workers of a cluster, while the block lasts."""
     with hired_workers(cluster, progress) as workers:
         yield workers.executor(spec, progress)
 
@@ -179,14 +121,9 @@ def worker_records(cluster: Cluster, spec: ReleaseSpec, progress: Progress) -> l
 
 @contextmanager
 def executor_for(spec: ReleaseSpec, progress: Progress) -> Iterator[Executor]:
-    """An executor for a release, while the block lasts.
-
-    Raises:
-        SpecError: what the cluster needs is not installed.
-        ClusterError: the cluster cannot be started or reached, or a worker is not fit for the work.
-    """
+    """An executor for a release, while the block lasts."""
     cluster = cluster_for(spec)
-    if not KINDS[type(cluster)].on_this_machine:  # its machines compile for themselves
+    if not kind_of(cluster).on_this_machine:  # its machines compile for themselves
         with connect(cluster, spec, progress) as executor:
             yield executor
         return

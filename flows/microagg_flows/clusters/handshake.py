@@ -1,4 +1,4 @@
-"""Greeting workers before they are given work: who they are, and whether they can do it.
+"""Ask workers, before they are given work, what they are and whether they can do it.
 
 A worker of another version would make other bytes, one without the package dies of its first task, one that cannot
 reach the input fails late. So each is asked first, and refused with its number and the cause. The question is sent as
@@ -60,7 +60,7 @@ def greet(client: Client, spec: ReleaseSpec, workers: Sequence[WorkerState], n_b
 def records_of(
     client: Client, spec: ReleaseSpec, workers: Sequence[WorkerState], n_before: int = 0
 ) -> list[WorkerRecord]:
-    """What workers say of themselves, and what stands against each; one that left meanwhile says nothing.
+    """Ask workers what they are, and judge each; one that left meanwhile says nothing.
 
     Raises:
         TransientClusterError: they do not answer.
@@ -86,7 +86,7 @@ def records_of(
 
 
 def surroundings_of(client: Client, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
-    """What workers that are fit for the work find around them, by address; one that left meanwhile finds nothing.
+    """Ask workers that are fit for the work what they find around them; one that left meanwhile finds nothing.
 
     Raises:
         TransientClusterError: they do not answer.
@@ -114,7 +114,7 @@ def greet_scheduler(client: Client) -> None:
 def _asked(
     client: Client, question: Callable[..., Any], *args: Any, seconds: int = _ANSWER_SECONDS, **kwargs: Any
 ) -> Any:
-    """An answer in time; functions of this module travel as code.
+    """Wait for an answer; functions of this module travel as code.
 
     Raises:
         TransientClusterError: there is none.
@@ -132,7 +132,7 @@ def _asked(
 
 
 def introduce(spec: dict[str, Any] | None, probe: str | None) -> dict[str, Any]:
-    """What a worker says of itself; runs there, sent as code, so nothing of ours may be taken for granted."""
+    """Describe a worker; runs there, sent as code, so nothing of ours may be taken for granted."""
     try:
         from microagg_core.release.steps.access import access_problem as problem_of_access
         from microagg_core.release.steps.access import kernels_problem
@@ -149,25 +149,25 @@ def introduce(spec: dict[str, Any] | None, probe: str | None) -> dict[str, Any]:
 def _record(
     number: int, worker: WorkerState, versions: Mapping[str, Any] | None, answer: Any, spec: ReleaseSpec
 ) -> WorkerRecord:
-    told = answer if isinstance(answer, dict) else {}
+    facts = answer if isinstance(answer, dict) else {}
     unfit = _versions_problem(versions) or _memory_problem(worker) or _unfit(answer, spec)
     who = f"worker {number} ({worker.address})"
     return WorkerRecord(
         number=number,
         address=worker.address,
         versions={} if versions is None else {"python": _python(versions), **_spoken(versions)},
-        software=told.get("software", {}),
+        software=facts.get("software", {}),
         threads=worker.threads,
         memory_limit=worker.memory_limit,
         memory=worker.memory,
-        access=(told.get("access") or ("", ""))[1],
-        kernels=(told.get("kernels") or ("", ""))[1],
+        access=(facts.get("access") or ("", ""))[1],
+        kernels=(facts.get("kernels") or ("", ""))[1],
         unfit=None if unfit is None else of_kind(unfit.kind, f"{who} {unfit.message}"),
     )
 
 
 def _versions_problem(theirs: Mapping[str, Any] | None) -> MicroaggError | None:
-    """What is said against somebody's versions; the sentence goes on after a name."""
+    """Refuse other versions than ours; the sentence goes on after a name."""
     if theirs is None:
         return None
     ours: Mapping[str, Any] = get_versions()
@@ -183,7 +183,7 @@ def _versions_problem(theirs: Mapping[str, Any] | None) -> MicroaggError | None:
 
 
 def _memory_problem(worker: WorkerState) -> MicroaggError | None:
-    """Whether Dask would pause a worker before it has any rows; the sentence goes on after a name."""
+    """Refuse a worker that Dask would pause before it has any rows; the sentence goes on after a name."""
     pause = pause_share()
     if not worker.memory_limit or holds_a_worker(worker.memory_limit, pause):
         return None
@@ -194,17 +194,15 @@ def _memory_problem(worker: WorkerState) -> MicroaggError | None:
 
 
 def _spoken(versions: Mapping[str, Any]) -> dict[str, str]:
-    """The versions of what both sides need to speak with each other."""
     return {name: str(versions["packages"].get(name)) for name in _SPEAKING}
 
 
 def _python(versions: Mapping[str, Any]) -> str:
-    """Major and minor version, within which code can be sent."""
     return ".".join(str(versions["host"]["python"]).split(".")[:2])
 
 
 def _unfit(answer: Any, spec: ReleaseSpec | None = None) -> MicroaggError | None:
-    """Why somebody who answered cannot be given work; the sentence goes on after a name."""
+    """Refuse a worker by its answer; the sentence goes on after a name."""
     if isinstance(answer, BaseException) or not isinstance(answer, dict):
         return ClusterError(f"could not say what it is ({type(answer).__name__}); install microagg there as it is here")
     if "lacks" in answer:

@@ -21,7 +21,7 @@ from tornado.ioloop import IOLoop
 
 from microagg_core.errors import ClusterError
 from microagg_core.spec.clusters import Kubernetes, KubernetesCluster
-from microagg_flows.clusters.pool import Pool
+from microagg_flows.clusters.pool import Pool, Supply
 from microagg_flows.clusters.scheduler import dask_settings, worker_variables
 from microagg_flows.progress import Progress, awaited
 
@@ -37,7 +37,7 @@ _ROOM = "/tmp"
 
 @contextmanager
 def hired(cluster: KubernetesCluster, progress: Progress) -> Iterator[Pool]:
-    """Workers that are pods, while the block lasts.
+    """Have workers that are pods, while the block lasts.
 
     Raises:
         ClusterError: there is no Kubernetes, no operator, or no scheduler comes of it.
@@ -55,7 +55,7 @@ def hired(cluster: KubernetesCluster, progress: Progress) -> Iterator[Pool]:
 
 @contextmanager
 def _loop() -> Iterator[IOLoop]:
-    """A loop in a thread of its own, in which nothing has to wait without an end."""
+    """Run a loop in a thread of its own, in which nothing has to wait without an end."""
     runner = LoopRunner(asynchronous=False)
     runner.start()  # type: ignore[no-untyped-call]
     try:
@@ -65,7 +65,7 @@ def _loop() -> Iterator[IOLoop]:
 
 
 def manifest(wanted: Kubernetes, name: str) -> dict[str, Any]:
-    """The DaskCluster of a spec, as the operator wants it.
+    """Write the DaskCluster of a spec, as the operator wants it.
 
     >>> cluster = manifest(Kubernetes(image="registry/microagg:1", workers=3, unencrypted=True), "microagg-1")
     >>> cluster["kind"], cluster["spec"]["worker"]["replicas"]
@@ -93,7 +93,7 @@ def manifest(wanted: Kubernetes, name: str) -> dict[str, Any]:
 
 
 def _restrict(pod: dict[str, Any], wanted: Kubernetes) -> None:
-    """What Kubernetes' standard for restricted pods asks for."""
+    """Meet Kubernetes' standard for restricted pods."""
     if wanted.service_account:
         pod["serviceAccountName"] = wanted.service_account
     pod["securityContext"] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
@@ -109,7 +109,7 @@ def _restrict(pod: dict[str, Any], wanted: Kubernetes) -> None:
 
 
 def _made(wanted: Kubernetes, loop: IOLoop) -> KubeCluster:
-    """The cluster, of which Kubernetes knows nothing yet."""
+    """Make the cluster, of which Kubernetes knows nothing yet."""
     name = f"microagg-{os.getpid()}-{uuid.uuid4().hex[:6]}"
     return KubeCluster(
         custom_cluster_spec=manifest(wanted, name),
@@ -146,7 +146,7 @@ _CURE = "see to the rights of whoever starts releases, to Dask's operator and to
 
 
 def _in_words(error: BaseException) -> str:
-    """The status of an answer; not what it says, which may be anything."""
+    """Say the status of an answer; its text may be anything."""
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     return f"status {status}" if status else "it does not answer"
@@ -154,7 +154,7 @@ def _in_words(error: BaseException) -> str:
 
 @contextmanager
 def _closing(pods: Any, loop: IOLoop) -> Iterator[None]:
-    """The DaskCluster goes when the block ends; where that fails, the operator removes it when it is idle."""
+    """Remove the DaskCluster when the block ends; where that fails, the operator does when it is idle."""
 
     async def close() -> None:
         await pods.close(timeout=_CLOSE_SECONDS)
@@ -168,11 +168,6 @@ def _closing(pods: Any, loop: IOLoop) -> Iterator[None]:
 
 @contextmanager
 def _client(pods: Any) -> Iterator[Client]:
-    """A client of the scheduler.
-
-    Raises:
-        ClusterError: it does not answer.
-    """
     try:
         client = Client(  # type: ignore[no-untyped-call]
             pods.scheduler_address, timeout=_CONNECT_SECONDS, set_as_default=False
@@ -185,18 +180,11 @@ def _client(pods: Any) -> Iterator[Client]:
         yield client
 
 
-class _Pods:
-    """What becomes of the pods."""
-
+class _Pods(Supply):
     cure = "see to the pods (kubectl get pods) and what the cluster has left, and start the release again"
 
     def __init__(self, wanted: Kubernetes) -> None:
         self._wanted = wanted
 
     def news(self) -> str:
-        """That Kubernetes was asked for them."""
         return f"Kubernetes was asked for {self._wanted.n_least} to {self._wanted.n_most} pods"
-
-    def refusal(self) -> str:
-        """A pod may wait for room for long."""
-        return ""

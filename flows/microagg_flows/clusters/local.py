@@ -27,7 +27,7 @@ from microagg_flows.progress import Progress, awaited
 
 @contextmanager
 def hired(cluster: LocalSpec, progress: Progress) -> Iterator[Pool]:
-    """Workers of this machine, while the block lasts.
+    """Have workers of this machine, while the block lasts.
 
     Raises:
         ClusterError: they cannot be started.
@@ -39,11 +39,7 @@ def hired(cluster: LocalSpec, progress: Progress) -> Iterator[Pool]:
 
 
 def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
-    """Start a scheduler in this process, and workers in processes of their own.
-
-    Raises:
-        ClusterError: this machine does not let it.
-    """
+    """Start a scheduler in this process, and workers in processes of their own."""
     try:
         _try_loopback()
         security = Security.temporary()  # type: ignore[no-untyped-call]
@@ -92,11 +88,7 @@ def _try_loopback() -> None:
 
 
 def _try_shared_memory() -> None:
-    """Make a lock between processes, as Dask does for every worker.
-
-    Raises:
-        ClusterError: there is no place for it.
-    """
+    """Make a lock between processes, as Dask does for every worker."""
     try:
         multiprocessing.get_context("spawn").Lock()
     except OSError as error:

@@ -19,7 +19,6 @@ from microagg_flows.progress import Progress
 
 @contextmanager
 def hired(_cluster: NoCluster, _progress: Progress) -> Iterator[ThisProcess]:
-    """Nobody but this process."""
     yield ThisProcess()
 
 
@@ -27,15 +26,12 @@ class ThisProcess:
     """The process that was called, as the only worker."""
 
     def surroundings(self, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
-        """What it finds around it."""
         return {address: surroundings(spec.model_dump(mode="json")) for address in addresses}
 
     def executor(self, _spec: ReleaseSpec, progress: Progress) -> InProcess:
-        """It does the tasks one after the other."""
         return InProcess(progress)
 
     def records(self, spec: ReleaseSpec) -> list[WorkerRecord]:
-        """What it says of itself."""
         parts = spec.model_dump(mode="json")
         access, kernels = access_problem(parts), kernels_problem(parts)
         problem = access or kernels

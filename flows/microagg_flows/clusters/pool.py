@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from distributed import Client, Future, get_worker
 from distributed.client import ClosedClientError
@@ -55,30 +55,18 @@ _ARRIVAL_SECONDS, _OTHERS_SECONDS = 0.5, 30.0
 _TOPIC = "microagg-headway"
 
 
-class Supply(Protocol):
-    """Where the workers of a pool come from, asked where there are none."""
+class Supply:
+    """Where the workers of a pool come from, asked where there are none; here somebody else starts them."""
 
     #: What to do where nobody came, as the end of a sentence.
-    cure: str
-
-    def news(self) -> str:
-        """What is known of workers that are on their way; empty where nothing is."""
-
-    def refusal(self) -> str:
-        """Why no worker will come any more; empty where one may."""
-
-
-class Others:
-    """Workers that somebody else starts."""
-
     cure = "start workers, and start the release again"
 
     def news(self) -> str:
-        """Nothing is known of them."""
+        """What is known of workers that are on their way; empty where nothing is."""
         return ""
 
     def refusal(self) -> str:
-        """They may come."""
+        """Why no worker will come any more; empty where one may."""
         return ""
 
 
@@ -100,27 +88,26 @@ class Pool:
     own: bool = False
     restarts: bool = False
     wanted: StartedWorkers | None = None
-    supply: Supply = field(default_factory=Others)
+    supply: Supply = field(default_factory=Supply)
 
     @property
     def most_threads(self) -> int:
-        """How many threads there may come to be; 0 where nobody knows."""
+        """Threads of as many workers as may come; 0 where that is not known."""
         return self.wanted.n_most * self.wanted.threads if self.wanted else 0
 
     def workers(self) -> list[WorkerState] | None:
         """The workers as the scheduler knows them; None where it does not answer."""
-        identity = self._told("identity", n_workers=-1)
+        identity = self._ask("identity", n_workers=-1)
         if identity is None:
             return None
         return [WorkerState.of(address, worker) for address, worker in identity["workers"].items()]
 
     def addresses(self) -> frozenset[str] | None:
-        """Who is there, for those who ask often; None where the scheduler does not answer."""
-        threads = self._told("ncores")
+        """Addresses of the workers, which is asked often; None where the scheduler does not answer."""
+        threads = self._ask("ncores")
         return None if threads is None else frozenset(threads)
 
-    def _told(self, question: str, **kwargs: Any) -> Any:
-        """What the scheduler answers; None where it does not."""
+    def _ask(self, question: str, **kwargs: Any) -> Any:
         try:
             ask = getattr(self.client.scheduler, question)
             return self.client.sync(ask, callback_timeout=_ANSWER_SECONDS, **kwargs)  # type: ignore[no-untyped-call]
@@ -128,31 +115,20 @@ class Pool:
             return None
 
     def executor(self, spec: ReleaseSpec, progress: Progress) -> DaskExecutor:
-        """Who has them do the tasks of the spec's release."""
         return DaskExecutor(self, spec, progress)
 
     def records(self, spec: ReleaseSpec) -> list[WorkerRecord]:
-        """What each says of itself, as soon as all have come that the spec wants, or some and a while has passed.
-
-        Raises:
-            ClusterError: none comes, none answers, or the scheduler itself is not fit for the work.
-        """
-        client = self.client
+        """Ask each what it is, as soon as all have come that the spec wants, or some and a while has passed."""
         if not self.own:
-            greet_scheduler(client)
+            greet_scheduler(self.client)
         # Where a pool grows with its work, something has to be wanted of it.
-        wanted = client.submit(abs, -1, pure=False)
+        wanted = self.client.submit(abs, -1, pure=False)
         try:
-            return records_of(client, spec, self._awaited())
+            return records_of(self.client, spec, self._awaited())
         finally:
             wanted.cancel()  # type: ignore[no-untyped-call]
 
     def surroundings(self, spec: ReleaseSpec, addresses: Sequence[str]) -> dict[str, Surroundings]:
-        """What workers that are fit for the work find around them, by address; one that left meanwhile, nothing.
-
-        Raises:
-            ClusterError: they do not answer.
-        """
         return surroundings_of(self.client, spec, addresses)
 
     def _awaited(self) -> list[WorkerState]:
@@ -170,16 +146,10 @@ class Pool:
         return workers
 
     def _refuse_to_wait(self, waited: float) -> None:
-        """Stop where nobody will come, or came for too long.
-
-        Raises:
-            ClusterError: with what is known of the workers.
-        """
-        supply = self.supply
-        if refusal := supply.refusal():
+        if refusal := self.supply.refusal():
             raise ClusterError(f"no worker comes, because {refusal}; mend that, and ask again")
         if waited > self.no_workers:
-            news = supply.news()
+            news = self.supply.news()
             raise ClusterError(
                 f"no worker came within {self.no_workers:.0f} s{f' ({news})' if news else ''}; start workers, or "
                 "give them more time (wait, in cluster)"
@@ -200,13 +170,7 @@ class _Out:
 
 
 class DaskExecutor:
-    """The workers of one scheduler.
-
-    Args:
-        pool: the scheduler, and what is known of its workers.
-        spec: of the release, for whose places every worker is asked.
-        progress: where the user looks.
-    """
+    """Do tasks on the workers of a pool, each asked before its first task whether it reaches the spec's places."""
 
     def __init__(self, pool: Pool, spec: ReleaseSpec, progress: Progress) -> None:
         self.progress = progress
@@ -223,7 +187,7 @@ class DaskExecutor:
         self._headways = Headways()
 
     def look_around(self) -> list[WorkerState] | None:
-        """The workers as the scheduler knows them, strangers among them greeted; None where it does not answer.
+        """Ask the scheduler for its workers, and greet those that are new; None where it does not answer.
 
         Raises:
             ClusterError: a worker is not fit for the work, or the connection is gone for good.
@@ -313,18 +277,19 @@ class DaskExecutor:
             # Tasks of one name are kept by the scheduler until a worker is free: who comes late finds some left.
             key = (f"{out.what}-{out.run}", number)
             out.futures[number] = future = self._client.submit(
-                done_alike, self._as_done(out), item, out.software, key=key, pure=False, retries=0
+                done_alike,
+                partial(do_on_worker, out.function, out.run),
+                item,
+                out.software,
+                key=key,
+                pure=False,
+                retries=0,
             )
             future.add_done_callback(partial(_put, out.finished, number))  # type: ignore[no-untyped-call]
         return bool(out.futures)
 
-    @staticmethod
-    def _as_done(out: _Out) -> Callable[[Any], Any]:
-        """What a worker calls with an item."""
-        return partial(with_all_threads, partial(done_telling, out.run, out.function))
-
     def _see_to(self, watch: Watch, what: str, restarts: int) -> int:
-        """Look why nothing was finished for a moment; the number of restarts that this took.
+        """Look why nothing was finished for a moment; return the number of restarts that this took.
 
         Raises:
             ClusterError: it has taken too long.
@@ -347,17 +312,23 @@ class DaskExecutor:
         return 0
 
     def _restart_paused(self, what: str) -> int:
-        """A fresh process holds nothing of what paused its predecessor; its task begins again there."""
+        """Start paused workers anew: a fresh process holds nothing of what paused it, and its task begins again."""
         paused = [worker.address for worker in self._workers if worker.paused]
         self.progress.say(f"{what}: {len(paused)} workers stay above Dask's memory threshold and are started anew")
         self._client.restart_workers(paused, timeout=_RESTART_SECONDS, raise_for_error=False)
         return 1
 
 
-def with_all_threads(function: Callable[[Item], Result], item: Item) -> Result:
-    """What a function makes of an item on a worker, whose other threads it may borrow while they are idle."""
+def do_on_worker(function: Callable[[Item], Result], run: str, item: Item) -> Result:
+    """Do a task of a run on a worker, with its other threads while they are idle; report how far long blocks are."""
     PROCESS.allow(get_worker().state.nthreads)
-    return function(item)
+    with listening(partial(_report, run)):
+        return function(item)
+
+
+def _report(run: str, headway: Headway) -> None:
+    with suppress(Exception):  # whether somebody hears of it decides nothing
+        get_worker().log_event(_TOPIC, {"run": run, **vars(headway)})
 
 
 def _put(finished: SimpleQueue[tuple[int, Future[Any]]], number: int, future: Future[Any]) -> None:
@@ -384,7 +355,7 @@ def _result_of(future: Future[Any], what: str, number: int) -> Any:
 
 
 def _cluster_trouble(error: Exception, what: str) -> MicroaggError:
-    """Errors of Dask itself, whose classes vary from version to version."""
+    """Make an error of ours of one of Dask, whose classes vary from version to version."""
     if type(error).__module__.split(".")[0] in ("distributed", "tornado", "concurrent"):
         return TransientClusterError(
             f"the cluster failed during {what} ({type(error).__name__}); finished work is kept, so start again"
@@ -392,39 +363,27 @@ def _cluster_trouble(error: Exception, what: str) -> MicroaggError:
     return sanitized(error, what)
 
 
-def done_telling(run: str, function: Callable[[Item], Result], item: Item) -> Result:
-    """What a function makes of an item on a worker, which tells the run meanwhile where long blocks stand."""
-    with listening(partial(_log, run)):
-        return function(item)
-
-
-def _log(run: str, headway: Headway) -> None:
-    with suppress(Exception):  # whether somebody hears of it decides nothing
-        get_worker().log_event(_TOPIC, {"run": run, **vars(headway)})
-
-
 class Headways:
-    """What the workers have told of one run after the other, until it is read."""
+    """Reports of workers on the long blocks of one run after the other, until they are read."""
 
     def __init__(self) -> None:
         self._run: str | None = None
         self._heard: SimpleQueue[Headway] = SimpleQueue()
 
     def listen_to(self, client: Client, run: str) -> None:
-        """From now on, what is told of this run."""
         if self._run is None:
             client.subscribe_topic(_TOPIC, self.hear)  # type: ignore[no-untyped-call]
         self._run = run
 
     def hear(self, event: tuple[float, Any]) -> None:
         """Take an event, if it is this run's and what it should be: others may write to the scheduler, too."""
-        told = event[1]
-        if isinstance(told, dict) and told.get("run") == self._run:
+        report = event[1]
+        if isinstance(report, dict) and report.get("run") == self._run:
             with suppress(TypeError, ValueError, KeyError):
-                self._heard.put(_headway(told))
+                self._heard.put(_headway(report))
 
     def read(self) -> Iterator[Headway]:
-        """What was told since the last time."""
+        """Take the reports since the last time."""
         while True:
             try:
                 yield self._heard.get_nowait()
@@ -432,17 +391,17 @@ class Headways:
                 return
 
 
-def _headway(told: dict[str, Any]) -> Headway:
-    """A headway of plain numbers, whatever came.
+def _headway(report: dict[str, Any]) -> Headway:
+    """Make plain numbers of whatever came.
 
     >>> _headway({"run": "a", "doing": "annealing", "seconds": 7, "records": 9, "share": None, "loss": 1, "block": 2})
     Headway(doing='annealing', seconds=7.0, records=9, share=None, loss=1.0, block=2)
     """
-    share, loss, block = (told[name] for name in ("share", "loss", "block"))
+    share, loss, block = (report[name] for name in ("share", "loss", "block"))
     return Headway(
-        doing=str(told["doing"])[:80],
-        seconds=float(told["seconds"]),
-        records=int(told["records"]),
+        doing=str(report["doing"])[:80],
+        seconds=float(report["seconds"]),
+        records=int(report["records"]),
         share=None if share is None else float(share),
         loss=None if loss is None else float(loss),
         block=None if block is None else int(block),

@@ -23,7 +23,7 @@ _CONNECT_SECONDS = 30
 
 @contextmanager
 def hired(cluster: RunningCluster, _progress: Progress) -> Iterator[Pool]:
-    """The workers of a running scheduler, while the block lasts.
+    """Have the workers of a running scheduler, while the block lasts.
 
     Raises:
         ClusterError: no scheduler answers.
@@ -34,11 +34,6 @@ def hired(cluster: RunningCluster, _progress: Progress) -> Iterator[Pool]:
 
 @contextmanager
 def _connected(cluster: RunningCluster) -> Iterator[Client]:
-    """A client of the scheduler at the spec's address.
-
-    Raises:
-        ClusterError: none answers there, or not with these certificates.
-    """
     try:
         client = Client(  # type: ignore[no-untyped-call]
             cluster.address, timeout=_CONNECT_SECONDS, security=_security(cluster), set_as_default=False
@@ -54,7 +49,7 @@ def _connected(cluster: RunningCluster) -> Iterator[Client]:
 
 
 def _security(cluster: RunningCluster) -> Any:
-    """The certificates that the spec names; those of Dask's own configuration where it names none.
+    """Load the certificates that the spec names; those of Dask's own configuration where it names none.
 
     Raises:
         ClusterError: the address asks for certificates and there are none, or they cannot be read.
@@ -84,6 +79,6 @@ def _security(cluster: RunningCluster) -> Any:
 
 
 def _connection(security: Any) -> dict[str, Any]:
-    """How a client connects; reads the certificates."""
+    """Read the certificates with which a client connects."""
     arguments: dict[str, Any] = security.get_connection_args("client")
     return arguments

@@ -45,7 +45,7 @@ _SETTINGS = {
 
 
 def worker_variables(wanted: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a worker starts with.
+    """Add ours to the variables that a spec wants for its workers.
 
     >>> worker_variables({"ARROW_DEFAULT_MEMORY_POOL": "system"})["ARROW_DEFAULT_MEMORY_POOL"]
     'system'
@@ -60,7 +60,7 @@ def pause_share() -> float:
 
 @contextmanager
 def dask_settings() -> Iterator[None]:
-    """Dask as a release uses it, while the block lasts."""
+    """Set Dask up for a release, while the block lasts."""
     for name in _CALLBACKS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with dask.config.set(_SETTINGS):
@@ -78,7 +78,6 @@ class Refilling(Adaptive):
     """As many workers as there is work for, between two bounds; those that were lost are replaced."""
 
     async def adapt(self) -> None:
-        """Look once."""
         await super().adapt()
         # Dask itself starts nobody in the place of one that was lost, as its plan still has it.
         cluster: Any = self.cluster
@@ -93,7 +92,7 @@ def adapted(cluster: SpecCluster, wanted: StartedWorkers) -> None:
 
 
 def scheduler_options(host: str | None, security: Security) -> dict[str, Any]:
-    """A scheduler that listens where the workers reach this machine, and nowhere else."""
+    """Options of a scheduler that listens where the workers reach this machine, and nowhere else."""
     return {
         "host": host or get_ip(),  # type: ignore[no-untyped-call]
         "port": 0,
@@ -104,7 +103,7 @@ def scheduler_options(host: str | None, security: Security) -> dict[str, Any]:
 
 
 def tls_settings(security: Security) -> Mapping[str, str]:
-    """The settings of Dask with which a worker is let in."""
+    """Settings of Dask with which a worker is let in."""
     role: dict[str, str] = security.get_tls_config_for_role("worker")  # type: ignore[no-untyped-call]
     return {
         "distributed.comm.require-encryption": "true",
@@ -116,7 +115,7 @@ def tls_settings(security: Security) -> Mapping[str, str]:
 
 @contextmanager
 def client_of(cluster: Any, security: Security) -> Iterator[Client]:
-    """A client of a cluster that was started here.
+    """Connect to a cluster that was started here.
 
     Raises:
         ClusterError: its scheduler does not answer.

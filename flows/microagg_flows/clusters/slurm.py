@@ -20,7 +20,7 @@ from distributed import Security
 from microagg_core.errors import ClusterError
 from microagg_core.kernels import LASTING_TMPDIR
 from microagg_core.spec.clusters import Slurm, SlurmCluster
-from microagg_flows.clusters.pool import Pool
+from microagg_flows.clusters.pool import Pool, Supply
 from microagg_flows.clusters.scheduler import (
     adapted,
     client_of,
@@ -54,7 +54,7 @@ _LONGEST_WORDS = 200
 
 @contextmanager
 def hired(cluster: SlurmCluster, _progress: Progress) -> Iterator[Pool]:
-    """Workers that are jobs of Slurm, while the block lasts.
+    """Have workers that are jobs of Slurm, while the block lasts.
 
     Raises:
         ClusterError: there is no Slurm here, or this machine cannot be a scheduler's.
@@ -98,11 +98,6 @@ class _Workers(SLURMCluster):
 
 @contextmanager
 def _started(wanted: Slurm, security: Security) -> Iterator[SLURMCluster]:
-    """A scheduler that hands in jobs.
-
-    Raises:
-        ClusterError: it does not start.
-    """
     try:
         jobs = _Workers(**_parts(wanted, security))
     except (OSError, RuntimeError, TimeoutError, ValueError):
@@ -114,7 +109,7 @@ def _started(wanted: Slurm, security: Security) -> Iterator[SLURMCluster]:
 
 
 def _parts(wanted: Slurm, security: Security) -> dict[str, Any]:
-    """What a spec says, in the words of dask-jobqueue."""
+    """Say a spec in the words of dask-jobqueue."""
     before_the_end = min(_BEFORE_THE_END_SECONDS, int(_BEFORE_THE_END_SHARE * wanted.seconds))
     return {
         "n_workers": 0,
@@ -143,12 +138,12 @@ def _parts(wanted: Slurm, security: Security) -> dict[str, Any]:
 
 
 def _logs(wanted: Slurm) -> list[str]:
-    """Slurm leaves a file for each job in the folder where it was handed in, unless it is told where to."""
+    """Name a place for logs: Slurm would leave a file for each job in the folder where it was handed in."""
     return [f"--output={wanted.logs}/microagg-%j.log" if wanted.logs else "--output=/dev/null"]
 
 
 def _environment(variables: Mapping[str, str], security: Security) -> Iterator[str]:
-    """Lines of shell that give a worker its variables, and what it is let in with."""
+    """Write lines of shell that give a worker its variables and certificates."""
     # A job has the variables of whoever hands it in; the private folder of this run is no place for it.
     here = shlex.quote(tempfile.gettempdir())
     yield f'if [ "${{TMPDIR:-}}" = {here} ]; then unset TMPDIR {LASTING_TMPDIR}; fi'
@@ -161,11 +156,7 @@ def _environment(variables: Mapping[str, str], security: Security) -> Iterator[s
 
 
 def _find_slurm() -> None:
-    """Ask Slurm whether it is there.
-
-    Raises:
-        ClusterError: it is not.
-    """
+    """Raise a ClusterError where Slurm does not answer."""
     try:
         asked = _asked("sinfo", "--noheader")
     except (OSError, subprocess.TimeoutExpired):
@@ -184,14 +175,12 @@ def _asked(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def _last_line(words: str) -> str:
-    """What a program said last: the one line that says why."""
+    """Cut out what a program said last: the one line that says why."""
     lines = [line.strip() for line in words.splitlines() if line.strip() and "Command" not in line]
     return (lines[-1] if lines else "it says nothing")[:_LONGEST_WORDS]
 
 
-class _Jobs:
-    """What becomes of the jobs, as Slurm tells it."""
-
+class _Jobs(Supply):
     cure = "see to the queue, or give the jobs longer (cluster.slurm.wait), and start the release again"
 
     def __init__(self, cluster: SLURMCluster, wanted: Slurm) -> None:
@@ -200,12 +189,10 @@ class _Jobs:
         self._gone: tuple[list[str], float] = [], 0.0
 
     def news(self) -> str:
-        """How many of them wait, and why."""
         self._ask()
         return self._told
 
     def refusal(self) -> str:
-        """Slurm takes no job, or they end before their workers come."""
         jobs = list(self._cluster.workers.values())
         refused = [job.said for job in jobs if job.said]
         if refused and len(refused) == len(jobs):

@@ -18,7 +18,7 @@ from distributed.scheduler import Scheduler
 
 from microagg_core.errors import ClusterError
 from microagg_core.spec.clusters import Ssh, SshCluster
-from microagg_flows.clusters.pool import Pool
+from microagg_flows.clusters.pool import Pool, Supply
 from microagg_flows.clusters.scheduler import (
     adapted,
     client_of,
@@ -36,7 +36,7 @@ _LONGEST_WORDS = 200
 
 @contextmanager
 def hired(cluster: SshCluster, _progress: Progress) -> Iterator[Pool]:
-    """Workers that are started through ssh, while the block lasts.
+    """Have workers that are started through ssh, while the block lasts.
 
     Raises:
         ClusterError: this machine cannot be a scheduler's.
@@ -96,7 +96,6 @@ class _Worker(ProcessInterface):
 
 
 def _in_words(error: BaseException) -> str:
-    """Why a machine does not let somebody in."""
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
         return "its key is not among the known hosts"
     if isinstance(error, asyncssh.PermissionDenied):
@@ -127,7 +126,7 @@ class _Cluster(SpecCluster):
         )
 
     def new_worker_spec(self) -> dict[str, Any]:
-        """The next worker, on the machine that has the fewest."""
+        """Describe the next worker, on the machine that has the fewest."""
         taken = [spec["options"]["host"] for spec in self.worker_spec.values()]
         host = min(self._wanted.hosts, key=taken.count)
         name = f"{host}-{self._i}"
@@ -137,7 +136,7 @@ class _Cluster(SpecCluster):
 
 
 def _login(host: str, wanted: Ssh) -> dict[str, Any]:
-    """How to get into a machine, ``[user@]name[:port]``; what is not said here, ssh's own configuration says.
+    """Options to log in to ``[user@]name[:port]``; what is not said here, ssh's own configuration says.
 
     >>> login = _login("micro@node-7:2222", Ssh(hosts=("node-7",), known_hosts="/etc/known"))
     >>> login["username"], login["host"], login["port"], login["known_hosts"]
@@ -165,11 +164,6 @@ def _login(host: str, wanted: Ssh) -> dict[str, Any]:
 
 @contextmanager
 def _started(wanted: Ssh, security: Security) -> Iterator[SpecCluster]:
-    """A scheduler whose workers are started on the machines.
-
-    Raises:
-        ClusterError: it does not start.
-    """
     try:
         cluster = _Cluster(wanted, security)
     except (OSError, RuntimeError, TimeoutError, ValueError):
@@ -180,20 +174,16 @@ def _started(wanted: Ssh, security: Security) -> Iterator[SpecCluster]:
         yield cluster
 
 
-class _Machines:
-    """What becomes of the workers on their machines."""
-
+class _Machines(Supply):
     cure = "see to the machines, and start the release again"
 
     def __init__(self, cluster: SpecCluster) -> None:
         self._cluster = cluster
 
     def news(self) -> str:
-        """What the machines said that do not work."""
         said = {worker.host: worker.said for worker in list(self._cluster.workers.values()) if worker.said}
         return ", ".join(f"{host}: {words}" for host, words in said.items())
 
     def refusal(self) -> str:
-        """None of the machines works."""
         workers = list(self._cluster.workers.values())
         return f"none of its machines works ({self.news()})" if workers and all(w.said for w in workers) else ""

@@ -1,4 +1,4 @@
-"""A watch over a cluster that was given work: who can still do it, and when waiting has no sense any more.
+"""Watch a cluster that was given work: who can still do it, and when waiting has no sense any more.
 
 Dask waits for ever, whatever became of its workers. Here, work that stands still has a cause that can be named, and
 a patience after which the release ends in a sentence: no worker, workers that Dask has paused for their memory, nobody
@@ -27,7 +27,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True)
 class WorkerState:
-    """What the scheduler knows of one worker."""
+    """One worker as the scheduler knows it."""
 
     address: str
     running: bool
@@ -40,7 +40,6 @@ class WorkerState:
 
     @classmethod
     def of(cls, address: str, identity: Mapping[str, Any]) -> WorkerState:
-        """From the scheduler's own description."""
         metrics: Mapping[str, Any] = identity.get("metrics") or {}
         return cls(
             address=address,
@@ -55,8 +54,6 @@ class WorkerState:
 
 
 class Standstill(Enum):
-    """Why nobody computes."""
-
     SILENT_SCHEDULER = "the scheduler does not answer"
     NO_WORKERS = "there is no worker"
     SILENT_WORKERS = "no worker is heard of"
@@ -65,7 +62,7 @@ class Standstill(Enum):
 
 
 class Watch:
-    """Told what the scheduler knows every few seconds, and when something is done; says when to give up.
+    """Judge, by what the scheduler knows every few seconds and when something was done last, when to give up.
 
     Args:
         no_workers: seconds for which there may be no worker at all.
@@ -78,18 +75,14 @@ class Watch:
         self._since = self._looked = clock()
         self._heard: dict[str, tuple[float, float]] = {}
         self._workers: list[WorkerState] = []
-        self._told: Standstill | None = None
+        self._said: Standstill | None = None
 
     def done(self) -> None:
-        """Something was finished: patience begins anew."""
-        self._since, self._told = self._clock(), None
+        """Note that something was finished: patience begins anew."""
+        self._since, self._said = self._clock(), None
 
     def look(self, workers: list[WorkerState] | None) -> Standstill | None:
-        """Why the work stands still at this moment; None where it does not.
-
-        Args:
-            workers: what the scheduler knows; None where it did not answer.
-        """
+        """Find why the work stands still, None where it does not; ``workers`` is None where nobody answered."""
         now = self._clock()
         # Stopped and continued, as a laptop's lid does it: time in which nobody looked counts for nothing.
         self._since += max(0.0, now - self._looked - _LONGEST_GAP)
@@ -111,7 +104,7 @@ class Watch:
         return Standstill.PAUSED if all(worker.paused for worker in heard) else Standstill.IDLE
 
     def _heard_of(self, workers: list[WorkerState], now: float) -> list[WorkerState]:
-        """Workers that said something lately, by this process' clock: clocks of other machines may be wrong."""
+        """Filter workers heard of lately, by this process' clock: clocks of other machines may be wrong."""
         before = self._heard
         self._heard = {}
         if workers and not before:
@@ -122,11 +115,11 @@ class Watch:
         return [worker for worker in workers if now - self._heard[worker.address][1] < _SILENT_SECONDS]
 
     def worth_a_line(self, why: Standstill, patience: float | None = None) -> str | None:
-        """What to tell the user who waits, once for each cause, when half the patience is over."""
+        """Word a line for the user who waits, once for each cause, when half the patience is over."""
         waited = self._clock() - self._since
-        if why is self._told or waited < (patience or IDLE_SECONDS) / 2:
+        if why is self._said or waited < (patience or IDLE_SECONDS) / 2:
             return None
-        self._told = why
+        self._said = why
         return f"nothing was finished for {waited:.0f} s: {why.value}"
 
     def refuse_to_wait(self, why: Standstill, what: str, news: str = "", cure: str = "") -> None:

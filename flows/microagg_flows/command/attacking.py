@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from microagg_core.errors import GateError, SpecError
+from microagg_core.plain import to_plain
 from microagg_core.series.attack.report import Attack, AttackedPair, AttackReport, attack
 from microagg_core.store.failures import explaining
 from microagg_flows.process import scratch
@@ -24,7 +25,7 @@ _COLUMNS = ("releases", "in both", "in one", "solved", "below k", "smallest trac
 def attack_releases(
     urls: Sequence[str], columns: Sequence[str], endpoint: str | None, solved: Path | None, as_json: bool
 ) -> None:
-    """Attack, show what comes of it, and write what was asked for.
+    """Attack, show the figures, and write the solved records where asked.
 
     Raises:
         GateError: somebody is solved, or shares his groups with fewer than k.
@@ -37,7 +38,7 @@ def attack_releases(
     if solved is not None:
         _write_solved(outcome, solved)
     if as_json:
-        print(json.dumps(outcome.report.document(), indent=1))
+        print(json.dumps(to_plain(outcome.report), indent=1))
     else:
         _show(outcome.report)
     if not outcome.report.is_safe:
@@ -98,7 +99,7 @@ def _in_words(report: AttackReport) -> list[str]:
 
 
 def _write_solved(outcome: Attack, path: Path) -> None:
-    """One line for each solved record of each release, in a new file that its owner alone can read."""
+    """Write one line for each solved record of each release, to a new file that its owner alone can read."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("release", "row", *outcome.quasi_identifiers))

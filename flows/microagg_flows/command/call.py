@@ -185,14 +185,15 @@ def _ended(record: RunRecord) -> Iterator[None]:
         raise left
 
 
-def write_out(show: Callable[[], None]) -> None:
-    """Show something on standard output, to the last byte.
+@contextmanager
+def writing_out() -> Iterator[None]:
+    """Write to standard output in the block, to the last byte.
 
     Raises:
         StorageError: there is no room for it.
     """
     try:
-        show()
+        yield
         sys.stdout.flush()
     except OSError as error:
         raise StorageError(f"writing standard output failed ({error.strerror}); free some space there") from None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -15,7 +17,7 @@ from typer.core import TyperGroup
 
 from microagg_core.errors import EXIT_DONE, InterruptionError, MicroaggError, sanitized
 from microagg_core.registry import members
-from microagg_flows.command.call import Call, Command, Group, SaidError, write_out
+from microagg_flows.command.call import Call, Command, Group, SaidError, writing_out
 from microagg_flows.interrupts import end_now, is_requested, orderly
 from microagg_flows.process import forgiving, remove_current
 
@@ -120,22 +122,25 @@ def build_app() -> typer.Typer:
 
 
 def main() -> None:
-    """Every error is a sentence and an exit code, never a traceback."""
+    """Run the command; every error is a sentence and an exit code, never a traceback."""
     for name, value in _QUIET_SETTINGS.items():
         os.environ.setdefault(name, value)
     with forgiving() as complaints:
         try:
-            write_out(_call)
+            app = build_app()
+            with writing_out(), _going_on_after_success():
+                app()
         except MicroaggError as error:
             _stop(error, complaints)
         except Exception as error:
             _stop(sanitized(error, f"microagg {' '.join(sys.argv[1:2])}"), complaints)
 
 
-def _call() -> None:
-    """The command that was asked for; the library ends every call by leaving the process."""
+@contextmanager
+def _going_on_after_success() -> Iterator[None]:
+    """Go on where the library, which ends every call by leaving the process, leaves with exit code 0."""
     try:
-        build_app()()
+        yield
     except SystemExit as end:
         if end.code:
             raise

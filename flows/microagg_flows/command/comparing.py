@@ -1,4 +1,4 @@
-"""`microagg compare`: tables, words, and the files beside them; of a bare file, or of what a spec would release.
+"""Run and show ``microagg compare``: tables, words, and files beside them; of a bare file, or of a spec's release.
 
 Which of the two is asked for, the name says: one that ends in .yaml or .yml is that of a spec, one with an ending of
 data, or for several files, that of data. Any other is a spec where its text is that of one.
@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from microagg_core.compare.compare import Comparison, compare, read_columns
+from microagg_core.compare.bare_file import Comparison, PrintedLoss, compare, read_columns
 from microagg_core.compare.grid import Grid
-from microagg_core.compare.published import Figure
 from microagg_core.data.formats.options import compression_of
 from microagg_core.data.formats.reading import format_of
-from microagg_core.pages.loss_plot import check_ending, plot_losses
+from microagg_core.pages.plots import check_ending, plot_losses, risk_picture
 from microagg_core.plain import to_plain
 from microagg_core.spec.marked_yaml import parse
 from microagg_core.store.failures import explaining
@@ -33,7 +32,7 @@ from microagg_core.store.urls import is_local, local_path
 from microagg_flows.progress import terminal_progress
 
 if TYPE_CHECKING:
-    from microagg_core.compare.choosing import ReleaseComparison
+    from microagg_core.compare.choice import ReleaseComparison
     from microagg_flows.record import RunRecord
 
 #: What is written for a terminal of any width, and for one that nobody sees.
@@ -60,7 +59,7 @@ def compare_file(
     plot_path: Path | None,
     quiet: bool,
 ) -> None:
-    """Compare, and show and write what was asked for."""
+    """Compare algorithms on a bare file, and show and write what was asked for."""
     if plot_path is not None:
         check_ending(plot_path)
     progress = terminal_progress(quiet or as_json)
@@ -77,7 +76,7 @@ def compare_file(
 
 @dataclass(frozen=True)
 class Files:
-    """Where to write what was found, besides showing it."""
+    """Files to write beside what is shown."""
 
     table: Path | None = None
     plot: Path | None = None
@@ -86,7 +85,7 @@ class Files:
 
 @dataclass(frozen=True)
 class SpecWish:
-    """What is asked of a comparison that only a spec can answer; None and nothing are left to choose."""
+    """Options of a comparison that only a spec can answer."""
 
     release_id: str | None = None
     settings: Sequence[str] = ()
@@ -97,13 +96,12 @@ class SpecWish:
     records: int | None = None
 
     def grid(self) -> Grid:
-        """What is to be tried."""
         given = {name: value for name, value in (("seeds", self.seeds), ("records", self.records)) if value is not None}
         return Grid(tuple(self.ks), tuple(self.algorithms), tuple(self.refinements), **given)
 
 
 def is_spec(name: str) -> bool:
-    """Whether a name is that of a release spec, and not that of data.
+    """Tell the name of a release spec from that of data.
 
     >>> is_spec("night/release.yaml"), is_spec("people.csv.gz"), is_spec("s3://in/part-*")
     (True, False, False)
@@ -118,7 +116,7 @@ def is_spec(name: str) -> bool:
 
 
 def _reads_as_spec(path: Path) -> bool:
-    """Whether the text of a file is a mapping with what every spec has."""
+    """Tell whether the text of a file is a mapping with what every spec has."""
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -129,30 +127,29 @@ def _reads_as_spec(path: Path) -> bool:
 
 
 def compare_spec(spec: str, wish: SpecWish, files: Files, as_json: bool, record: RunRecord) -> None:
-    """Compare what a release would come to, and show and write what was asked for."""
-    from microagg_flows.comparing import compare_release
+    """Compare what a spec's release would come to, and show and write what was asked for."""
+    from microagg_flows.aside import compare_release
     from microagg_flows.process import claim_limits, scratch
     from microagg_flows.releasing import Order
 
-    for path in filter(None, (files.plot,)):
-        check_ending(path)
+    if files.plot is not None:
+        check_ending(files.plot)
     claim_limits()
     order = Order(spec, wish.release_id, settings=tuple(wish.settings))
     with scratch():
-        compared = compare_release(order, wish.grid(), record.progress)
-    record.about(compared.spec)
-    comparison = compared.comparison
+        settled, comparison = compare_release(order, wish.grid(), record.progress)
+    record.about(settled)
     if as_json:
         from microagg_core.pages.comparison_report import comparison_document
 
         print(json.dumps(comparison_document(comparison), indent=1))
     else:
         _show_release(comparison)
-    _write_files(comparison, compared.spec.name, files)
+    _write_files(comparison, settled.name, files)
 
 
 def _show_release(comparison: ReleaseComparison) -> None:
-    """What is advised, then all figures, then what the columns are."""
+    """Print all figures, what the columns are, and what is advised."""
     from microagg_core.pages import comparison_report as report
 
     print(report.headline_of(comparison))
@@ -175,7 +172,7 @@ def _say(sentences: Iterable[str]) -> None:
 
 
 def _columns(rows: list[tuple[str, ...]]) -> str:
-    """Columns as plain text, the first two of words: none is cut or folded."""
+    """Align columns as plain text, the first two of words: none is cut or folded."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -187,10 +184,8 @@ def _columns(rows: list[tuple[str, ...]]) -> str:
 
 
 def _write_files(comparison: ReleaseComparison, name: str, files: Files) -> None:
-    """The files that were asked for; only their owner may read them, as what they say is private."""
-    from microagg_core.pages.comparison_page import comparison_page
-    from microagg_core.pages.comparison_report import comparison_csv
-    from microagg_core.pages.risk_plot import risk_picture
+    """Write the files that were asked for; only their owner may read them, as what they say is private."""
+    from microagg_core.pages.comparison_report import comparison_csv, comparison_page
 
     if files.table is not None:
         _write(files.table, comparison_csv(comparison).encode(), _FOR_ITS_OWNER)
@@ -235,7 +230,7 @@ def _show_published(console: Console, comparison: Comparison) -> None:
     )
     for column in ("method", "measure", *(f"k={k}" for k in comparison.ks()), "source"):
         table.add_column(column, justify="right" if column.startswith("k=") else "left")
-    lines: dict[tuple[str, str, str], dict[int, Figure]] = {}
+    lines: dict[tuple[str, str, str], dict[int, PrintedLoss]] = {}
     for f in figures:
         lines.setdefault((f.source, f.method, f.measure), {})[f.k] = f
     for (source, method, measure), by_k in lines.items():

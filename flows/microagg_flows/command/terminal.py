@@ -12,8 +12,7 @@ from rich.table import Table
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.statistics import readable
 from microagg_core.inspect.check import Check
-from microagg_core.pages.expected_report import HEADER as EXPECTED_HEADER
-from microagg_core.pages.expected_report import Expectation
+from microagg_core.pages.comparison_report import EXPECTED_HEADER, Expectation
 from microagg_core.pages.forecast_report import STAGE_HEADER, forecast_rows, forecast_stages, loss_rows
 from microagg_core.pages.plan_report import BlockLine, PlanReport
 from microagg_core.pages.release_report import ATTRIBUTE_HEADER, attribute_rows, summary_rows
@@ -41,13 +40,13 @@ def _console() -> Console:
 
 
 def _pairs(rows: list[tuple[str, str]]) -> str:
-    """Two columns as plain text: a URL is never cut or folded, so that it can be copied."""
+    """Lay out two columns as plain text: a URL is never cut or folded, so that it can be copied."""
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> str:
-    """Columns of figures as plain text: none is cut or folded, however narrow the terminal."""
+    """Lay out columns of figures as plain text: none is cut or folded, however narrow the terminal."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join([f"{row[0]:<{widths[0]}}", *(f"{cell:>{w}}" for cell, w in zip(row[1:], widths[1:], strict=True))])
@@ -56,7 +55,6 @@ def _aligned(rows: list[tuple[str, ...]]) -> str:
 
 
 def show_document(document: dict[str, Any]) -> None:
-    """The end of a release."""
     console = _console()
     console.print(_pairs(summary_rows(document)))
     attributes = attribute_rows(document)
@@ -65,7 +63,7 @@ def show_document(document: dict[str, Any]) -> None:
 
 
 def show_risks(figures: dict[str, Any]) -> None:
-    """The worst that a release gives away, in a few lines."""
+    """Show the worst that a release gives away, in a few lines."""
     console = _console()
     console.print(f"\n{headline(figures)}")
     for sentence in risk_sentences(figures, FIVE):
@@ -73,7 +71,7 @@ def show_risks(figures: dict[str, Any]) -> None:
 
 
 def show_risk(figures: dict[str, Any]) -> None:
-    """All that a release gives away: in words, then in tables."""
+    """Show all that a release gives away: in words, then in tables."""
     console = _console()
     console.print("\n".join([headline(figures), *(f"  {sentence}" for sentence in risk_sentences(figures))]))
     sizes = figures["sizes"]
@@ -90,7 +88,7 @@ def show_risk(figures: dict[str, Any]) -> None:
 
 
 def show_plan(report: PlanReport, refused: str = "") -> None:
-    """A plan: totals, the largest blocks, what was merged and split, and what looks unwise and is not refused."""
+    """Show a plan: totals, the largest blocks, what was merged and split, and what looks unwise and is not refused."""
     console = _console()
     console.print(
         _pairs(
@@ -121,7 +119,6 @@ def show_plan(report: PlanReport, refused: str = "") -> None:
 
 
 def _kernel_time(report: PlanReport) -> str:
-    """What kernels take, and how that is known."""
     took = f"about {duration(report.seconds)} on one core"
     if report.pace is None:
         return took
@@ -129,7 +126,7 @@ def _kernel_time(report: PlanReport) -> str:
 
 
 def show_expectation(expectation: Expectation) -> None:
-    """What the planned release would lose and give away, for several k."""
+    """Show what the planned release would lose and give away, for several k."""
     console = _console()
     console.print(f"\n{expectation.headline()}")
     rows = expectation.rows()
@@ -162,7 +159,7 @@ def _show_blocks(console: Console, title: str, lines: tuple[BlockLine, ...], n_b
 
 
 def show_forecast(forecast: Forecast) -> None:
-    """What a release would take: in all, by stage, and where the workers' time goes."""
+    """Show what a release would take: in all, by stage, and where the workers' time goes."""
     console = _console()
     console.print(_pairs(forecast_rows(forecast)))
     console.print("\n" + _aligned([STAGE_HEADER, *forecast_stages(forecast)]))
@@ -171,7 +168,6 @@ def show_forecast(forecast: Forecast) -> None:
 
 
 def show_verification(report: VerifyReport, as_json: bool) -> None:
-    """Show the result of each check of a verification."""
     console = _console()
     if as_json:
         print(json.dumps(report.document(), indent=1))
@@ -183,14 +179,12 @@ def show_verification(report: VerifyReport, as_json: bool) -> None:
 
 
 def show_checks(checks: Iterable[Check]) -> None:
-    """A line for each check."""
     console = _console()
     for check in checks:
         console.print(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}")
 
 
 def show_series(status: LedgerStatus) -> None:
-    """The ledger of a series."""
     smallest = "not known" if status.smallest_trace is None else f"shared by {status.smallest_trace:,} units"
     size = f"{status.bytes / 2**20:,.1f} MiB, {status.bytes_per_unit:.1f} bytes a unit, {status.files:,} files"
     rows = [
@@ -207,7 +201,6 @@ def show_series(status: LedgerStatus) -> None:
 
 
 def show_algorithms(as_json: bool) -> None:
-    """The registry."""
     infos = algorithms()
     if as_json:
         print(json.dumps([info.document() for info in infos.values()], indent=1))

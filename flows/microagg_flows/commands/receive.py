@@ -139,7 +139,7 @@ def _write_new(path: Path, data: bytes, rights: int) -> None:
 
 
 def _by_column(option: str, text: str, number: type[int] | type[float]) -> dict[str, Any]:
-    """A number for each column, from COLUMN=NUMBER with commas."""
+    """Read a number for each column, from COLUMN=NUMBER with commas."""
     demanded: dict[str, Any] = {}
     for entry in listed(text):
         column, _, value = entry.rpartition("=")
@@ -153,7 +153,7 @@ def _by_column(option: str, text: str, number: type[int] | type[float]) -> dict[
 
 
 def _public_key(text: str) -> Any:
-    """A public key, given as its line or as the file that holds it."""
+    """Read a public key, given as its line or as the file that holds it."""
     from microagg_core.release.minisign import MOST_BYTES, PublicKey
 
     path = Path(text)

@@ -18,7 +18,7 @@ from microagg_flows.command.call import (
     SetOption,
     SpecArgument,
     command,
-    write_out,
+    writing_out,
 )
 from microagg_flows.interrupts import INTERRUPTED
 from microagg_flows.process import claim_limits, scratch
@@ -148,13 +148,14 @@ def _show(record: RunRecord, as_json: bool) -> None:
     from microagg_flows.command.terminal import show_document, show_risks
 
     document = record.release_document()
-    if as_json:
-        write_out(lambda: typer.echo(json.dumps(document, indent=1)))
-        return
-    write_out(lambda: show_document(document))
-    figures = None if record.log.is_all_there_is else _risk_of(record)
-    if figures:
-        write_out(lambda: show_risks(figures))
+    with writing_out():
+        if as_json:
+            typer.echo(json.dumps(document, indent=1))
+        else:
+            show_document(document)
+    if not as_json and not record.log.is_all_there_is and (figures := _risk_of(record)):
+        with writing_out():
+            show_risks(figures)
 
 
 def _risk_of(record: RunRecord) -> dict[str, Any] | None:

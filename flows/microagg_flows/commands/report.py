@@ -35,9 +35,9 @@ def report(
 ) -> None:
     """Make the page again by which a release is looked at: one file of HTML in the audit; for the operator alone."""
     from microagg_core.spec.loading import load_spec
+    from microagg_flows.aside import page_of_draft, page_of_release
     from microagg_flows.record import write_private
     from microagg_flows.releasing import Order
-    from microagg_flows.reviewing import page_of_draft, page_of_release
 
     _refuse_senseless(draft, release, release_id, output)
     claim_limits()

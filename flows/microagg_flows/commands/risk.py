@@ -28,14 +28,14 @@ def risk(
 ) -> None:
     """Show what the published release gives away, every record asked; for the operator alone."""
     from microagg_core.spec.loading import load_spec
+    from microagg_flows.aside import risk_of_release
     from microagg_flows.command.terminal import show_risk
-    from microagg_flows.remeasuring import risk_of_release
 
     claim_limits()
     record.about(load_spec(spec, settings or ()))
     with scratch():
-        measured = risk_of_release(spec, release, record.progress, settings or ())
+        manifest, figures = risk_of_release(spec, release, record.progress, settings or ())
     if as_json:
-        typer.echo(json.dumps(measured.document(), indent=1))
+        typer.echo(json.dumps({"id": manifest.id, "revision": manifest.revision, **figures}, indent=1))
     else:
-        show_risk(measured.figures)
+        show_risk(figures)

@@ -23,6 +23,7 @@ SERIES = Group(
 @command("series status", INTERRUPTED)
 def status(record: RunRecord, spec: SpecArgument, settings: SetOption = None, as_json: JsonOption = False) -> None:
     """Show how many nights and units the ledger knows, and the smallest trace."""
+    from microagg_core.plain import to_plain
     from microagg_core.series.ledger import ledger_of
     from microagg_core.series.verification import status_of
     from microagg_core.spec.loading import load_spec
@@ -31,7 +32,7 @@ def status(record: RunRecord, spec: SpecArgument, settings: SetOption = None, as
     ledger = ledger_of(record.about(load_spec(spec, settings or ())))
     state = status_of(ledger)
     if as_json:
-        typer.echo(json.dumps(state.document() if state else None, indent=1))
+        typer.echo(json.dumps(to_plain(state) if state else None, indent=1))
     elif state is None:
         typer.echo(f"the series {ledger.series} has no night yet in {ledger.store}")
     else:
@@ -43,16 +44,14 @@ def verify(record: RunRecord, spec: SpecArgument, settings: SetOption = None, as
     """Read the whole ledger again (chain, checksums, units, counts, traces), and hold the output against it."""
     from microagg_core.plain import to_plain
     from microagg_core.series.ledger import ledger_of
-    from microagg_core.series.verification import exit_code_of, output_checks, verify_ledger
+    from microagg_core.series.verification import exit_code_of, verify_series
     from microagg_core.spec.loading import load_spec
     from microagg_core.store.objects import Store
     from microagg_flows.command.terminal import show_checks
 
     loaded = record.about(load_spec(spec, settings or ()))
-    ledger, output = ledger_of(loaded), Store(loaded.output.url, dict(loaded.output.storage_options))
-    checks = verify_ledger(ledger)
-    if checks and checks[0].passed:  # without its chain nobody knows what the ledger knows
-        checks += output_checks(ledger, output)
+    ledger = ledger_of(loaded)
+    checks = verify_series(ledger, Store(loaded.output.url, dict(loaded.output.storage_options)))
     code = exit_code_of(checks)
     if as_json:
         document = {"series": ledger.series, "checks": [to_plain(check) for check in checks], "passed": not code}

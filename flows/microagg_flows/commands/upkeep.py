@@ -98,8 +98,8 @@ def forget(
     as_json: JsonOption = False,
 ) -> None:
     """Erase units from a series: the releases that hold them are withdrawn, the newest is published without them."""
+    from microagg_core.series.eraser import forget as forget_units
     from microagg_core.spec.loading import load_spec
-    from microagg_flows.forgetting import forget as forget_units
     from microagg_flows.releasing import now
 
     claim_limits()

@@ -16,7 +16,7 @@ _SOON = datetime.timedelta(hours=36)
 
 
 def look(patient: Patient) -> Iterator[Finding]:
-    """Temporary keys in the environment of workers, and the certificate that the spec names."""
+    """Look for temporary keys in the environment of workers, and at the certificate that the spec names."""
     yield from _keys(patient)
     yield from looked("certificate", lambda: _certificate(patient))
 
@@ -54,7 +54,7 @@ def _certificate(patient: Patient) -> Iterator[Finding]:
 def ending(
     about: str, what: str, end: datetime.datetime, now: datetime.datetime, error: type[MicroaggError]
 ) -> Finding:
-    """Whether something that ends has ended, or will soon.
+    """Judge whether something that ends has ended, or will soon.
 
     >>> now = datetime.datetime(2026, 11, 18, tzinfo=datetime.UTC)
     >>> ending("certificate", "it", now + 9 * _SOON, now, ClusterError).line()

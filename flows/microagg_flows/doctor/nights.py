@@ -18,7 +18,7 @@ _NIGHTS, _DAYS_AHEAD = 3, 400
 
 
 def look(patient: Patient) -> Iterator[Finding]:
-    """When the next releases are due, and who will make them."""
+    """Find when the next releases are due, and who will make them."""
     if patient.spec.schedule is not None:
         schedule = patient.spec.schedule
         yield from looked("schedule", lambda: _next_nights(schedule, patient.now))
@@ -30,7 +30,7 @@ def look(patient: Patient) -> Iterator[Finding]:
 
 def _next_nights(schedule: Schedule, now: datetime.datetime) -> Iterator[Finding]:
     with needing("prefect", "a schedule"):
-        from microagg_flows.prefect_side.catching_up import due
+        from microagg_flows.prefect_side.missed_nights import due
     try:
         times = due(schedule, now, now + datetime.timedelta(days=_DAYS_AHEAD))[:_NIGHTS]
     except ValueError:  # such as the 30th of February

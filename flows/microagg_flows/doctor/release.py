@@ -17,7 +17,7 @@ from microagg_flows.doctor import Finding, Patient, looked, strange, well
 
 
 def look(patient: Patient) -> Iterator[Finding]:
-    """The input's columns fit the spec, the key is the ledger's, the id is free."""
+    """Compare the input's columns with the spec, the key with the ledger's, the id with those that are taken."""
     yield from looked("input", lambda: _input(patient))
     yield from looked("series", lambda: _series(patient))
     yield from looked("output", lambda: _output(patient))

@@ -20,7 +20,7 @@ SLOW_SECONDS = 2.0
 
 
 def look(patient: Patient) -> Iterator[Finding]:
-    """The work area is written, and an object is created once; its bucket, speed, clock and disk."""
+    """Write to the work area, and create an object once; look at its bucket, speed, clock and disk."""
     yield from looked("work area", lambda: _store(patient, work_store(patient.spec)))
 
 
@@ -69,13 +69,12 @@ def _speed(who: str, out: float, back: float) -> Finding:
 
 
 def free_finding(who: str, free: int) -> Finding:
-    """Whether a disk has room."""
     says = f"{free / 2**30:,.1f} GiB are free"
     return well("disk", f"{who}: {says}") if free >= LEAST_FREE else strange("disk", f"{who}: {says}; make room there")
 
 
 def _service(url: str) -> str:
-    """What two places have to share to be alike.
+    """Name what two places have to share to be alike.
 
     >>> _service("/data/work") == _service("file:///data/output"), _service("s3://a/work")
     (True, 's3')
@@ -84,5 +83,5 @@ def _service(url: str) -> str:
 
 
 def _there(path: Path) -> Path:
-    """A path, or what of it is there."""
+    """Go up from a path to what of it exists."""
     return next(folder for folder in (path, *path.absolute().parents) if folder.exists())

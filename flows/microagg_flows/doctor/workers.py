@@ -22,7 +22,7 @@ _MOST_LOOKED_AT = 20
 
 
 def look(patient: Patient) -> Iterator[Finding]:
-    """Each worker is asked what it is, and what it finds around it."""
+    """Ask each worker what it is, and what it finds around it."""
     yield from looked("workers", lambda: _workers(patient))
 
 
@@ -55,7 +55,7 @@ def _alike(records: list[WorkerRecord]) -> Finding:
 
 
 def _memory(patient: Patient) -> Iterator[Finding]:
-    """What each thread has for its rows, beside what the newest release's plan needed."""
+    """Compare what each thread has for its rows with what the newest release's plan needed."""
     there = min((per_task for record in patient.records if (per_task := _per_task(record)) is not None), default=None)
     if there is None:
         yield well("memory", "nobody sets a limit")
@@ -80,7 +80,7 @@ def _per_task(record: WorkerRecord) -> int | None:
 
 
 def most_needed(patient: Patient) -> tuple[str, int] | None:
-    """Which of the last runs needed most for one task, and how many bytes; None where no plan was made.
+    """Find which of the last runs needed most for one task, and how many bytes; None where no plan was made.
 
     An outcome has what a plan would need of a whole worker; the worker's own share is taken off.
     """
@@ -138,7 +138,7 @@ def _clocks(facts: dict[int, Surroundings], asked: float, took: float) -> Iterat
 
 
 def _listed(numbers: Iterable[int]) -> str:
-    """Workers by their numbers.
+    """Name workers by their numbers.
 
     >>> _listed([1, 3])
     'workers 1, 3'

@@ -37,7 +37,7 @@ _CLEANED = CronSchedule(cron="0 12 * * *", timezone="UTC")
 
 @dataclass(frozen=True)
 class DeploymentStanding:
-    """How a deployment is: whether its schedule is active, its pool, and how many workers of that are online."""
+    """A deployment: whether its schedule is active, its pool, and how many workers of that are online."""
 
     is_scheduled: bool
     pool: str
@@ -45,7 +45,7 @@ class DeploymentStanding:
 
 
 def deployment_standing(series: str) -> DeploymentStanding | None:
-    """How the deployment of a series is; None where there is none.
+    """Read the deployment of a series; None where there is none.
 
     Raises:
         ClusterError: Prefect's server does not say.
@@ -106,7 +106,7 @@ def _cleaning(one: Deployable, pool: str, settings: Sequence[str]) -> dict[str, 
 
 
 def _of_flow(flow: Flow[..., Any], entrypoint: str, times: CronSchedule | None, pool: str) -> dict[str, Any]:
-    """What deployments of the installed package have in common."""
+    """Describe what deployments of the installed package have in common."""
     return {
         "entrypoint": entrypoint,
         "pull_steps": [],

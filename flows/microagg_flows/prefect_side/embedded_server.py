@@ -46,7 +46,7 @@ _OTHERWISE = "name a running server in PREFECT_API_URL, or run with --direct"
 
 @contextmanager
 def embedded_server(settings: Mapping[str, str]) -> Iterator[str]:
-    """A server with these settings while the block runs; gives the URL of its API.
+    """Run a server with these settings while the block runs; gives the URL of its API.
 
     Raises:
         ClusterError: it does not start.
@@ -110,7 +110,7 @@ def _cause(process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Let it write what it knows; kill one that is stuck."""
+    """End the server: let it write what it knows; kill one that is stuck."""
     process.terminate()
     try:
         process.wait(_STOP_SECONDS)
@@ -140,7 +140,7 @@ def settle_home() -> str:
 
 
 def _usual_home() -> Path | None:
-    """The folder that is set, or the user's; None where the user has no home."""
+    """Find the folder that is set, or the user's; None where the user has no home."""
     try:
         return Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
     except RuntimeError:

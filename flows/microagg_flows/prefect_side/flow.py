@@ -27,8 +27,13 @@ from microagg_core.errors import InternalError, MicroaggError, TransientClusterE
 from microagg_flows.interrupts import reclaim
 from microagg_flows.lineage import ParentRun
 from microagg_flows.prefect_side.artifacts import LAST_SECONDS, SILENT_SECONDS, PrefectProgress, hurry, keep_artifacts
-from microagg_flows.prefect_side.catching_up import catch_up, is_scheduled, missed_days, reason_to_leave_out
-from microagg_flows.prefect_side.lost_runs import end_lost_runs
+from microagg_flows.prefect_side.missed_nights import (
+    catch_up,
+    end_lost_runs,
+    is_scheduled,
+    missed_days,
+    reason_to_leave_out,
+)
 from microagg_flows.record import RunRecord
 from microagg_flows.release import Release, StageOutcome
 from microagg_flows.releasing import Order, Settled, now, run_release
@@ -198,7 +203,7 @@ def failure_of(message: str) -> MicroaggError:
 
 
 def _scheduled_time() -> datetime.datetime:
-    """Moment at which this run was meant to start: a nightly release that starts late keeps its day."""
+    """Read when this run was meant to start: a nightly release that starts late keeps its day."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     start = run.expected_start_time if run else None

@@ -97,7 +97,6 @@ def _stopped_answering(record: RunRecord) -> str:
 
 @contextmanager
 def _embedded(progress: Progress) -> Iterator[None]:
-    """The block has a server of its own."""
     with ExitStack() as stack:
         stack.enter_context(temporary_settings(_EMBEDDED))
         settings = get_current_settings().to_environment_variables(exclude_unset=True)
@@ -109,7 +108,7 @@ def _embedded(progress: Progress) -> Iterator[None]:
 
 @contextmanager
 def named_server(progress: Progress) -> Iterator[None]:
-    """The block uses the server that PREFECT_API_URL names.
+    """Use the server that PREFECT_API_URL names, in the block.
 
     Raises:
         SpecError: it names none.
@@ -124,11 +123,7 @@ def named_server(progress: Progress) -> Iterator[None]:
 
 @contextmanager
 def _answering(progress: Progress) -> Iterator[None]:
-    """The block uses the server that PREFECT_API_URL names.
-
-    Raises:
-        ClusterError: it is not there, or of another version.
-    """
+    """Use the server that PREFECT_API_URL names, in the block."""
     url = PREFECT_API_URL.value() or ""
     try:
         with awaited(progress, f"Prefect's server at {shown(url)}"), get_client(sync_client=True) as client:
@@ -142,7 +137,7 @@ def _answering(progress: Progress) -> Iterator[None]:
 
 
 def _is_interruption(error: BaseException | None) -> bool:
-    """Whether it was on the way out of an interrupted flow that the server, interrupted itself, did not answer."""
+    """Whether an interrupted flow was on its way out when the server, interrupted itself, did not answer."""
     while error is not None:
         if isinstance(error, (KeyboardInterrupt, TerminationSignal)):
             return True

@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """The parent holds the other end of standard input; the system closes it, however the parent ends."""
+    """Wait for the system to close standard input, of which the parent holds the other end, however that ends."""
     while os.read(0, 1):
         pass
     os._exit(0)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from microagg_core.arrays import Bools, Floats
-from microagg_core.data.kinds.contract import DEFAULT_ROUNDING, Claim, Kind, Rule, Ticks, Unit
+from microagg_core.data.kinds.contract import CLAIMS_OF_A_MEAN, DEFAULT_ROUNDING, Claim, Kind, Rule, Ticks, Unit
 from microagg_core.group.metrics.moments import Groups, Moments, Origin, offsets_from
 
 
@@ -23,7 +23,7 @@ from microagg_core.group.metrics.moments import Groups, Moments, Origin, offsets
 class AveragedKind(Kind):
     """A quasi-identifier whose groups get their mean: in the column's own type or, by the rule ``none``, as a float."""
 
-    claims: ClassVar[frozenset[Claim]] = frozenset({Claim.MEAN_KEPT, Claim.WITHIN_RANGE, Claim.ORDER_KEPT})
+    claims: ClassVar[frozenset[Claim]] = CLAIMS_OF_A_MEAN
 
     @property
     def released_type(self) -> pa.DataType:

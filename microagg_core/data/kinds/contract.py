@@ -46,6 +46,10 @@ class Claim(StrEnum):
     ORDER_KEPT = "order kept"
 
 
+#: Claims of a kind that releases the mean of a group.
+CLAIMS_OF_A_MEAN = frozenset({Claim.MEAN_KEPT, Claim.WITHIN_RANGE, Claim.ORDER_KEPT})
+
+
 @dataclass(frozen=True)
 class Declaration:
     """What a spec says of a quasi-identifier: its name, and how it is to be rounded."""

@@ -1,14 +1,24 @@
-"""Groups: every released value lies in the range that the records of its released combination have in the input."""
+"""Groups: every released value may stand for the values that came in among the records of its released combination.
+
+Groups are taken for what a reader sees, the records of one released combination; how they were made is not asked. What
+may stand for the values of a group is for their kind to say: of numbers, what lies within their range.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-from microagg_core.data.tables.ordering import combinations
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Bools
+from microagg_core.data.kinds.contract import Claim, Kind
+from microagg_core.group.metrics.moments import Groups
 from microagg_core.inspect.check import Check
-from microagg_core.inspect.checks.contract import Inspection, Promise, ReleasedFile
-from microagg_core.inspect.group_ranges import Sharing, outside_ranges
+from microagg_core.inspect.contract import GateCheck, Promise, ReleasedFile
 
 
 @dataclass(frozen=True)
@@ -17,26 +27,77 @@ class Outside:
 
     counts: tuple[int, ...]
 
+    def __add__(self, other: Outside) -> Outside:
+        return Outside(tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)))
 
-class GroupRanges(Inspection[Outside]):
+
+class GroupRanges(GateCheck[Outside]):
     """Compares values with ranges, file by file: the records of a combination are all in one."""
 
     name = "groups"
-    note = Outside
+    notes = Outside
 
-    def of_file(self, file: ReleasedFile) -> Outside:
+    def note(self, file: ReleasedFile) -> Outside:
         """Hold the file's values against those that came in, which :class:`Values` holds against the input's."""
-        kinds, keys = file.promise.kinds, file.promise.key_columns
-        sharing = Sharing(combinations([file.table[name] for name in keys], file.table.num_rows)[0])
+        sharing, kinds = Sharing(file.combinations[0]), file.promise.kinds
         columns = [(kind, came, file.table[kind.name]) for kind, came in zip(kinds, file.came, strict=True)]
         return Outside(tuple(outside_ranges(*column, sharing) for column in columns))
 
-    def check(self, promise: Promise, files: Sequence[Outside], parts: Sequence[Outside]) -> Check:
-        """None may be outside."""
+    def nothing(self, promise: Promise) -> Outside:
+        return Outside((0,) * len(promise.kinds))
+
+    def judge(self, promise: Promise, released: Outside, expected: Outside) -> Check:
         wrong = [
             f"{count} values of {kind.name!r} lie outside the range of the records that share them"
-            for j, kind in enumerate(promise.kinds)
-            if (count := sum(file.counts[j] for file in files))
+            for kind, count in zip(promise.kinds, released.counts, strict=True)
+            if count
         ]
         right = "every released value is within the range of the records that share it, and theirs where they are equal"
+        if not all(Claim.WITHIN_RANGE in kind.claims for kind in promise.kinds):
+            right = "every released value may stand for the records that share it, and is theirs where they are equal"
         return Check(self.name, not wrong, "; ".join(wrong) or right)
+
+
+class Sharing:
+    """Which records share a released combination, of which each has a number."""
+
+    def __init__(self, combination: NDArray[Any]) -> None:
+        self._combination = combination
+
+    @cached_property
+    def _groups(self) -> Groups:
+        return _groups_of(self._combination)
+
+    def among(self, some: Bools) -> Groups:
+        """The groups of some of the records."""
+        return self._groups if some.all() else _groups_of(self._combination[some])
+
+
+def outside_ranges(kind: Kind, came: pa.ChunkedArray, released: pa.ChunkedArray, sharing: Sharing) -> int:
+    """Count released values that may not stand for the input's values of their combination.
+
+    A value that is missing on one side only counts.
+
+    >>> from microagg_core.data.kinds.registry import kind_of
+    >>> values = lambda *v: pa.chunked_array([v])
+    >>> sharing = Sharing(np.array([1, 1, 2, 2], dtype=np.uint64))
+    >>> outside_ranges(kind_of("x", pa.int64()), values(1, 4, 7, 7), values(2, 2, 7, 8), sharing)
+    1
+    """
+    before, missing = kind.ticks(came)
+    after, missing_after = kind.reader.ticks(released)
+    there = ~(missing | missing_after)
+    wrong = int(np.sum(missing != missing_after))
+    if not there.any():
+        return wrong
+    return wrong + int(np.sum(~kind.fits(before[there], after[there], sharing.among(there))))
+
+
+def _groups_of(combination: NDArray[Any]) -> Groups:
+    """The records of each combination, of which there may be any numbers."""
+    # As a file's rows lie, so their numbers ascend already.
+    is_ordered = bool(np.all(combination[1:] >= combination[:-1]))
+    order = np.arange(len(combination)) if is_ordered else np.argsort(combination)
+    ordered = combination if is_ordered else combination[order]
+    first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    return Groups(order, first, np.diff(np.append(first, len(ordered))))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from microagg_core.data.kinds.contract import Kind
-from microagg_core.group.metrics.moments import EMPTY, Moments, merge, merge_all
+from microagg_core.data.kinds.contract import Claim, Kind
+from microagg_core.group.metrics.moments import EMPTY, Moments, merge
 from microagg_core.inspect.check import Check
-from microagg_core.inspect.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
+from microagg_core.inspect.contract import GateCheck, InputBatch, Promise, ReleasedFile
 
 
 @dataclass(frozen=True)
@@ -19,33 +18,38 @@ class QuasiMoments:
 
     moments: tuple[Moments, ...]
 
+    def __add__(self, other: QuasiMoments) -> QuasiMoments:
+        return QuasiMoments(tuple(merge(a, b) for a, b in zip(self.moments, other.moments, strict=True)))
 
-class Means(Inspection[QuasiMoments]):
-    """Compares means."""
+
+class Means(GateCheck[QuasiMoments]):
+    """Compares means; survivors are noted for figures of the whole release."""
 
     name = "means"
-    note = QuasiMoments
-    notes_all_files = True
+    notes = QuasiMoments
+    of_survivors = True
 
-    def of_file(self, file: ReleasedFile) -> QuasiMoments:
-        """Moments of what is released."""
+    def note(self, file: ReleasedFile) -> QuasiMoments:
         return QuasiMoments(tuple(_moments(kind.reader, file.table[kind.name]) for kind in file.promise.kinds))
 
-    def of_batch(self, batch: InputBatch, before: QuasiMoments | None) -> QuasiMoments:
-        """Moments of what came in."""
-        earlier = before.moments if before else (EMPTY,) * len(batch.values)
-        columns = zip(batch.promise.kinds, earlier, batch.values, strict=True)
-        return QuasiMoments(tuple(merge(moments, kind.moments(values)) for kind, moments, values in columns))
+    def note_input(self, batch: InputBatch, before: QuasiMoments | None) -> QuasiMoments:
+        columns = zip(batch.promise.kinds, batch.values, strict=True)
+        return QuasiMoments(tuple(kind.moments(values) for kind, values in columns))
 
-    def check(self, promise: Promise, files: Sequence[QuasiMoments], parts: Sequence[QuasiMoments]) -> Check:
-        """The same number of values on both sides, and the same mean."""
+    def nothing(self, promise: Promise) -> QuasiMoments:
+        return QuasiMoments((EMPTY,) * len(promise.kinds))
+
+    def judge(self, promise: Promise, released: QuasiMoments, expected: QuasiMoments) -> Check:
+        """Demand the same number of values on both sides, and the same mean where a kind claims that it is kept."""
         wrong = []
-        for j, kind in enumerate(promise.kinds):
-            before, after = (merge_all(note.moments[j] for note in side) for side in (parts, files))
-            if before.n != after.n or (before.n and not kind.keeps_mean(before, after)):
-                wrong.append(f"the mean of {kind.name!r} is not kept")
+        for kind, before, after in zip(promise.kinds, expected.moments, released.moments, strict=True):
+            has_mean = Claim.MEAN_KEPT in kind.claims
+            if before.n != after.n or (has_mean and before.n and not kind.keeps_mean(before, after)):
+                wrong.append(f"the mean of {kind.name!r} is not kept" if has_mean else f"{kind.name!r} lacks values")
         whose = ", of the records that are grouped tonight" if promise.carried else ""
-        return Check(self.name, not wrong, "; ".join(wrong) or f"the mean of every quasi-identifier is kept{whose}")
+        which = "" if all(Claim.MEAN_KEPT in kind.claims for kind in promise.kinds) else " that has one"
+        kept = f"the mean of every quasi-identifier{which} is kept{whose}"
+        return Check(self.name, not wrong, "; ".join(wrong) or kept)
 
 
 def _moments(kind: Kind, column: pa.ChunkedArray) -> Moments:

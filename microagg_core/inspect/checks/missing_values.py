@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from microagg_core.inspect.check import Check
-from microagg_core.inspect.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
+from microagg_core.inspect.contract import GateCheck, InputBatch, Promise, ReleasedFile
 
 
 @dataclass(frozen=True)
@@ -18,35 +17,36 @@ class Nulls:
     nulls: dict[str, int]
     not_finite: int = 0
 
+    def __add__(self, other: Nulls) -> Nulls:
+        nulls = {name: n + other.nulls[name] for name, n in self.nulls.items()}
+        return Nulls(nulls, self.not_finite + other.not_finite)
+
 
 def _nulls(table: pa.Table) -> dict[str, int]:
     return {name: table[name].null_count for name in table.column_names}
 
 
-class MissingValues(Inspection[Nulls]):
-    """Compares counts of missing values."""
-
+class MissingValues(GateCheck[Nulls]):
     name = "missing values"
-    note = Nulls
+    notes = Nulls
 
-    def of_file(self, file: ReleasedFile) -> Nulls:
-        """Those of the file."""
+    def note(self, file: ReleasedFile) -> Nulls:
         unusable = (kind.reader.count_unusable(file.table[kind.name]) for kind in file.promise.kinds)
         return Nulls(_nulls(file.table), sum(unusable))
 
-    def of_batch(self, batch: InputBatch, before: Nulls | None) -> Nulls:
-        """Those of what should be released."""
-        nulls = _nulls(batch.expected)
-        return Nulls({name: n + nulls[name] for name, n in before.nulls.items()} if before else nulls)
+    def note_input(self, batch: InputBatch, before: Nulls | None) -> Nulls:
+        return Nulls(_nulls(batch.expected))
 
-    def check(self, promise: Promise, files: Sequence[Nulls], parts: Sequence[Nulls]) -> Check:
-        """The same number on both sides, in every column."""
-        wrong = []
-        for column in promise.schema.released:
-            before, after = (sum(note.nulls[column.name] for note in side) for side in (parts, files))
-            if before != after:
-                wrong.append(f"column {column.name!r} has {after} missing values instead of {before}")
-        not_finite = sum(file.not_finite for file in files)
-        if not_finite:
-            wrong.append(f"{not_finite} released quasi-identifiers are not finite")
+    def nothing(self, promise: Promise) -> Nulls:
+        return Nulls({column.name: 0 for column in promise.schema.released})
+
+    def judge(self, promise: Promise, released: Nulls, expected: Nulls) -> Check:
+        """Demand the same number on both sides, in every column."""
+        wrong = [
+            f"column {name!r} has {after} missing values instead of {expected.nulls[name]}"
+            for name, after in released.nulls.items()
+            if after != expected.nulls[name]
+        ]
+        if released.not_finite:
+            wrong.append(f"{released.not_finite} released quasi-identifiers are not finite")
         return Check(self.name, not wrong, "; ".join(wrong) or "no value turned missing or non-finite")

@@ -17,7 +17,7 @@ from microagg_core.data.tables.hashing import hash_rows
 from microagg_core.data.tables.ordering import ascending_order
 from microagg_core.data.tables.slices import RECORD
 from microagg_core.inspect.check import Check
-from microagg_core.inspect.checks.contract import InputBatch, Inspection, Promise, ReleasedFile
+from microagg_core.inspect.contract import GateCheck, InputBatch, Promise, ReleasedFile
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import PlainHashes, PlainInts
 
@@ -35,40 +35,34 @@ class Sums:
 
     @classmethod
     def none(cls, n_parts: int) -> Sums:
-        """Those of no records."""
         return cls(np.zeros(n_parts, dtype=np.int64), np.zeros((n_parts, _N_SUMS), dtype=np.uint64))
 
     def __add__(self, other: Sums) -> Sums:
         return Sums(self.counts + other.counts, self.sums + other.sums)
 
 
-class Values(Inspection[Sums]):
-    """Compares sums of hashes."""
-
+class Values(GateCheck[Sums]):
     name = "values"
-    note = Sums
+    notes = Sums
 
-    def of_file(self, file: ReleasedFile) -> Sums:
-        """Sums of what is released."""
+    def note(self, file: ReleasedFile) -> Sums:
         return _sums(file.promise, file.table, (file.origins[RECORD], *file.came), file.parts)
 
-    def of_batch(self, batch: InputBatch, before: Sums | None) -> Sums:
-        """Sums of what should be."""
+    def note_input(self, batch: InputBatch, before: Sums | None) -> Sums:
         parts = np.full(len(batch.records), batch.part, dtype=np.int64)
-        sums = _sums(batch.promise, batch.expected, (pa.array(batch.records), *batch.came), parts)
-        return before + sums if before else sums
+        return _sums(batch.promise, batch.expected, (pa.array(batch.records), *batch.came), parts)
 
-    def check(self, promise: Promise, files: Sequence[Sums], parts: Sequence[Sums]) -> Check:
-        """The same counts and sums, part by part."""
-        none = Sums.none(promise.n_parts)
-        released, expected = sum(files, none), sum(parts, none)
+    def nothing(self, promise: Promise) -> Sums:
+        return Sums.none(promise.n_parts)
+
+    def judge(self, promise: Promise, released: Sums, expected: Sums) -> Check:
+        """Demand the same counts and sums, part by part."""
         differs = (released.counts != expected.counts) | (released.sums != expected.sums).any(axis=1)
+        if not differs.any():
+            return Check(self.name, True, "blocking and confidential values are each record's own")
         wrong = np.flatnonzero(differs).tolist()
         places = ", ".join(map(str, wrong[:5])) + ("" if len(wrong) <= 5 else ", ...")
-        detail = f"values differ from the input's in part {places}"
-        return Check(
-            self.name, not wrong, detail if wrong else "blocking and confidential values are each record's own"
-        )
+        return Check(self.name, False, f"values differ from the input's in part {places}")
 
 
 def _sums(promise: Promise, table: pa.Table, origins: Sequence[pa.Array | pa.ChunkedArray], parts: Ints) -> Sums:

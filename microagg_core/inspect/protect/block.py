@@ -10,7 +10,7 @@ import numpy as np
 
 from microagg_core.arrays import Bools, Floats, Ints
 from microagg_core.group.metrics.moments import Groups
-from microagg_core.inspect.demands import Demand
+from microagg_core.inspect.demand import Demand
 from microagg_core.inspect.distributions import Distribution
 from microagg_core.inspect.protect.rules import FEW, NAMES, ORDERED, UNBOUND, Rules, broken_by_all
 
@@ -41,7 +41,7 @@ class BlockDemands:
         used = [self._whole(j) for j in range(n_columns)]
         values = np.array([0 if one is None else len(one.counts) for one in used], dtype=np.int64)
         looked_up = [_looked_up(_Key(one)) if one is not None else _NOTHING for one in used]
-        most = [demand.closeness for demand in self.demands]
+        most = [demand.t for demand in self.demands]
         return Rules(
             codes=np.ascontiguousarray(np.stack(self.codes)),
             kinds=np.array([UNBOUND if w is None else ORDERED if w.is_ordered else NAMES for w in used]),
@@ -58,7 +58,7 @@ class BlockDemands:
         )
 
     def _whole(self, j: int) -> Distribution | None:
-        return None if self.demands[j].closeness is None else self.wholes[j]
+        return None if self.demands[j].t is None else self.wholes[j]
 
     def taken(self, order: Ints) -> BlockDemands:
         """The same for the records in another order, or for some of them."""
@@ -67,10 +67,10 @@ class BlockDemands:
     def closeness_left(self, j: int) -> float:
         """How far a group may be from the block, so that it is within t of the whole whatever the block is."""
         demand, whole = self.demands[j], self._whole(j)
-        if demand.closeness is None or whole is None:
+        if demand.t is None or whole is None:
             return 0.0
         one_group = np.zeros(len(self.codes[j]), dtype=np.int64)
-        return demand.closeness - float(whole.distances(self.codes[j], one_group)[0])
+        return demand.t - float(whole.distances(self.codes[j], one_group)[0])
 
     def broken(self, labels: Ints) -> Bools:
         """Which groups, 0 to g-1, do not hold all demands, exactly."""
@@ -126,7 +126,7 @@ def block_demands(
 ) -> BlockDemands:
     """Put together, with codes that are small where only their equality counts, and whether they are 0."""
     small = [
-        np.unique(np.append(0, of_column), return_inverse=True)[1][1:] if demand.closeness is None else of_column
+        np.unique(np.append(0, of_column), return_inverse=True)[1][1:] if demand.t is None else of_column
         for demand, of_column in zip(demands, codes, strict=True)
     ]
     return BlockDemands(tuple(demands), tuple(small), tuple(wholes))

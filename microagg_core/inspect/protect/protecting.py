@@ -112,7 +112,7 @@ def ways(Z: Floats, labels: Ints, k: int, demands: BlockDemands, near: ShortInts
     """The groups of each way that is tried, by its name; all hold the demands."""
     rules, is_large = demands.rules(), len(Z) > _LARGE
     by_way: dict[str, Ints] = {}
-    n_groups, is_close = int(labels.max()) + 1, any(demand.closeness is not None for demand in demands.demands)
+    n_groups, is_close = int(labels.max()) + 1, any(demand.t is not None for demand in demands.demands)
     if not (is_large and is_close) or (broken_by_groups(rules, labels) > 0).mean() <= _HOPELESS:
         by_way["mend"], n_broken = _mended(Z, labels, rules, near)
         if is_large and n_broken <= _MENDED * n_groups:
@@ -141,7 +141,7 @@ def _mended(Z: Floats, labels: Ints, rules: Rules, near: ShortInts) -> tuple[Int
 def _t_first(Z: Floats, k: int, demands: BlockDemands, rules: Rules) -> Iterator[tuple[str, Ints]]:
     """The groups of t-first by each column of whose distribution something is demanded."""
     for j, demand in enumerate(demands.demands):
-        if demand.closeness is None:
+        if demand.t is None:
             continue
         groups = t_first(Z, k, demands.codes[j], least_strata(len(Z), demands.closeness_left(j)), rules)
         if groups is not None:

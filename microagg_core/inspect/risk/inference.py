@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from microagg_core.arrays import Floats, Ints
 from microagg_core.group.metrics.statistics import significant
-from microagg_core.inspect.group_values import GroupValues
-from microagg_core.inspect.risk.contract import ConfidentialValues, Exposure, RiskMeasure, ValuesShown, share
+from microagg_core.inspect.contract import RiskMeasure, share
+from microagg_core.inspect.exposure import ConfidentialValues, Exposure, ValuesShown
 from microagg_core.plain import PlainInts
 
 #: Distinct values of a group up to which groups are told apart.
@@ -43,7 +43,7 @@ class ColumnInference:
     distance: float | None
 
     def __add__(self, other: ColumnInference) -> ColumnInference:
-        distances = [one.distance for one in (self, other) if one.distance is not None]
+        distances = [column.distance for column in (self, other) if column.distance is not None]
         return ColumnInference(
             self.name,
             self.groups + other.groups,
@@ -62,15 +62,6 @@ class Inferences:
 
     def __add__(self, other: Inferences) -> Inferences:
         return Inferences(tuple(a + b for a, b in zip(self.columns, other.columns, strict=True)))
-
-
-def distinct_values(codes: Ints, groups: Ints) -> Ints:
-    """Count the distinct values of each group; code 0 is none.
-
-    >>> distinct_values(np.array([4, 0, 7, 9]), np.array([0, 0, 1, 1])).tolist()
-    [1, 2]
-    """
-    return GroupValues.of(codes, groups).distinct
 
 
 def chance_of_one_value(counts: Ints, sizes: Ints) -> Floats:
@@ -103,14 +94,13 @@ class Inference(RiskMeasure[Inferences]):
     """Counts groups that give values away, column by column."""
 
     name = "inference"
-    note = Inferences
+    notes = Inferences
 
-    def of_piece(self, exposure: Exposure) -> Inferences:
-        """All combinations of the piece."""
+    def measure(self, exposure: Exposure) -> Inferences:
         columns = zip(exposure.confidential, exposure.values_shown, strict=True)
         return Inferences(tuple(_of_column(column, shown, exposure.sizes) for column, shown in columns))
 
-    def of_release(self, total: Inferences, names: tuple[str, ...]) -> dict[str, Any]:
+    def figures(self, total: Inferences, names: tuple[str, ...]) -> dict[str, Any]:
         """By column, certain values first."""
         return {column.name: _figures(column) for column in total.columns}
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Floats
-from microagg_core.inspect.risk.contract import Exposure, RiskMeasure, share
+from microagg_core.inspect.contract import RiskMeasure, share
+from microagg_core.inspect.exposure import Exposure
 from microagg_core.plain import PlainInts
 
 #: Widths of rank intervals, in percent of the records.
@@ -44,31 +45,11 @@ class Near:
         return Near(*(a + b for a, b in pairs))
 
 
-def interval_widths(ascending: Floats, values: Floats, released: Floats) -> Floats:
-    """How wide a rank interval around each released value has to be to hold the true one, in percent of the records.
-
-    Args:
-        ascending: the column's values, of all records.
-        values: of some records.
-        released: what is released for them.
-
-    >>> interval_widths(np.arange(200.0), np.array([10.0, 12.0, 8.0]), np.array([10.4, 10.4, 10.4])).tolist()
-    [0.0, 1.5, 1.5]
-    """
-    place = np.maximum(np.searchsorted(ascending, released, side="right") - 1, 0)
-    first, last = (np.searchsorted(ascending, values, side) for side in ("left", "right"))
-    ranks = np.maximum(np.maximum(first - place, place - (last - 1)), 0)
-    # An interval reaches over whole records: its half is rounded, and so is a half record too little.
-    return np.maximum(ranks - 0.5, 0.0) * (200.0 / max(len(ascending), 1))
-
-
 class Intervals(RiskMeasure[Near]):
-    """Counts values that lie near."""
-
     name = "intervals"
-    note = Near
+    notes = Near
 
-    def of_piece(self, exposure: Exposure) -> Near:
+    def measure(self, exposure: Exposure) -> Near:
         """Those of the records that are asked."""
         asked, nothing = exposure.asked, np.zeros(0, dtype=np.int64)
         if asked is None or not len(asked.rows):
@@ -79,23 +60,23 @@ class Intervals(RiskMeasure[Near]):
         near = (_counted(asked.widths, PERCENTS, there), _counted(difference, DEVIATIONS, there))
         return Near(len(own), there.sum(axis=0), *near[0], *near[1])
 
-    def of_release(self, total: Near, names: tuple[str, ...]) -> dict[str, Any]:
+    def figures(self, total: Near, names: tuple[str, ...]) -> dict[str, Any]:
         """By rank, then by deviation; each for the mean of columns, all of them jointly, and each of them."""
         if not total.asked:
             return {"asked": 0}
         rank = _figures(total.within, total.all_within, PERCENTS, total, names)
         shares = [width["columns_mean"] for width in rank.values()]
-        mean = share(sum(one or 0.0 for one in shares), len(shares))
+        mean = share(sum(mean or 0.0 for mean in shares), len(shares))
         deviation = _figures(total.close, total.all_close, DEVIATIONS, total, names)
         return {"asked": total.asked, "rank": {"mean": mean, "percent": rank}, "deviation": deviation}
 
 
 def _counted(distance: Floats, limits: tuple[float, ...], there: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """For each limit, the values of each column that are within, and the records of which all are."""
-    some = there.any(axis=1)
-    within = [(distance <= limit) for limit in limits]
-    each = [(one & there).sum(axis=0) for one in within]
-    every = [int(((one | ~there).all(axis=1) & some).sum()) for one in within]
+    has_value = there.any(axis=1)
+    within = [distance <= limit for limit in limits]
+    each = [(near & there).sum(axis=0) for near in within]
+    every = [int(((near | ~there).all(axis=1) & has_value).sum()) for near in within]
     return np.array(each), np.array(every)
 
 
@@ -106,10 +87,10 @@ def _figures(
     figures = {}
     for limit, counts, jointly in zip(limits, each, every.tolist(), strict=True):
         shares = [share(n, of) for n, of in zip(counts.tolist(), total.values.tolist(), strict=True)]
-        told = [one for one in shares if one is not None]
+        known = [figure for figure in shares if figure is not None]
         figures[f"{limit:g}"] = {
             "all": share(jointly, total.asked),
-            "columns_mean": share(sum(told), len(told)),
+            "columns_mean": share(sum(known), len(known)),
             "columns": dict(zip(names, shares, strict=True)),
         }
     return figures

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microagg_core.inspect.risk.asking import noise
-from microagg_core.inspect.risk.contract import Exposure, RiskMeasure, share
+from microagg_core.inspect.contract import RiskMeasure, share
+from microagg_core.inspect.exposure import Exposure, noise
 from microagg_core.plain import PlainFloats
 
 #: What is known is off by so many deviations: not at all, about as much as a rounded number, as an old one.
@@ -32,7 +32,7 @@ def knowledge(p: int) -> tuple[tuple[int, ...], ...]:
     """
     every, half = tuple(range(p)), (p + 1) // 2
     sets = [every, every[:half], every[half:], *((j,) for j in every)]
-    return tuple(dict.fromkeys(some for some in sets if some))
+    return tuple(dict.fromkeys(attributes for attributes in sets if attributes))
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class Linkage(RiskMeasure[Links]):
     """Counts the records that are found."""
 
     name = "linkage"
-    note = Links
+    notes = Links
 
-    def of_piece(self, exposure: Exposure) -> Links:
+    def measure(self, exposure: Exposure) -> Links:
         """Every knowledge with every noise, on the records that are asked."""
         asked = exposure.asked
         if asked is None or not len(asked.rows):
@@ -66,30 +66,30 @@ class Linkage(RiskMeasure[Links]):
         sought, errors = exposure.sought, noise(asked.records, len(exposure.names), exposure.seed)
         sums = []
         for attributes in knowledge(len(exposure.names)):
-            some, candidates = list(attributes), sought.candidates_of(attributes)
+            columns, candidates = list(attributes), sought.candidates_of(attributes)
             for size in NOISES:
-                linked = candidates.link(asked.values[:, some] + size * errors[:, some], sought.own)
+                linked = candidates.link(asked.values[:, columns] + size * errors[:, columns], sought.own)
                 sums.append((linked.nearest.sum(), linked.correct.sum()))
         nearest, correct = np.array(sums).T
         chance = float(sought.candidates.by_chance(sought.own).sum())
         return Links(len(asked.rows), chance, nearest, correct)
 
-    def of_release(self, total: Links, names: tuple[str, ...]) -> dict[str, Any]:
+    def figures(self, total: Links, names: tuple[str, ...]) -> dict[str, Any]:
         """Who knows all exactly comes first; then everybody, by what he knows."""
         if not total.asked:
             return {"asked": 0}
-        intruders = [(some, size) for some in knowledge(len(names)) for size in NOISES]
-        figures = [
+        intruders = [(known, size) for known in knowledge(len(names)) for size in NOISES]
+        by_intruder = [
             {
-                "knows": [names[j] for j in some],
+                "knows": [names[j] for j in known],
                 "noise": size,
                 "own_nearest": share(nearest, total.asked),
                 "expected_correct": share(correct, total.asked),
             }
-            for (some, size), nearest, correct in zip(intruders, total.nearest, total.correct, strict=True)
+            for (known, size), nearest, correct in zip(intruders, total.nearest, total.correct, strict=True)
         ]
-        first = {name: figures[0][name] for name in ("own_nearest", "expected_correct")}
-        return {"asked": total.asked, **first, "by_chance": share(total.chance, total.asked), "intruders": figures}
+        first = {name: by_intruder[0][name] for name in ("own_nearest", "expected_correct")}
+        return {"asked": total.asked, **first, "by_chance": share(total.chance, total.asked), "intruders": by_intruder}
 
     def of_labels(self, exposure: Exposure) -> Mapping[str, NDArray[Any]]:
         """Who knows all exactly."""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microagg_core.inspect.risk.contract import Exposure, RiskMeasure
+from microagg_core.inspect.contract import RiskMeasure
+from microagg_core.inspect.exposure import Exposure
 from microagg_core.plain import PlainInts
 
 
@@ -27,16 +28,13 @@ class SizeCounts:
 
 
 class Sizes(RiskMeasure[SizeCounts]):
-    """The histogram of sizes."""
-
     name = "sizes"
-    note = SizeCounts
+    notes = SizeCounts
 
-    def of_piece(self, exposure: Exposure) -> SizeCounts:
-        """Those of the piece's combinations."""
+    def measure(self, exposure: Exposure) -> SizeCounts:
         return SizeCounts(*np.unique(exposure.sizes, return_counts=True))
 
-    def of_release(self, total: SizeCounts, names: tuple[str, ...]) -> dict[str, Any]:
+    def figures(self, total: SizeCounts, names: tuple[str, ...]) -> dict[str, Any]:
         """The histogram, and its ends."""
         histogram = {str(size): n for size, n in zip(total.sizes.tolist(), total.groups.tolist(), strict=True)}
         ends = {"smallest": int(total.sizes[0]), "largest": int(total.sizes[-1])} if histogram else {}

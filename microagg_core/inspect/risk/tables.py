@@ -1,11 +1,8 @@
-"""The disclosure risk of a masked table, beside the table that it was made from; and what notes of pieces come to."""
+"""The disclosure risk of a masked table, beside the table that it was made from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,45 +13,11 @@ from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.kinds.registry import unrounded_kind
 from microagg_core.errors import DataError, SpecError
 from microagg_core.inspect.distributions import Distribution
-from microagg_core.inspect.risk import MEASURES
-from microagg_core.inspect.risk.contract import Exposure
-from microagg_core.inspect.risk.exposing import OtherColumns, expose
-from microagg_core.plain import from_plain, to_plain
+from microagg_core.inspect.exposure import Exposure, expose
+from microagg_core.inspect.gate import measures
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class RiskNotes:
-    """What all measures noted of a piece of a release, as plain values."""
-
-    rows: int
-    notes: dict[str, Any]
-
-    @classmethod
-    def of(cls, exposure: Exposure) -> RiskNotes:
-        """Look at a piece."""
-        return cls(len(exposure.groups), {m.name: to_plain(m.of_piece(exposure)) for m in MEASURES})
-
-
-def risk_figures(pieces: Sequence[RiskNotes], names: Sequence[str]) -> dict[str, Any]:
-    """What the notes of all pieces come to, by measure; ``names`` are the quasi-identifiers."""
-    figures: dict[str, Any] = {"records": sum(piece.rows for piece in pieces)}
-    for measure in MEASURES:
-        notes = [from_plain(measure.note, piece.notes[measure.name]) for piece in pieces]
-        figures[measure.name] = measure.of_release(reduce(add, notes), tuple(names)) if notes else {}
-    return figures
-
-
-def label_lines(exposure: Exposure) -> pa.Table:
-    """A line for each label, in the order of their first rows, with what measures note of it."""
-    groups = exposure.groups[::-1]
-    first_of_group, first = np.zeros(len(exposure.labels), np.int64), np.full(exposure.n_labels, len(groups))
-    first_of_group[groups] = np.arange(len(groups))[::-1]  # of several the last, which is the first row
-    np.minimum.at(first, exposure.labels, first_of_group)
-    columns = {name: column for m in MEASURES for name, column in m.of_labels(exposure).items()}
-    return pa.table({"row": first, **columns})
 
 
 def measure_risk(
@@ -66,7 +29,7 @@ def measure_risk(
     confidential: Sequence[str] = (),
     seed: int = 0,
 ) -> dict[str, Any]:
-    """What somebody learns from a released table who knows quasi-identifiers of the original one.
+    """Measure what somebody learns from a released table who knows quasi-identifiers of the original one.
 
     Args:
         original: the table as it was.
@@ -92,7 +55,9 @@ def measure_risk(
     (1.0, 0.5, 0.5)
     """
     exposure = exposure_of(original, released, quasi_identifiers, blocking, confidential, seed)
-    return risk_figures([RiskNotes.of(exposure)], quasi_identifiers)
+    names = tuple(quasi_identifiers)
+    figures = {measure.name: measure.figures(measure.measure(exposure), names) for measure in measures()}
+    return {"records": len(exposure.groups), **figures}
 
 
 def exposure_of(
@@ -103,7 +68,7 @@ def exposure_of(
     confidential: Sequence[str] = (),
     seed: int = 0,
 ) -> Exposure:
-    """What measures look at of the tables that :func:`measure_risk` is given, and what it raises."""
+    """Expose the tables that :func:`measure_risk` is given; raises what it raises."""
     before = _arrow(original, quasi_identifiers)
     after = _arrow(released, [*quasi_identifiers, *blocking, *confidential])
     if before.num_rows != after.num_rows:
@@ -116,9 +81,9 @@ def exposure_of(
     for kind in kinds:
         position = after.column_names.index(kind.name)
         after = after.set_column(position, kind.name, pc.cast(after[kind.name], kind.reader.source_type))
-    others = OtherColumns(tuple(blocking), tuple((name, Distribution.of(after[name])) for name in confidential))
     encoding = Encoding.from_moments(kinds, moments)
-    return expose(encoding, after, others, np.arange(after.num_rows), columns, seed=seed)
+    others = {name: Distribution.of(after[name]) for name in confidential}
+    return expose(encoding, after, blocking, others, np.arange(after.num_rows), columns, seed=seed)
 
 
 def _arrow(table: pd.DataFrame, names: Sequence[str]) -> pa.Table:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from microagg_core.arrays import UInt64s
-from microagg_core.inspect.risk.contract import Exposure, RiskMeasure, share
+from microagg_core.inspect.contract import RiskMeasure, share
+from microagg_core.inspect.exposure import Exposure
 from microagg_core.inspect.risk.linkage import knowledge
 from microagg_core.kernels.tools.hashing import mix_words
 from microagg_core.plain import PlainInts
@@ -48,10 +49,9 @@ class Uniqueness(RiskMeasure[Alone]):
     """Counts records that stand alone."""
 
     name = "uniqueness"
-    note = Alone
+    notes = Alone
 
-    def of_piece(self, exposure: Exposure) -> Alone:
-        """Those of the piece."""
+    def measure(self, exposure: Exposure) -> Alone:
         n, after = len(exposure.groups), int(np.sum(exposure.sizes == 1))
         if exposure.originals is None or not n:
             return Alone(n, np.zeros(0, dtype=np.int64), 0, after)
@@ -64,12 +64,12 @@ class Uniqueness(RiskMeasure[Alone]):
             before.append(count_alone(keys))
         return Alone(n, np.array(before), n, after)
 
-    def of_release(self, total: Alone, names: tuple[str, ...]) -> dict[str, Any]:
+    def figures(self, total: Alone, names: tuple[str, ...]) -> dict[str, Any]:
         """All quasi-identifiers first; then by what is known."""
         after = share(total.after, total.records)
         if not total.looked:
             return {"before": None, "after": after}
-        known_names = [[names[j] for j in some] for some in knowledge(len(names))]
+        known = [[names[j] for j in attributes] for attributes in knowledge(len(names))]
         shares = [share(n, total.looked) for n in total.before.tolist()]
-        by_knowledge = [{"knows": knows, "before": one} for knows, one in zip(known_names, shares, strict=True)]
+        by_knowledge = [{"knows": knows, "before": alone} for knows, alone in zip(known, shares, strict=True)]
         return {"before": shares[0], "after": after, "by_knowledge": by_knowledge}

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from microagg_core.compare.expecting.figures import Expected
+from microagg_core.compare.trial import Expected
 from microagg_core.errors import StorageError
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.portrait.contract import Portrait
-from microagg_core.pages.expected_report import Expectation
+from microagg_core.pages.comparison_report import Expectation
 from microagg_core.plain import from_plain
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.steps.audit import read_document, read_portrait, read_risk

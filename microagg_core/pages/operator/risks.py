@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from microagg_core.compare.expecting.figures import Expected
-from microagg_core.pages.expected_report import HEADER, Expectation
+from microagg_core.compare.trial import Expected
+from microagg_core.pages.comparison_report import EXPECTED_HEADER, Expectation
 from microagg_core.pages.operator.charts import Bar, bars_chart, choices_chart
 from microagg_core.pages.operator.inputs import ReportInputs
 from microagg_core.pages.operator.parts import PageChart, PageSection, PageTable, with_rows
@@ -123,7 +123,7 @@ def larger_k_section(inputs: ReportInputs) -> PageSection:
         title,
         larger_k_words(expectation),
         _charts_by_k(expectation),
-        with_rows(PageTable.of("Expected for each k", HEADER, expectation.rows())),
+        with_rows(PageTable.of("Expected for each k", EXPECTED_HEADER, expectation.rows())),
         notes=tuple(f"{capital(words)}." for words in (expectation.headline().partition(";")[0], *rest)),
     )
 

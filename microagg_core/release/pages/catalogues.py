@@ -236,15 +236,16 @@ def _package_field(manifest: Manifest, column: ColumnEntry) -> dict[str, Any]:
         "role": column.role,
     }
     if column.role == "quasi_identifier":
-        field["masking"] = f"mean of a group of at least {manifest.k}; " + rounding_words(
-            column, manifest.rounding.get(column.name)
-        )
+        rounded = f"; {rounding_words(column, manifest.rounding.get(column.name))}" if column.is_mean else ""
+        stands = "mean of a" if column.is_mean else "one value for a"
+        field["masking"] = f"{stands} group of at least {manifest.k}{rounded}"
     return {name: value for name, value in field.items() if value is not None}
 
 
 _NAMESPACE = "ddi:codebook:2_5"
 _MASKED = {
     "quasi_identifier": "Microaggregated: each value is the mean of a group of at least {k} {units}; {rounding}.",
+    "other": "Microaggregated: all records of a group of at least {k} {units} have one value.",
     "blocking": "Kept: groups never mix its values. Values that few share were merged, or their records withheld.",
     "confidential": "Not masked: the value is as it came.",
 }
@@ -342,7 +343,7 @@ def _ddi_file(node: _Element, manifest: Manifest) -> None:
 
 def _variable(parent: _Element, manifest: Manifest, column: ColumnEntry, number: int) -> None:
     kind, said = column_type(column.type), said_of(manifest, column)
-    is_mean = column.role == "quasi_identifier"
+    is_mean = column.is_mean
     node = parent.with_child(
         "var",
         ID=f"V{number}",
@@ -357,7 +358,7 @@ def _variable(parent: _Element, manifest: Manifest, column: ColumnEntry, number:
     for part in paragraphs(said.description or ""):
         node.with_child("txt", part)
     node.with_child("varFormat", column.type, type=kind.ddi, schema="other", category=kind.ddi_category)
-    words = _MASKED[column.role].format(
+    words = _MASKED["other" if column.role == "quasi_identifier" and not is_mean else column.role].format(
         k=manifest.k, units=units_word(manifest), rounding=rounding_words(column, manifest.rounding.get(column.name))
     )
     node.with_child("notes", words, type="disclosure control")

@@ -51,12 +51,23 @@ def _grouped(manifest: Manifest) -> list[Block]:
             " of a person or firm from elsewhere, and look for the record that has them. So records",
             *within,
             f" were put into groups of at least {manifest.k} {units_word(manifest)} that are as alike as possible, and "
-            "each of these values was replaced by the mean of its group (microaggregation). All records of a group "
+            f"each of these values was replaced by {_replacement(quasi)} (microaggregation). All records of a group "
             "look the same in them.",
         ),
         bullets(*_details(manifest, several=len(quasi) > 1)),
-        _rounding_table(manifest, quasi),
+        *([_rounding_table(manifest, means)] if (means := averaged(manifest)) else ()),
     ]
+
+
+def averaged(manifest: Manifest) -> tuple[ColumnEntry, ...]:
+    """Columns whose values are means of groups."""
+    return tuple(column for column in manifest.columns if column.is_mean)
+
+
+def _replacement(quasi: tuple[ColumnEntry, ...]) -> str:
+    if all(column.is_mean for column in quasi):
+        return "the mean of its group"
+    return "one that stands for its group: its mean or, where there is none, what its kind releases"
 
 
 def _details(manifest: Manifest, *, several: bool) -> list[Text]:
@@ -212,27 +223,28 @@ _MANY = {
 
 
 def few_names(manifest: Manifest, role: str) -> Text:
-    columns = in_role(manifest, role)
+    """Name the columns of a role, of quasi-identifiers those that are means, in a sentence that is one of many."""
+    columns = averaged(manifest) if role == "quasi_identifier" else in_role(manifest, role)
     return names(columns) if len(columns) <= _MOST_REPEATED else (_MANY[role],)
 
 
 def _holds(manifest: Manifest) -> list[Text]:
-    quasi, blocking, confidential = (few_names(manifest, role) for role in _MANY)
+    means, blocking, confidential = (few_names(manifest, role) for role in _MANY)
     lacking = ", but for the records that are withheld" if manifest.suppressed != 0 else ""
     within: Text = (", and within every combination of ", *blocking) if blocking else ()
-    held: list[Text] = [
-        (
-            *("Counts, sums and means of ", *quasi, " over all records", *within),
-            f": they are kept, up to rounding{lacking}.{_CARRIED if _is_later(manifest) else ''}",
-        )
-    ]
+    held: list[Text] = []
+    if means:
+        carried = _CARRIED if _is_later(manifest) else ""
+        kept = f": they are kept, up to rounding{lacking}.{carried}"
+        held.append(("Counts, sums and means of ", *means, " over all records", *within, kept))
     if blocking:
         held.append(("How many records have which values of ", *blocking, f": they are counted as they came{lacking}."))
     if confidential:
         among = " alone" if len(in_role(manifest, "confidential")) == 1 else " among themselves"
         everything = f"{among}: distributions, quantiles, tables, models. They are the values themselves{lacking}."
         held.append(("Everything about ", *confidential, everything))
-        held.append(("Slopes of a linear model that explains ", *confidential, " by ", *quasi, _SLOPES))
+        if means:
+            held.append(("Slopes of a linear model that explains ", *confidential, " by ", *means, _SLOPES))
     return held
 
 
@@ -246,29 +258,36 @@ _MENDED = " Dividing a variance by the share that is kept, given below, mends it
 
 
 def _misleads(manifest: Manifest) -> list[Text]:
-    quasi, blocking = few_names(manifest, "quasi_identifier"), few_names(manifest, "blocking")
-    change, several = manifest.losses.correlation_change, len(in_role(manifest, "quasi_identifier")) > 1
+    change, several = manifest.losses.correlation_change, len(averaged(manifest)) > 1
+    wrong = _misleading_means(manifest, several) if averaged(manifest) else []
+    if others := tuple(c for c in in_role(manifest, "quasi_identifier") if not c.is_mean):
+        wrong.append(("How many records have which values of ", *names(others), ": all of a group have one."))
+    if change is not None and several:
+        wrong.append((*correlation_sentence(manifest, change),))
+    what = "it is the mean of several" if not others else "it stands for several"
+    wrong.append((f"A row as one person or firm: in these columns {what}. Do not link rows.",))
+    return wrong
+
+
+def _misleading_means(manifest: Manifest, several: bool) -> list[Text]:
+    means, blocking = few_names(manifest, "quasi_identifier"), few_names(manifest, "blocking")
     mended = _MENDED if _tells_what_is_kept(manifest) else ""
-    wrong: list[Text] = [
-        ("Variances and standard deviations of ", *quasi, f"{_VARIANCES}{mended}"),
+    return [
+        ("Variances and standard deviations of ", *means, f"{_VARIANCES}{mended}"),
         (
-            *("Quantiles, least and greatest values, shares above a limit, and counts of distinct values of ", *quasi),
+            *("Quantiles, least and greatest values, shares above a limit, and counts of distinct values of ", *means),
             ": means lie closer together than values do.",
         ),
         (
-            *("Means of small subgroups, such as those above a limit of ", *quasi),
+            *("Means of small subgroups, such as those above a limit of ", *means),
             *((", or across combinations of ", *blocking) if blocking else ()),
             ": a group with records on both sides counts on one.",
         ),
         (
-            *("Residuals, outliers, and models that explain ", *(("one of ",) if several else ()), *quasi),
+            *("Residuals, outliers, and models that explain ", *(("one of ",) if several else ()), *means),
             " by other columns: what is left to explain is what was taken out.",
         ),
     ]
-    if change is not None and several:
-        wrong.append((*correlation_sentence(manifest, change),))
-    wrong.append(("A row as one person or firm: in these columns it is the mean of several. Do not link rows.",))
-    return wrong
 
 
 def _is_later(manifest: Manifest) -> bool:

@@ -105,7 +105,9 @@ def _not_promised(manifest: Manifest) -> list[Text]:
         differ = " differ" if len(unsafe) > 1 else " differs"
         why = "where all have one value, whoever knows that somebody is among them knows it."
         said.append(("That ", *names(unsafe), f"{differ} among those who share a combination: {why}"))
-    said.append((f"That values are kept from those who know others of their group: {pooling_words(manifest.k)}.",))
+    if any(column.is_mean for column in manifest.columns):
+        pooled = pooling_words(manifest.k)
+        said.append((f"That values are kept from those who know others of their group: {pooled}.",))
     said.append(("That nothing follows from other data about the same people or firms. Do not try to find anybody.",))
     return said
 

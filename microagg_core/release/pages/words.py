@@ -39,7 +39,9 @@ def role_words(manifest: Manifest, column: ColumnEntry) -> str:
         return {"merge": "kept, small ones merged", "suppress": "kept, small ones withheld"}.get(
             manifest.undersized, "kept"
         )
-    return "mean of its group" if column.role == "quasi_identifier" else "as it came"
+    if column.role == "confidential":
+        return "as it came"
+    return "mean of its group" if column.is_mean else "one value for its group"
 
 
 def units_word(manifest: Manifest) -> str:

@@ -19,7 +19,7 @@ from microagg_core.data.tables.hashing import hash_rows
 from microagg_core.data.tables.slices import RECORD, Slices, to_bytes, write_slices
 from microagg_core.group.metrics.statistics import LossStatistics
 from microagg_core.plain import to_json
-from microagg_core.release.steps.protecting import PartitionDemands
+from microagg_core.release.steps.demands import PartitionDemands
 from microagg_core.release.steps.routing import Planned, load_blocks, load_planned
 from microagg_core.release.steps.scattering import gather_partition, load_measure_scale
 from microagg_core.release.steps.work import Receipt, Task

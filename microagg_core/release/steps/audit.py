@@ -17,9 +17,7 @@ from microagg_core.inspect.portrait.contract import Portrait
 from microagg_core.plain import from_json, from_plain, to_plain
 from microagg_core.release.manifest import Manifest
 from microagg_core.release.revisions import committed_manifests, read_tombstone
-from microagg_core.release.steps.measuring import Measured
-from microagg_core.release.steps.risks import FORMAT_VERSION as RISK_FORMAT_VERSION
-from microagg_core.release.steps.risks import Risk
+from microagg_core.release.steps.measuring import RISK_FORMAT_VERSION, Measured, Risk
 from microagg_core.release.steps.work import Digest
 from microagg_core.software import software
 from microagg_core.store.layout import AuditLayout

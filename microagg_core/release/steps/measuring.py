@@ -7,36 +7,43 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from microagg_core.data.kinds.contract import Kind
 from microagg_core.data.tables.slices import read_slice
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.group.bounds import Certificate, combined, gap_percent
 from microagg_core.group.metrics.figures import CertificateFigures, Figures
-from microagg_core.group.metrics.moments import Moments, merge_all
 from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
-from microagg_core.inspect.checks.means import Means
-from microagg_core.inspect.gate import notes_of
+from microagg_core.inspect.gate import Inspected, measures
 from microagg_core.inspect.portrait.contract import Portrait
+from microagg_core.inspect.portrait.portrait import Portraying, portrait_of
 from microagg_core.inspect.published import figures_of_few, figures_of_night, published_figures
+from microagg_core.inspect.risk.labels import Labels
 from microagg_core.plain import from_json
-from microagg_core.release.steps.checking import CarriedFiles, file_notes
+from microagg_core.release.steps.checking import CarriedFiles, moments_of_released, promise_of
 from microagg_core.release.steps.pieces import Pieces
-from microagg_core.release.steps.portraying import combine_portrait
-from microagg_core.release.steps.risks import Risk, combine_risk
 from microagg_core.release.steps.routing import Planned
 from microagg_core.store.layout import RunLayout
 
+#: Of the document of risk; 1 and 2: counts of groups, as the algorithm made them.
+RISK_FORMAT_VERSION = 3
 #: Standardizing rounds nearby values by less than this takes from a bound.
 _SHRINK = 1.0 - 2.0**-30
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Figures by measure, and a line for each label of each file."""
+
+    figures: dict[str, Any]
+    labels: pa.Table
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ class Measured:
 
 
 def measure_release(
-    planned: Planned, layout: RunLayout, anonymized: Pieces, checked: Pieces, carried: CarriedFiles | None = None
+    planned: Planned, layout: RunLayout, anonymized: Pieces, files: Inspected, carried: CarriedFiles | None = None
 ) -> Measured:
     """Combine what the blocks lost with what the files give away.
 
@@ -60,38 +67,51 @@ def measure_release(
         planned: what is released.
         layout: of the run.
         anonymized: what was written of the blocks.
-        checked: what the gate's workers wrote of the files.
+        files: what was noted of the files.
         carried: the files of survivors, behind those of arrivals.
     """
-    numbers, kinds, rows = range(planned.outline.n_partitions), planned.context.kinds, int(planned.outline.rows.sum())
-    n_files = planned.outline.n_files + (carried.n_files if carried else 0)
-    risk = combine_risk(checked, layout.key, planned, n_files)
+    numbers, kinds, rows = range(planned.outline.n_partitions), planned.encoding.kinds, int(planned.outline.rows.sum())
+    risk = combine_risk(planned, files)
 
     def of_file(arrivals: Figures) -> Figures:
         if carried is None or not carried.rows:
             return arrivals
-        moments = _released_moments(checked, layout, n_files, kinds)
+        moments = moments_of_released(files.whole, len(kinds))
         return figures_of_night(rows + carried.rows, kinds, moments, arrivals)
 
     if not numbers:  # a night of a series in which no record was grouped
-        portrait = _portrait(checked, layout, planned, n_files, None)
+        portrait = _portrait(planned, files, carried, None)
         return Measured(of_file(figures_of_few(0)), risk, pa.table({}), *portrait)
     data = anonymized.read_all(layout.loss_statistics(i) for i in numbers)
     statistics = reduce(add, (from_json(LossStatistics, of_partition) for of_partition in data))
     tables = anonymized.read_all(layout.block_results(i) for i in numbers)
     blocks = pa.concat_tables([read_slice(of_partition) for of_partition in tables])
     n_groups = int(np.asarray(blocks["groups"]).sum())
-    moments = _released_moments(checked, layout, planned.outline.n_files, kinds)
+    moments = moments_of_released(files.arrivals, len(kinds))
     figures = published_figures(statistics, n_groups, kinds, moments, proved_figures(statistics, blocks))
-    return Measured(of_file(figures), risk, blocks, *_portrait(checked, layout, planned, n_files, statistics))
+    return Measured(of_file(figures), risk, blocks, *_portrait(planned, files, carried, statistics))
+
+
+def combine_risk(planned: Planned, files: Inspected) -> Risk:
+    """Turn what was noted of all files into the document of the audit, and its lines."""
+    spec, names = planned.context.spec, tuple(kind.name for kind in planned.context.kinds)
+    figures: dict[str, Any] = {"records": files.whole.rows}
+    for measure in measures():
+        noted = files.of_all(measure)
+        figures[measure.name] = {} if noted is None else measure.figures(noted, names)
+    document = {"measured": spec.risk, "k": spec.k, "unit": "row" if spec.unit == "row" else "units", **figures}
+    if files.survivors.rows:  # of survivors the input's values are not at hand, so none of them is asked
+        document["arrivals"] = files.arrivals.rows
+    lines = files.of_all(Labels())
+    return Risk(document, lines.table if lines else pa.table({}))
 
 
 def _portrait(
-    checked: Pieces, layout: RunLayout, planned: Planned, n_files: int, statistics: LossStatistics | None
+    planned: Planned, files: Inspected, carried: CarriedFiles | None, statistics: LossStatistics | None
 ) -> tuple[Portrait, tuple[str, ...]]:
     """Combine the portrait; where it cannot be made, an empty one and a sentence, as no page stops a release."""
     try:
-        return combine_portrait(checked, layout.key, planned, n_files, statistics), ()
+        return combine_portrait(planned, files, carried, statistics), ()
     except MicroaggError:  # such as damaged work, which is made again
         raise
     except Exception as error:
@@ -99,10 +119,18 @@ def _portrait(
         return Portrait(planned.survey.arrivals, 0, left_out=(trouble,)), (trouble,)
 
 
-def _released_moments(checked: Pieces, layout: RunLayout, n_files: int, kinds: Sequence[Kind]) -> tuple[Moments, ...]:
-    """Moments of the released quasi-identifiers, as the gate read them from the files."""
-    files = notes_of(Means(), file_notes(checked, layout, n_files))
-    return tuple(merge_all(file.moments[j] for file in files) for j in range(len(kinds)))
+def combine_portrait(
+    planned: Planned, files: Inspected, carried: CarriedFiles | None, statistics: LossStatistics | None
+) -> Portrait:
+    """Make the portrait from what was noted of all files, and say which records are in nothing of it."""
+    noted, left_out = files.arrivals.by_key.get(Portraying().key), []
+    if lacking := planned.outline.n_files - (noted.files if noted else 0):
+        raise ValueError(f"{lacking} files were not portrayed")
+    if carried is not None and carried.n_files:
+        left_out.append("survivors are not in it: of them, the series keeps what was released, and not how they came")
+    if planned.outline.withheld_rows:
+        left_out.append("withheld records are not in it, neither before nor after")
+    return portrait_of(promise_of(planned), noted, statistics, left_out)
 
 
 def rounded(value: float, direction: str, digits: int = 6) -> float:

@@ -9,7 +9,7 @@ below k go back to their siblings.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,6 @@ from microagg_core.blocks.cuts import (
 )
 from microagg_core.blocks.routes import Routes
 from microagg_core.blocks.strata import Strata
-from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.plain import from_plain, to_plain
 from microagg_core.release.steps.pieces import Piece, Pieces
@@ -109,7 +108,7 @@ def cut_strata(
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     """Cuts of these strata, and the records of their leaves: exact where the sample was the whole stratum."""
     spec, trees, leaf_rows = context.spec, dict[int, Tree](), dict[int, Ints]()
-    rate, samples = surveyed_samples(context, strata, survey, oversize, passes)
+    rate, samples = surveyed_samples(context, strata, survey, oversize, read_samples(passes))
     for number in oversize.tolist():
         rows, Z = int(strata.rows[number]), samples.get(number)
         if Z is not None and (rate == 1.0 or len(Z) * limit >= _ENOUGH * rows):
@@ -140,13 +139,13 @@ def _shared_out(sampled: Ints, rows: int) -> Ints:
 
 
 def surveyed_samples(
-    context: Context, strata: Strata, survey: Survey, oversize: Ints, passes: Passes
+    context: Context, strata: Strata, survey: Survey, oversize: Ints, parts: Iterable[tuple[int, Drawn]]
 ) -> tuple[float, dict[int, Floats]]:
-    """The rate at which the survey drew, and what it drew of each of these strata, in the order of records."""
-    encoding, routes = Encoding.steady(context.kinds, survey.moments), _routes_to(strata, oversize)
+    """Find the rate at which the survey drew, and what it drew of each of these strata, in the order of records."""
+    encoding, routes = survey.encoding(context.kinds), _routes_to(strata, oversize)
     drawn: list[tuple[Floats, Ints, Floats]] = []
     rate = 1.0
-    for part, sample in _drawn(passes):
+    for part, sample in parts:
         rate = min(rate, sample.limit)
         records = PartBatch(sample.table, 0)
         routed = route_batch(context, encoding, routes, strata.hash_seed, records, all_known=False)
@@ -162,8 +161,8 @@ def surveyed_samples(
     return rate, dict(zip(numbers.tolist(), np.split(Z[kept], starts[1:]), strict=True)) if len(kept) else {}
 
 
-def _drawn(passes: Passes) -> Iterator[tuple[int, Drawn]]:
-    """The samples of all parts that have one, some at a time."""
+def read_samples(passes: Passes) -> Iterator[tuple[int, Drawn]]:
+    """Read the survey's samples of all parts that have one, some at a time."""
     names = [(part, sample_name(passes.layout, part)) for part in range(passes.n_parts)]
     there = [(part, name) for part, name in names if passes.surveyed.has(name)]
     for first in range(0, len(there), _PARTS_AT_ONCE):
@@ -256,7 +255,7 @@ def sample_part(task: Task) -> Receipt:
     """Draw the sample of the strata to be cut from one input part; the draw is a hash of the record number."""
     context = load_context(task.run, task.reads)
     oversize = _load_oversize(task, 0)
-    encoding = Encoding.steady(context.kinds, oversize.survey.moments)
+    encoding = oversize.survey.encoding(context.kinds)
     most = max(oversize.rates, default=0) + 2
     rates = np.zeros(most)
     rates[list(oversize.rates)] = list(oversize.rates.values())
@@ -298,7 +297,7 @@ def count_part(task: Task) -> Receipt:
     context = load_context(task.run, task.reads)
     round_number, part = divmod(task.number, len(context.parts))
     oversize = _load_oversize(task, round_number)
-    encoding = Encoding.steady(context.kinds, oversize.survey.moments)
+    encoding = oversize.survey.encoding(context.kinds)
     counts: dict[int, Ints] = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
     first, rows = oversize.survey.first_record(part), 0
     for batch in records_of_part(task, context, part, first, context.schema.travelling):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from microagg_core.data.formats.writing import released_format
+from microagg_core.data.kinds.contract import CLAIMS_OF_A_MEAN
 from microagg_core.data.places import filled_in
 from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import Figures
@@ -14,7 +15,7 @@ from microagg_core.inspect.check import Check
 from microagg_core.release.manifest import AlgorithmEntry, ColumnEntry, ProtectEntry, ReleaseFacts, SeriesEntry
 from microagg_core.release.publish import StagedPart
 from microagg_core.release.steps.checking import CarriedFiles
-from microagg_core.release.steps.protecting import promises_of
+from microagg_core.release.steps.demands import protection_of
 from microagg_core.release.steps.routing import Planned
 from microagg_core.release.steps.work import Receipt
 from microagg_core.software import software
@@ -74,6 +75,8 @@ def release_facts(
     whether any are.
     """
     spec, schema, outline = planned.context.spec, planned.context.schema, planned.outline
+    other = (kind for kind in planned.encoding.kinds if kind.claims != CLAIMS_OF_A_MEAN)
+    claims = {kind.name: tuple(sorted(kind.claims)) for kind in other}
     return ReleaseFacts(
         name=spec.name,
         id=identity,
@@ -83,7 +86,7 @@ def release_facts(
         rows=int(outline.rows.sum()) + (carried.rows if carried else 0),
         suppressed=None if carried else "at least k" if outline.suppressed_rows else 0,
         columns=tuple(
-            ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF[c.role])  # type: ignore[arg-type]
+            ColumnEntry(name=c.name, type=str(t), role=_ROLE_OF[c.role], claims=claims.get(c.name))  # type: ignore[arg-type]
             for c, t in zip(schema.released, schema.released_types, strict=True)
         ),
         about=spec.about,
@@ -98,7 +101,9 @@ def release_facts(
         undersized=spec.blocks.undersized,
         missing=spec.missing,
         rounding={kind.name: kind.applied_rule for kind in planned.encoding.kinds},
-        protect={name: ProtectEntry(**of) for name, of in promises_of(planned.context).items()},
+        protect={
+            demand.column: ProtectEntry(**demand.promise()) for demand in protection_of(planned.context).of_groups
+        },
         series=series,
         losses=losses,
         checks=tuple(checks),

@@ -53,9 +53,7 @@ class Planned:
     @classmethod
     def of(cls, context: Context, survey: Survey, outline: Outline, shards: Shards) -> Planned:
         """Put together, with the whole file's standardization, and kinds that know all values."""
-        surveyed = zip(context.kinds, survey.traits, survey.moments, strict=True)
-        kinds = tuple(kind.for_input(traits, moments) for kind, traits, moments in surveyed)
-        return cls(context, survey, Encoding.steady(kinds, survey.moments), outline, shards)
+        return cls(context, survey, survey.encoding(context.kinds), outline, shards)
 
 
 # --- Records on their way ------------------------------------------------------------------------------------

@@ -29,16 +29,14 @@ from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.inspect.gate import PartNotes
 from microagg_core.plain import from_json, to_json
-from microagg_core.release.steps.noting import expected_of
+from microagg_core.release.steps.checking import expected_of, promise_of
 from microagg_core.release.steps.pieces import Piece
 from microagg_core.release.steps.reading import input_changed, records_of_part
 from microagg_core.release.steps.routing import Planned, Routed, load_planned, load_routes, route_batch
 from microagg_core.release.steps.shuffling import Scatter, gather_slices
 from microagg_core.release.steps.survey import Fingerprint
-from microagg_core.release.steps.value_counts import ColumnCounts
 from microagg_core.release.steps.work import Receipt, Run, Task
 from microagg_core.series.survivors import Survivors
-from microagg_core.store.values_layout import ValuesLayout
 
 Ints = NDArray[np.int64]
 
@@ -49,23 +47,19 @@ def scatter_part(task: Task) -> Receipt:
     context, number, routes = planned.context, task.number, load_routes(task, planned)
     fingerprint, survivors = Fingerprint(), Survivors(task, planned)
     scatter = Scatter(task, task.layout.scatter, planned.survey.staged_bytes)
-    expected, values = PartNotes(), ColumnCounts(context)
+    promise, expected = promise_of(planned), PartNotes()
     first = planned.survey.first_record(number)
     for batch in records_of_part(task, context, number, first, context.schema.travelling):
         fingerprint.add(batch.whole, context.schema.travelling)
         released = route_batch(context, planned.encoding, routes, planned.outline.hash_seed, batch).released()
-        expected.add(expected_of(planned, number, routes, released))
-        values.add(released.table)
+        expected.add(expected_of(planned, promise, number, routes, released))
         scatter.add(*_scattered_rows(planned, routes, released))
         survivors.add(batch)
     refuse_changed(planned, number, fingerprint)
     scatter.flush()
     survivors.flush()
-    counted = (
-        task.put(task.layout.expected(number), to_json(expected.finished())),
-        task.put(ValuesLayout(task.run.key).value_counts(number), values.to_bytes()),
-    )
-    pieces, slices = (*scatter.pieces, *survivors.pieces, *counted), scatter.slices + survivors.slices
+    notes = task.put(task.layout.expected(number), expected.finished().to_bytes())
+    pieces, slices = (*scatter.pieces, *survivors.pieces, notes), scatter.slices + survivors.slices
     return Receipt(task.step, number, scatter.rows + survivors.rows, pieces, slices)
 
 

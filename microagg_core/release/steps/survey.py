@@ -24,6 +24,7 @@ from microagg_core.blocks.routes import missing_pattern
 from microagg_core.blocks.strata import ROWS
 from microagg_core.data.formats.writing import released_format
 from microagg_core.data.kinds.contract import Kind, Ticks, Traits
+from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.hashing import hash_rows, is_text_or_bytes, one_array, sum_of
 from microagg_core.data.tables.ordering import as_key
 from microagg_core.data.tables.slices import Slices
@@ -86,6 +87,11 @@ class Survey:
     def staged_bytes(self) -> float:
         """Bytes of all rows on their way."""
         return self.arrivals * self.row_bytes
+
+    def encoding(self, kinds: Sequence[Kind]) -> Encoding:
+        """Complete kinds with what is known of all values, and standardize with their moments."""
+        surveyed = zip(kinds, self.traits, self.moments, strict=True)
+        return Encoding.steady(tuple(kind.for_input(of, moments) for kind, of, moments in surveyed), self.moments)
 
     def first_record(self, part: int) -> int:
         """The record number of a part's first row."""

@@ -1,8 +1,15 @@
-"""Bridges of a graph with parallel edges: edges that no circle contains, with what lies beyond each.
+"""The groups' equations of several releases, solved for the quasi-identifiers of single records.
 
-A tree is laid through every component. Each edge outside the tree gets random words, and each vertex the exclusive or
-of those at its ends; over a vertex and all below it in the tree, that leaves the words of the edges that cross from
-there to elsewhere. Only where none crosses they are zero, but for a chance of 2^-128, and the tree's edge is a bridge.
+Each group is an equation: what its records have adds up to its size times its mean. Between two releases a record is an
+edge from its group in one to its group in the other, or to ``absent``, a vertex without an equation, where it is in one
+alone. What the equations determine are sums over cuts of that graph, so a record is solved where its edge is a bridge.
+Solved records are taken out of all equations, until no pair of releases solves another. What three or more releases
+determine beyond that is found by elimination, component by component, as long as these are small.
+
+Bridges are found by a tree through every component. Each edge outside the tree gets random words, and each vertex the
+exclusive or of those at its ends; over a vertex and all below it in the tree, that leaves the words of the edges that
+cross from there to elsewhere. Only where none crosses they are zero, but for a chance of 2^-128, and the tree's edge is
+a bridge.
 """
 
 from __future__ import annotations
@@ -10,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
@@ -19,10 +27,7 @@ from microagg_core.arrays import Bools, Floats, Ints, UInt64s
 from microagg_core.series.attack.evidence import Evidence, MatchedRows, numbered
 
 
-@dataclass(frozen=True)
-class Bridges:
-    """The bridges of a graph, by the numbers of their edges."""
-
+class Bridges(NamedTuple):
     edges: Ints
     #: The end of each that is further from the root, and the sum of charges of all vertices beyond the bridge.
     far_ends: Ints
@@ -31,13 +36,13 @@ class Bridges:
 
 @dataclass(frozen=True)
 class _Tree:
-    """A forest, hung below one more vertex: vertices from the top, where each level ends, and who is above whom."""
+    """A spanning forest below one more vertex: vertices level by level, and each one's parent."""
 
     order: Ints
     above: Ints
 
     def levels(self) -> Iterator[Ints]:
-        """The vertices of each level below the first, the lowest level first."""
+        """Yield the vertices of each level below the first, the lowest level first."""
         position = np.empty(len(self.order), dtype=np.int64)
         position[self.order] = np.arange(len(self.order))
         place_above = position[self.above[self.order[1:]]]  # ascends, as vertices come level by level
@@ -49,7 +54,7 @@ class _Tree:
 
 
 def bridges(one: Ints, other: Ints, charges: Floats, root: int) -> Bridges:
-    """The bridges among the edges from ``one[i]`` to ``other[i]``; vertices are the rows of ``charges``.
+    """Find the bridges among the edges from ``one[i]`` to ``other[i]``; vertices are the rows of ``charges``.
 
     What is beyond a bridge never contains the root.
 
@@ -70,7 +75,7 @@ def bridges(one: Ints, other: Ints, charges: Floats, root: int) -> Bridges:
 
 
 def _tree(one: Ints, other: Ints, n: int, root: int) -> _Tree:
-    """A tree through every component, hung below the vertex ``n``; the root is the top of its own."""
+    """Span every component by a tree below the vertex ``n``; the root is the top of its own."""
     n_components, component = connected_components(_graph(one, other, n), directed=False)
     tops = np.empty(n_components, dtype=np.int64)
     tops[component[::-1]] = np.arange(n)[::-1]
@@ -85,7 +90,7 @@ def _graph(one: Ints, other: Ints, n: int) -> csr_array:
 
 
 def _edges_above(one: Ints, other: Ints, tree: _Tree) -> Ints:
-    """The edge from each vertex to the one above it, any of parallel ones; -1 where there is none."""
+    """Find the edge from each vertex to its parent, any of parallel ones; -1 where there is none."""
     n = len(tree.above)
     ends, first = np.unique(np.minimum(one, other) * n + np.maximum(one, other), return_index=True)
     edges = np.full(n, -1, dtype=np.int64)
@@ -111,7 +116,7 @@ _PRIME = 2**31 - 1
 
 
 def determined(matrix: Ints) -> Bools:
-    """Whether each column's unknown is determined by the rows' equations.
+    """Decide for each column whether the rows' equations determine its unknown.
 
     It is where its unit vector lies in the row space, that is, where a row of the reduced echelon form is that vector.
 
@@ -129,7 +134,7 @@ def determined(matrix: Ints) -> Bools:
 
 
 def _reduce(rows: Ints, n_reduced: int, column: int) -> bool:
-    """Clear a column but for one row, which becomes the next reduced one; whether there was one to be had."""
+    """Clear a column but for its pivot row; False where it has no pivot."""
     candidates = np.flatnonzero(rows[n_reduced:, column])
     if not len(candidates):
         return False
@@ -148,8 +153,6 @@ MOST_STEPS, MOST_STEPS_IN_ALL = 10**9, 10**10
 
 @dataclass(frozen=True)
 class Solution:
-    """What the equations tell of each record."""
-
     solved: Bools
     #: The quasi-identifiers of solved records (n x p), as exact as rounded means let them be; NaN for the others.
     values: Floats
@@ -158,14 +161,13 @@ class Solution:
 
     @property
     def n_solved(self) -> int:
-        """How many records are solved."""
         return int(self.solved.sum())
 
 
 def solve_records(
     releases: Sequence[Evidence], matching: MatchedRows, solved: Sequence[tuple[Ints, Floats]] = ()
 ) -> Solution:
-    """Solve for as many records as the releases determine; ``solved`` are records and values to start from."""
+    """Solve for as many records as the releases determine, starting from ``solved`` records and values."""
     equations = _Equations(releases, matching)
     for records, values in solved:
         equations.settle(records, values)
@@ -175,7 +177,7 @@ def solve_records(
 
 
 class _Equations:
-    """The groups' equations, and the records that are solved so far."""
+    """The groups' equations, and the records solved so far."""
 
     def __init__(self, releases: Sequence[Evidence], matching: MatchedRows) -> None:
         self._group, self._record, self._release = matching.group, matching.record, matching.release
@@ -193,7 +195,7 @@ class _Equations:
         self.values = np.full((matching.n_records, self._rest.shape[1]), np.nan)
 
     def settle_by_pairs(self) -> None:
-        """Bridges of each pair of releases; with more than two releases, until they solve nothing more."""
+        """Settle the bridges of each pair of releases, until no pair solves anything more."""
         n_before = -1
         while n_before < (n_before := int(self.solved.sum())) and (self._n_alike == 1).any():
             for one, other in combinations(range(self._n_releases), 2):
@@ -229,7 +231,7 @@ class _Equations:
         return groups
 
     def _settle_lonely(self) -> None:
-        """Equations with one unknown left, until there are none."""
+        """Settle equations with one unknown left, until there are none."""
         while True:
             rows = np.flatnonzero(~self.solved[self._record])
             lonely = np.bincount(self._group[rows], minlength=len(self._rest)) == 1
@@ -239,7 +241,7 @@ class _Equations:
             self.settle(records, self._rest[self._group[rows[lonely[self._group[rows]]][first]]])
 
     def settle_by_elimination(self) -> int:
-        """What only several releases together determine; how many records are in components too large for it."""
+        """Solve what only several releases together determine; count the records in components too large for it."""
         undecided, left = 0, MOST_STEPS_IN_ALL
         for group, record in self._components():
             groups, row = np.unique(group, return_inverse=True)
@@ -262,7 +264,7 @@ class _Equations:
             self.settle(records[which], values[which])
 
     def _components(self) -> Iterator[tuple[Ints, Ints]]:
-        """Groups and records of equations that hang together; one record stands for all that share their groups."""
+        """Yield connected equations: groups and records, one record for all that share their groups."""
         n_groups = len(self._rest)
         rows = np.flatnonzero(~self.solved[self._record] & self._stands_for_alike[self._record])
         group, record = self._group[rows], self._record[rows]

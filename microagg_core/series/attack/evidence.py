@@ -1,4 +1,8 @@
-"""What one release tells an outsider: its groups with their means, and digests by which its records are known again."""
+"""The evidence of an outsider: each release's groups with their means, and which records of several releases are one.
+
+Records are known again by confidential values that occur once in each release; or as those of a group that is released
+again which are all of it that is not known by its values.
+"""
 
 from __future__ import annotations
 
@@ -41,21 +45,18 @@ class Evidence:
 
     @property
     def sums(self) -> Floats:
-        """The sum of each group in each quasi-identifier, which is what an outsider computes with."""
         return self.means * self.sizes[:, None]
 
 
 @dataclass(frozen=True)
 class ColumnsOfAttack:
-    """The columns that all releases share, by what they are good for."""
-
     quasi_identifiers: tuple[str, ...]
     blocking: tuple[str, ...]
     confidential: tuple[str, ...]
 
 
 def numbered(words: NDArray[np.integer[Any]]) -> Ints:
-    """A number for each row of whole numbers; equal rows have the same.
+    """Number rows of whole numbers; equal rows have the same number.
 
     >>> numbered(np.array([[7, 1], [7, 0], [7, 1]], dtype=np.uint64)).tolist()
     [1, 0, 1]
@@ -69,7 +70,7 @@ def numbered(words: NDArray[np.integer[Any]]) -> Ints:
 
 
 def comparable_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which values of two releases are compared: neither width nor encoding is part of a value.
+    """Choose the type in which two releases' values are compared: neither width nor encoding is part of a value.
 
     >>> comparable_type(pa.dictionary(pa.int8(), pa.string())), comparable_type(pa.int16())
     (DataType(large_string), DataType(int64))
@@ -135,7 +136,7 @@ def _comparable(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _numbers(column: pa.ChunkedArray) -> Floats:
-    """Means as numbers: dates and times as their counts of days or ticks; NaN where one is missing."""
+    """Convert means to numbers: dates and times to counts of days or ticks; NaN where one is missing."""
     kind = column.type
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         column = pc.cast(column, pa.int32())
@@ -150,7 +151,7 @@ ABSENT = -1
 
 @dataclass(frozen=True)
 class MatchedRows:
-    """The rows of all releases, one release after another, and whose they are as far as an outsider can tell."""
+    """All releases' rows, one release after another, with the records they belong to as far as an outsider can tell."""
 
     #: Of each row: its release, its group (numbered through all releases), its combination of confidential values, and
     #: its record. A row that is not matched is a record of its own.
@@ -163,7 +164,6 @@ class MatchedRows:
 
     @property
     def n_records(self) -> int:
-        """How many records there are, each matched one once."""
         return len(self.certain)
 
     def traces(self) -> Ints:
@@ -196,7 +196,7 @@ def match_records(releases: Sequence[Evidence]) -> MatchedRows:
 
 
 def _with_corrected(releases: Sequence[Evidence], release: Ints, record: Ints, is_certain: Bools) -> tuple[Ints, Bools]:
-    """The records, those among them made one that are known again by their group alone.
+    """Join records that are known again by their group alone.
 
     The mean of a group tells it to the last digit: where a later release has the very group, of as many, its records
     are the same people, and who is not known again by his confidential values is one of those whose values were
@@ -220,7 +220,7 @@ def _with_corrected(releases: Sequence[Evidence], release: Ints, record: Ints, i
 
 
 def _unmatched(keys: Ints, record: Ints, follows: Ints, then: Ints, now: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """By group that two releases have with as many records: the rows of each that no row of the other is known by."""
+    """Yield, by group that two releases share with equal size, the rows of each that match no row of the other."""
     n = int(keys.max(initial=-1)) + 1
     same_size = np.bincount(keys[then], minlength=n) == np.bincount(keys[now], minlength=n)
     old = then[same_size[keys[then]] & ~np.isin(follows[record[then]], follows[record[now]])]
@@ -231,7 +231,6 @@ def _unmatched(keys: Ints, record: Ints, follows: Ints, then: Ints, now: Ints) -
 
 
 def _counts_by_release(release: Ints, numbers: Ints) -> Ints:
-    """How often each release has each number."""
     n, n_releases = int(numbers.max(initial=-1)) + 1, int(release.max(initial=0)) + 1
     return np.bincount(release * n + numbers, minlength=n_releases * n).reshape(n_releases, n)
 

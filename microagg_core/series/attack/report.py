@@ -1,8 +1,8 @@
-"""In which groups a record has been, release by release, and how many others may have been in the same ones."""
+"""The attack: releases are read, matched and solved, and what comes of it is counted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
@@ -12,7 +12,6 @@ import numpy as np
 from microagg_core.arrays import Floats, Ints
 from microagg_core.data.formats.released.csv import arrow_type
 from microagg_core.errors import SpecError
-from microagg_core.plain import to_plain
 from microagg_core.release.manifest import ColumnEntry, Manifest
 from microagg_core.release.revisions import read_release
 from microagg_core.series.attack.equations import Solution, solve_records
@@ -29,69 +28,12 @@ from microagg_core.series.attack.evidence import (
 from microagg_core.store.layout import MANIFEST
 from microagg_core.store.urls import shown
 
-
-@dataclass(frozen=True)
-class SmallTraces:
-    """Records of which an outsider can tell in which groups they were, where too few others can have been."""
-
-    below_k: int
-    #: The fewest records that can have been in the same groups; None where no record's groups are certain.
-    smallest: int | None
-
-
-def small_traces(matching: MatchedRows, k: int) -> SmallTraces:
-    """Count the records whose trace fewer than k records can share.
-
-    A trace is a group or absence for each release. Only records of which all of it is certain are counted. Others that
-    may have the same trace, because their confidential values do not tell which is which, are given the benefit.
-    """
-    traces = matching.traces()[matching.certain]
-    if not len(traces):
-        return SmallTraces(0, None)
-    numbers = numbered(traces)
-    _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
-    small = np.flatnonzero(counts < k)
-    candidates = counts.copy()
-    candidates[small] += _possible_others(traces[first[small]], matching)
-    return SmallTraces(int(counts[candidates < k].sum()), int(candidates.min()))
-
-
-def _possible_others(traces: Ints, matching: MatchedRows) -> Ints:
-    """For each trace, at most how many of the records that are not matched for certain can have it.
-
-    Of each combination of confidential values, no more than the group has of it that has the fewest.
-    """
-    rows = np.flatnonzero(~matching.certain[matching.record])
-    n_combinations = int(matching.combination.max()) + 1
-    keys, counts = np.unique(matching.group[rows] * n_combinations + matching.combination[rows], return_counts=True)
-    anchor = traces[np.arange(len(traces)), np.argmax(traces != ABSENT, axis=1)]
-    start, end = (np.searchsorted(keys, (anchor + step) * n_combinations) for step in (0, 1))
-    trace = np.repeat(np.arange(len(traces)), end - start)
-    place = np.arange(len(trace)) - np.repeat(np.cumsum(end - start) - (end - start), end - start) + start[trace]
-    fewest = counts[place]
-    for column in traces.T:
-        group = column[trace]
-        wanted = group * n_combinations + keys[place] % n_combinations
-        fewest = np.where(group == ABSENT, fewest, np.minimum(fewest, _looked_up(wanted, keys, counts)))
-    return np.bincount(trace, weights=fewest, minlength=len(traces)).astype(np.int64)
-
-
-def _looked_up(wanted: Ints, keys: Ints, counts: Ints) -> Ints:
-    """The count of each key that is wanted; 0 where there is none."""
-    if not len(keys):
-        return np.zeros(len(wanted), dtype=np.int64)
-    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[places] == wanted, counts[places], 0)
-
-
 #: With more releases than these, pairs are described of each release and the next; the totals are of all together.
 MOST_WITH_ALL_PAIRS = 10
 
 
 @dataclass(frozen=True)
 class AttackedRelease:
-    """One of the releases: which it is, and what it is made of."""
-
     url: str
     id: str
     revision: str
@@ -102,7 +44,7 @@ class AttackedRelease:
 
 @dataclass(frozen=True)
 class AttackedPair:
-    """What two of the releases tell by themselves; they are named by their places in the list, from 1."""
+    """What two releases reveal by themselves; they are named by their places in the list, from 1."""
 
     first: int
     second: int
@@ -118,7 +60,7 @@ class AttackedPair:
 
 @dataclass(frozen=True)
 class AttackReport:
-    """What an outsider computes from all the releases; counts and names of columns, never a value."""
+    """Counts of an attack, and names of columns; never a value."""
 
     k: int
     columns: tuple[str, ...]
@@ -134,18 +76,12 @@ class AttackReport:
 
     @property
     def is_safe(self) -> bool:
-        """Whether nobody is solved, and nobody shares his groups with too few."""
         return not self.records_solved and not self.below_k
-
-    def document(self) -> dict[str, Any]:
-        """As plain values, for programs."""
-        plain: dict[str, Any] = to_plain(self)
-        return plain
 
 
 @dataclass(frozen=True)
 class SolvedRecords:
-    """The solved records of one release: their rows, in the order of its parts, and what was computed."""
+    """Solved records of one release: their rows, in the order of its parts, and the computed values."""
 
     rows: Ints
     values: Floats
@@ -153,8 +89,6 @@ class SolvedRecords:
 
 @dataclass(frozen=True)
 class Attack:
-    """What the attack finds: counts for everybody, and the values that were computed for who asks."""
-
     report: AttackReport
     quasi_identifiers: tuple[str, ...]
     solved: tuple[SolvedRecords, ...]
@@ -194,21 +128,21 @@ def attack(urls: Sequence[str], columns: Sequence[str] = (), storage_options: di
 def attack_evidence(
     releases: Sequence[Evidence], described: tuple[AttackedRelease, ...], names: ColumnsOfAttack
 ) -> Attack:
-    """The same with releases that have been read."""
+    """Attack releases that have been read."""
     k = min(release.k for release in described)
     matching = match_records(releases)
-    pairs = [_Pair(releases, *places, k) for places in _described_pairs(len(releases))]
-    solution = solve_records(releases, matching, [solved for pair in pairs for solved in pair.solved_among(matching)])
-    traces = small_traces(matching, k)
+    pairs = [_attack_pair(releases, places, k, matching) for places in _described_pairs(len(releases))]
+    solution = solve_records(releases, matching, [solved for _, of_pair in pairs for solved in of_pair])
+    below_k, smallest = small_traces(matching, k)
     report = AttackReport(
         k=k,
         columns=names.confidential,
         records_solved=solution.n_solved,
-        below_k=traces.below_k,
-        smallest_trace=traces.smallest,
+        below_k=below_k,
+        smallest_trace=smallest,
         undecided=solution.undecided,
         releases=described,
-        pairs=tuple(pair.described() for pair in pairs),
+        pairs=tuple(pair for pair, _ in pairs),
     )
     solved = tuple(
         _of_release(matching.record[matching.release == number], solution) for number in range(len(releases))
@@ -227,36 +161,31 @@ def _of_release(record: Ints, solution: Solution) -> SolvedRecords:
     return SolvedRecords(rows, solution.values[record[rows]])
 
 
-class _Pair:
-    """Two of the releases, by themselves."""
-
-    def __init__(self, releases: Sequence[Evidence], one: int, other: int, k: int) -> None:
-        pair = [releases[one], releases[other]]
-        self._places = one, other
-        self._n_rows = [len(of.group) for of in pair]
-        self._matching = match_records(pair)
-        self._solution = solve_records(pair, self._matching)
-        self._traces = small_traces(self._matching, k)
-
-    def solved_among(self, matching: MatchedRows) -> Iterator[tuple[Ints, Floats]]:
-        """What is solved, by the numbers that the records have among those of all releases."""
-        for place, mine in zip(self._places, (0, 1), strict=True):
-            solved = _of_release(self._matching.record[self._matching.release == mine], self._solution)
-            yield matching.record[matching.release == place][solved.rows], solved.values
-
-    def described(self) -> AttackedPair:
-        """The counts."""
-        matched = sum(self._n_rows) - self._matching.n_records
-        return AttackedPair(
-            first=self._places[0] + 1,
-            second=self._places[1] + 1,
-            matched=matched,
-            only_in_first=self._n_rows[0] - matched,
-            only_in_second=self._n_rows[1] - matched,
-            records_solved=self._solution.n_solved,
-            below_k=self._traces.below_k,
-            smallest_trace=self._traces.smallest,
-        )
+def _attack_pair(
+    releases: Sequence[Evidence], places: tuple[int, int], k: int, matching: MatchedRows
+) -> tuple[AttackedPair, list[tuple[Ints, Floats]]]:
+    """Attack two releases by themselves; solved records have their numbers among those of all releases."""
+    pair = [releases[place] for place in places]
+    n_rows = [len(release.group) for release in pair]
+    of_pair = match_records(pair)
+    solution = solve_records(pair, of_pair)
+    below_k, smallest = small_traces(of_pair, k)
+    matched = sum(n_rows) - of_pair.n_records
+    report = AttackedPair(
+        first=places[0] + 1,
+        second=places[1] + 1,
+        matched=matched,
+        only_in_first=n_rows[0] - matched,
+        only_in_second=n_rows[1] - matched,
+        records_solved=solution.n_solved,
+        below_k=below_k,
+        smallest_trace=smallest,
+    )
+    solved = []
+    for number, place in enumerate(places):
+        records = _of_release(of_pair.record[of_pair.release == number], solution)
+        solved.append((matching.record[matching.release == place][records.rows], records.values))
+    return report, solved
 
 
 def _shared_columns(manifests: Sequence[Manifest], urls: Sequence[str], wanted: Sequence[str]) -> ColumnsOfAttack:
@@ -290,7 +219,7 @@ def _names(manifest: Manifest, role: str) -> list[str]:
 
 
 def _shared(manifests: Sequence[Manifest], role: str) -> tuple[str, ...]:
-    """The columns of a role that all releases have, with values that can be compared."""
+    """List a role's columns that all releases have in one comparable type."""
     comparable = [
         {(column.name, _type_of(column)) for column in manifest.columns if column.role == role}
         for manifest in manifests
@@ -300,9 +229,52 @@ def _shared(manifests: Sequence[Manifest], role: str) -> tuple[str, ...]:
 
 
 def _type_of(column: ColumnEntry) -> str:
-    """A column's type as far as it matters to comparing."""
     values = column.type.removeprefix("dictionary<values=").split(", indices=")[0]
     try:
         return str(comparable_type(arrow_type(values)))
     except ValueError:
         return values
+
+
+def small_traces(matching: MatchedRows, k: int) -> tuple[int, int | None]:
+    """Count the records whose trace fewer than k records can share; and the fewest that share any, if any is certain.
+
+    A trace is a group or absence for each release. Only records of which all of it is certain are counted. Others that
+    may have the same trace, because their confidential values do not tell which is which, are given the benefit.
+    """
+    traces = matching.traces()[matching.certain]
+    if not len(traces):
+        return 0, None
+    numbers = numbered(traces)
+    _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
+    small = np.flatnonzero(counts < k)
+    candidates = counts.copy()
+    candidates[small] += _possible_others(traces[first[small]], matching)
+    return int(counts[candidates < k].sum()), int(candidates.min())
+
+
+def _possible_others(traces: Ints, matching: MatchedRows) -> Ints:
+    """Bound for each trace the records without a certain match that can have it.
+
+    Of each combination of confidential values, no more than the group has of it that has the fewest.
+    """
+    rows = np.flatnonzero(~matching.certain[matching.record])
+    n_combinations = int(matching.combination.max()) + 1
+    keys, counts = np.unique(matching.group[rows] * n_combinations + matching.combination[rows], return_counts=True)
+    anchor = traces[np.arange(len(traces)), np.argmax(traces != ABSENT, axis=1)]
+    start, end = (np.searchsorted(keys, (anchor + step) * n_combinations) for step in (0, 1))
+    trace = np.repeat(np.arange(len(traces)), end - start)
+    place = np.arange(len(trace)) - np.repeat(np.cumsum(end - start) - (end - start), end - start) + start[trace]
+    fewest = counts[place]
+    for column in traces.T:
+        group = column[trace]
+        wanted = group * n_combinations + keys[place] % n_combinations
+        fewest = np.where(group == ABSENT, fewest, np.minimum(fewest, _looked_up(wanted, keys, counts)))
+    return np.bincount(trace, weights=fewest, minlength=len(traces)).astype(np.int64)
+
+
+def _looked_up(wanted: Ints, keys: Ints, counts: Ints) -> Ints:
+    if not len(keys):
+        return np.zeros(len(wanted), dtype=np.int64)
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[places] == wanted, counts[places], 0)

@@ -1,0 +1,108 @@
+"""Try settings on a planned release's blocks: for what to expect of a plan, for a comparison, for the operator's page.
+
+The figures stay with who asked, and what is written for them is removed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from microagg_core.compare.drawing import MOST_ROWS, PAGE_ROWS, SECONDS, Drawn, Surveyed, draw_blocks, only_asked
+from microagg_core.compare.grid import Budget, Setting, neighbours
+from microagg_core.compare.trial import Expected, Trial, read_trials, save_trials, trial_names
+from microagg_core.errors import sanitized
+from microagg_core.group.metrics.statistics import significant
+from microagg_core.pages.comparison_report import Expectation
+from microagg_core.release.steps.drawn_rows import drawn_rows_name, save_drafts
+from microagg_core.release.steps.keys import read_keys
+from microagg_core.release.steps.oversize import Passes
+from microagg_flows.progress import awaited
+from microagg_flows.release import Release
+from microagg_flows.run_work import PLANNED
+
+_NIGHT = "of a night of a series nothing is expected, as its survivors are not grouped again"
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What came of some settings, and why of others nothing did."""
+
+    made: tuple[Trial, ...] = ()
+    left_out: tuple[tuple[Setting, str], ...] = ()
+
+
+def expect_release(release: Release, *, for_page: bool = False) -> Expectation:
+    """Group some of what was planned, for the k asked and its neighbours, and measure it.
+
+    Raises:
+        MicroaggError: always one of ours.
+    """
+    try:
+        with awaited(release.progress, "what is to be expected"):
+            expected, left_out = ((), (_NIGHT,)) if release.marks else _neighbours_tried(release, for_page)
+    except Exception as error:
+        raise sanitized(error, "what is to be expected of the plan") from None
+    plan, spec = release.planned, release.spec
+    return Expectation(
+        spec.k, plan.outline.n_blocks, expected, left_out, plan.survey.disclosures, spec.protect is not None
+    )
+
+
+def _neighbours_tried(release: Release, for_page: bool) -> tuple[tuple[Expected, ...], tuple[str, ...]]:
+    """Try the k asked and its neighbours; say why some k have no figures."""
+    spec, keys = release.spec, blocking_keys(release)
+    alone = only_asked(keys, spec.k)
+    ks = (spec.k,) if alone else neighbours(spec.k)
+    budget = Budget(PAGE_ROWS if for_page else MOST_ROWS, SECONDS / len(ks))
+    trials = try_settings(release, keys, [Setting.of(spec, k) for k in ks], budget)
+    left_out = (*filter(None, [alone]), *(f"k={setting.k}: {reason}" for setting, reason in trials.left_out))
+    return tuple(_as_planned(release, trial.expected) for trial in trials.made if trial.expected), left_out
+
+
+def _as_planned(release: Release, expected: Expected) -> Expected:
+    """Take for the k asked the time of the plan's own blocks, at the pace that was seen."""
+    report = release.plan_report
+    if report is None or expected.k != release.spec.k:
+        return expected
+    return dataclasses.replace(expected, whole_seconds=significant(report.seconds * expected.pace, 3))
+
+
+def blocking_keys(release: Release) -> pa.Table:
+    """Read the keys that were counted, of all input parts."""
+    counted = release.pieces("keys")
+    return read_keys(counted.read_all(piece.name for piece in counted.pieces))
+
+
+def try_settings(release: Release, keys: pa.Table, settings: Sequence[Setting], budget: Budget) -> Trials:
+    """Have workers group some of a planned release's blocks, or all, by each setting."""
+    drawn = _drawn(release, keys, settings, budget)
+    made = _made(release, drawn) if drawn.trials else ()
+    pairs = zip(drawn.trials, made, strict=True)
+    without = [(planned.setting, trial.reason) for planned, trial in pairs if trial.expected is None]
+    return Trials(tuple(trial for trial in made if trial.expected), (*drawn.left_out, *without))
+
+
+def _drawn(release: Release, keys: pa.Table, settings: Sequence[Setting], budget: Budget) -> Drawn:
+    plan = release.planned
+    passes = Passes(
+        release.run, release.do, release.reads("context"), len(plan.context.parts), release.pieces("survey")
+    )
+    return draw_blocks(Surveyed(plan.context, plan.survey, keys, passes, release.hold), settings, budget)
+
+
+def _made(release: Release, drawn: Drawn) -> tuple[Trial, ...]:
+    layout, n_parts, n_trials = release.layout, len(release.planned.context.parts), len(drawn.trials)
+    release.known["drafts"] = drafts = save_drafts(release.run, drawn.drafts, drawn.routes)
+    release.known["trials"] = trials = (save_trials(release.run, drawn.trials),)
+    try:
+        read = release.do(release.with_keys(release.tasks("draw-rows", n_parts, (*PLANNED, "drafts"))))
+        rows = tuple(piece for receipt in read for piece in receipt.pieces)
+        release.do([task.reading(rows) for task in release.tasks("expect", n_trials, (*PLANNED, "drafts", "trials"))])
+        return read_trials(release.pieces("expect"), layout, n_trials)
+    finally:
+        written = [drawn_rows_name(layout, part) for part in range(n_parts)] + trial_names(layout, n_trials)
+        release.work.delete_many([*written, *(piece.name for piece in (*drafts, *trials))])

@@ -1,0 +1,501 @@
+"""Try a setting on drawn blocks: group them as a release would, and measure what that loses, gives away and takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.blocks.masking import (
+    BlockOutcome,
+    audit_row,
+    block_statistics,
+    loss_scale,
+    run_block,
+    squares_lost,
+)
+from microagg_core.compare.drawing import PlannedTrial
+from microagg_core.compiling import compile_parts
+from microagg_core.data.formats.writing import released_format
+from microagg_core.data.kinds.encoding import Encoding
+from microagg_core.data.tables.slices import RECORD
+from microagg_core.errors import DataError, MicroaggError, sanitized
+from microagg_core.group.bounds import gap_percent
+from microagg_core.group.metrics.losses import percent
+from microagg_core.group.metrics.moments import Moments
+from microagg_core.group.metrics.statistics import LossStatistics, losses_of, significant
+from microagg_core.inspect.candidates import Candidates
+from microagg_core.inspect.contract import share
+from microagg_core.inspect.distributions import Distribution
+from microagg_core.inspect.exposure import Exposure, asking_share, expose
+from microagg_core.inspect.gate import limits
+from microagg_core.inspect.limits.inference import CertainValues
+from microagg_core.inspect.limits.linkage import EVERY_COLUMN, RightLinks
+from microagg_core.inspect.risk.inference import Inference
+from microagg_core.inspect.risk.labels import label_lines
+from microagg_core.kernels.tools.hashing import mix_words
+from microagg_core.plain import PlainFloats, from_json, to_json
+from microagg_core.release.steps.demands import PartitionDemands, protection_of
+from microagg_core.release.steps.drawn_rows import Draft, load_drafts, read_drawn_rows
+from microagg_core.release.steps.measuring import proved_figures
+from microagg_core.release.steps.pieces import Piece, Pieces
+from microagg_core.release.steps.routing import Planned, load_planned
+from microagg_core.release.steps.work import Context, Receipt, Run, Task
+from microagg_core.spec.release import ReleaseSpec
+from microagg_core.store.layout import RunLayout
+
+#: What is grouped before the clock starts, so that kernels are loaded by then: as much as takes so long, by the model.
+_LOADING_SECONDS = 0.5
+#: Digits of seconds: more of them differ from one time to the next.
+_DIGITS_OF_TIME = 3
+_MAKER = "trials"
+
+
+@dataclass(frozen=True)
+class ColumnExpected:
+    """Of one confidential column: the share of records whose value would be certain, and that by chance."""
+
+    records_certain: float
+    by_chance: float | None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a release with a setting would lose, in percent, and give away, in shares; for the operator alone."""
+
+    k: int
+    algorithm: str
+    parameters: dict[str, float | str]
+    refine: str | float
+    #: Released by a plan with this k, and not.
+    records: int
+    withheld: int
+    #: What this is known from: all that would be released, or some of it.
+    is_whole: bool
+    drawn_records: int
+    drawn_blocks: int
+    l_sse: float
+    #: By so much the loss is off, mostly, as it is of some blocks; a standard error.
+    l_sse_error: float | None
+    #: Losses with other seeds, where those would make other groups.
+    l_sse_of_seeds: tuple[float, ...]
+    #: No groups lose less than this sum of squared errors (of all that would be released); and the share of the loss
+    #: that could be avoided at most, in percent. None where nobody had the time to prove it.
+    lower_bound: float | None
+    gap: float | None
+    #: Of the drawn records.
+    groups: int
+    smallest: int
+    largest: int
+    #: CPU seconds of the drawn blocks, compiling aside; and of a whole release, by the models at the pace seen here.
+    seconds: float
+    whole_seconds: float
+    pace: float
+    own_nearest: float | None
+    expected_correct: float | None
+    by_chance: float | None
+    unique_before: float | None
+    certain: dict[str, ColumnExpected]
+    #: Limits of protect: that a release would not keep to, in words.
+    broken: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of a trial: figures, or why there are none."""
+
+    expected: Expected | None
+    reason: str = ""
+    draft: int = 0
+    #: Block by block, where these are some of all: what each stands for, loses, and could lose.
+    weights: PlainFloats = dataclasses.field(default_factory=lambda: np.zeros(0))
+    lost: PlainFloats = dataclasses.field(default_factory=lambda: np.zeros(0))
+    squares: PlainFloats = dataclasses.field(default_factory=lambda: np.zeros(0))
+
+    def error_of_difference(self, other: Trial) -> float:
+        """Estimate how far the difference of two losses is off, as both are of some blocks: the same, or others."""
+        if self.expected is None or other.expected is None or self.expected.is_whole:
+            return 0.0
+        if self.draft == other.draft:
+            return standard_error(self.weights, self.lost - other.lost, self.squares) or 0.0
+        return float(np.hypot(self.expected.l_sse_error or 0.0, other.expected.l_sse_error or 0.0))
+
+
+def standard_error(weights: Floats, lost: Floats, squares: Floats | Ints) -> float | None:
+    """Estimate by how much a loss is off that is known from some blocks, in percent; None of one block."""
+    n, whole = len(weights), float(np.sum(weights * squares))
+    if n < 2 or not whole:
+        return None
+    off = weights * (lost - squares * (np.sum(weights * lost) / whole))
+    return 100.0 * float(np.sqrt(np.sum(off * off) * n / (n - 1))) / whole
+
+
+# --- The step --------------------------------------------------------------------------------------------------
+
+
+def save_trials(run: Run, trials: Sequence[PlannedTrial]) -> Piece:
+    """Write what is to be tried where workers find it, a trial for each task."""
+    return run.put(run.layout.plan_file("expected-trials.json"), to_json(tuple(trials)), _MAKER)
+
+
+def try_setting(task: Task) -> Receipt:
+    """Group the drawn rows by one setting, and measure."""
+    planned = load_planned(task)
+    trials = from_json(tuple[PlannedTrial, ...], task.pieces.read(task.layout.plan_file("expected-trials.json")))
+    trial = trials[task.number]
+    compile_parts(trial.setting.parts(trial.proves, bool(protection_of(planned.context).of_groups)))
+    try:
+        made = _Trying.of(task, planned, trial).result()
+    except DataError as error:
+        made = Trial(None, error.message)
+    except MicroaggError:
+        raise
+    except Exception as error:  # a release with this setting would end with it; others need not
+        made = Trial(None, sanitized(error, "grouping with these settings").message)
+    piece = task.put(_figures_name(task.layout, task.number), to_json(made))
+    return Receipt(task.step, task.number, made.expected.drawn_records if made.expected else 0, (piece,))
+
+
+def read_trials(pieces: Pieces, layout: RunLayout, n_trials: int) -> tuple[Trial, ...]:
+    data = pieces.read_all(_figures_name(layout, j) for j in range(n_trials))
+    return tuple(from_json(Trial, of_trial) for of_trial in data)
+
+
+def trial_names(layout: RunLayout, n_trials: int) -> list[str]:
+    """Name all that workers may write of so many trials."""
+    return [_figures_name(layout, j) for j in range(n_trials)]
+
+
+def _figures_name(layout: RunLayout, trial: int) -> str:
+    return layout.plan_file(f"expected-{trial}.json")
+
+
+# --- Rows ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a draft by block, blocks that have at least k of them."""
+
+    table: pa.Table
+    ticks: list[NDArray[Any]]
+    missing: Bools
+    #: The blocks that have rows, by their places in the draft, and the first row of each.
+    places: Ints
+    first: Ints
+    #: The number of records of each row's block.
+    sizes: Ints
+
+    @classmethod
+    def of(cls, task: Task, planned: Planned, draft: Draft, number: int) -> _Rows:
+        table, place = read_drawn_rows(task, len(planned.context.parts), number)
+        # The size of a piece is known from a sample: it may have fewer records than were thought.
+        order = np.flatnonzero(np.bincount(place, minlength=len(draft.blocks))[place] >= draft.k)
+        order = order[np.argsort(place[order], kind="stable")]
+        if not len(order):
+            raise DataError(f"no block that was looked at has k={draft.k} records")
+        table = table.take(pa.array(order)).combine_chunks()
+        form = released_format(planned.context.spec.output)
+        for j in range(len(planned.context.schema.confidential)):
+            released = form.released_form(table.select([f"c{j}"]))[f"c{j}"]
+            table = table.set_column(table.column_names.index(f"c{j}"), f"c{j}", released)
+        ticks, missing = planned.encoding.ticks([table[f"q{j}"] for j in range(len(planned.encoding.kinds))])
+        places, first, sizes = np.unique(place[order], return_index=True, return_counts=True)
+        return cls(table, ticks, missing, places, first, sizes)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def blocks(self) -> Iterator[tuple[int, slice]]:
+        """Yield the place of each block, and its rows."""
+        for place, start, size in zip(self.places.tolist(), self.first.tolist(), self.sizes.tolist(), strict=True):
+            yield place, slice(start, start + size)
+
+    def of_slice(self, rows: slice) -> tuple[list[NDArray[Any]], Bools]:
+        return [values[rows] for values in self.ticks], self.missing[rows]
+
+    def scale(self, planned: Planned, draft: Draft) -> Encoding:
+        """Standardize losses by the records that are released, as far as these are known."""
+        encoding = planned.encoding
+        moments: Sequence[Moments] = planned.survey.moments
+        if draft.is_whole:
+            columns = zip(encoding.kinds, self.ticks, self.missing.T, strict=True)
+            moments = [kind.moments(ticks[~missing]) for kind, ticks, missing in columns]
+        return loss_scale(encoding, moments)
+
+
+@dataclass(frozen=True)
+class _Grouped:
+    """What the blocks lose, one by one, what their rows would be released as, and what that took."""
+
+    statistics: list[LossStatistics]
+    #: As lines of the audit.
+    lines: list[dict[str, Any]]
+    #: Of all quasi-identifiers, in ticks.
+    released: list[NDArray[Any]]
+    #: For each other seed, what blocks lose.
+    lost_otherwise: list[Floats]
+    #: On one core; by the clock, and by the models.
+    seconds: float
+    model_seconds: float
+
+
+# --- Grouping and measuring ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Trying:
+    """A setting, and the rows that are grouped by it."""
+
+    planned: Planned
+    trial: PlannedTrial
+    draft: Draft
+    rows: _Rows
+    #: Of losses, and for refinement.
+    scale: Encoding
+    steady: Encoding
+    spec: ReleaseSpec
+    demands: PartitionDemands | None
+    #: What a sum over a block's records counts in the mean over all records that would be released, block by block.
+    weights: Floats
+
+    @classmethod
+    def of(cls, task: Task, planned: Planned, trial: PlannedTrial) -> _Trying:
+        draft = load_drafts(task)[trial.draft]
+        rows = _Rows.of(task, planned, draft, trial.draft)
+        scale, spec = rows.scale(planned, draft), trial.setting.applied(planned.context.spec)
+        demands = None
+        if spec.protect is not None:
+            used = [Distribution.of(rows.table[f"c{j}"]) for j in range(len(planned.context.schema.confidential))]
+            demands = PartitionDemands.among(planned.context, rows.table, used)
+        weights = np.full(len(rows.places), 1.0 / len(rows))
+        if not draft.is_whole:
+            drawn = np.array([draft.blocks[place].weight for place in rows.places.tolist()])
+            weights = drawn / drawn.sum() / rows.sizes
+        return cls(planned, trial, draft, rows, scale, scale.steadied(), spec, demands, weights)
+
+    def result(self) -> Trial:
+        """Group, and measure everything."""
+        grouped = self._grouped()
+        could_be_lost = np.sum(~self.rows.missing & (np.array(self.scale.deviations) > 0), axis=1)
+        squares = np.add.reduceat(could_be_lost, self.rows.first)
+        lost = np.array([float(of_block.sse.sum()) for of_block in grouped.statistics])
+        exposure = self._exposure(grouped.released)
+        setting, draft = self.trial.setting, self.draft
+        expected = Expected(
+            k=draft.k,
+            algorithm=setting.algorithm,
+            parameters=setting.parameters,
+            refine=setting.refine,
+            records=draft.records,
+            withheld=draft.withheld,
+            is_whole=draft.is_whole,
+            drawn_records=len(self.rows),
+            drawn_blocks=len(self.rows.places),
+            **self._losses(grouped, lost, squares),
+            groups=len(exposure.sizes),
+            smallest=int(exposure.sizes.min()),
+            largest=int(exposure.sizes.max()),
+            **self._times(grouped),
+            **self._risks(exposure),
+        )
+        if draft.is_whole:
+            return Trial(expected, draft=self.trial.draft)
+        return Trial(expected, "", self.trial.draft, self.weights, lost, squares.astype(np.float64))
+
+    # --- Groups ---
+
+    def _grouped(self) -> _Grouped:
+        """Group all blocks.
+
+        Raises:
+            DataError: a release with this setting would be refused.
+        """
+        self._load_kernels()
+        stretch = self.steady.least_stretch(self.scale)
+        statistics, lines, released = [], [], list[list[NDArray[Any]]]()
+        seconds = 0.0
+        for place, rows in self.rows.blocks():
+            outcome = self._outcome(place, rows, self.spec.seed, proving=self.trial.proves)
+            seconds += outcome.seconds
+            ticks, missing = self.rows.of_slice(rows)
+            figures = block_statistics(self.planned.encoding, self.scale, ticks, outcome, missing)
+            statistics.append(figures)
+            lines.append(audit_row(self.draft.blocks[place].block, outcome, figures, stretch))
+            released.append(outcome.released)
+        return _Grouped(
+            statistics,
+            lines,
+            [np.concatenate(column) for column in zip(*released, strict=True)],
+            [self._lost_by(seed) for seed in self.trial.seeds[1:]],
+            seconds,
+            sum(self._model_seconds(n) for n in self.rows.sizes.tolist()),
+        )
+
+    def _model_seconds(self, rows: int) -> float:
+        setting, p = self.trial.setting, len(self.planned.encoding.kinds)
+        return setting.seconds(rows, p) if self.trial.proves else setting.grouping_seconds(rows, p)
+
+    def _outcome(self, place: int, rows: slice, seed: int, *, proving: bool, protecting: bool = True) -> BlockOutcome:
+        """Group a block, or some of its rows, by a seed."""
+        spec = self.spec if seed == self.spec.seed else self.spec.model_copy(update={"seed": seed})
+        ticks, missing = self.rows.of_slice(rows)
+        protect = self.demands.of_block(rows.start, rows.stop) if self.demands and protecting else None
+        block, encoding = self.draft.blocks[place].block, self.planned.encoding
+        return run_block(spec, encoding, self.steady, ticks, missing, block, protect, proving=proving)
+
+    def _lost_by(self, seed: int) -> Floats:
+        """Compute what blocks lose by another seed."""
+        lost, encoding = [], self.planned.encoding
+        for place, rows in self.rows.blocks():
+            outcome = self._outcome(place, rows, seed, proving=False)
+            ticks, missing = self.rows.of_slice(rows)
+            lost.append(squares_lost(encoding, self.scale, encoding.offsets_of(ticks), outcome.released, missing))
+        return np.array(lost)
+
+    def _load_kernels(self) -> None:
+        """Group some rows of the largest block for nothing, so that no kernel is loaded while a clock runs."""
+        place, rows = max(self.rows.blocks(), key=lambda block: block[1].stop - block[1].start)
+        n, setting, p = rows.stop - rows.start, self.trial.setting, len(self.planned.encoding.kinds)
+        while n > 4 * setting.k and setting.grouping_seconds(n, p) > _LOADING_SECONDS:
+            n //= 2
+        # Of some rows more may be demanded than they can hold.
+        some = slice(rows.start, rows.start + n)
+        self._outcome(place, some, self.spec.seed, proving=False, protecting=False)
+
+    # --- Figures ---
+
+    def _mean(self, sums: NDArray[Any], rows: Ints | None = None) -> float:
+        """Average what was summed over each block; or over some records that count alike, one row of each."""
+        weights = self.weights if rows is None else np.repeat(self.weights, self.rows.sizes)[rows]
+        return float(np.sum(sums * weights))
+
+    def _losses(self, grouped: _Grouped, lost: Floats, squares: Ints) -> dict[str, Any]:
+        """Compute what is lost, of how much; as a release's figures where everything is tried."""
+        if self.draft.is_whole:
+            total = reduce(add, grouped.statistics)
+            losses, proved = losses_of(total), proved_figures(total, pa.Table.from_pylist(grouped.lines))
+            bound = {"lower_bound": proved.lower_bound, "gap": proved.gap}
+            of_seeds = [percent(float(np.sum(of_seed)), losses.sst) for of_seed in grouped.lost_otherwise]
+            loss = {"l_sse": significant(losses.l_sse), "l_sse_error": None}
+        else:
+            mean, whole = self._mean(lost), self._mean(squares)
+            least = self._mean(np.array([line["lower_bound"] for line in grouped.lines]))
+            bound = {"lower_bound": None, "gap": significant(gap_percent(mean, least))}
+            of_seeds = [percent(self._mean(of_seed), whole) for of_seed in grouped.lost_otherwise]
+            error = standard_error(self.weights, lost, squares)
+            loss = {"l_sse": significant(percent(mean, whole)), "l_sse_error": error and significant(error, 2)}
+        proof = bound if self.trial.proves else dict.fromkeys(bound)
+        return {**loss, **proof, "l_sse_of_seeds": tuple(map(significant, of_seeds))}
+
+    def _times(self, grouped: _Grouped) -> dict[str, Any]:
+        """Compute what the drawn blocks took, and what a release would."""
+        pace = grouped.seconds / grouped.model_seconds if grouped.model_seconds > 0 else 1.0
+        is_all = self.draft.is_whole and self.trial.proves
+        whole = grouped.seconds if is_all else self.trial.model_seconds * pace
+        times = {"seconds": grouped.seconds, "whole_seconds": whole, "pace": pace}
+        return {name: significant(value, _DIGITS_OF_TIME) for name, value in times.items()}
+
+    def _risks(self, exposure: Exposure) -> dict[str, Any]:
+        """Compute what is given away."""
+        context = self.planned.context
+        lines = label_lines(exposure)
+        of_line = np.asarray(lines["row"])
+        asked = self._mean(np.asarray(lines["asked"]), of_line)
+        links = {
+            name: share(self._mean(np.asarray(lines[name]), of_line), asked)
+            for name in ("own_nearest", "expected_correct")
+        }
+        inference = Inference()
+        by_chance = inference.figures(inference.measure(exposure), exposure.names)
+        certain = {
+            column.name: ColumnExpected(
+                significant(self._mean(np.asarray(lines[f"certain_{j}"]), of_line)),
+                by_chance[column.name]["by_chance"],
+            )
+            for j, column in enumerate(context.schema.confidential)
+        }
+        everybody = np.arange(len(self.rows))
+        broken: tuple[str, ...] = ()
+        if context.spec.protect is not None:
+            inferred = {name: column.records_certain for name, column in certain.items()}
+            right = self._mean(self._right_links(exposure), everybody)
+            broken = _broken_limits(context, exposure, inferred, right)
+        return {
+            **links,
+            "by_chance": _by_chance(exposure) if self.draft.is_whole else None,
+            "unique_before": share(self._mean(_stand_alone(exposure).astype(np.float64), everybody), 1.0),
+            "certain": certain,
+            "broken": broken,
+        }
+
+    def _right_links(self, exposure: Exposure) -> Floats:
+        """Compute how often each record is expected to be linked rightly, every record asked, as the gate does."""
+        candidates = Candidates(exposure.means, exposure.missing, exposure.labels, exposure.sizes)
+        encoding = self.planned.encoding
+        values = encoding.standardize(encoding.offsets_of(self.rows.ticks), self.rows.missing)
+        return candidates.link(values, exposure.groups).correct
+
+    def _exposure(self, released: list[NDArray[Any]]) -> Exposure:
+        """Show what a reader of these records would see; of some blocks, each is a label of its own."""
+        spec, encoding, rows = self.planned.context.spec, self.planned.encoding, self.rows
+        names = [c.name for c in self.planned.context.schema.confidential]
+        labels = np.array([self.draft.blocks[place].label for place in rows.places.tolist()])
+        columns: dict[str, Any] = {
+            kind.name: kind.to_arrow(ticks, rows.missing[:, j])
+            for j, (kind, ticks) in enumerate(zip(encoding.kinds, released, strict=True))
+        }
+        columns |= {name: rows.table[f"c{j}"] for j, name in enumerate(names)}
+        # Longer than the name of any column, and so none of them.
+        of_label = "label of " + " ".join(columns)
+        table = pa.table({**columns, of_label: pa.array(np.repeat(labels, rows.sizes))})
+        confidential = {name: Distribution.of(table[name]) for name in names}
+        origins = [rows.table[f"q{j}"] for j in range(len(encoding.kinds))]
+        # Of a whole release those are asked who are asked of it; of some blocks, all are.
+        asking = asking_share(spec.risk, len(rows), len(encoding.kinds)) if self.draft.is_whole else 1.0
+        records = np.asarray(rows.table[RECORD])
+        return expose(encoding, table, (of_label,), confidential, records, origins, asking=asking, seed=spec.seed)
+
+
+def _by_chance(exposure: Exposure) -> float | None:
+    """Compute what somebody links rightly who takes any record of the label that misses the same values."""
+    own = exposure.sought.own
+    return share(float(exposure.sought.candidates.by_chance(own).sum()), len(own)) if len(own) else None
+
+
+def _stand_alone(exposure: Exposure) -> Bools:
+    """Tell which records stand alone with their label and quasi-identifiers before masking."""
+    keys = mix_words(exposure.labels[exposure.groups].astype(np.uint64))
+    for hashes in exposure.originals or ():
+        keys = mix_words(keys ^ hashes)
+    _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    alone: Bools = (counts == 1)[places]
+    return alone
+
+
+# --- Limits of protect: ----------------------------------------------------------------------------------------
+
+
+def _broken_limits(context: Context, exposure: Exposure, certain: Mapping[str, float], links: float) -> tuple[str, ...]:
+    """Say what the gate would refuse of a release like this.
+
+    Args:
+        context: of the run, with the demands.
+        exposure: what would be released.
+        certain: for each confidential column, the share of records whose value would be certain.
+        links: the share of records that are expected to be linked rightly, every record asked.
+    """
+    protection, weighed = protection_of(context), {CertainValues.name: certain, RightLinks.name: {EVERY_COLUMN: links}}
+    checks = []
+    for limit in limits():
+        shown = {column: limit.show(exposure, column) for column in limit.limits(protection)}
+        checks.append(limit.check(protection, weighed.get(limit.name, shown)))
+    return tuple(check.detail for check in checks if check is not None and not check.passed)

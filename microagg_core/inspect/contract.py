@@ -1,0 +1,313 @@
+"""What an inspection is: it notes something of released files and of the input, notes add up, and their sum is judged.
+
+A worker reads a file that would be published, or a batch of the input, and every inspection notes what it wants to know
+of it; the flow adds the notes of all files, and of all parts of the input, and has each inspection say what they come
+to. So any figure is the same however rows lie in files, but for the last digits of floats. Notes are frozen dataclasses
+of plain values and tables. They lie in the private work area, and may hold values of records; what a check says of them
+may not.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from microagg_core.arrays import Ints
+from microagg_core.data.kinds.contract import Kind
+from microagg_core.data.kinds.encoding import Encoding
+from microagg_core.data.tables.ordering import combinations
+from microagg_core.data.tables.slices import RECORD
+from microagg_core.group.metrics.statistics import significant
+from microagg_core.inspect.check import Check
+from microagg_core.inspect.demand import Protection
+from microagg_core.inspect.distributions import Distribution
+from microagg_core.inspect.exposure import Exposure, asking_share, expose
+from microagg_core.spec.columns import FileSchema
+from microagg_core.spec.release import RiskEffort
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What the release has to keep, and what is asked of it, as spec, survey and plan have it."""
+
+    schema: FileSchema
+    #: The kinds of the quasi-identifiers, and the scale of distances.
+    encoding: Encoding
+    k: int
+    #: Records of the input that take part, and how many of them are withheld.
+    rows: int
+    withheld: int
+    #: Parts of the input.
+    n_parts: int
+    #: Records that are released as an earlier night of the series released them.
+    carried: int = 0
+    #: Whether it is a later night of a series, whose arrivals alone are grouped.
+    in_series: bool = False
+    protection: Protection = field(default_factory=Protection)
+    #: Of each confidential column over the records that are released, as workers know it; None: too many values.
+    distributions: tuple[Distribution | None, ...] = ()
+    risk: RiskEffort = "off"
+    analyses: tuple[str, ...] = ()
+    seed: int = 0
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return self.encoding.kinds
+
+    @property
+    def blocking(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.schema.blocking)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns whose combinations are k-anonymous."""
+        return (*self.blocking, *(column.name for column in self.schema.quasi_identifiers))
+
+    def distribution(self, column: str) -> Distribution | None:
+        names = [confidential.name for confidential in self.schema.confidential]
+        return dict(zip(names, self.distributions, strict=False)).get(column)
+
+
+@dataclass(frozen=True)
+class ReleasedFile:
+    """A file that would be published, as it was read back; its columns are the declared ones."""
+
+    promise: Promise
+    table: pa.Table
+    #: Row by row, the private record number, and but for survivors the quasi-identifiers q0, q1, ... as they came in.
+    origins: pa.Table
+    #: The input part from which each record comes.
+    parts: Ints
+    number: int = 0
+    #: Whether its rows are as an earlier night of the series released them.
+    is_carried: bool = False
+
+    @property
+    def records(self) -> Ints:
+        return np.asarray(self.origins[RECORD]).astype(np.int64)
+
+    @property
+    def came(self) -> list[pa.ChunkedArray]:
+        """The quasi-identifiers as they came in; of survivors none, as nobody keeps them."""
+        return [] if self.is_carried else [self.origins[f"q{j}"] for j in range(len(self.promise.kinds))]
+
+    @cached_property
+    def combinations(self) -> tuple[Ints, Ints]:
+        """The number of each row's released combination, and the first row of each."""
+        return combinations([self.table[name] for name in self.promise.key_columns], self.table.num_rows)
+
+    @cached_property
+    def exposure(self) -> Exposure:
+        """What the file shows, beside what the input has of the records that are asked."""
+        promise = self.promise
+        # Of survivors it is not counted how their values are distributed.
+        known = () if self.is_carried else promise.distributions
+        names = [column.name for column in promise.schema.confidential]
+        return expose(
+            promise.encoding,
+            self.table,
+            promise.blocking,
+            dict(zip(names, known or (None,) * len(names), strict=True)),
+            self.records,
+            None if promise.risk == "off" or self.is_carried else self.came,
+            asking=asking_share(promise.risk, promise.rows, len(promise.kinds)),
+            seed=promise.seed,
+            grouped=self.combinations,
+        )
+
+
+@dataclass(frozen=True)
+class InputBatch:
+    """Records of an input part that have to be in the release."""
+
+    promise: Promise
+    part: int
+    records: Ints
+    #: What should be released of them; of quasi-identifiers, only which of them are missing.
+    expected: pa.Table
+    #: The quasi-identifiers as they come in, and the ticks of those that are not missing.
+    came: tuple[pa.Array, ...]
+    values: tuple[NDArray[Any], ...]
+
+
+class Addable(Protocol):
+    def __add__(self: N, other: N) -> N: ...
+
+
+N = TypeVar("N", bound=Addable)
+
+
+class Inspection(ABC, Generic[N]):
+    """Something to be known of a release, with notes of the class ``notes``."""
+
+    #: A check of the gate, a measure of risk, or something else: names are told apart within a family.
+    family: ClassVar[str]
+    name: ClassVar[str]
+    notes: type[N]
+    #: Whether files of survivors are looked at too, whose values come from earlier releases and not from the input.
+    of_survivors: ClassVar[bool] = False
+
+    @property
+    def key(self) -> str:
+        """The name of its notes."""
+        return f"{self.family}: {self.name}"
+
+    @abstractmethod
+    def note(self, file: ReleasedFile) -> N | None:
+        """Note what is to be known of a released file; None where nothing can be said of it."""
+
+    def note_input(self, batch: InputBatch, before: N | None) -> N | None:
+        """Note what the release should hold of a batch of the input; None where the files alone are asked.
+
+        ``before`` are the notes of the part's earlier batches, by which it may be known that no more is to be noted.
+        """
+        return None
+
+
+class GateCheck(Inspection[N]):
+    """A check of the gate: a release that fails it is not published."""
+
+    family = "check"
+    #: Whether survivors' files are judged with the others; they may be noted for figures alone.
+    judges_survivors: ClassVar[bool] = False
+
+    @abstractmethod
+    def note(self, file: ReleasedFile) -> N:
+        """Note what is to be known of a released file."""
+
+    @abstractmethod
+    def nothing(self, promise: Promise) -> N:
+        """The notes of no file, or of no record of the input."""
+
+    @abstractmethod
+    def judge(self, promise: Promise, released: N, expected: N) -> Check | None:
+        """Compare the notes of all files with those of the whole input; None where nothing of the kind is promised."""
+
+
+class RiskMeasure(Inspection[N]):
+    """A measure of disclosure risk, for the operator alone."""
+
+    family = "risk"
+    of_survivors = True
+
+    def note(self, file: ReleasedFile) -> N:
+        return self.measure(file.exposure)
+
+    @abstractmethod
+    def measure(self, exposure: Exposure) -> N:
+        """Note what the rows of a file expose."""
+
+    @abstractmethod
+    def figures(self, total: N, names: tuple[str, ...]) -> dict[str, Any]:
+        """Figures of a release from the notes of all its files; ``names`` are the quasi-identifiers."""
+
+    def of_labels(self, exposure: Exposure) -> Mapping[str, NDArray[Any]]:
+        """Columns of the audit's lines, one line a label."""
+        return {}
+
+
+def share(part: float, whole: float) -> float | None:
+    """A share to six digits; None of nothing.
+
+    >>> share(1, 3), share(0, 0)
+    (0.333333, None)
+    """
+    return significant(part / whole) if whole else None
+
+
+How = Literal["least", "most", "sum"]
+_ADDED: dict[How, Callable[[float, float], float]] = {"least": min, "most": max, "sum": lambda a, b: a + b}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure of some columns over the rows of files: the least or most of all combinations, or a sum over records.
+
+    None is not known, and then that of more files is not known either.
+
+    >>> Shown(4, {"a": 2.0}, "least") + Shown(3, {"a": 1.0}, "least") + Shown(0, {}, "least")
+    Shown(rows=7, figures={'a': 1.0}, how='least')
+    """
+
+    rows: int
+    figures: dict[str, float | None]
+    how: How
+
+    def __add__(self, other: Shown) -> Shown:
+        if not (self.rows and other.rows):
+            return self if self.rows else other
+        added = _ADDED[self.how]
+        pairs = ((name, figure, other.figures[name]) for name, figure in self.figures.items())
+        figures = {name: None if a is None or b is None else added(a, b) for name, a, b in pairs}
+        return Shown(self.rows + other.rows, figures, self.how)
+
+
+class Limit(GateCheck[Shown]):
+    """A demand on confidential columns besides k, counted over released combinations as a reader sees them.
+
+    The gate knows nothing of groups. Two groups that rounding has made one combination are no worse than the worse.
+    """
+
+    notes = Shown
+    how: ClassVar[How]
+
+    @abstractmethod
+    def limits(self, protection: Protection) -> dict[str, float]:
+        """What is demanded, column by column."""
+
+    @abstractmethod
+    def show(self, exposure: Exposure, column: str) -> float | None:
+        """What released combinations, of which there are some, show of a column; None where nobody can tell."""
+
+    @abstractmethod
+    def holds(self, figure: float, limit: float) -> bool:
+        """Whether what is shown is within a limit."""
+
+    @abstractmethod
+    def breach(self, column: str, limit: float) -> str:
+        """Say that a column breaks its limit, and not by how much."""
+
+    def promise(self, limits: Mapping[str, float]) -> str:
+        """Say what is kept."""
+        return "as the spec allows"
+
+    def note(self, file: ReleasedFile) -> Shown:
+        rows = file.table.num_rows
+        return Shown(rows, self.shown(file) if rows else {}, self.how)
+
+    def shown(self, file: ReleasedFile) -> dict[str, float | None]:
+        return {column: self.show(file.exposure, column) for column in self.limits(file.promise.protection)}
+
+    def nothing(self, promise: Promise) -> Shown:
+        return Shown(0, {}, self.how)
+
+    def shares(self, total: Shown) -> dict[str, float | None]:
+        """The figures of a whole release: sums become shares of its records."""
+        if self.how != "sum":
+            return total.figures
+        return {name: None if n is None else n / max(1, total.rows) for name, n in total.figures.items()}
+
+    def judge(self, promise: Promise, released: Shown, expected: Shown) -> Check | None:
+        return self.check(promise.protection, self.shares(released) if released.rows else None)
+
+    def check(self, protection: Protection, figures: Mapping[str, float | None] | None) -> Check | None:
+        """Hold figures of a release against its limits; None of a release without a record, which breaks nothing."""
+        limits = self.limits(protection)
+        if not limits:
+            return None
+        broken = [
+            self.breach(name, limit)
+            for name, limit in limits.items()
+            if figures and self._is_broken(figures[name], limit)
+        ]
+        return Check(self.name, not broken, "; ".join(broken) or self.promise(limits))
+
+    def _is_broken(self, figure: float | None, limit: float) -> bool:
+        return figure is None or not self.holds(figure, limit)

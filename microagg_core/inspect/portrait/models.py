@@ -1,0 +1,448 @@
+"""Linear models by least squares: the spec's ``analyses``, of the records as they came and as they are released.
+
+What a model needs to know of records are sums over its columns, which add up over the files of a release: the mean of
+each column and the products of deviations from it, merged by Chan's formula, so that nothing cancels however far from
+zero values lie, and what is constant has squares of exactly 0. What is too large to be squared is infinite or NaN in
+the sums. A category is a column of zeros and ones for each of its levels.
+
+The sums are scaled to correlations and solved by Cholesky's method, variable by variable: one that follows from those
+before it is left out. Levels of few records are joined, and what few records decide is left out too: where all records
+but a few have one value, a coefficient is what these few have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from microagg_core.arrays import Bools, Floats, Ints
+from microagg_core.data.kinds.registry import kind_for, kind_of
+from microagg_core.data.tables.hashing import one_array
+from microagg_core.group.metrics.moments import standardized
+from microagg_core.group.metrics.statistics import significant
+from microagg_core.inspect.contract import Promise, ReleasedFile
+from microagg_core.inspect.portrait.contract import Fit, Regression
+from microagg_core.inspect.portrait.scales import ShownColumn
+from microagg_core.plain import PlainFloats
+from microagg_core.spec.analyses import Formula
+
+#: Levels of a category at most; with more, a model is a list of levels.
+MOST_LEVELS = 100
+#: The level that stands for all rare ones.
+OTHER_LEVELS = "other levels"
+#: Of a column's variance, what the columns before it leave unexplained at least; less is rounding.
+_LEAST_UNEXPLAINED = 1e-10
+#: A record that makes more of a column's squares decides the coefficient alone.
+_MOST_OF_SQUARES = 0.5
+_DIGITS = 9
+#: A column of a design: the place of its variable (0: the outcome), and its level; of numbers "".
+ColumnKey = tuple[int, str]
+
+
+# --- Sums ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of some records: numbers; or, of a category, each record's level as a place among ``levels``."""
+
+    values: Floats | Ints
+    levels: tuple[str, ...] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("",) if self.levels is None else self.levels
+
+    @property
+    def there(self) -> Bools:
+        """Which records have a value."""
+        return np.isfinite(self.values) if self.levels is None else np.asarray(self.values >= 0)
+
+    def taken(self, rows: Ints) -> Variable:
+        return Variable(self.values[rows], self.levels)
+
+
+@dataclass(frozen=True)
+class DesignMoments:
+    """Sums over some records; two sets combine by addition, and columns that one of them lacks are zero there."""
+
+    columns: tuple[ColumnKey, ...]
+    n: int
+    mean: PlainFloats
+    #: Of the deviations of each two columns from their means.
+    products: PlainFloats
+    least: PlainFloats
+    greatest: PlainFloats
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def __add__(self, other: DesignMoments) -> DesignMoments:
+        if not (self.n and other.n):
+            return self if self.n else other
+        columns = tuple(sorted({*self.columns, *other.columns}))
+        a, b = self.over(columns), other.over(columns)
+        n, apart = a.n + b.n, b.mean - a.mean
+        products = a.products + b.products + np.outer(apart, apart) * (a.n * (b.n / n))
+        least, greatest = np.minimum(a.least, b.least), np.maximum(a.greatest, b.greatest)
+        return DesignMoments(columns, n, a.mean + apart * (b.n / n), products, least, greatest)
+
+    def over(self, columns: Sequence[ColumnKey]) -> DesignMoments:
+        """The same over more columns, in another order."""
+        place = {key: j for j, key in enumerate(self.columns)}
+        there = [j for j, key in enumerate(columns) if key in place]
+        own = [place[columns[j]] for j in there]
+        ends = np.zeros((3, len(columns)))
+        ends[:, there] = np.stack([self.mean, self.least, self.greatest])[:, own]
+        products = np.zeros((len(columns), len(columns)))
+        products[np.ix_(there, there)] = self.products[np.ix_(own, own)]
+        return DesignMoments(tuple(columns), self.n, ends[0], products, ends[1], ends[2])
+
+
+NO_RECORDS = DesignMoments((), 0, np.zeros(0), np.zeros((0, 0)), np.zeros(0), np.zeros(0))
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def design_moments(variables: Sequence[Variable]) -> DesignMoments:
+    """Sum over some records, none of which lacks a value.
+
+    >>> sums = design_moments([Variable(np.array([1.0, 3.0])), Variable(np.array([0, 1]), ("n", "s"))])
+    >>> sums.columns, sums.mean.tolist(), sums.products[0].tolist()
+    (((0, ''), (1, 'n'), (1, 's')), [2.0, 0.5, 0.5], [2.0, -1.0, 1.0])
+    """
+    blocks = [_Block.of(variable) for variable in variables]
+    n = blocks[0].n
+    if not n:
+        return NO_RECORDS
+    keys = [(j, level) for j, variable in enumerate(variables) for level in variable.columns]
+    products = np.block([[a.products_with(b) for b in blocks] for a in blocks])
+    mean, least, greatest = np.concatenate([np.stack([b.mean, b.least, b.greatest]) for b in blocks], axis=1)
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    columns = tuple(keys[j] for j in order)
+    return DesignMoments(columns, n, mean[order], products[np.ix_(order, order)], least[order], greatest[order])
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The columns of one variable: its deviations from the mean; of a category, codes alone."""
+
+    n: int
+    mean: Floats
+    least: Floats
+    greatest: Floats
+    deviations: Floats
+    codes: Ints | None
+
+    @classmethod
+    def of(cls, variable: Variable) -> _Block:
+        if variable.levels is not None:
+            codes = variable.values.astype(np.int64)
+            n, width = len(codes), len(variable.levels)
+            share = np.bincount(codes, minlength=width) / max(n, 1)
+            return cls(n, share, np.zeros(width), np.ones(width), np.zeros(0), codes)
+        values = variable.values.astype(np.float64)
+        if not len(values):
+            return cls(0, np.zeros(1), np.zeros(1), np.zeros(1), values, None)
+        offsets = values - values[0]
+        middle = offsets.mean()
+        mean, least, greatest = np.array([[values[0] + middle], [values.min()], [values.max()]])
+        return cls(len(values), mean, least, greatest, offsets - middle, None)
+
+    def products_with(self, other: _Block) -> Floats:
+        """Rows for the columns of this one, columns for the other's."""
+        if self.codes is None and other.codes is None:
+            # A BLAS would add in an order that depends on its threads.
+            return np.array([[np.einsum("i,i->", self.deviations, other.deviations)]])
+        if self.codes is None:
+            return other.products_with(self).T
+        if other.codes is None:
+            sums = np.bincount(self.codes, other.deviations, len(self.mean))
+            return np.asarray(sums.reshape(-1, 1), dtype=np.float64)
+        width = len(other.mean)
+        together = np.bincount(self.codes * width + other.codes, minlength=len(self.mean) * width)
+        return np.asarray(together.reshape(-1, width) - self.n * np.outer(self.mean, other.mean))
+
+
+# --- Formulas of a release -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AnalysisSums:
+    """The sums of one formula over the records of files, before and after; or the columns with too many levels."""
+
+    before: DesignMoments
+    after: DesignMoments
+    too_many: tuple[str, ...] = ()
+
+    def __add__(self, other: AnalysisSums) -> AnalysisSums:
+        too_many = tuple(sorted({*self.too_many, *other.too_many}))
+        return AnalysisSums(self.before + other.before, self.after + other.after, too_many)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """How a numeric variable came onto the scale of the sums: what is shown is ``start + step * value``."""
+
+    start: float = 0.0
+    step: float = 1.0
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A formula: names of the outcome and of the terms behind it, and the scale of each; None for categories."""
+
+    formula: str
+    names: tuple[str, ...]
+    scales: tuple[Scaled | None, ...]
+
+
+def sums_of(file: ReleasedFile, text: str) -> AnalysisSums:
+    """Sum over the records of a file that lack none of a formula's values."""
+    names = Formula.parse(text).columns
+    sides = [_sides(file, name) for name in names]
+    levels = [before.levels or () for before, _ in sides]
+    too_many = tuple(name for name, of_column in zip(names, levels, strict=True) if len(of_column) > MOST_LEVELS)
+    if too_many:
+        return AnalysisSums(NO_RECORDS, NO_RECORDS, too_many)
+    rows = np.flatnonzero(np.logical_and.reduce([side.there for both in sides for side in both]))
+    before, after = ([both[i].taken(rows) for both in sides] for i in range(2))
+    return AnalysisSums(design_moments(before), design_moments(after))
+
+
+def _sides(file: ReleasedFile, name: str) -> tuple[Variable, Variable]:
+    """A column of a formula, before and after: of what is released as it came, the same."""
+    promise, column = file.promise, file.table[name]
+    names = [kind.name for kind in promise.kinds]
+    if name in names:
+        return _standardized(promise, names.index(name), file.came[names.index(name)], column)
+    if _is_category(promise, name):
+        encoded = one_array(column).cast(pa.string()).dictionary_encode()
+        codes = np.asarray(pc.fill_null(encoded.indices, -1)).astype(np.int64)
+        same = Variable(codes, tuple(encoded.dictionary.to_pylist()))
+    else:
+        same = Variable(ShownColumn(kind_of(name, column.type)).before(column))
+    return same, same
+
+
+def _is_category(promise: Promise, name: str) -> bool:
+    """Whether a column of a formula has levels: blocking columns do, and texts."""
+    columns = {column.name: column for column in promise.schema.columns}
+    return columns[name].role == "blocking" or kind_for(columns[name].type) is None
+
+
+def _standardized(
+    promise: Promise, j: int, came: pa.ChunkedArray, released: pa.ChunkedArray
+) -> tuple[Variable, Variable]:
+    """A quasi-identifier on the scale of distances, that of the input, before and after."""
+    encoding = promise.encoding
+    kind, origin = encoding.kinds[j], encoding.origins[j]
+    ticks, missing = kind.ticks(came)
+    ticks_after, missing_after = kind.reader.ticks(released)
+    offsets = np.stack([kind.offsets(ticks, origin), kind.released_offsets(ticks_after, origin)], axis=1)
+    z = standardized(offsets, np.array([encoding.means[j]] * 2), np.array([encoding.deviations[j]] * 2))
+    z[missing, 0], z[missing_after, 1] = np.nan, np.nan
+    return Variable(z[:, 0]), Variable(z[:, 1])
+
+
+def regressions_of(promise: Promise, sums: Sequence[AnalysisSums], fewest: int) -> tuple[list[Regression], list[str]]:
+    """Fit all formulas from their sums; and sentences on what is left out."""
+    models, left_out = [], []
+    for text, of_formula in zip(promise.analyses, sums, strict=False):
+        if of_formula.too_many:
+            column = of_formula.too_many[0]
+            left_out.append(f"{text!r} is not computed, as {column!r} has more than {MOST_LEVELS} levels")
+            continue
+        names = Formula.parse(text).columns
+        model = LinearModel(text, names, tuple(_scale(promise, name) for name in names))
+        regression, remarks = regression_of(model, of_formula.before, of_formula.after, fewest)
+        models += [] if regression is None else [regression]
+        left_out += remarks
+    return models, left_out
+
+
+def _scale(promise: Promise, name: str) -> Scaled | None:
+    """How a column of a formula came onto the scale of its sums; None of a category."""
+    encoding, names = promise.encoding, [kind.name for kind in promise.kinds]
+    if name not in names:
+        return None if _is_category(promise, name) else Scaled()
+    j = names.index(name)
+    ticks = ShownColumn(encoding.kinds[j]).ticks_before
+    return Scaled((float(encoding.origins[j]) + encoding.means[j]) / ticks, encoding.deviations[j] / ticks)
+
+
+def regression_of(
+    model: LinearModel, before: DesignMoments, after: DesignMoments, fewest: int
+) -> tuple[Regression | None, list[str]]:
+    """Fit the same records before and after; None where they are too few; and sentences on what is left out.
+
+    Args:
+        model: the formula.
+        before: sums over the records as they came.
+        after: the same over them as they are released.
+        fewest: records that a level, and whatever decides a coefficient, has at least.
+    """
+    too_large = [f"{model.formula!r} is not computed, as its values are too large to be computed with"]
+    if not (np.isfinite(before.products).all() and np.isfinite(after.products).all()):
+        return None, too_large
+    joined, bases = _joining(before, model, fewest)
+    ours, theirs = _combined(before, joined), _combined(after, joined)
+    if ours.n < fewest + len(ours.columns):
+        return None, [f"{model.formula!r} is not computed, as too few records have all its values"]
+    decided = _decided_by_few(ours, model, fewest)
+    if decided[0]:
+        return None, [f"{model.formula!r} is not computed, as few records decide what {model.names[0]!r} is"]
+    words = [_in_words(model, key) for key in ours.columns[1:]]
+    few = [word for word, is_few in zip(words, decided[1:], strict=True) if is_few]
+    remarks = [f"{model.formula!r} is without {word!r}, which few records decide" for word in few]
+    fits = [_fit(side, model, ~decided[1:]) for side in (ours, theirs)]
+    if any(np.isinf(fit.coefficients + fit.errors).any() or math.isnan(fit.errors[0]) for fit in fits):
+        return None, too_large
+    return Regression(model.formula, ("constant", *words), fits[0], fits[1], tuple(bases)), remarks
+
+
+def _in_words(model: LinearModel, key: ColumnKey) -> str:
+    variable, level = key
+    name = model.names[variable]
+    return name if model.scales[variable] is not None else f"{name}={level}"
+
+
+# --- Which columns there are ---------------------------------------------------------------------------------
+
+
+def _joining(moments: DesignMoments, model: LinearModel, fewest: int) -> tuple[dict[ColumnKey, ColumnKey], list[str]]:
+    """Map each column to that of the model; and list the bases of categories, which are in none of its columns."""
+    becomes = {key: key for key in moments.columns if model.scales[key[0]] is not None}
+    bases = []
+    for variable, scale in enumerate(model.scales):
+        if scale is not None:
+            continue
+        records = {key: round(moments.n * mean) for key, mean in zip(moments.columns, moments.mean, strict=True)}
+        levels = sorted((key[1] for key in moments.columns if key[0] == variable), key=_in_order)
+        rare = _rare(levels, [records[variable, level] for level in levels], fewest)
+        kept = [level for level in levels if level not in rare] + ([OTHER_LEVELS] if rare else [])
+        for level in levels:
+            if (other := OTHER_LEVELS if level in rare else level) != kept[0]:
+                becomes[variable, level] = (variable, other)
+        bases.append(_in_words(model, (variable, kept[0])))
+    return becomes, bases
+
+
+def _in_order(level: str) -> tuple[float, str]:
+    """Numbers by their size, before texts."""
+    try:
+        return float(level), level
+    except ValueError:
+        return math.inf, level
+
+
+def _rare(levels: Sequence[str], records: Sequence[int], fewest: int) -> set[str]:
+    """Levels that are joined: those of few records, and as many more as make these no longer few."""
+    rare: set[str] = set()
+    joined = 0
+    for count, level in sorted(zip(records, levels, strict=True)):
+        if count >= fewest and (not rare or joined >= fewest):
+            break
+        rare.add(level)
+        joined += count
+    return rare
+
+
+def _combined(moments: DesignMoments, becomes: dict[ColumnKey, ColumnKey]) -> DesignMoments:
+    """The sums over the columns of the model, the outcome first."""
+    columns = sorted(set(becomes.values()), key=lambda key: (key[0], key[1] == OTHER_LEVELS, _in_order(key[1])))
+    place = {key: j for j, key in enumerate(columns)}
+    parts = np.zeros((len(columns), len(moments.columns)))
+    for j, key in enumerate(moments.columns):
+        if key in becomes:
+            parts[place[becomes[key]], j] = 1.0
+    mean, products = parts @ moments.mean, parts @ moments.products @ parts.T
+    # Of levels, nobody asks for the ends.
+    least, greatest = parts @ moments.least, parts @ moments.greatest
+    return DesignMoments(tuple(columns), moments.n, mean, products, least, greatest)
+
+
+def _decided_by_few(moments: DesignMoments, model: LinearModel, fewest: int) -> Bools:
+    """Find columns of numbers that few records decide: one by its size, or all that have the rarer of two values."""
+    squares, n = np.diag(moments.products), moments.n
+    low, high = moments.mean - moments.least, moments.greatest - moments.mean
+    numbers = np.array([model.scales[variable] is not None for variable, _ in moments.columns]) & (squares > 0)
+    largest = np.maximum(low, high) ** 2 > _MOST_OF_SQUARES * squares
+    # Only of values at both ends, and none between, is the variance the product of the distances to them.
+    two = np.isclose(squares, n * low * high, rtol=1e-9, atol=0.0)
+    rarer = np.divide(n * np.minimum(low, high), low + high, out=np.zeros_like(low), where=low + high > 0)
+    return np.asarray(numbers & (largest | (two & (rarer < fewest - 0.5))), dtype=np.bool_)
+
+
+# --- Solving -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """The slopes of the terms that have one, on the scale of the sums, and what they leave unexplained."""
+
+    kept: list[int]
+    slopes: Floats
+    covariance: Floats
+    #: Of the outcome's variance about the model; and as a share of that about its mean, None where it has none.
+    variance: float
+    unexplained: float | None
+
+
+def _solve(moments: DesignMoments, wanted: Bools) -> _Solved:
+    """The model over the wanted columns behind the first, which is the outcome."""
+    sizes = np.sqrt(np.diag(moments.products))
+    areas = np.outer(sizes, sizes)
+    scaled = np.divide(moments.products, areas, out=np.zeros_like(areas), where=areas > 0)
+    kept = _independent(scaled[1:, 1:], wanted & (sizes[1:] > 0))
+    inverse, with_outcome = np.linalg.inv(scaled[1:, 1:][np.ix_(kept, kept)]), scaled[1:, 0][kept]
+    slopes = inverse @ with_outcome
+    unexplained = max(0.0, 1.0 - float(slopes @ with_outcome)) if sizes[0] > 0 else None
+    variance = (unexplained or 0.0) * sizes[0] ** 2 / (moments.n - len(kept) - 1)
+    steps = sizes[1:][kept]
+    covariance = inverse / np.outer(steps, steps) * variance
+    return _Solved(kept, slopes * sizes[0] / steps, covariance, variance, unexplained)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _fit(moments: DesignMoments, model: LinearModel, wanted: Bools) -> Fit:
+    """The model of one side, in the units of its columns; a term that is not wanted, or follows, has no coefficient."""
+    solved, (means, steps) = _solve(moments, wanted), _shown_scale(moments, model)
+    kept = [j + 1 for j in solved.kept]
+    slopes = solved.slopes * steps[0] / steps[kept]
+    covariance = solved.covariance * steps[0] ** 2 / np.outer(steps[kept], steps[kept])
+    coefficients, errors = np.full((2, len(means)), np.nan)
+    coefficients[0] = means[0] - float(slopes @ means[kept])
+    errors[0] = np.sqrt(solved.variance * steps[0] ** 2 / moments.n + means[kept] @ covariance @ means[kept])
+    coefficients[kept], errors[kept] = slopes, np.sqrt(np.diag(covariance))
+    return Fit(
+        records=moments.n,
+        coefficients=tuple(significant(value, _DIGITS) for value in coefficients.tolist()),
+        errors=tuple(significant(value, _DIGITS) for value in errors.tolist()),
+        r_squared=math.nan if solved.unexplained is None else significant(1.0 - solved.unexplained, _DIGITS),
+    )
+
+
+def _shown_scale(moments: DesignMoments, model: LinearModel) -> tuple[Floats, Floats]:
+    """Of each column, its mean in its own unit, and how many of these a unit of the sums is."""
+    scales = [model.scales[variable] or Scaled() for variable, _ in moments.columns]
+    steps = np.array([scale.step for scale in scales])
+    return np.array([scale.start for scale in scales]) + steps * moments.mean, steps
+
+
+def _independent(correlations: Floats, wanted: Bools) -> list[int]:
+    """Choose the columns that do not follow from wanted ones before them."""
+    kept: list[int] = []
+    factor = np.zeros_like(correlations)
+    for j in np.flatnonzero(wanted).tolist():
+        row = np.zeros(len(kept) + 1)
+        for place, other in enumerate(kept):
+            row[place] = (correlations[j, other] - row[:place] @ factor[other, :place]) / factor[other, place]
+        left = correlations[j, j] - float(row @ row)
+        if left > _LEAST_UNEXPLAINED:
+            row[-1] = math.sqrt(left)
+            factor[j, : len(row)] = row
+            kept.append(j)
+    return kept

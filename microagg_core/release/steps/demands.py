@@ -1,0 +1,110 @@
+"""Demands besides k, for who makes groups: codes of confidential values, and their distributions over the release.
+
+The scatter step counts the values, the flow adds the counts up and writes them where workers find them, and the gate
+counts those of the files again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+import pyarrow as pa
+
+from microagg_core.blocks.masking import Protect
+from microagg_core.data.formats.writing import released_format
+from microagg_core.data.tables.slices import read_slice
+from microagg_core.errors import DataError
+from microagg_core.inspect.demand import Demand, Protection
+from microagg_core.inspect.distributions import Distribution, distinct_values, distributions_in
+from microagg_core.inspect.protect.block import BlockDemands, block_demands
+from microagg_core.inspect.protect.protecting import protected_groups
+from microagg_core.release.steps.pieces import Piece, Pieces
+from microagg_core.release.steps.work import Context, Run, Task
+from microagg_core.store.layout import RunLayout
+
+#: What helps where a block cannot hold a demand.
+_FEWER_BLOCKS = "block by fewer columns, or raise blocks.max_records where one blocking key has several blocks"
+
+
+def protection_of(context: Context) -> Protection:
+    """What the spec demands besides k."""
+    return Protection.of_spec(context.spec.protect, (column.name for column in context.schema.confidential))
+
+
+@dataclass(frozen=True)
+class PartitionDemands:
+    """The demands on the groups of one partition, and the codes of its records' values."""
+
+    whole: BlockDemands
+
+    @classmethod
+    def of(cls, task: Task, context: Context, table: pa.Table) -> PartitionDemands | None:
+        """Those on the rows of a partition, with confidential columns c0, c1, ...; None where nothing is demanded."""
+        is_close = any(demand.t is not None for demand in protection_of(context).of_groups)
+        return cls.among(context, table, load_distributions(task) if is_close else ())
+
+    @classmethod
+    def among(cls, context: Context, table: pa.Table, used: Sequence[Distribution | None]) -> PartitionDemands | None:
+        """The same, where it is known how confidential columns are distributed, as far as that is needed."""
+        demands = protection_of(context).of_groups
+        if not demands or not table.num_rows:
+            return None
+        place = {column.name: j for j, column in enumerate(context.schema.confidential)}
+        form, codes, wholes = released_format(context.spec.output), [], []
+        for demand in demands:
+            j = place[demand.column]
+            released = form.released_form(table.select([f"c{j}"]))[f"c{j}"]
+            wholes.append(used[j] if used else None)
+            codes.append(demand.codes(released, wholes[-1]))
+        return cls(block_demands(demands, codes, wholes))
+
+    def of_block(self, start: int, end: int) -> Protect:
+        """Have the groups of the block with these rows hold the demands.
+
+        Raises:
+            DataError: no groups of the block can hold them.
+        """
+        demands = self.whole.taken(np.arange(start, end))
+        impossible = demands.impossible()
+        if impossible is not None:
+            raise DataError(_impossible(impossible, demands))
+        return partial(protected_groups, demands=demands)
+
+
+def _impossible(demand: Demand, demands: BlockDemands) -> str:
+    """Why a block cannot hold a demand, and what to do."""
+    one_group = np.zeros(len(demands.codes[0]), dtype=np.int64)
+    codes = demands.codes[demands.demands.index(demand)]
+    if distinct_values(codes, one_group)[0] < demand.distinct:
+        return (
+            f"protect.{demand.column}.distinct: a block has fewer than {demand.distinct} distinct values of this "
+            f"column, so that no groups of it can have them; demand less, {_FEWER_BLOCKS}"
+        )
+    return (
+        f"protect.{demand.column}.t: the values of a block differ from the whole release's by more than "
+        f"{demand.t:g}, so that no groups of it can be nearer; raise t, {_FEWER_BLOCKS}"
+    )
+
+
+# --- Distributions of confidential values ----------------------------------------------------------------------
+
+
+def load_distributions(task: Task) -> tuple[Distribution | None, ...]:
+    """For each confidential column, how its values are distributed over the records that are released.
+
+    None where there are too many distinct values; see :mod:`microagg_core.inspect.distributions`.
+    """
+    return _read_once(task.run, task.pieces.piece(task.layout.distributions()))
+
+
+@lru_cache(maxsize=2)
+def _read_once(run: Run, piece: Piece) -> tuple[Distribution | None, ...]:
+    return read_distributions(run.pieces([piece]), run.key)
+
+
+def read_distributions(pieces: Pieces, run_key: str) -> tuple[Distribution | None, ...]:
+    """The same, for the flow."""
+    return distributions_in(read_slice(pieces.read(RunLayout(run_key).distributions())))
