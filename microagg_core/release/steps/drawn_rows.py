@@ -113,7 +113,8 @@ class DrawnRows:
         self._drafts: list[tuple[Draft, Routes]] = []
         if not work.has(DRAFTS):
             return
-        for draft, table in zip(work.load(DRAFTS), work.reads.read_all(DRAFT_ROUTES), strict=True):
+        drafts = work.load(DRAFTS)
+        for draft, table in zip(drafts, work.reads.read_all(DRAFT_ROUTES), strict=True):
             hashes, stratum = (np.asarray(table[name]) for name in ("hash", "stratum"))
             self._drafts.append((draft, Routes(hashes, stratum, np.zeros_like(stratum), pa.table({}))))
         if not any(self._has_key_of(draft, routes) for draft, routes in self._drafts):
