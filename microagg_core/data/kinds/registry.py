@@ -1,6 +1,6 @@
 """Find the kind of a column, by what the spec declares of it and by its Arrow type, and try what the kind claims.
 
-A new kind is one file in this folder, or an entry point of the group ``microagg.kinds``. It alone knows its values, so the
+A new kind is one file in this folder, or an entry point of ``microagg.kinds``. It alone knows its values, so the
 gate, the manifest and the pages believe its claims. These are tried on examples before a kind is used, and compared by
 Arrow and NumPy, not by the kind itself: so nothing is published that does not hold.
 """
