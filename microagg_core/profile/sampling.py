@@ -10,13 +10,11 @@ import pyarrow as pa
 from microagg_core.data.formats.reading import (
     InputListing,
     InputPart,
-    cut_listing,
     first_rows,
     has_fewer_rows,
+    input_format,
     list_input,
     read_part,
-    scan_stretch,
-    to_scan,
 )
 from microagg_core.data.places import Input
 from microagg_core.errors import DataError
@@ -109,7 +107,8 @@ def _together(tables: list[pa.Table], listing: InputListing) -> pa.Table:
 
 
 def _cut(listing: InputListing, source: Input) -> InputListing:
-    stretches = to_scan(listing, source)
+    form = input_format(source)
+    stretches = form.to_scan(listing, source)
     if not 0 < len(stretches) <= _MOST_SCANNED:
         return listing
-    return cut_listing(listing, source, [(one, scan_stretch(one, source)) for one in stretches])
+    return form.cut(listing, source, [(one, form.scan(one, source)) for one in stretches])

@@ -14,8 +14,8 @@ from covering import share
 from inputs.people import people
 from microagg_core.errors import InternalError, MicroaggError
 from microagg_core.release.verify import verify
+from microagg_core.spec.clusters import LocalCluster
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import LocalCluster
 from microagg_core.store.objects import Store
 from microagg_flows.clusters import connect
 from microagg_flows.progress import Silence

@@ -22,9 +22,9 @@ from distributed.core import Status
 from inputs.people import people
 from microagg_core.blocks.memory import bytes_per_task
 from microagg_core.errors import ClusterError, DataError, StorageError
-from microagg_core.spec.clusters import Adapt, Tls
+from microagg_core.spec.clusters import Adapt, LocalCluster, NoCluster, RunningCluster, Tls
 from microagg_core.spec.loading import load_spec
-from microagg_core.spec.release import LocalCluster, NoCluster, ReleaseSpec, RunningCluster
+from microagg_core.spec.release import ReleaseSpec
 from microagg_flows.clusters import connect, worker_records
 from microagg_flows.executors import InProcess
 from microagg_flows.progress import Silence

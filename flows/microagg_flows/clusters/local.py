@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from distributed import Client, LocalCluster, Security
 
 from microagg_core.errors import ClusterError, StorageError
-from microagg_core.spec.release import LocalCluster as LocalSpec
+from microagg_core.spec.clusters import LocalCluster as LocalSpec
 from microagg_flows.clusters.pool import Pool
 from microagg_flows.clusters.scheduler import adapted, dask_settings
 from microagg_flows.interrupts import sparing_children

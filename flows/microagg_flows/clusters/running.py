@@ -13,7 +13,7 @@ from typing import Any
 from distributed import Client, Security
 
 from microagg_core.errors import ClusterError
-from microagg_core.spec.release import RunningCluster
+from microagg_core.spec.clusters import RunningCluster
 from microagg_flows.clusters.pool import Pool
 from microagg_flows.clusters.scheduler import dask_settings
 from microagg_flows.progress import Progress

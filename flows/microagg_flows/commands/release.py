@@ -134,7 +134,7 @@ def make_release(order: Order, direct: bool, record: RunRecord) -> None:
 
 def _needs_no_prefect(spec: ReleaseSpec) -> bool:
     """Whether a release is so small, and its spec so plain, that neither a cluster nor a Prefect server is wanted."""
-    from microagg_core.spec.release import NoCluster
+    from microagg_core.spec.clusters import NoCluster
     from microagg_flows.clusters import cluster_for
     from microagg_flows.prefect_side import names_prefect_server
 

@@ -11,9 +11,7 @@ from microagg_core.data.formats.reading import (
     InputPart,
     Place,
     Stretch,
-    cut_listing,
-    scan_stretch,
-    to_scan,
+    input_format,
 )
 from microagg_core.data.places import Input
 from microagg_core.plain import from_plain, to_plain
@@ -35,7 +33,7 @@ class Scan:
             StorageError: the file cannot be read.
             DataError: it is not what it was.
         """
-        return scan_stretch(self.stretch, self.source)
+        return input_format(self.source).scan(self.stretch, self.source)
 
 
 def cut_input(
@@ -49,7 +47,7 @@ def cut_input(
         source: what the spec says of it.
         answers: of :meth:`Scan.look`, for each.
     """
-    scans = [Scan(source, stretch) for stretch in to_scan(listing, source)]
+    scans = [Scan(source, stretch) for stretch in input_format(source).to_scan(listing, source)]
     if not scans:
         return listing
     name = run.layout.plan_file("input-parts.json")
@@ -57,7 +55,7 @@ def cut_input(
     parts = () if kept is None else from_plain(tuple[InputPart, ...], json.loads(kept))
     if _states(one for part in parts for one in part.stretches) != _states(scan.stretch for scan in scans):
         scanned = list(zip((scan.stretch for scan in scans), answers(scans), strict=True))
-        parts = cut_listing(listing, source, scanned).parts
+        parts = input_format(source).cut(listing, source, scanned).parts
         run.work.put(name, sealed(json.dumps(to_plain(parts)).encode()))
     return replace(listing, parts=parts)
 
