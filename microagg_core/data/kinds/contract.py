@@ -78,7 +78,7 @@ class Kind(ABC):
     source_type: pa.DataType
     rule: Rule = DEFAULT_ROUNDING
 
-    #: What holds of released values; :mod:`microagg_core.data.kinds.claims` tries it on :meth:`examples`.
+    #: What holds of released values; :mod:`microagg_core.data.kinds.registry` tries it on :meth:`examples`.
     claims: ClassVar[frozenset[Claim]]
     #: Whether the mean of such a column can be a float, which is what the Python functions give.
     has_float_means: ClassVar[bool] = False

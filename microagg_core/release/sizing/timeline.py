@@ -13,7 +13,7 @@ import random
 from collections import deque
 from dataclasses import dataclass, field
 
-from microagg_core.release.steps.sizing.tasks import StepTasks
+from microagg_core.release.sizing.tasks import StepTasks
 
 
 @dataclass(frozen=True)

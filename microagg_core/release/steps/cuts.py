@@ -9,7 +9,7 @@ below k go back to their siblings.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,14 +32,14 @@ from microagg_core.blocks.routes import Routes
 from microagg_core.blocks.strata import Strata
 from microagg_core.data.tables.slices import read_slice, to_bytes
 from microagg_core.plain import from_plain, to_plain
-from microagg_core.release.steps.pieces import Piece, Pieces
-from microagg_core.release.steps.reading import PartBatch, records_of_part
-from microagg_core.release.steps.routing import route_batch
-from microagg_core.release.steps.sampling import Drawn, sample_name, uniform
+from microagg_core.release.context import CONTEXT, Context
+from microagg_core.release.planned import route_batch
+from microagg_core.release.records import MARKS, PartBatch, records_of_part
+from microagg_core.release.step import JsonOutput, Output, Pieces, Step, TableOutput, Work
+from microagg_core.release.steps.sampling import SAMPLE, Drawn, uniform
 from microagg_core.release.steps.survey import Survey
-from microagg_core.release.steps.work import Context, Receipt, Run, Task, load_context
+from microagg_core.release.wiring import StepsDone
 from microagg_core.spec.release import ReleaseSpec
-from microagg_core.store.layout import RunLayout
 
 #: Records of one stratum that its cuts are grown on in a pass of their own, and of all strata together.
 _SAMPLE_ROWS, _ALL_SAMPLES = 200_000, 4_000_000
@@ -48,44 +48,6 @@ _SAMPLE_MARGIN = 0.9
 #: The survey's sample is enough if a full block has so many of its records: halves of it then are off by a deviation of
 #: 1.8 %, and the margin is five of these.
 _ENOUGH = 3_000
-#: Samples of parts, of a megabyte or so, that are read at once.
-_PARTS_AT_ONCE = 32
-
-RunTasks = Callable[[Sequence[Task]], Sequence[Receipt]]
-
-
-@dataclass(frozen=True)
-class Passes:
-    """Extra passes over the input: in which run, who does the tasks, and what every worker of the run needs.
-
-    A pass has a task for each part; those of round r are numbered from r times the number of parts.
-    """
-
-    run: Run
-    run_tasks: RunTasks
-    reads: tuple[Piece, ...]
-    n_parts: int
-    #: What the survey has written.
-    surveyed: Pieces
-    #: For each part, what its records are in a series; empty where all take part.
-    marks: tuple[Piece, ...] = ()
-
-    @property
-    def layout(self) -> RunLayout:
-        """Names of the run's objects."""
-        return self.run.layout
-
-    def numbers(self, round_number: int) -> range:
-        """The numbers of a round's tasks."""
-        return range(round_number * self.n_parts, (round_number + 1) * self.n_parts)
-
-    def do(self, step: str, oversize: Oversize, round_number: int) -> Pieces:
-        """One pass; what its tasks wrote."""
-        reads = (*self.reads, *_save_oversize(self.run, oversize, round_number))
-        marks = [self.marks[part : part + 1] for part in range(self.n_parts)]
-        numbered = zip(self.numbers(round_number), marks, strict=True)
-        tasks = [Task(step, number, self.run, reads=(*reads, *of_part)) for number, of_part in numbered]
-        return self.run.pieces(piece for receipt in self.run_tasks(tasks) for piece in receipt.pieces)
 
 
 @dataclass(frozen=True)
@@ -100,22 +62,46 @@ class Oversize:
     trees: dict[int, Tree]
 
 
+def _encode(oversize: Oversize) -> bytes:
+    value = {
+        "hash_seed": oversize.hash_seed,
+        "survey": to_plain(oversize.survey),
+        "rates": {str(s): rate for s, rate in oversize.rates.items()},
+        "trees": {str(s): tree_to_plain(tree) for s, tree in oversize.trees.items()},
+    }
+    return json.dumps(value).encode() + b"\n" + to_bytes(oversize.routes.to_table())
+
+
+def _decode(data: bytes) -> Oversize:
+    line, _, routes = data.partition(b"\n")
+    value = json.loads(line)
+    trees = {int(s): tree_from_plain(tree) for s, tree in value["trees"].items()}
+    rates = {int(s): float(rate) for s, rate in value["rates"].items()}
+    survey = from_plain(Survey, value["survey"])
+    return Oversize(value["hash_seed"], Routes.from_table(read_slice(routes)), survey, rates, trees)
+
+
+OVERSIZE = Output("oversize", _encode, _decode, "oversize")
+#: The sample of the strata to be cut that an input part has; and how many of its records each leaf has.
+STRATA_SAMPLE, LEAF_COUNTS = TableOutput("strata-sample"), JsonOutput("leaf-counts", dict[str, list[int]])
+
+
 # --- The flow's half: by the survey's sample ---------------------------------------------------------------------
 
 
 def cut_strata(
-    context: Context, strata: Strata, survey: Survey, oversize: Ints, limit: int, passes: Passes
+    context: Context, strata: Strata, survey: Survey, oversize: Ints, limit: int, done: StepsDone
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     """Cuts of these strata, and the records of their leaves: exact where the sample was the whole stratum."""
     spec, trees, leaf_rows = context.spec, dict[int, Tree](), dict[int, Ints]()
-    rate, samples = surveyed_samples(context, strata, survey, oversize, read_samples(passes))
+    rate, samples = surveyed_samples(context, strata, survey, oversize, read_samples(done))
     for number in oversize.tolist():
         rows, Z = int(strata.rows[number]), samples.get(number)
         if Z is not None and (rate == 1.0 or len(Z) * limit >= _ENOUGH * rows):
             trees[number], leaf_rows[number] = _sampled_cut(Z, rows, limit, spec.k)
     rest = np.array([number for number in oversize.tolist() if number not in trees], dtype=np.int64)
     if len(rest):
-        more_trees, more_rows = _cut_by_passes(spec, strata, survey, rest, limit, passes)
+        more_trees, more_rows = _cut_by_passes(spec, strata, survey, rest, limit, done)
         trees, leaf_rows = trees | more_trees, leaf_rows | more_rows
     return trees, leaf_rows
 
@@ -161,14 +147,10 @@ def surveyed_samples(
     return rate, dict(zip(numbers.tolist(), np.split(Z[kept], starts[1:]), strict=True)) if len(kept) else {}
 
 
-def read_samples(passes: Passes) -> Iterator[tuple[int, Drawn]]:
+def read_samples(done: StepsDone) -> Iterator[tuple[int, Drawn]]:
     """Read the survey's samples of all parts that have one, some at a time."""
-    names = [(part, sample_name(passes.layout, part)) for part in range(passes.n_parts)]
-    there = [(part, name) for part, name in names if passes.surveyed.has(name)]
-    for first in range(0, len(there), _PARTS_AT_ONCE):
-        some = there[first : first + _PARTS_AT_ONCE]
-        for (part, _), data in zip(some, passes.surveyed.read_all(name for _, name in some), strict=True):
-            yield part, Drawn.read(data)
+    for piece, table in done.written(SAMPLE).each(SAMPLE):
+        yield piece.number, Drawn.of(table)
 
 
 # --- The flow's half: by passes of their own ---------------------------------------------------------------------
@@ -180,13 +162,14 @@ def _cut_by_passes(
     survey: Survey,
     oversize: Ints,
     limit: int,
-    passes: Passes,
+    done: StepsDone,
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     budget = min(_SAMPLE_ROWS, max(1000, _ALL_SAMPLES // len(oversize)))
     rates = {int(s): min(1.0, budget / int(strata.rows[s])) for s in oversize}
     routes = _routes_to(strata, oversize)
-    drawn = passes.do("sample", Oversize(strata.hash_seed, routes, survey, rates, {}), 0)
-    samples = _read_samples(drawn, passes, rates)
+    done.know(OVERSIZE, Oversize(strata.hash_seed, routes, survey, rates, {}))
+    done.do(SAMPLE_STRATA)
+    samples = _read_samples(done.written(STRATA_SAMPLE), rates)
     trees: dict[int, Tree] = {}
     leaf_rows: dict[int, Ints] = {}
     for number, Z in samples.items():
@@ -195,7 +178,7 @@ def _cut_by_passes(
         trees[number] = grow(Z, limit * rate * margin, max(1, int(np.ceil(spec.k * rate))))
         if rates[number] == 1.0:
             leaf_rows[number] = np.bincount(route(trees[number], Z), minlength=count_leaves(trees[number]))
-    return _exact_leaves(spec.k, Oversize(strata.hash_seed, routes, survey, rates, trees), leaf_rows, passes)
+    return _exact_leaves(spec.k, Oversize(strata.hash_seed, routes, survey, rates, trees), leaf_rows, done)
 
 
 def _routes_to(strata: Strata, oversize: Ints) -> Routes:
@@ -209,16 +192,18 @@ def _exact_leaves(
     k: int,
     oversize: Oversize,
     leaf_rows: dict[int, Ints],
-    passes: Passes,
+    done: StepsDone,
 ) -> tuple[dict[int, Tree], dict[int, Ints]]:
     """Count the leaves of sampled trees over all records, until none is below k."""
     trees, round_number = dict(oversize.trees), 0
     while any(s not in leaf_rows for s in trees):
         round_number += 1
         uncounted = {s: tree for s, tree in trees.items() if s not in leaf_rows}
-        counting = replace(oversize, rates={}, trees=uncounted)
-        counts = _read_counts(passes.do("count", counting, round_number), passes, round_number, uncounted)
-        for number, rows in counts.items():
+        done.know(OVERSIZE, replace(oversize, rates={}, trees=uncounted), number=round_number)
+        receipts = done.do(COUNT_LEAVES, round_number=round_number)
+        counted = done.run.pieces(piece for receipt in receipts for piece in receipt.pieces).read_all(LEAF_COUNTS)
+        for number in uncounted:
+            rows = np.sum([np.array(part[str(number)]) for part in counted], axis=0)
             if rows.min() >= k or count_leaves(trees[number]) == 1:
                 leaf_rows[number] = rows
             else:
@@ -226,41 +211,15 @@ def _exact_leaves(
     return trees, leaf_rows
 
 
-def _save_oversize(run: Run, oversize: Oversize, round_number: int) -> tuple[Piece, ...]:
-    """Write what the workers of a sampling or counting pass need."""
-    layout = run.layout
-    value = {
-        "hash_seed": oversize.hash_seed,
-        "survey": to_plain(oversize.survey),
-        "rates": {str(s): rate for s, rate in oversize.rates.items()},
-        "trees": {str(s): tree_to_plain(tree) for s, tree in oversize.trees.items()},
-    }
-    objects = {
-        f"keys-{round_number}.arrows": to_bytes(oversize.routes.to_table()),
-        f"oversize-{round_number}.json": json.dumps(value).encode(),
-    }
-    return tuple(run.put(layout.plan_file(name), data, "oversize", round_number) for name, data in objects.items())
-
-
-def _load_oversize(task: Task, round_number: int) -> Oversize:
-    value = json.loads(task.pieces.read(task.layout.plan_file(f"oversize-{round_number}.json")))
-    keys = read_slice(task.pieces.read(task.layout.plan_file(f"keys-{round_number}.arrows")))
-    trees = {int(s): tree_from_plain(tree) for s, tree in value["trees"].items()}
-    rates = {int(s): float(rate) for s, rate in value["rates"].items()}
-    survey = from_plain(Survey, value["survey"])
-    return Oversize(value["hash_seed"], Routes.from_table(keys), survey, rates, trees)
-
-
-def sample_part(task: Task) -> Receipt:
+def sample_part(work: Work) -> int:
     """Draw the sample of the strata to be cut from one input part; the draw is a hash of the record number."""
-    context = load_context(task.run, task.reads)
-    oversize = _load_oversize(task, 0)
+    context, oversize = work.load(CONTEXT), work.read(OVERSIZE)
     encoding = oversize.survey.encoding(context.kinds)
     most = max(oversize.rates, default=0) + 2
     rates = np.zeros(most)
     rates[list(oversize.rates)] = list(oversize.rates.values())
-    first, strata, values = oversize.survey.first_record(task.number), [], []
-    for batch in records_of_part(task, context, task.number, first, context.schema.travelling):
+    first, strata, values = oversize.survey.first_record(work.number), [], []
+    for batch in records_of_part(work, context, work.number, first, context.schema.travelling):
         routed = route_batch(context, encoding, oversize.routes, oversize.hash_seed, batch, all_known=False)
         rate = rates[np.where((routed.stratum >= 0) & (routed.stratum < most), routed.stratum, most - 1)]
         drawn = uniform(routed.records, context.spec.seed) < rate
@@ -269,21 +228,12 @@ def sample_part(task: Task) -> Receipt:
     Z = np.concatenate(values) if values else np.empty((0, len(context.kinds) + 1))
     columns: dict[str, NDArray[Any]] = {"stratum": np.concatenate(strata) if strata else np.empty(0, dtype=np.int64)}
     columns |= {f"z{j}": Z[:, j] for j in range(Z.shape[1])}
-    piece = task.put(task.layout.plan_file(_sample_file(task.number)), to_bytes(pa.table(columns)))
-    return Receipt(task.step, task.number, len(Z), (piece,))
+    work.write(STRATA_SAMPLE, pa.table(columns))
+    return len(Z)
 
 
-def _sample_file(number: int) -> str:
-    return f"sample-{number:05d}.arrows"
-
-
-def _counts_file(number: int) -> str:
-    return f"count-{number:05d}.json"
-
-
-def _read_samples(drawn: Pieces, passes: Passes, rates: dict[int, float]) -> dict[int, NDArray[np.float64]]:
-    names = (passes.layout.plan_file(_sample_file(number)) for number in passes.numbers(0))
-    tables = [read_slice(data) for data in drawn.read_all(names)]
+def _read_samples(drawn: Pieces, rates: dict[int, float]) -> dict[int, NDArray[np.float64]]:
+    tables = drawn.read_all(STRATA_SAMPLE)
     table = pa.concat_tables(tables)
     stratum = np.asarray(table["stratum"])
     Z = np.column_stack([np.asarray(c) for c in table.columns[1:]])
@@ -292,15 +242,14 @@ def _read_samples(drawn: Pieces, passes: Passes, rates: dict[int, float]) -> dic
     return {s: Z[order[a:b]] for s, (a, b) in zip(rates, bounds.tolist(), strict=True)}
 
 
-def count_part(task: Task) -> Receipt:
-    """Count the records of every leaf of the trees in one input part."""
-    context = load_context(task.run, task.reads)
-    round_number, part = divmod(task.number, len(context.parts))
-    oversize = _load_oversize(task, round_number)
+def count_part(work: Work) -> int:
+    """Count the records of every leaf of the trees in one input part; rounds of counting are numbered on."""
+    context, oversize = work.load(CONTEXT), work.read(OVERSIZE)
+    part = work.number % len(context.parts)
     encoding = oversize.survey.encoding(context.kinds)
     counts: dict[int, Ints] = {s: np.zeros(count_leaves(tree), dtype=np.int64) for s, tree in oversize.trees.items()}
     first, rows = oversize.survey.first_record(part), 0
-    for batch in records_of_part(task, context, part, first, context.schema.travelling):
+    for batch in records_of_part(work, context, part, first, context.schema.travelling):
         routed = route_batch(context, encoding, oversize.routes, oversize.hash_seed, batch, all_known=False)
         rows += batch.table.num_rows
         for number, tree in oversize.trees.items():
@@ -308,12 +257,27 @@ def count_part(task: Task) -> Receipt:
             if mine.any():
                 leaf = route(tree, with_record_numbers(routed.points[mine], routed.records[mine]))
                 counts[number] += np.bincount(leaf, minlength=len(counts[number]))
-    value = {str(s): c.tolist() for s, c in counts.items()}
-    piece = task.put(task.layout.plan_file(_counts_file(task.number)), json.dumps(value).encode())
-    return Receipt(task.step, task.number, rows, (piece,))
+    work.write(LEAF_COUNTS, {str(s): c.tolist() for s, c in counts.items()})
+    return rows
 
 
-def _read_counts(counted: Pieces, passes: Passes, round_number: int, trees: dict[int, Tree]) -> dict[int, Ints]:
-    names = (passes.layout.plan_file(_counts_file(number)) for number in passes.numbers(round_number))
-    parts = [json.loads(data) for data in counted.read_all(names)]
-    return {s: np.sum([np.array(p[str(s)]) for p in parts], axis=0) for s in trees}
+SAMPLE_STRATA = Step(
+    name="sample",
+    stage="plan",
+    per="part",
+    does=sample_part,
+    reads_input=True,
+    knows=(CONTEXT, OVERSIZE),
+    same=(MARKS,),
+    writes=(STRATA_SAMPLE,),
+)
+COUNT_LEAVES = Step(
+    name="count",
+    stage="plan",
+    per="part",
+    does=count_part,
+    reads_input=True,
+    knows=(CONTEXT, OVERSIZE),
+    same=(MARKS,),
+    writes=(LEAF_COUNTS,),
+)

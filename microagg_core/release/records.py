@@ -1,8 +1,8 @@
-"""Reading: the one pass over an input part that all steps share, and which of its records take part.
+"""Records: the one pass over an input part that all steps share, and which of its records take part.
 
-In a night of a series only arrivals are surveyed, planned for, scattered and checked: a piece of marks says of every
-record of a part what it is. Where a task is handed no marks, all records take part. What tells whether the input
-changed is over all records either way, and a record's number is its position in the whole input.
+In a night of a series only arrivals are surveyed, planned for, scattered and checked: marks say of every record of a
+part whether it takes part. Where a task is handed no marks, all records do. The fingerprint by which a changed input is
+noticed is over all records either way, and a record's number is its position in the whole input.
 """
 
 from __future__ import annotations
@@ -10,32 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints
 from microagg_core.data.formats.reading import InputPart, file_changed, read_part
-from microagg_core.data.tables.slices import read_slice
 from microagg_core.errors import DataError
-from microagg_core.release.steps.work import Context, Task
-from microagg_core.series.marks import CODE, WAITED, take_part
-from microagg_core.store.night_layout import NightLayout
+from microagg_core.release.context import Context
+from microagg_core.release.step import TableOutput, Work
 
-
-@dataclass(frozen=True)
-class BatchMarks:
-    """What is known of each record of a batch: its code, and, for who is told that, the atom of a survivor."""
-
-    codes: NDArray[Any]
-    atoms: NDArray[Any] | None
-
-    @cached_property
-    def taking_part(self) -> Bools:
-        """Which records are grouped tonight."""
-        return take_part(self.codes)
+#: What a series says of each record of an input part, in their order: whether it takes part, and whether it has waited
+#: long enough. Other columns are the series' own.
+MARKS = TableOutput("marks")
+TAKES_PART, WAITED = "takes_part", "waited"
 
 
 @dataclass(frozen=True)
@@ -46,8 +34,8 @@ class PartBatch:
     whole: pa.Table
     #: The record number of the first of them.
     first_record: int
-    #: None where all records take part.
-    marks: BatchMarks | None = None
+    #: See ``MARKS``; None where all records take part.
+    marks: pa.Table | None = None
 
     @property
     def all_records(self) -> Ints:
@@ -57,26 +45,26 @@ class PartBatch:
     @cached_property
     def table(self) -> pa.Table:
         """The rows that take part."""
-        return self.whole if self.marks is None else self.whole.filter(pa.array(self.marks.taking_part))
+        return self.whole if self.marks is None else self.whole.filter(self.marks[TAKES_PART])
 
     @cached_property
     def records(self) -> Ints:
         """The record numbers of the rows that take part."""
-        return self.all_records if self.marks is None else self.all_records[self.marks.taking_part]
+        return self.all_records if self.marks is None else self.all_records[np.asarray(self.marks[TAKES_PART])]
 
     @property
     def waited(self) -> Bools | None:
         """Which of the rows that take part have waited long enough; None where nobody waits for anything."""
-        return None if self.marks is None else self.marks.codes[self.marks.taking_part] == WAITED
+        return None if self.marks is None else np.asarray(self.marks.filter(self.marks[TAKES_PART])[WAITED])
 
 
 def records_of_part(
-    task: Task, context: Context, number: int, first_record: int, columns: tuple[str, ...]
+    work: Work, context: Context, number: int, first_record: int, columns: tuple[str, ...]
 ) -> Iterator[PartBatch]:
-    """The batches of an input part, in order; a marked part has at least one, if need be without a record.
+    """Read an input part batch by batch; a marked part has at least one, if need be without a record.
 
     Args:
-        task: who reads; the part's marks are among the pieces that it reads, or there are none.
+        work: the task that reads; the part's marks are among its objects, or there are none.
         context: of the run.
         number: of the part.
         first_record: the record number of the part's first row.
@@ -85,12 +73,12 @@ def records_of_part(
     Raises:
         DataError: the part has not as many records as its marks.
     """
-    part, marks = context.parts[number], _marks_of(task, number)
+    part, marks = context.parts[number], work.read(MARKS) if work.has(MARKS) else None
     rows = 0
     for table in read_part(part, context.spec.input, columns):
         rows += table.num_rows
         yield PartBatch(table, first_record + rows - table.num_rows, _marked(part, marks, rows, table.num_rows))
-    if marks is not None and rows != len(marks.codes):
+    if marks is not None and rows != marks.num_rows:
         raise input_changed(part)
     if marks is not None and rows == 0:
         yield PartBatch(_no_rows(context, columns), first_record, marks)
@@ -110,24 +98,13 @@ def file_with(part: InputPart, context: Context, column: str, is_there: Callable
     return part.files
 
 
-def _marks_of(task: Task, number: int) -> BatchMarks | None:
-    pieces, name = task.pieces, task.layout.marks(number)
-    if not pieces.has(name):
-        return None
-    codes, atoms = read_slice(pieces.read(name))[CODE], NightLayout(task.run.key).atoms_of_part(number)
-    return BatchMarks(
-        np.asarray(codes), np.asarray(read_slice(pieces.read(atoms)).column(0)) if pieces.has(atoms) else None
-    )
-
-
-def _marked(part: InputPart, marks: BatchMarks | None, end: int, rows: int) -> BatchMarks | None:
+def _marked(part: InputPart, marks: pa.Table | None, end: int, rows: int) -> pa.Table | None:
     """The marks of the batch of so many rows that ends there."""
     if marks is None:
         return None
-    if end > len(marks.codes):
+    if end > marks.num_rows:
         raise input_changed(part)
-    mine = slice(end - rows, end)
-    return BatchMarks(marks.codes[mine], None if marks.atoms is None else marks.atoms[mine])
+    return marks.slice(end - rows, rows)
 
 
 def _no_rows(context: Context, columns: tuple[str, ...]) -> pa.Table:

@@ -13,16 +13,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from microagg_core.arrays import Bools, Ints
-from microagg_core.blocks.masking import BlockOutcome, audit_row, block_statistics, run_block
+from microagg_core.blocks.masking import BlockOutcome, audit_row, block_statistics, loss_scale, run_block
 from microagg_core.compiling import PROTECTION, compile_parts, ensure_compiled
 from microagg_core.data.tables.hashing import hash_rows
-from microagg_core.data.tables.slices import RECORD, Slices, to_bytes, write_slices
+from microagg_core.data.tables.slices import RECORD
 from microagg_core.group.metrics.statistics import LossStatistics
-from microagg_core.plain import to_json
-from microagg_core.release.steps.demands import PartitionDemands
-from microagg_core.release.steps.routing import Planned, load_blocks, load_planned
-from microagg_core.release.steps.scattering import gather_partition, load_measure_scale
-from microagg_core.release.steps.work import Receipt, Task
+from microagg_core.release.planned import BLOCKS, PLANNED, Planned, load_blocks, load_planned
+from microagg_core.release.step import JsonOutput, Rows, Step, TableOutput, Work
+from microagg_core.release.steps.demands import DISTRIBUTIONS, PartitionDemands
+from microagg_core.release.steps.scatter import MEASURE_SCALE, SCATTERED, gather_partition
+
+#: The rows of a partition, anonymized, sent to files; its loss; and the sizes and losses of its blocks.
+ANONYMIZED, LOSSES, BLOCK_LINES = Rows("anonymized"), JsonOutput("losses", LossStatistics), TableOutput("blocks-audit")
 
 #: So many blocks' figures are added up at once: it takes a tenth of adding one by one, and no more of them are held.
 _BLOCKS_AT_ONCE = 16
@@ -58,31 +60,32 @@ class _Released:
         return np.concatenate(self.groups), [np.concatenate(ticks) for ticks in zip(*self.representatives, strict=True)]
 
 
-def _gathered(task: Task, planned: Planned) -> _Partition:
-    table = gather_partition(task, planned)
+def _gathered(work: Work, planned: Planned) -> _Partition:
+    table = gather_partition(work)
     block = np.asarray(table["block"]).astype(np.int64)
     ticks, missing = planned.encoding.ticks([table[f"q{j}"] for j in range(len(planned.encoding.kinds))])
     return _Partition(table, np.asarray(table[RECORD]), block, ticks, missing)
 
 
-def anonymize_partition(task: Task) -> Receipt:
+def anonymize_partition(work: Work) -> int:
     """Anonymize the blocks of one partition."""
-    planned = load_planned(task)
+    planned = load_planned(work)
     spec = planned.context.spec
     ensure_compiled(spec.algorithm.name, spec.effort, spec.k)
-    scale = load_measure_scale(task, planned.encoding)
+    moments = work.load(MEASURE_SCALE)
+    scale = loss_scale(planned.encoding, moments)
     steady = scale.steadied()
-    rows = _gathered(task, planned)
-    demands = PartitionDemands.of(task, planned.context, rows.table)
+    rows = _gathered(work, planned)
+    demands = PartitionDemands.of(work, planned.context, rows.table)
     if demands:
         compile_parts((PROTECTION,))
-    released, statistics, blocks, kernel = _Released(), list[LossStatistics](), [], 0.0
+    released, statistics, blocks = _Released(), list[LossStatistics](), []
     numbers, first = np.unique(rows.block, return_index=True)
     for number, start, end in zip(numbers.tolist(), first, [*first[1:], len(rows.block)], strict=True):
         ticks, missing = [values[start:end] for values in rows.ticks], rows.missing[start:end]
         protect = demands.of_block(start, end) if demands else None
         outcome = run_block(spec, planned.encoding, steady, ticks, missing, number, protect)
-        kernel += outcome.seconds
+        work.kernel_seconds += outcome.seconds
         released.add(outcome)
         figures = block_statistics(planned.encoding, scale, ticks, outcome, missing)
         statistics = _with_next(statistics, figures)
@@ -90,8 +93,23 @@ def anonymize_partition(task: Task) -> Receipt:
     # What is grouped is not needed any more, and would be held beside what is written.
     rows.ticks.clear()
     rows.table = rows.table.drop_columns([RECORD, "block"])
-    data, slices = _released_rows(task, planned, rows, released)
-    return _write(task, data, slices, statistics, blocks, len(rows.records), kernel)
+    work.send(ANONYMIZED, *_released_rows(work, planned, rows, released))
+    work.write(LOSSES, LossStatistics.sum_of(statistics))
+    work.write(BLOCK_LINES, pa.Table.from_pylist(blocks))
+    return len(rows.records)
+
+
+ANONYMIZE = Step(
+    name="anonymize",
+    stage="anonymize",
+    per="partition",
+    does=anonymize_partition,
+    knows=(*PLANNED, MEASURE_SCALE, DISTRIBUTIONS),
+    ranges_of=(BLOCKS,),
+    receives=(SCATTERED,),
+    writes=(LOSSES, BLOCK_LINES),
+    sends=(ANONYMIZED,),
+)
 
 
 def _with_next(statistics: list[LossStatistics], figures: LossStatistics) -> list[LossStatistics]:
@@ -100,28 +118,9 @@ def _with_next(statistics: list[LossStatistics], figures: LossStatistics) -> lis
     return more if len(more) < _BLOCKS_AT_ONCE else [LossStatistics.sum_of(more)]
 
 
-def _write(
-    task: Task,
-    data: bytes,
-    slices: Slices,
-    statistics: list[LossStatistics],
-    blocks: list[dict[str, Any]],
-    n_rows: int,
-    kernel: float,
-) -> Receipt:
-    layout, number = task.layout, task.number
-    total = to_json(LossStatistics.sum_of(statistics))
-    pieces = (
-        task.put(layout.anonymized(number), data),
-        task.put(layout.loss_statistics(number), total),
-        task.put(layout.block_results(number), to_bytes(pa.Table.from_pylist(blocks))),
-    )
-    return Receipt(task.step, number, n_rows, pieces, slices, kernel_seconds=kernel)
-
-
-def _released_rows(task: Task, planned: Planned, rows: _Partition, released: _Released) -> tuple[bytes, Slices]:
-    """The partition's rows as released, the private record number before and what came in behind, cut by file."""
-    blocks, schema = load_blocks(task, planned), planned.context.schema
+def _released_rows(work: Work, planned: Planned, rows: _Partition, released: _Released) -> tuple[pa.Table, Ints]:
+    """The partition's rows as released, the private record number before and what came in behind; and their files."""
+    blocks, schema = load_blocks(work, planned), planned.context.schema
     group, ticks = released.joined()
     # What the records of a group have in common is made once for each group.
     of_group = np.empty(released.n_groups, dtype=np.int64)
@@ -141,4 +140,4 @@ def _released_rows(task: Task, planned: Planned, rows: _Partition, released: _Re
     came = [f"q{j}" for j in range(len(schema.quasi_identifiers))]
     columns = [pa.array(rows.records), *(source[c.name] for c in schema.released), *(rows.table[q] for q in came)]
     names = [RECORD, *(f"x{j}" for j in range(len(schema.released))), *came]
-    return write_slices(pa.Table.from_arrays(columns, names=names), destination, task.number)
+    return pa.Table.from_arrays(columns, names=names), destination

@@ -18,49 +18,62 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from microagg_core.blocks.masking import loss_scale
-from microagg_core.blocks.outline import Outline
 from microagg_core.blocks.routes import Routes
-from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.hashing import one_array
 from microagg_core.data.tables.ordering import ascending_order
-from microagg_core.data.tables.slices import RECORD, Slices
+from microagg_core.data.tables.slices import RECORD
 from microagg_core.errors import DataError
 from microagg_core.group.metrics.moments import Moments
 from microagg_core.inspect.gate import PartNotes
-from microagg_core.plain import from_json, to_json
-from microagg_core.release.steps.checking import expected_of, promise_of
-from microagg_core.release.steps.pieces import Piece
-from microagg_core.release.steps.reading import input_changed, records_of_part
-from microagg_core.release.steps.routing import Planned, Routed, load_planned, load_routes, route_batch
-from microagg_core.release.steps.shuffling import Scatter, gather_slices
+from microagg_core.release.planned import PLANNED, ROUTES, Planned, Routed, load_planned, load_routes, route_batch
+from microagg_core.release.records import MARKS, input_changed, records_of_part
+from microagg_core.release.step import JsonOutput, Receipt, Rows, Scatter, Step, Work
+from microagg_core.release.steps.checking import EXPECTED, expected_of, promise_of
+from microagg_core.release.steps.keys import PART_KEYS
 from microagg_core.release.steps.survey import Fingerprint
-from microagg_core.release.steps.work import Receipt, Run, Task
-from microagg_core.series.survivors import Survivors
 
 Ints = NDArray[np.int64]
 
+#: The rows of an input part, sent to partitions.
+SCATTERED = Rows("scattered")
+#: Moments of all records that are released, on whose scale losses are measured.
+MEASURE_SCALE = JsonOutput("measure-scale", tuple[Moments, ...])
 
-def scatter_part(task: Task) -> Receipt:
+
+def scatter_part(work: Work) -> int:
     """Cut one input part by partition; stops if the part is not what was surveyed."""
-    planned = load_planned(task)
-    context, number, routes = planned.context, task.number, load_routes(task, planned)
-    fingerprint, survivors = Fingerprint(), Survivors(task, planned)
-    scatter = Scatter(task, task.layout.scatter, planned.survey.staged_bytes)
+    planned = load_planned(work)
+    context, number, routes = planned.context, work.number, load_routes(work, planned)
+    fingerprint, companions = Fingerprint(), work.companions(planned)
+    scatter = Scatter(work, SCATTERED, planned.survey.staged_bytes)
     promise, expected = promise_of(planned), PartNotes()
     first = planned.survey.first_record(number)
-    for batch in records_of_part(task, context, number, first, context.schema.travelling):
+    for batch in records_of_part(work, context, number, first, context.schema.travelling):
         fingerprint.add(batch.whole, context.schema.travelling)
         released = route_batch(context, planned.encoding, routes, planned.outline.hash_seed, batch).released()
         expected.add(expected_of(planned, promise, number, routes, released))
         scatter.add(*_scattered_rows(planned, routes, released))
-        survivors.add(batch)
+        for companion in companions:
+            companion.add(batch)
     refuse_changed(planned, number, fingerprint)
     scatter.flush()
-    survivors.flush()
-    notes = task.put(task.layout.expected(number), expected.finished().to_bytes())
-    pieces, slices = (*scatter.pieces, *survivors.pieces, notes), scatter.slices + survivors.slices
-    return Receipt(task.step, number, scatter.rows + survivors.rows, pieces, slices)
+    rows = scatter.rows + sum(companion.end() for companion in companions)
+    work.write(EXPECTED, expected.finished())
+    return rows
+
+
+SCATTER = Step(
+    name="scatter",
+    stage="scatter",
+    per="part",
+    does=scatter_part,
+    reads_input=True,
+    knows=PLANNED,
+    same=(PART_KEYS, MARKS),
+    ranges_of=(ROUTES,),
+    writes=(EXPECTED,),
+    sends=(SCATTERED,),
+)
 
 
 def refuse_changed(planned: Planned, part: int, fingerprint: Fingerprint) -> None:
@@ -85,43 +98,30 @@ def _scattered_rows(planned: Planned, routes: Routes, released: Routed) -> tuple
     return pa.Table.from_arrays(columns, names=names), outline.partitions_of(block)
 
 
-def gather_partition(task: Task, planned: Planned) -> pa.Table:
-    """The rows of one partition, by block and record number.
+def gather_partition(work: Work) -> pa.Table:
+    """Read the rows of one partition, by block and record number.
 
     Raises:
         DataError: the input changed.
         DamagedWorkError: an object in the work area is not what was written.
     """
-    table = gather_slices(task.run, task.slices, "scatter", task.layout.scatter)
+    table = work.gather(SCATTERED)
     if table is None:
-        raise _unlike_the_plan(f"partition {task.number} received none of its records")
+        raise _unlike_the_plan(f"partition {work.number} received none of its records")
     # Parts come in their order, and each part's rows in theirs: record numbers ascend.
     return table.take(pa.array(ascending_order(np.asarray(table["block"])))).combine_chunks()
 
 
-def refuse_lost(outline: Outline, expected: int, scattered: Sequence[Receipt]) -> None:
+def refuse_lost(expected: int, scattered: Sequence[Receipt]) -> None:
     """Stop if not as many records as are to be released were sent to partitions.
-
-    Survivors of a series have destinations behind all partitions, and do not count.
 
     Raises:
         DataError: the input changed.
     """
-    slices = Slices.joined(receipt.slices for receipt in scattered).array
-    sent = int(slices["rows"][slices["destination"] < outline.n_partitions].sum())
+    sent = sum(int(receipt.slices(SCATTERED).array["rows"].sum()) for receipt in scattered)
     if sent != expected:
         raise _unlike_the_plan(f"{sent} of {expected} records were sent to partitions")
 
 
 def _unlike_the_plan(what: str) -> DataError:
     return DataError(f"{what}: the input changed while the release was made; run again")
-
-
-def save_measure_scale(run: Run, moments: Sequence[Moments]) -> Piece:
-    """Write the released records' moments, on whose scale losses are measured."""
-    return run.put(run.layout.measure_scale(), to_json(moments), "scale")
-
-
-def load_measure_scale(task: Task, encoding: Encoding) -> Encoding:
-    """The standardization of losses: that of the released records, so that no figure tells of a withheld one."""
-    return loss_scale(encoding, from_json(tuple[Moments, ...], task.pieces.read(task.layout.measure_scale())))

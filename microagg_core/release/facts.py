@@ -13,11 +13,12 @@ from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.figures import Figures
 from microagg_core.inspect.check import Check
 from microagg_core.release.manifest import AlgorithmEntry, ColumnEntry, ProtectEntry, ReleaseFacts, SeriesEntry
+from microagg_core.release.planned import Planned
 from microagg_core.release.publish import StagedPart
+from microagg_core.release.step import Receipt
+from microagg_core.release.steps.candidate import CANDIDATE
 from microagg_core.release.steps.checking import CarriedFiles
 from microagg_core.release.steps.demands import protection_of
-from microagg_core.release.steps.routing import Planned
-from microagg_core.release.steps.work import Receipt
 from microagg_core.software import software
 from microagg_core.spec.release import ReleaseSpec, TimeBudget
 from microagg_core.store.layout import ReleaseLayout, revision_name
@@ -114,12 +115,12 @@ def release_facts(
 def staged_parts(work: Store, checked: Sequence[Receipt]) -> list[StagedPart]:
     """The files that the gate let pass, as its receipts have them; files without rows stay behind.
 
-    A receipt names the file first, with the checksum of the very bytes that the gate read. It comes from the worker
-    that read them, not from the work area, where anything may have been changed since.
+    A receipt names the file with the checksum of the very bytes that the gate read. It comes from the worker that read
+    them, not from the work area, where anything may have been changed since.
     """
     parts = []
     for receipt in checked:
         if receipt.rows or len(checked) == 1:
-            candidate = receipt.pieces[0]
+            candidate = receipt.piece(CANDIDATE)
             parts.append(StagedPart(work, candidate.name, receipt.rows, candidate.bytes, candidate.sha256))
     return parts

@@ -1,6 +1,11 @@
-"""Plan: strata from keys, cuts for blocks that are too large, partitions; and what looks unwise."""
+"""Plan: strata from keys, cuts for blocks that are too large, partitions; and what looks unwise.
+
+The same is found out of rows in memory, for what a plan of them would be refused.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +16,17 @@ from microagg_core.blocks.cuts import Tree
 from microagg_core.blocks.holding import Holding
 from microagg_core.blocks.plan import BlockPlan, default_max_records, plan_blocks
 from microagg_core.blocks.strata import IDENTIFYING, LEAST_LABELLED, ROWS, Strata, StrataRules, plan_strata
+from microagg_core.data.formats.reading import BATCH_ROWS, InputPart
 from microagg_core.errors import DataError
 from microagg_core.group.algorithms import algorithms
 from microagg_core.inspect.disclosures import Disclosure, in_percent
-from microagg_core.release.steps.oversize import Passes, cut_strata
-from microagg_core.release.steps.survey import Survey
-from microagg_core.release.steps.work import Context
-from microagg_core.spec.columns import FileSchema
+from microagg_core.release.context import Context, usable_moments
+from microagg_core.release.records import PartBatch
+from microagg_core.release.steps.cuts import cut_strata
+from microagg_core.release.steps.keys import merge_keys
+from microagg_core.release.steps.survey import PartSurvey, Survey, disclosures_of
+from microagg_core.release.wiring import StepsDone
+from microagg_core.spec.columns import FileSchema, resolve_schema
 from microagg_core.spec.release import ReleaseSpec
 
 
@@ -82,10 +91,10 @@ def make_plan(
     context: Context,
     survey: Survey,
     keys: pa.Table,
-    passes: Passes,
+    done: StepsDone,
     hold: Holding | None = None,
 ) -> BlockPlan:
-    """The block plan; ``passes`` does the extra passes over the input where blocks have to be cut.
+    """The block plan; ``done`` has the survey, and does more passes over the input where blocks have to be cut.
 
     ``hold`` says which of a night's arrivals wait for more.
     """
@@ -97,7 +106,39 @@ def make_plan(
     trees: dict[int, Tree] = {}
     leaf_rows: dict[int, Ints] = {}
     if len(oversize):
-        trees, leaf_rows = cut_strata(context, strata, survey, oversize, limit, passes)
+        trees, leaf_rows = cut_strata(context, strata, survey, oversize, limit, done)
     return plan_blocks(
         strata, trees, leaf_rows, info, p, spec.k, survey.row_bytes, limit, context.schema.released_schema
     )
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """For what a plan would be refused."""
+
+    disclosures: tuple[Disclosure, ...]
+    #: Of patterns of missing values and blocking keys that too few records have; empty, if of none.
+    few: str
+
+
+def look_at(spec: ReleaseSpec, table: pa.Table) -> FirstLook:
+    """Survey some rows and plan their strata; nothing is written.
+
+    Raises:
+        SpecError: the spec's roles do not fit the columns.
+        DataError: a column cannot have its role.
+    """
+    schema = resolve_schema(spec, table.schema)
+    rough = usable_moments(schema, table.slice(0, BATCH_ROWS))
+    context = Context(spec, table.schema, (InputPart(0, ()),), rough)
+    survey = PartSurvey(context)
+    for start in range(0, table.num_rows, BATCH_ROWS):
+        survey.add(PartBatch(table.slice(start, BATCH_ROWS), start))
+    gathered = survey.confidential.gathered()
+    looked = disclosures_of(context, gathered, survey.confidential.text_bytes, survey.rows) if gathered else ()
+    refused = tuple(disclosure for disclosure in looked if disclosure.is_refused)
+    try:
+        strata_of(spec, schema, merge_keys(survey.keys))
+    except DataError as error:
+        return FirstLook(refused, error.message)
+    return FirstLook(refused, "")

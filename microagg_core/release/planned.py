@@ -1,11 +1,11 @@
-"""Routing: what workers know once there is a plan (encoding, outline), and how records find their stratum and block."""
+"""What workers know once there is a plan (survey, encoding, outline), and how records find their stratum and block."""
 
 from __future__ import annotations
 
 import json
 import zlib
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +17,13 @@ from microagg_core.blocks.routes import SHARD_KEYS, SUPPRESSED, Routes, hash_key
 from microagg_core.data.kinds.contract import Ticks
 from microagg_core.data.kinds.encoding import Encoding
 from microagg_core.data.tables.slices import Slice, Slices, read_slice, write_no_rows, write_slices
-from microagg_core.plain import from_json, to_plain
+from microagg_core.release.context import CONTEXT, Context
+from microagg_core.release.pieces import Range, read_ranges
+from microagg_core.release.records import PartBatch
+from microagg_core.release.step import JsonOutput, Output, Rows, Run, Work
 from microagg_core.release.steps.keys import read_own_keys
-from microagg_core.release.steps.pieces import Piece, Pieces, Range, read_ranges
-from microagg_core.release.steps.reading import PartBatch
 from microagg_core.release.steps.survey import Survey, blocking_columns
-from microagg_core.release.steps.work import Context, Run, Task, load_context
-from microagg_core.store.layout import RunLayout
-from microagg_core.store.objects import canonical_json
 
-#: Who made what the flow itself writes of a plan.
-_MAKER = "plan"
 #: Shards of routes that are asked for at once: together they are smaller than the rows that a part holds.
 _SHARDS_AT_ONCE = 8
 
@@ -38,6 +34,32 @@ class Shards:
 
     routes: Slices
     blocks: Slices
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """The plan as workers find it: its outline, and where the rest lies."""
+
+    outline: Outline
+    shards: Shards
+
+    def to_bytes(self) -> bytes:
+        shards = {name: slices.array.tolist() for name, slices in self.shards.__dict__.items()}
+        return json.dumps({"outline": self.outline.to_plain(), **shards}).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> PlanFile:
+        value = json.loads(data)
+        shards = (Slices.of(Slice(*one) for one in value[name]) for name in ("routes", "blocks"))
+        return cls(Outline.from_plain(value["outline"]), Shards(*shards))
+
+
+#: What workers know: the survey of the whole input, and the plan; where the records of each blocking key go; and what
+#: is planned for the blocks of each partition.
+SURVEY, PLAN = JsonOutput("survey-result", Survey), Output("plan", PlanFile.to_bytes, PlanFile.from_bytes, "json")
+ROUTES, BLOCKS = Rows("routes"), Rows("blocks")
+#: What every task knows once there is a plan.
+PLANNED = (CONTEXT, SURVEY, PLAN)
 
 
 @dataclass(frozen=True)
@@ -114,73 +136,50 @@ def route_batch(
 # --- What workers read ---------------------------------------------------------------------------------------
 
 
-def save_survey(run: Run, survey: Survey) -> Piece:
-    """Write the survey where workers find it."""
-    return run.put(run.layout.survey_result(), canonical_json(to_plain(survey)), "survey-result")
-
-
-def load_survey(pieces: Pieces, layout: RunLayout) -> Survey:
-    """The survey of this run."""
-    return from_json(Survey, pieces.read(layout.survey_result()))
-
-
-def save_plan(run: Run, plan: BlockPlan) -> tuple[Outline, Shards, Piece]:
-    """Write the plan where workers find it: its outline, and the rest in shards.
-
-    Returns:
-        Outline and shards, and the piece by which a worker finds both.
-    """
+def write_plan(run: Run, plan: BlockPlan) -> PlanFile:
+    """Write routes and blocks in shards; what is returned says where they lie."""
     routes, outline = plan.routes().to_table(), plan.outline()
     shards = Shards(
-        _write_shards(run, run.layout.routes(), routes, np.arange(routes.num_rows) // SHARD_KEYS),
-        _write_shards(run, run.layout.blocks(), plan.blocks(), plan.block_partition),
+        _write_shards(run, ROUTES, routes, np.arange(routes.num_rows) // SHARD_KEYS),
+        _write_shards(run, BLOCKS, plan.blocks(), plan.block_partition),
     )
-    value = {"outline": outline.to_plain(), **{name: of.array.tolist() for name, of in shards.__dict__.items()}}
-    return outline, shards, run.put(run.layout.outline(), json.dumps(value).encode(), _MAKER)
+    return PlanFile(outline, shards)
 
 
-def _write_shards(run: Run, name: str, table: pa.Table, shard: Ints) -> Slices:
+def _write_shards(run: Run, output: Rows, table: pa.Table, shard: Ints) -> Slices:
     data, slices = write_slices(table, shard, 0) if table.num_rows else write_no_rows(table, 0, 0)
-    run.put(name, data, _MAKER)
+    run.put(output, data, output.name)
     return slices
 
 
-def _read_shards(run: Run, name: str, shards: Slices) -> list[pa.Table]:
-    ranges = [Range(name, one.start, one.end, one.checksum, _MAKER, 0) for one in shards]
+def _read_shards(run: Run, output: Rows, shards: Slices) -> list[pa.Table]:
+    name = output.path(run.key, output.name)
+    ranges = [Range(name, one.start, one.end, one.checksum, output.name, 0) for one in shards]
     return [read_slice(data) for data in read_ranges(run.work, ranges, zlib.crc32)]
 
 
-def load_planned(task: Task) -> Planned:
-    """Survey and outline of the task's run, read once a process."""
-    layout, pieces = task.layout, task.pieces
-    read = _cached(task.run, tuple(pieces.piece(name) for name in (layout.survey_result(), layout.outline())))
-    return Planned.of(load_context(task.run, task.reads), *read)
+def load_planned(work: Work) -> Planned:
+    """Context, survey and plan of the task's run, read once a process."""
+    plan = work.load(PLAN)
+    return Planned.of(work.load(CONTEXT), work.load(SURVEY), plan.outline, plan.shards)
 
 
-@lru_cache(maxsize=2)
-def _cached(run: Run, read: tuple[Piece, ...]) -> tuple[Survey, Outline, Shards]:
-    pieces, layout = run.pieces(read), run.layout
-    value = json.loads(pieces.read(layout.outline()))
-    shards = (Slices.of(Slice(*one) for one in value[name]) for name in ("routes", "blocks"))
-    return load_survey(pieces, layout), Outline.from_plain(value["outline"]), Shards(*shards)
-
-
-def load_routes(task: Task, planned: Planned) -> Routes:
-    """Where the records of the task's input part go: they are read some shards at a time."""
-    own = read_own_keys(task, task.number, planned.outline.hash_seed)
-    return Routes.joined(_own_routes(task.run, planned.shards.routes, own))
+def load_routes(work: Work, planned: Planned) -> Routes:
+    """Read where the records of the task's input part go, some shards at a time."""
+    own = read_own_keys(work, planned.outline.hash_seed)
+    return Routes.joined(_own_routes(work.run, planned.shards.routes, own))
 
 
 def _own_routes(run: Run, shards: Slices, own: UInt64s) -> list[Routes]:
     routes: list[Routes] = []
     for first in range(0, len(shards), _SHARDS_AT_ONCE):
-        tables = _read_shards(run, run.layout.routes(), shards[first : first + _SHARDS_AT_ONCE])
+        tables = _read_shards(run, ROUTES, shards[first : first + _SHARDS_AT_ONCE])
         routes += [Routes.from_table(table).among(own) for table in tables]
     return routes
 
 
-def load_blocks(task: Task, planned: Planned) -> PartitionBlocks:
-    """What is planned for the blocks of the task's partition."""
-    number = task.number
-    (table,) = _read_shards(task.run, task.layout.blocks(), planned.shards.blocks[number : number + 1])
+def load_blocks(work: Work, planned: Planned) -> PartitionBlocks:
+    """Read what is planned for the blocks of the task's partition."""
+    number = work.number
+    (table,) = _read_shards(work.run, BLOCKS, planned.shards.blocks[number : number + 1])
     return PartitionBlocks(int(planned.outline.first_blocks[number]), table)

@@ -16,9 +16,10 @@ from collections.abc import Callable
 from types import TracebackType
 
 from microagg_core.errors import MicroaggError, TransientStorageError
-from microagg_core.release.steps.pieces import read_sealed, sealed
-from microagg_core.release.steps.pruning import prune_audit
-from microagg_core.release.steps.work import Run, work_store
+from microagg_core.release.audit import prune_audit
+from microagg_core.release.context import work_store
+from microagg_core.release.pieces import read_sealed, sealed
+from microagg_core.release.step import Run
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store.disk import is_gone, this_process
 from microagg_core.store.failures import impatient

@@ -10,11 +10,17 @@ import numpy as np
 
 from microagg_core.blocks.memory import RUN_BYTES, STEADY_BYTES, WORKER_BASE_BYTES, grown_size
 from microagg_core.blocks.plan import BlockPlan
-from microagg_core.release.steps.sizing.description import Description
-from microagg_core.release.steps.sizing.drawing import draw_plan, row_bytes
-from microagg_core.release.steps.sizing.figures import STAGE_OF_STEP, STAGES, MeasuredFigures, measured_figures
-from microagg_core.release.steps.sizing.tasks import PARALLEL_REQUESTS, Workload
-from microagg_core.release.steps.sizing.timeline import StepTimes, Timeline, Workplace
+from microagg_core.release.sizing.description import Description, draw_plan, row_bytes
+from microagg_core.release.sizing.tasks import (
+    PARALLEL_REQUESTS,
+    UPLOAD,
+    MeasuredFigures,
+    Workload,
+    measured_figures,
+    measured_steps,
+)
+from microagg_core.release.sizing.timeline import StepTimes, Timeline, Workplace
+from microagg_core.release.step import STAGES
 
 #: Dask pauses workers at this share of their limit.
 _USABLE = 0.8
@@ -153,6 +159,11 @@ class Forecast:
         }
 
 
+def stage_of(step: str) -> str:
+    """Name the stage that does a step, or copies files to the output."""
+    return "publish" if step == UPLOAD else measured_steps()[step].stage
+
+
 def place_of(description: Description, figures: MeasuredFigures, **changes: float) -> Workplace:
     """The place that a description names."""
     one, dispatch = description, figures.dispatch
@@ -218,7 +229,7 @@ class Forecaster:
         for name in STAGES:
             start, alone = line.now, self.flow_seconds(name, place)
             line.wait(alone)
-            steps = tuple(line.play(t) for step, t in self.work.steps.items() if STAGE_OF_STEP[step] == name)
+            steps = tuple(line.play(t) for step, t in self.work.steps.items() if stage_of(step) == name)
             stages.append(StageTimes(name, line.now - start, alone, steps))
         work = self.work
         return Forecast(
@@ -270,7 +281,7 @@ class Forecaster:
             puts=float(sum(tasks.writes.sum() for tasks in steps.values())) + 20,
             objects=work.objects,
             input_bytes=float(work.input_bytes.sum()),
-            work_bytes=float(sum(t.bytes_written.sum() for step, t in steps.items() if step != "upload")),
+            work_bytes=float(sum(t.bytes_written.sum() for step, t in steps.items() if step != UPLOAD)),
             output_bytes=float(work.candidate_bytes.sum()),
         )
 

@@ -11,9 +11,11 @@ task that has to make it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from microagg_core.errors import DamagedWorkError, StorageError, TransientStorageError
 from microagg_core.store.objects import Store, sha256_hex
@@ -26,64 +28,39 @@ _SEAL_BYTES = 65
 
 @dataclass(frozen=True)
 class Piece:
-    """An object of the work area: its name, what it must hold, and the task that made it."""
+    """An object of the work area: its name, what it must hold, the task that made it, and which output it is."""
 
     name: str
     bytes: int
     sha256: str
     step: str
     number: int
+    output: str
+    index: int = 0
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """Pieces by their names; the one way to read them back."""
+def read_pieces(work: Store, pieces: Sequence[Piece]) -> list[bytes]:
+    """Read several objects, in their order; looks at all of them before it tells which are damaged.
 
-    work: Store
-    pieces: tuple[Piece, ...]
+    Raises:
+        DamagedWorkError: naming the makers of all that are gone or not what was written.
+    """
+    contents = _contents(work, pieces)
+    pairs = zip(pieces, contents, strict=True)
+    damaged = [piece for piece, data in pairs if data is None or sha256_hex(data) != piece.sha256]
+    if damaged:
+        raise DamagedWorkError(places=((piece.step, piece.number) for piece in damaged))
+    return [data for data in contents if data is not None]
 
-    @cached_property
-    def _by_name(self) -> dict[str, Piece]:
-        return {piece.name: piece for piece in self.pieces}
 
-    def piece(self, name: str) -> Piece:
-        """What is known of an object."""
-        return self._by_name[name]
-
-    def has(self, name: str) -> bool:
-        """Whether the object is one of these."""
-        return name in self._by_name
-
-    def read(self, name: str) -> bytes:
-        """The content of one object.
-
-        Raises:
-            DamagedWorkError: it is gone, or not what was written.
-        """
-        return self.read_all([name])[0]
-
-    def read_all(self, names: Iterable[str]) -> list[bytes]:
-        """The contents of several, in their order; looks at all of them before it tells which are damaged.
-
-        Raises:
-            DamagedWorkError: naming the makers of all that are gone or not what was written.
-        """
-        wanted = [self._by_name[name] for name in names]
-        contents = self._contents(wanted)
-        pairs = zip(wanted, contents, strict=True)
-        damaged = [piece for piece, data in pairs if data is None or sha256_hex(data) != piece.sha256]
-        if damaged:
-            raise DamagedWorkError(places=((piece.step, piece.number) for piece in damaged))
-        return [data for data in contents if data is not None]
-
-    def _contents(self, wanted: Sequence[Piece]) -> list[bytes] | list[bytes | None]:
-        """What lies there under these names, asked for at once; one by one where some of it is not there."""
-        try:
-            return self.work.read_ranges([(piece.name, 0, piece.bytes) for piece in wanted])
-        except TransientStorageError:  # a store that does not answer is not asked again
-            raise
-        except StorageError:
-            return [self.work.read_if_there(piece.name) for piece in wanted]
+def _contents(work: Store, pieces: Sequence[Piece]) -> list[bytes] | list[bytes | None]:
+    """Ask for all objects at once; for one by one where some are not there."""
+    try:
+        return work.read_ranges([(piece.name, 0, piece.bytes) for piece in pieces])
+    except TransientStorageError:  # a store that does not answer is not asked again
+        raise
+    except StorageError:
+        return [work.read_if_there(piece.name) for piece in pieces]
 
 
 @dataclass(frozen=True)
@@ -158,3 +135,19 @@ def read_sealed(work: Store, name: str) -> bytes | None:
     """The content of a sealed object; None where it is gone or damaged."""
     data = work.read_if_there(name)
     return None if data is None else unsealed(data)
+
+
+@dataclass
+class Digest:
+    """A running SHA-256 over plain values, for keys and fingerprints."""
+
+    _hash: Any = field(default_factory=hashlib.sha256)
+
+    def add(self, *values: Any) -> Digest:
+        """Fold values in; they must be JSON-serializable."""
+        self._hash.update(json.dumps(values, sort_keys=True, default=str).encode())
+        self._hash.update(b"\n")
+        return self
+
+    def hex(self) -> str:
+        return str(self._hash.hexdigest())
