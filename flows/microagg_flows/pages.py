@@ -8,8 +8,8 @@ from typing import Any
 from microagg_core.errors import MicroaggError, sanitized
 from microagg_core.pages.operator.inputs import EXPECTED, RUN, read_inputs
 from microagg_core.plain import to_plain
+from microagg_core.release.audit import keep_document, read_document
 from microagg_core.release.manifest import Manifest
-from microagg_core.release.steps.audit import keep_document, read_document
 from microagg_core.store.layout import AuditLayout
 from microagg_core.store.objects import Store
 from microagg_core.store.urls import shown

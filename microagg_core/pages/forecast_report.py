@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from microagg_core.release.steps.sizing.forecast import Forecast
+from microagg_core.release.sizing.forecast import Forecast
 
 STAGE_HEADER = ("stage", "wall", "tasks", "CPU", "flow alone", "of all worker time")
 #: What the losses are called.

@@ -14,7 +14,7 @@ from microagg_core.group.algorithms import algorithms
 from microagg_core.group.metrics.statistics import significant
 from microagg_core.release.pages.promises import pooling_words
 from microagg_core.release.pages.words import TEXT_TYPES
-from microagg_core.release.steps.routing import Planned
+from microagg_core.release.planned import Planned
 
 #: Blocks that are named one by one.
 _LARGEST, _CHANGED = 5, 1000

@@ -17,7 +17,7 @@ from microagg_core.errors import DataError, SpecError
 from microagg_core.inspect.disclosures import Disclosure, in_percent
 from microagg_core.profile.names import meanings_of
 from microagg_core.profile.proposing import BLOCKING, DROP, QUASI, RoleProposal
-from microagg_core.release.steps.first_look import FirstLook, look_at
+from microagg_core.release.planning import FirstLook, look_at
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.spec.starter import STARTER_K
 

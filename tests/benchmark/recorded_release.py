@@ -32,7 +32,7 @@ from microagg_core.data.formats.reading import InputFormat
 from microagg_core.data.tables import slices
 from microagg_core.data.tables.slices import frames_of, tables_of
 from microagg_core.release.publish import Upload
-from microagg_core.release.steps.work import Receipt, Task
+from microagg_core.release.step import Receipt, Task
 from microagg_core.spec.loading import load_spec
 from microagg_core.spec.release import ReleaseSpec
 from microagg_core.store import s3

@@ -101,7 +101,7 @@ def test_workers_that_dask_would_pause_before_they_have_any_rows_are_refused_at_
 
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("microagg_flows.clusters.running._CONNECT_SECONDS", 3)
+    monkeypatch.setattr("microagg_flows.clusters.scheduler._CONNECT_SECONDS", 3)
     with (
         pytest.raises(ClusterError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"),
         connect(RunningCluster(address="tcp://127.0.0.1:9"), some_spec(tmp_path), Silence()),

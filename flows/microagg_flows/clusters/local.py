@@ -78,11 +78,7 @@ def _start(cluster: LocalSpec, folder: str, running: ExitStack) -> Client:
 
 
 def _try_loopback() -> None:
-    """Connect to this process over the loopback network; without one, Dask would try for a minute.
-
-    Raises:
-        OSError: there is none.
-    """
+    """Connect to this process over the loopback network; without one, Dask would try for a minute."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         socket.create_connection(server.getsockname(), timeout=5.0).close()
 

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 import psutil
 
 from microagg_core.errors import of_kind
-from microagg_core.release.steps.access import access_problem, kernels_problem
-from microagg_core.release.steps.surroundings import Surroundings, surroundings
+from microagg_core.release.surroundings import Surroundings, access_problem, kernels_problem, surroundings
 from microagg_core.software import software
 from microagg_core.spec.clusters import NoCluster
 from microagg_core.spec.release import ReleaseSpec

@@ -160,7 +160,7 @@ def _show(record: RunRecord, as_json: bool) -> None:
 
 def _risk_of(record: RunRecord) -> dict[str, Any] | None:
     """The measured risk of the release; None where nobody measured it."""
-    from microagg_core.release.steps.audit import read_risk
+    from microagg_core.release.audit import read_risk
 
     release = record.release
     if release is None or release.published is None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from microagg_core.errors import StorageError
-from microagg_core.release.steps.cleaning import Running
-from microagg_core.release.steps.work import Receipt, Run, work_store
+from microagg_core.release.cleaning import Running
+from microagg_core.release.context import work_store
+from microagg_core.release.step import Receipt, Run
 from microagg_core.runner import Damage, run_task
 from microagg_core.spec.clusters import NoCluster
 from microagg_core.spec.loading import load_spec

@@ -33,7 +33,7 @@ from microagg_core.inspect.samples import (
     sketch_of,
 )
 from microagg_core.kernels.tools.hashing import mix_words
-from microagg_core.release.steps.work import Context
+from microagg_core.release.context import Context
 from microagg_core.spec.columns import Column
 
 #: Records that are drawn of the whole input: enough for a share of variance to a percent, and looked at in a second.
