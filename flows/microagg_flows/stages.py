@@ -49,7 +49,7 @@ from microagg_core.spec.loading import canonical
 from microagg_core.store.objects import Store
 from microagg_flows import nights
 from microagg_flows.healing import run_healing
-from microagg_flows.pages import write_page
+from microagg_flows.pages import draw_for_page, write_page
 from microagg_flows.progress import awaited
 from microagg_flows.release import Release, StageOutcome
 from microagg_flows.run_work import PLANNED
@@ -185,7 +185,7 @@ def _refuse_too_little_memory(
 def scatter(release: Release) -> str:
     """Cut every part's rows by partition."""
     planned, n_parts = release.planned, len(release.planned.context.parts)
-    knowing = (*PLANNED, *(("night",) if release.atoms_of_parts else ()))
+    knowing = (*PLANNED, *(("night",) if release.atoms_of_parts else ()), *draw_for_page(release))
     release.scattered = release.do(release.with_atoms(release.with_keys(release.tasks("scatter", n_parts, knowing))))
     expected = planned.survey.arrivals - planned.outline.withheld_rows
     refuse_lost(planned.outline, expected, release.scattered)

@@ -52,14 +52,20 @@ def expect_release(release: Release, *, for_page: bool = False) -> Expectation:
     )
 
 
-def _neighbours_tried(release: Release, for_page: bool) -> tuple[tuple[Expected, ...], tuple[str, ...]]:
-    """Try the k asked and its neighbours; say why some k have no figures."""
+def draw_neighbours(release: Release, for_page: bool) -> tuple[Drawn, tuple[str, ...]]:
+    """Draw the blocks on which the k asked and its neighbours are tried; say why others are not, if they are not."""
     spec, keys = release.spec, blocking_keys(release)
     alone = only_asked(keys, spec.k)
     ks = (spec.k,) if alone else neighbours(spec.k)
     budget = Budget(PAGE_ROWS if for_page else MOST_ROWS, SECONDS / len(ks))
-    trials = try_settings(release, keys, [Setting.of(spec, k) for k in ks], budget)
-    left_out = (*filter(None, [alone]), *(f"k={setting.k}: {reason}" for setting, reason in trials.left_out))
+    return _drawn(release, keys, [Setting.of(spec, k) for k in ks], budget), tuple(filter(None, [alone]))
+
+
+def _neighbours_tried(release: Release, for_page: bool) -> tuple[tuple[Expected, ...], tuple[str, ...]]:
+    """Try the k asked and its neighbours; say why some k have no figures."""
+    drawn, alone = release.drawn if for_page and release.drawn else draw_neighbours(release, for_page)
+    trials = _tried(release, drawn)
+    left_out = (*alone, *(f"k={setting.k}: {reason}" for setting, reason in trials.left_out))
     return tuple(_as_planned(release, trial.expected) for trial in trials.made if trial.expected), left_out
 
 
@@ -79,7 +85,10 @@ def blocking_keys(release: Release) -> pa.Table:
 
 def try_settings(release: Release, keys: pa.Table, settings: Sequence[Setting], budget: Budget) -> Trials:
     """Have workers group some of a planned release's blocks, or all, by each setting."""
-    drawn = _drawn(release, keys, settings, budget)
+    return _tried(release, _drawn(release, keys, settings, budget))
+
+
+def _tried(release: Release, drawn: Drawn) -> Trials:
     made = _made(release, drawn) if drawn.trials else ()
     pairs = zip(drawn.trials, made, strict=True)
     without = [(planned.setting, trial.reason) for planned, trial in pairs if trial.expected is None]
@@ -96,13 +105,22 @@ def _drawn(release: Release, keys: pa.Table, settings: Sequence[Setting], budget
 
 def _made(release: Release, drawn: Drawn) -> tuple[Trial, ...]:
     layout, n_parts, n_trials = release.layout, len(release.planned.context.parts), len(drawn.trials)
-    release.known["drafts"] = drafts = save_drafts(release.run, drawn.drafts, drawn.routes)
-    release.known["trials"] = trials = (save_trials(release.run, drawn.trials),)
+    known = (*PLANNED, "drafts")
+    written = [drawn_rows_name(layout, part) for part in range(n_parts)] + trial_names(layout, n_trials)
     try:
-        read = release.do(release.with_keys(release.tasks("draw-rows", n_parts, (*PLANNED, "drafts"))))
-        rows = tuple(piece for receipt in read for piece in receipt.pieces)
-        release.do([task.reading(rows) for task in release.tasks("expect", n_trials, (*PLANNED, "drafts", "trials"))])
+        if release.drawn is None:
+            save_drawn(release, drawn)
+            release.do(release.with_keys(release.tasks("draw-rows", n_parts, known)))
+        collected = release.pieces("scatter" if release.drawn else "draw-rows")
+        rows = tuple(piece for piece in collected.pieces if piece.name in written)
+        release.known["trials"] = (save_trials(release.run, drawn.trials),)
+        release.do([task.reading(rows) for task in release.tasks("expect", n_trials, (*known, "trials"))])
         return read_trials(release.pieces("expect"), layout, n_trials)
     finally:
-        written = [drawn_rows_name(layout, part) for part in range(n_parts)] + trial_names(layout, n_trials)
-        release.work.delete_many([*written, *(piece.name for piece in (*drafts, *trials))])
+        saved = [piece for name in ("drafts", "trials") for piece in release.known.get(name, ())]
+        release.work.delete_many([*written, *(piece.name for piece in saved)])
+
+
+def save_drawn(release: Release, drawn: Drawn) -> None:
+    """Write the drafts where workers find them."""
+    release.known["drafts"] = save_drafts(release.run, drawn.drafts, drawn.routes)

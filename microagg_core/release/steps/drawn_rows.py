@@ -1,7 +1,7 @@
 """Rows of the blocks that are drawn to try other settings on: collected from an input part while it is read.
 
-A release collects them while it scatters its rows; a plan or a comparison, which scatters none, reads the parts that
-have some of them.
+A release that is to have a page collects them while it scatters its rows, so that its input is read twice and no more;
+a plan or a comparison, which scatters none, reads the parts that have some of them.
 """
 
 from __future__ import annotations

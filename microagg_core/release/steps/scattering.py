@@ -30,6 +30,7 @@ from microagg_core.group.metrics.moments import Moments
 from microagg_core.inspect.gate import PartNotes
 from microagg_core.plain import from_json, to_json
 from microagg_core.release.steps.checking import expected_of, promise_of
+from microagg_core.release.steps.drawn_rows import DrawnRows
 from microagg_core.release.steps.pieces import Piece
 from microagg_core.release.steps.reading import input_changed, records_of_part
 from microagg_core.release.steps.routing import Planned, Routed, load_planned, load_routes, route_batch
@@ -45,7 +46,7 @@ def scatter_part(task: Task) -> Receipt:
     """Cut one input part by partition; stops if the part is not what was surveyed."""
     planned = load_planned(task)
     context, number, routes = planned.context, task.number, load_routes(task, planned)
-    fingerprint, survivors = Fingerprint(), Survivors(task, planned)
+    fingerprint, survivors, drawn = Fingerprint(), Survivors(task, planned), DrawnRows(task, planned)
     scatter = Scatter(task, task.layout.scatter, planned.survey.staged_bytes)
     promise, expected = promise_of(planned), PartNotes()
     first = planned.survey.first_record(number)
@@ -55,11 +56,12 @@ def scatter_part(task: Task) -> Receipt:
         expected.add(expected_of(planned, promise, number, routes, released))
         scatter.add(*_scattered_rows(planned, routes, released))
         survivors.add(batch)
+        drawn.add(batch)
     refuse_changed(planned, number, fingerprint)
     scatter.flush()
     survivors.flush()
     notes = task.put(task.layout.expected(number), expected.finished().to_bytes())
-    pieces, slices = (*scatter.pieces, *survivors.pieces, notes), scatter.slices + survivors.slices
+    pieces, slices = (*scatter.pieces, *survivors.pieces, *drawn.write(), notes), scatter.slices + survivors.slices
     return Receipt(task.step, number, scatter.rows + survivors.rows, pieces, slices)
 
 
